@@ -30,6 +30,9 @@ struct Arguments {
     /// Only variants whose name contains one of these, separated by commas.
     #[arg(long)]
     only: Option<String>,
+    /// A representative part that takes at most an hour, of a measurement that takes many.
+    #[arg(long)]
+    slice: bool,
     /// Leave the results in bench/out/NAME, not among the recorded ones in bench/results.
     #[arg(long)]
     no_record: bool,
@@ -63,6 +66,7 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
     let options = Options {
         repeat: arguments.repeat.max(1),
         only: arguments.only.clone(),
+        slice: arguments.slice,
         record: !arguments.no_record,
     };
     match (arguments.name.as_str(), named(&arguments.name)) {

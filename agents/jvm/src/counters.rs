@@ -127,6 +127,7 @@ fn entry(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
 
     fn memory(entries: &[(&str, u64)]) -> Vec<u8> {
         let mut memory = MAGIC.to_vec();
@@ -168,6 +169,37 @@ mod tests {
         memory[young] += 1;
         memory[full] += 1;
         assert_eq!(counters.kind(), Kind::Full);
+    }
+
+    #[test]
+    fn a_machine_that_tells_of_no_counters_has_none() {
+        let (set, values) = (1u8, [0u64, 8, u64::MAX, 64]);
+        let at = |word: &u64| Place::Static(std::ptr::from_ref(word) as u64);
+        let of = |fields: &[(&str, Place)]| {
+            let mut tables = Tables::default();
+            let flag = std::ptr::from_ref(&set) as u64;
+            tables.flags.insert("UseSerialGC".to_owned(), flag);
+            for (name, place) in fields {
+                let field = Field {
+                    place: *place,
+                    kind: String::new(),
+                };
+                tables
+                    .fields
+                    .insert(("PerfMemory".to_owned(), (*name).to_owned()), field);
+            }
+            Counters::of(&Machine::made_up(tables)).is_none()
+        };
+        let start = |word| ("_start", at(word));
+        let size = ("_capacity", at(&values[3]));
+        assert!(of(&[]) && of(&[size]) && of(&[start(&values[1])]));
+        for word in &values {
+            assert!(of(&[start(word), size]), "it is at {word:x}");
+        }
+        assert!(of(&[("_start", Place::Offset(8)), size]));
+        let one = ("_start", Place::Static(1));
+        assert!(of(&[one, size]), "nothing is mapped there");
+        assert!(of(&[start(&values[0]), ("_capacity", at(&values[2]))]));
     }
 
     #[test]

@@ -1,19 +1,10 @@
 //! The page of collections: a sealed memory file of this process, mapped for its life.
 
+use plimsoll_kernel::sealed;
 use plimsoll_wire::collections::{NAME, SIZE, Words};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::io::{BufRead, BufReader};
-use std::os::fd::{IntoRawFd, OwnedFd};
-use std::ptr::NonNull;
-
-/// What may never change about the page: both sides rely on its size.
-const SEALS: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
-/// Flag of Linux 6.3: the file is never a program. Some machines are set up to refuse others.
-const NOEXEC: MemfdFlags = MemfdFlags::from_bits_retain(8);
+use std::os::fd::IntoRawFd;
 
 /// Makes the page. The descriptor stays open, for the adapter, and is never used again here: should
 /// the program close it, nothing of ours touches what gets its number.
@@ -21,35 +12,11 @@ const NOEXEC: MemfdFlags = MemfdFlags::from_bits_retain(8);
 /// # Errors
 /// What the system says: memory files may be forbidden in a sandbox.
 pub fn make() -> Result<Words<'static>, Errno> {
-    let file = file()?;
-    ftruncate(&file, SIZE as u64)?;
-    // Written and not only sized, so that no later store waits for memory that a limit denies.
-    rustix::io::pwrite(&file, &[0; SIZE], 0)?;
-    fcntl_add_seals(&file, SEALS)?;
-    // SAFETY: a new mapping, placed by the kernel.
-    let base = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            SIZE,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED,
-            &file,
-            0,
-        )?
-    };
-    let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
+    let (file, mapping) = sealed::make(NAME, SIZE)?;
     let _stays_open = file.into_raw_fd();
     // SAFETY: page-aligned, SIZE bytes, readable, writable and never unmapped; the size is sealed. The
     // adapter stores by atomics only.
-    Ok(unsafe { Words::new(base) })
-}
-
-fn file() -> Result<OwnedFd, Errno> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match memfd_create(NAME, flags | NOEXEC) {
-        Err(Errno::INVAL) => memfd_create(NAME, flags),
-        other => other,
-    }
+    Ok(unsafe { Words::new(mapping.for_ever()) })
 }
 
 /// Whether an agent in this process has a page already: ours, or one that was loaded from another

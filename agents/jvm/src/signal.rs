@@ -1,6 +1,6 @@
 //! How the process stalls: the kernel crate's signal and the major faults, read without allocating.
 
-use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
+use plimsoll_kernel::stalls::{Stalled, Stalls};
 use plimsoll_wire::collections::Signal;
 
 /// Reads the signal of this process. Used by one thread at a time.
@@ -39,16 +39,10 @@ impl Reader {
         }
     }
 
-    /// Which source it is.
+    /// Which source it is. Its number is that of the tier.
     pub fn signal(&self) -> Signal {
-        match self.stalls.as_ref().map(Stalls::tier) {
-            None => Signal::None,
-            Some(Tier::DelayAccounting) => Signal::Delays,
-            Some(Tier::Reclaim) => Signal::Reclaim,
-            Some(Tier::ReclaimCount) => Signal::ReclaimCount,
-            Some(Tier::Pressure) => Signal::Pressure,
-            Some(Tier::MajorFaults) => Signal::MajorFaults,
-        }
+        let tier = self.stalls.as_ref().map(Stalls::tier);
+        tier.map_or(Signal::None, |tier| Signal::from_number(tier as u64))
     }
 
     /// Which source it is and why not a better one, for a person.

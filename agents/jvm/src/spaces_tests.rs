@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
+use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
 use proptest::prelude::*;
 
 /// A heap of four spaces in memory of its own, and the words that describe them.
@@ -155,6 +156,177 @@ fn what_the_program_takes_is_counted() {
     assert_eq!(looked, Looked { used, taken });
     spaces.begin().unwrap();
     assert_eq!(spaces.look_at_end(false).unwrap().taken, 2 * page);
+}
+
+/// What the tables of a machine with Serial or Parallel lead to, in memory of its own.
+struct Told {
+    /// Where the spaces are; unmapped with this.
+    _heap: Heap,
+    /// The version of the machine.
+    version: u64,
+    /// Values of flags: off, and on.
+    flags: [u64; 2],
+    /// Start and words of the reserved heap, the young and the old generation.
+    collected: [u64; 4],
+    /// Eden, survivors, old space: for both generations, each of which has some of them.
+    generation: [u64; COUNT],
+    /// What static fields hold: the heap, the young and the old generation.
+    statics: [u64; 3],
+}
+
+impl Told {
+    fn new() -> Box<Told> {
+        let heap = Heap::new([16, 4, 4, 16], [page_size(), 0, 0, page_size()]);
+        let (start, end) = heap.memory.range();
+        let mut told = Box::new(Told {
+            version: 25,
+            flags: [0, 1],
+            collected: [start, (end - start) / 8, 0, 0],
+            generation: heap.words.each_ref().map(|words| words.as_ptr() as u64),
+            statics: [0; 3],
+            _heap: heap,
+        });
+        let generation = told.generation.as_ptr() as u64;
+        (told.collected[2], told.collected[3]) = (generation, generation);
+        told.statics = [told.collected.as_ptr() as u64, generation, generation];
+        told
+    }
+
+    /// Tables with only what is needed for this collector.
+    fn tables(&self, collector: Collector) -> Tables {
+        let static_at = |word: &u64| Place::Static(std::ptr::from_ref(word) as u64);
+        let at = |word: u64| Place::Offset(word * 8);
+        let common = [
+            (
+                "Abstract_VM_Version",
+                "_vm_major_version",
+                static_at(&self.version),
+            ),
+            ("Universe", "_collectedHeap", static_at(&self.statics[0])),
+            ("CollectedHeap", "_reserved", at(0)),
+            ("MemRegion", "_start", at(0)),
+            ("MemRegion", "_word_size", at(1)),
+        ];
+        let own = match collector {
+            Collector::Serial => [
+                ("SerialHeap", "_young_gen", at(2)),
+                ("SerialHeap", "_old_gen", at(3)),
+                ("DefNewGeneration", "_eden_space", at(0)),
+                ("DefNewGeneration", "_from_space", at(1)),
+                ("DefNewGeneration", "_to_space", at(2)),
+                ("TenuredGeneration", "_the_space", at(3)),
+                ("Space", "_bottom", at(0)),
+                ("ContiguousSpace", "_top", at(1)),
+                ("Space", "_end", at(2)),
+            ],
+            _ => [
+                (
+                    "ParallelScavengeHeap",
+                    "_young_gen",
+                    static_at(&self.statics[1]),
+                ),
+                (
+                    "ParallelScavengeHeap",
+                    "_old_gen",
+                    static_at(&self.statics[2]),
+                ),
+                ("PSYoungGen", "_eden_space", at(0)),
+                ("PSYoungGen", "_from_space", at(1)),
+                ("PSYoungGen", "_to_space", at(2)),
+                ("PSOldGen", "_object_space", at(3)),
+                ("ImmutableSpace", "_bottom", at(0)),
+                ("MutableSpace", "_top", at(1)),
+                ("ImmutableSpace", "_end", at(2)),
+            ],
+        };
+        let mut tables = Tables::default();
+        for (kind, name, place) in common.into_iter().chain(own) {
+            let kind = (kind.to_owned(), name.to_owned());
+            let field = Field {
+                place,
+                kind: String::new(),
+            };
+            tables.fields.insert(kind, field);
+        }
+        for name in FLAGS {
+            let at = &raw const self.flags[0] as u64;
+            tables.flags.insert(name.to_owned(), at);
+        }
+        let chosen = format!("Use{collector:?}GC");
+        tables.flags.insert(chosen, &raw const self.flags[1] as u64);
+        tables
+    }
+}
+
+/// Flags that must be known, and off.
+const FLAGS: [&str; 4] = [
+    "AlwaysPreTouch",
+    "UseNUMA",
+    "UseLargePages",
+    "UseTransparentHugePages",
+];
+
+#[test]
+fn tables_that_lack_a_name_are_refused_by_that_name() {
+    let told = Told::new();
+    for collector in [Collector::Serial, Collector::Parallel] {
+        let whole = told.tables(collector);
+        let spaces = |tables: Tables| Spaces::of(&Machine::made_up(tables)).map(|_| ());
+        assert_eq!(spaces(whole.clone()), Ok(()), "{collector:?}");
+        for field in whole.fields.keys() {
+            let mut tables = whole.clone();
+            tables.fields.remove(field);
+            let refusal = spaces(tables).unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::NoField(..)),
+                "{field:?}: {refusal}"
+            );
+            assert!(
+                refusal.to_string().contains(&field.1),
+                "{field:?}: {refusal}"
+            );
+        }
+        for flag in FLAGS {
+            let mut tables = whole.clone();
+            tables.flags.remove(flag);
+            assert_eq!(spaces(tables), Err(Refusal::NoFlag(flag)));
+        }
+        let mut nameless = whole.clone();
+        nameless.flags.clear();
+        let unknown = Refusal::Collector(Collector::Unknown);
+        assert_eq!(spaces(nameless), Err(unknown));
+    }
+}
+
+#[test]
+fn tables_of_another_vendor_or_version_are_refused() {
+    let mut told = Told::new();
+    for collector in [Collector::Serial, Collector::Parallel] {
+        // Whatever stands where we look, it is refused or leads to spaces of the heap.
+        let whole = told.tables(collector);
+        for field in whole.fields.keys() {
+            for place in [
+                Place::Offset(u64::MAX),
+                Place::Offset(3),
+                Place::Static(0),
+                Place::Static(1),
+                Place::Static(u64::MAX),
+            ] {
+                let mut tables = whole.clone();
+                if let Some(found) = tables.fields.get_mut(field) {
+                    found.place = place;
+                }
+                let spaces = Spaces::of(&Machine::made_up(tables));
+                assert!(spaces.is_err(), "{field:?} at {place:?}: {spaces:?}");
+            }
+        }
+    }
+    for version in [0, 8, 10, 26, 99, u64::from(u32::MAX)] {
+        told.version = version;
+        let tables = told.tables(Collector::Serial);
+        let refused = Spaces::of(&Machine::made_up(tables)).unwrap_err();
+        assert_eq!(refused, Refusal::Version(version as u32));
+    }
 }
 
 proptest! {

@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
             self.ground.enter(&mut command)?;
         }
         let mut child = command.spawn().map_err(Error::start(&command))?;
-        let watched = Watched::new(child.id(), under.is_some())?;
+        let watched = Watched::new(child.id(), under.is_some() || program.launched)?;
         let work = Work::default();
         if let Some(output) = child.stdout.take() {
             work.follow(output);

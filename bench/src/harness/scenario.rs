@@ -19,6 +19,9 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// Whether it runs inside the budget but not under the broker, as a hog does.
     pub outsider: bool,
+    /// Whether its command begins with `plimsoll run`, which is no part of the program. Programs under the
+    /// broker get that by themselves.
+    pub launched: bool,
     /// Whether it runs outside of the budget: it takes processor time from the others, but no memory.
     pub elsewhere: bool,
 }

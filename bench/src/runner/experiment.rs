@@ -4,6 +4,7 @@ use super::Runner;
 use crate::Result;
 use crate::harness::interrupt;
 use crate::progress::Progress;
+use std::time::{Duration, Instant};
 
 /// Variants to compare. Each round runs all of them once, so that disturbances on the machine
 /// affect all alike.
@@ -11,6 +12,8 @@ pub struct Experiment<'a, V> {
     pub(super) runner: &'a Runner,
     pub(super) variants: Vec<(String, V)>,
     pub(super) rounds: usize,
+    /// How long all runs together may take; as long as they do when absent.
+    within: Option<Duration>,
     /// Numbers of neighbours that take turns in being first; empty: the order is always the same.
     groups: Vec<usize>,
 }
@@ -63,6 +66,7 @@ impl Runner {
             runner: self,
             variants: variants.map(|(name, what)| (name.into(), what)).collect(),
             rounds: self.repeat(),
+            within: None,
             groups: Vec::new(),
         }
     }
@@ -78,6 +82,13 @@ impl<V> Experiment<'_, V> {
     /// Sets one round, however many repetitions were asked for.
     pub fn once(mut self) -> Self {
         self.rounds = 1;
+        self
+    }
+
+    /// Begins no run after this time, and no round that would take longer than what is left of it: fewer
+    /// repetitions, and variants that did not run at all are left out. Not for lanes.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
         self
     }
 
@@ -108,8 +119,15 @@ impl<V> Experiment<'_, V> {
             outcomes: Vec::new(),
         };
         let mut variants: Vec<_> = self.variants.into_iter().map(fresh).collect();
-        for round in 1..=self.rounds {
+        let mut time = Time::new(self.within);
+        'rounds: for round in 1..=self.rounds {
+            if !time.has_a_round() {
+                break;
+            }
             for index in order(&self.groups, variants.len(), round) {
+                if time.is_over() {
+                    break 'rounds;
+                }
                 let Variant {
                     name,
                     what,
@@ -120,7 +138,44 @@ impl<V> Experiment<'_, V> {
                 outcomes.push(run(&*what, &turn)?);
             }
         }
+        variants.retain(|variant| !variant.outcomes.is_empty() || self.within.is_none());
         Ok(variants)
+    }
+}
+
+/// The time that the runs of an experiment may take.
+struct Time {
+    within: Option<Duration>,
+    begun: Instant,
+    /// When the round began, if one did, and how long the longest took.
+    round: Option<Instant>,
+    longest: Duration,
+}
+
+impl Time {
+    fn new(within: Option<Duration>) -> Time {
+        Time {
+            within,
+            begun: Instant::now(),
+            round: None,
+            longest: Duration::ZERO,
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(self.within?.saturating_sub(self.begun.elapsed()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Called when a round begins: whether there is time for it.
+    fn has_a_round(&mut self) -> bool {
+        let before = self.round.replace(Instant::now());
+        let took = before.map_or(Duration::ZERO, |began| began.elapsed());
+        self.longest = self.longest.max(took);
+        self.left().is_none_or(|left| left >= self.longest)
     }
 }
 
@@ -145,6 +200,7 @@ mod tests {
         let options = Options {
             repeat: 3,
             only: only.map(str::to_owned),
+            slice: false,
             record: false,
         };
         Runner::new("test", options)
@@ -166,6 +222,26 @@ mod tests {
         assert!(!seen[2].2);
         assert_eq!(variants[0].outcomes, [1, 3, 5]);
         assert_eq!(variants[1].outcomes, [2, 4, 6]);
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_time_is_left_out() {
+        let rounds = |within| {
+            let runner = runner(None);
+            let both = runner.experiment([("a", ()), ("b", ())]).within(within);
+            let ran = both.run(|(), _| Ok(())).unwrap();
+            ran.iter().map(|v| v.outcomes.len()).collect::<Vec<_>>()
+        };
+        let hour = Duration::from_secs(3600);
+        assert_eq!(rounds(hour), [3, 3]);
+        assert_eq!(rounds(Duration::ZERO), [0; 0], "they are left out");
+        let mut time = Time::new(Some(hour));
+        assert!(time.has_a_round() && time.has_a_round());
+        time.longest = 2 * hour;
+        assert!(
+            !time.has_a_round() && !time.is_over(),
+            "a round would not fit"
+        );
     }
 
     #[test]

@@ -69,6 +69,7 @@ mod tests {
         let options = Options {
             repeat: 2,
             only: None,
+            slice: false,
             record: false,
         };
         Runner::new("test", options)

@@ -23,6 +23,8 @@ pub struct Options {
     pub repeat: usize,
     /// Only variants whose name contains one of these, separated by commas.
     pub only: Option<String>,
+    /// Whether a representative part is enough, in a measurement that has one.
+    pub slice: bool,
     /// Whether results go to `bench/results`, from which the docs are made; otherwise to `bench/out/NAME`.
     pub record: bool,
 }
@@ -53,6 +55,11 @@ impl Runner {
     /// The argument of `--only`.
     pub fn only(&self) -> Option<&str> {
         self.options.only.as_deref()
+    }
+
+    /// Whether `--slice` was given.
+    pub fn slice(&self) -> bool {
+        self.options.slice
     }
 
     /// Whether a variant is wanted.

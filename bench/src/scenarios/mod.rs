@@ -45,6 +45,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &hotspot::Hotspot,
     &mmtk::Mmtk,
     &isla_vista::IslaVista,
+    &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
     &pin::Pin,
 ];

@@ -4,12 +4,15 @@
 //! # The JSON contract
 //! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
-//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `libgc`: `drop_in` and
+//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
+//! path) and `stalls`; `libgc`: `drop_in` and
 //! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
 //! `name`, `works`, `means`.
 
+mod java;
 mod libgc;
 
+pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
 
 use crate::control::Control;
@@ -41,6 +44,8 @@ pub struct Findings {
     pub broker: Option<BrokerFound>,
     /// The capabilities, as probed.
     pub capabilities: Vec<Found>,
+    /// Programs on HotSpot.
+    pub java: Java,
     /// Programs on libgc.
     pub libgc: LibGc,
 }
@@ -134,6 +139,7 @@ pub fn examine(place: &Place) -> Findings {
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
+        java: Java::examine(own.as_deref(), &capabilities),
         libgc: LibGc::examine(&libraries, &capabilities),
         capabilities,
     }
@@ -193,7 +199,7 @@ pub fn text(findings: &Findings) -> String {
             }
         }
     }
-    text + &findings.libgc.text()
+    text + &findings.java.text() + &findings.libgc.text()
 }
 
 /// The findings as JSON for programs.
@@ -226,6 +232,7 @@ mod tests {
                 found("three", false, true, "cgroup version 2", "a short stall"),
                 found("zap", false, false, "root", "slower"),
             ],
+            java: java::tests::sample(),
             libgc: libgc::tests::sample(),
         }
     }
@@ -246,9 +253,10 @@ none  zap    zap tier
              costs: slower
 ";
         let text = text(&sample());
-        let (text, libgc) = text.split_at(expected.len());
+        let (text, rest) = text.split_at(expected.len());
         assert_eq!(text, expected);
-        assert!(libgc.starts_with("libgc    programs"), "{libgc}");
+        assert!(rest.starts_with("java     programs"), "{rest}");
+        assert!(rest.contains("\nlibgc    programs"), "{rest}");
     }
 
     #[test]
@@ -258,6 +266,8 @@ none  zap    zap tier
         assert_eq!(value["broker"], serde_json::Value::Null);
         assert_eq!(value["capabilities"][1]["works"], true);
         assert_eq!(value["capabilities"][1]["costs"], "a short stall");
+        assert_eq!(value["java"]["agent"], "/p/libplimsoll_jvm.so");
+        assert_eq!(value["java"]["stalls"], "delay accounting");
         assert_eq!(value["libgc"]["drop_in"]["version"], "8.2.2");
         assert_eq!(value["libgc"]["tiers"][0]["works"], true);
     }
@@ -269,6 +279,11 @@ none  zap    zap tier
         let findings = examine(&place);
         assert!(findings.capacity > 0 && !findings.kernel.is_empty());
         assert!(findings.broker.is_none());
+        let stalls = findings
+            .capabilities
+            .iter()
+            .find(|found| found.name == "stalls");
+        assert_eq!(stalls.map(|found| &found.tier), Some(&findings.java.stalls));
         assert!(!text(&findings).is_empty());
     }
 }

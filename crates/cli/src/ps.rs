@@ -13,7 +13,7 @@
 //! but none is removed or changes its meaning.
 
 use crate::json;
-use crate::rows::{Faults, Order, Row, rows, shown, stalls, standing};
+use crate::rows::{Faults, Order, Row, adapter, remarks, rows, shown, standing};
 use crate::size::Human;
 use plimsoll_wire::messages::{Kind, Listing};
 use plimsoll_wire::page::Level;
@@ -75,7 +75,7 @@ fn add_line(text: &mut String, row: Row<'_>) {
     let indent = (row.depth * 2).min(NAME_WIDTH / 2);
     let name = shown(&p.name, NAME_WIDTH - indent);
     let pid = p.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-    let adapter = match (p.kind, &p.adapter) {
+    let adapter = match (p.kind, adapter(p)) {
         (Kind::Group, _) => "group".to_owned(),
         (Kind::Process, Some(adapter)) => shown(adapter, 7),
         (Kind::Process, None) => "-".to_owned(),
@@ -85,10 +85,13 @@ fn add_line(text: &mut String, row: Row<'_>) {
         Level::Warning => "warning",
         Level::Critical => "critical",
     };
-    let stalls = stalls(p).map_or_else(String::new, |stalls| format!(", {stalls}"));
+    let remarks = match remarks(p) {
+        none if none.is_empty() => none,
+        some => format!(", {some}"),
+    };
     let _ = writeln!(
         text,
-        "{:>4} {:indent$}{:<width$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} {level}{stalls}",
+        "{:>4} {:indent$}{:<width$} {:>7} {:<7} {:>9} {:>6} {:>6} {:>6} {:>6} {level}{remarks}",
         p.id,
         "",
         name,
@@ -131,6 +134,26 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
             assert_eq!(value["principals"][0]["stall_rate"].as_u64(), rate);
         }
+    }
+
+    #[test]
+    fn that_the_agent_is_in_a_program_is_told() {
+        let mut listing = sample();
+        listing.principals[0].adapter = Some("hotspot-agent".into());
+        let row = |listing: &Listing| {
+            let table = table(listing);
+            table.lines().nth(2).unwrap().to_owned()
+        };
+        assert!(row(&listing).contains(" hotspot "), "{}", row(&listing));
+        assert!(
+            row(&listing).ends_with("normal, agent"),
+            "{}",
+            row(&listing)
+        );
+        listing.principals[0].stall_rate = Some(3);
+        assert!(row(&listing).ends_with("normal, agent, 3 stalls/s"));
+        let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
+        assert_eq!(value["principals"][0]["adapter"], "hotspot-agent");
     }
 
     #[test]

@@ -127,10 +127,24 @@ pub fn shown(name: &str, width: usize) -> String {
     kept.chain(std::iter::once('~')).collect()
 }
 
-/// The allocation stalls of a principal within its limit, if there are any.
-pub fn stalls(principal: &Principal) -> Option<String> {
-    let rate = principal.stall_rate.filter(|&rate| rate > 0)?;
-    Some(format!("{rate} stalls/s"))
+/// How the name of an adapter ends that has an agent of ours in the program.
+const WITH_AGENT: &str = "-agent";
+
+/// The adapter of a principal, without the agent that it may have in the program.
+pub fn adapter(principal: &Principal) -> Option<&str> {
+    let name = principal.adapter.as_deref()?;
+    Some(name.strip_suffix(WITH_AGENT).unwrap_or(name))
+}
+
+/// What else there is to say of a principal in a few words: that it has an agent of ours in it, and its
+/// allocation stalls within its limit. Empty if there is nothing.
+pub fn remarks(principal: &Principal) -> String {
+    let name = principal.adapter.as_deref().unwrap_or("");
+    let agent = name.ends_with(WITH_AGENT).then(|| "agent".to_owned());
+    let rate = principal.stall_rate.filter(|&rate| rate > 0);
+    let stalls = rate.map(|rate| format!("{rate} stalls/s"));
+    let all: Vec<String> = agent.into_iter().chain(stalls).collect();
+    all.join(", ")
 }
 
 /// A weight and a priority in one column: `40` or `40(+2)`.

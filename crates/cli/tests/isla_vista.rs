@@ -1,57 +1,93 @@
-//! `plimsoll run --policy isla-vista` without a broker, on real machines under real pressure.
+//! `plimsoll run --policy isla-vista`, alone and beside a broker, on real machines under real pressure.
 
 mod common;
 
-use common::Place;
-use common::ground::{MIB, alone, classes, enter, group, java};
-use plimsoll_testbed::{SwapFile, skip};
-use std::process::Output;
+use common::ground::{MIB, alone, classes, enter, group, java, killed};
+use common::{Place, Started, library, stderr, wait_for};
+use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
-/// Runs our program with a live set in a machine with Serial, in a group with this limit (bytes).
-/// `None` where that cannot be done here.
-fn run(place: &Place, limit: Option<u64>, live: &str) -> Option<Output> {
-    let classes = classes(place, &["bench/programs/Graph.java"])?;
-    let java = java();
-    let words = [
-        "run",
-        "-v",
-        "--policy",
-        "isla-vista",
-        "--agent",
-        "never",
-        "--",
-        &java,
-        "-XX:+UseSerialGC",
-        "-Xmx400m",
-        "-cp",
-        &classes,
-        "Graph",
-        live,
-        "1000",
-        "20",
-    ];
-    let mut command = place.command(&words);
-    let group = match limit {
-        Some(limit) => Some(group("isla-vista", limit)?),
-        None => None,
-    };
-    if let Some(group) = &group {
-        enter(&mut command, group);
+/// Bytes of swap behind the groups here.
+const SWAP: u64 = 512 << 20;
+
+/// A swap file that lives as long as a test.
+fn swap(place: &Place) -> Option<SwapFile> {
+    let file = SwapFile::new(&place.path(""), SWAP).ok();
+    if file.is_none() {
+        skip("no swap file of our own here");
     }
-    Some(command.output().unwrap())
+    file
+}
+
+/// `Graph` in a machine, under Isla Vista and without a broker.
+struct Graph<'a> {
+    /// Whether the agent is loaded.
+    agent: &'a str,
+    /// Flags of the machine.
+    flags: &'a [&'a str],
+    /// Megabytes that live, that are allocated.
+    work: [&'a str; 2],
+}
+
+impl Graph<'_> {
+    /// Runs it in a group with this limit (bytes). `None` where that cannot be done here.
+    fn run(&self, place: &Place, limit: Option<u64>) -> Option<Output> {
+        let classes = classes(place, &["bench/programs/Graph.java"])?;
+        let (own, java) = (ours(place), java());
+        let mut words = vec!["run", "-v", "--policy", "isla-vista"];
+        words.extend(["--agent", self.agent, "--", &java]);
+        words.extend(self.flags);
+        words.extend(["-cp", &classes, "Graph"]);
+        words.extend(self.work);
+        words.push("20");
+        let mut command = place.program(own.to_str()?, &words);
+        let group = match limit {
+            Some(limit) => Some(group("isla-vista", limit)?),
+            None => None,
+        };
+        if let Some(group) = &group {
+            enter(&mut command, group);
+        }
+        let output = command.output().unwrap();
+        if group.as_ref().is_some_and(|group| killed(group) > 0) {
+            skip("the kernel found no memory in the group and killed the program");
+            return None;
+        }
+        assert!(output.status.success(), "{}", stderr(&output));
+        Some(output)
+    }
+}
+
+/// Our program with the agent's library beside it, as in a build tree.
+fn ours(place: &Place) -> PathBuf {
+    let own = place.path("bin/plimsoll");
+    let agent = library("libplimsoll_jvm.so");
+    std::fs::create_dir_all(place.path("bin")).unwrap();
+    for (from, to) in [
+        (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
+        (agent, place.path("bin/libplimsoll_jvm.so")),
+    ] {
+        if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+    own
 }
 
 #[test]
 fn a_heap_that_outgrows_memory_follows_its_stalls_and_no_broker_is_started() {
     let (_alone, place) = (alone(), Place::new());
-    let Ok(_swap) = SwapFile::new(&place.path(""), 512 << 20) else {
-        return skip("no swap file of our own here");
+    let Some(_swap) = swap(&place) else { return };
+    let graph = Graph {
+        agent: "never",
+        flags: &["-XX:+UseSerialGC", "-Xmx400m"],
+        work: ["60", "1000"],
     };
-    let Some(output) = run(&place, Some(128 * MIB), "60") else {
+    let Some(output) = graph.run(&place, Some(128 * MIB)) else {
         return;
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let said = stderr(&output);
     assert!(said.contains("no broker runs"), "{said}");
     assert!(said.contains("stalls: "), "{said}");
     assert!(said.contains("its heap follows Isla Vista"), "{said}");
@@ -61,14 +97,207 @@ fn a_heap_that_outgrows_memory_follows_its_stalls_and_no_broker_is_started() {
 #[test]
 fn without_pressure_a_machine_is_left_alone() {
     let (_alone, place) = (alone(), Place::new());
-    let Some(output) = run(&place, None, "30") else {
+    let graph = Graph {
+        agent: "never",
+        flags: &["-XX:+UseSerialGC", "-Xmx400m"],
+        work: ["30", "1000"],
+    };
+    let Some(output) = graph.run(&place, None) else {
         return;
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let said = stderr(&output);
     assert!(said.contains("-XX:-ShrinkHeapInSteps"), "{said}");
     assert!(
         !said.contains("-Xms") && !said.contains("follows Isla Vista"),
         "{said}"
     );
+}
+
+#[test]
+fn a_machine_in_which_nobody_may_ask_for_collections_follows_too() {
+    let (_alone, place) = (alone(), Place::new());
+    let Some(_swap) = swap(&place) else { return };
+    let graph = Graph {
+        agent: "auto",
+        flags: &["-XX:+UseSerialGC", "-Xmx400m", "-XX:+DisableExplicitGC"],
+        work: ["60", "1000"],
+    };
+    let Some(output) = graph.run(&place, Some(128 * MIB)) else {
+        return;
+    };
+    let said = stderr(&output);
+    assert!(said.contains("asked for by GC.class_histogram"), "{said}");
+    assert!(said.contains("has the agent; stalls by "), "{said}");
+    assert!(said.contains("its heap follows Isla Vista"), "{said}");
+}
+
+#[test]
+fn a_machine_that_lets_nobody_attach_runs_as_without_us_and_it_is_said() {
+    let (_alone, place) = (alone(), Place::new());
+    let graph = Graph {
+        agent: "auto",
+        flags: &[
+            "-XX:+UseSerialGC",
+            "-Xmx400m",
+            "-XX:+DisableAttachMechanism",
+        ],
+        work: ["30", "3000"],
+    };
+    let Some(output) = graph.run(&place, None) else {
+        return;
+    };
+    let said = stderr(&output);
+    assert!(said.contains("lets nobody attach"), "{said}");
+    assert!(said.contains("-agentpath:"), "{said}");
+    assert!(!said.contains("follows Isla Vista"), "{said}");
+}
+
+/// Nothing that the policy says helps, and nothing of it may make the machine end. The kernel may: where it
+/// finds nothing that can go to swap at once, it kills this program without us, too.
+#[test]
+fn where_what_lives_does_not_fit_the_program_still_comes_to_its_end() {
+    let (_alone, place) = (alone(), Place::new());
+    let Some(_swap) = swap(&place) else { return };
+    let graph = Graph {
+        agent: "auto",
+        flags: &["-XX:+UseSerialGC", "-Xmx200m"],
+        work: ["60", "200"],
+    };
+    let Some(output) = graph.run(&place, Some(96 * MIB)) else {
+        return;
+    };
+    let done = String::from_utf8_lossy(&output.stdout);
+    assert!(done.contains("\"event\":\"done\""), "{done}");
+}
+
+/// A program to which the broker has promised memory that its group does not have.
+struct Promised {
+    /// Its group.
+    group: TestCgroup,
+    /// The program.
+    _run: Started,
+    /// What it says.
+    log: PathBuf,
+}
+
+/// Name of the program.
+const NAME: &str = "promised";
+/// What its group may take while it is pressed, bytes. It has no limit at first, so that the broker does not
+/// know it for one that bounds its programs.
+const PRESSED: u64 = 144 << 20;
+
+impl Promised {
+    fn start(place: &mut Place) -> Option<Promised> {
+        let churn = "crates/runtimes/tests/java/Churn.java";
+        let classes = classes(place, &[churn])?;
+        let Ok(group) = TestCgroup::new("promised", None) else {
+            skip("no cgroup of our own here");
+            return None;
+        };
+        let (own, java, log) = (ours(place), java(), place.path("log"));
+        let own = own.to_str()?;
+        // The broker comes with the first program, which is not in the group.
+        let mut first = place.program(own, &["run", "-n", "first", "--", "sleep", "600"]);
+        place.keep(Started(first.stdout(Stdio::null()).spawn().unwrap()));
+        place.attached("first");
+        let mut words = vec!["run", "-n", NAME, "--policy", "isla-vista"];
+        let file = log.display().to_string();
+        words.extend(["--agent", "auto", "--log", &file, "--", &java]);
+        words.extend(["-XX:+UseSerialGC", "-Xmx500m", "-cp", &classes]);
+        words.extend(["Churn", "60", "50", "5"]);
+        let mut command: Command = place.program(own, &words);
+        enter(&mut command, &group);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let run = Started(command.spawn().unwrap());
+        Some(Promised {
+            group,
+            _run: run,
+            log,
+        })
+    }
+
+    /// The kernel refuses while the program reads its pages back faster than they go.
+    fn limit(&self, bytes: u64) {
+        wait_for("the limit is set", || {
+            self.group.cgroup().set_limit(Some(bytes)).ok()
+        });
+    }
+
+    fn said(&self, words: &str) -> bool {
+        let log = std::fs::read_to_string(&self.log);
+        log.is_ok_and(|log| log.contains(words))
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            eprintln!("killed {}: {log}", killed(&self.group));
+        }
+    }
+}
+
+/// The row of the program in `plimsoll ps --json`.
+fn row(place: &Place) -> serde_json::Value {
+    fn find(rows: &serde_json::Value) -> Option<&serde_json::Value> {
+        let rows = rows.as_array()?;
+        let here = rows.iter().find(|row| row["name"] == NAME);
+        here.or_else(|| rows.iter().find_map(|row| find(&row["children"])))
+    }
+    let text = place.text(&["ps", "--json"]);
+    let listing: serde_json::Value = serde_json::from_str(&text).unwrap();
+    find(&listing["principals"]).cloned().unwrap_or_default()
+}
+
+#[test]
+fn beside_a_broker_the_smaller_limit_holds_and_stalls_within_the_grant_are_shown() {
+    let (_alone, mut place) = (alone(), Place::new());
+    let Some(_swap) = swap(&place) else { return };
+    let Some(promised) = Promised::start(&mut place) else {
+        return;
+    };
+    wait_for("the agent is in it, and ps says so", || {
+        (row(&place)["adapter"] == "hotspot-agent").then_some(())
+    });
+    let line = |place: &Place| {
+        let table = place.text(&["ps"]);
+        let line = table.lines().find(|line| line.contains(NAME));
+        line.unwrap_or_default().to_owned()
+    };
+    assert!(line(&place).contains(", agent"), "{}", line(&place));
+    let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap_or(0);
+    let granted = wait_for("the broker grants more than there will be", || {
+        let row = row(&place);
+        (number(&row, "limit") > 2 * PRESSED && number(&row, "collections") > 2).then_some(row)
+    });
+    assert!(
+        number(&granted, "uses") <= number(&granted, "limit"),
+        "{granted}"
+    );
+    promised.limit(PRESSED);
+    wait_for("its stalls are shown", || {
+        row(&place)["stall_rate"].as_u64().filter(|&rate| rate > 0)
+    });
+    wait_for("its heap follows them", || {
+        promised.said("follows Isla Vista").then_some(())
+    });
+    wait_for(
+        "what it has is far below what was granted, swap included",
+        || {
+            let row = row(&place);
+            let takes = number(&row, "uses") + number(&row, "swapped");
+            (takes < number(&row, "limit") / 2).then_some(())
+        },
+    );
+    // From here on there is room, and the broker's limit is the smaller one.
+    promised.limit(700 * MIB);
+    let most = 170 * MIB;
+    place.text(&["set", NAME, "--max", "170M"]);
+    wait_for("the broker's limit holds", || {
+        let row = row(&place);
+        let within = number(&row, "limit") <= most && number(&row, "uses") <= most;
+        (within && number(&row, "collections") > 0 && number(&row, "owed") == 0).then_some(())
+    });
+    assert_eq!(killed(&promised.group), 0);
 }

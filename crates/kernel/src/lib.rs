@@ -26,6 +26,7 @@
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`advise`] | advice on another process's memory |
+//! | [`sealed`] | a memory file that two processes map |
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`disk`] | how long devices take |
@@ -67,6 +68,7 @@ pub mod process;
 pub mod reader;
 pub mod referenced;
 pub mod scan;
+pub mod sealed;
 pub mod smaps;
 pub mod stalls;
 pub mod swap;

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 const PLANS: [Plan; 3] = [Plan::MarkSweep, Plan::SemiSpace, Plan::Generational];
 const SWAPS: [Costs; 2] = [Costs::DISK, Costs::SOLID_STATE];
 const MENDED: Rule = Rule::IslaVista(Ratios::MENDED);
+/// What an adapter does that sees stalls from outside.
+const ALL_TIME: Rule = Rule::IslaVista(Ratios::ALL_TIME);
 const PAPER: Rule = Rule::IslaVista(Ratios::PAPER);
 /// Maximum heaps, bytes: from tight to more than three times the room.
 const SIZES: [u64; 9] = [
@@ -86,6 +88,28 @@ fn isla_vista_stays_on_the_plateau() {
             assert!(pressed <= 1.2, "{setup:?} of {} MiB: {pressed}", most / MIB);
         }
     }
+}
+
+/// Stalls as a part of all the time do as well as against that of collections; with the limits of the
+/// latter they do not.
+#[test]
+fn stalls_may_be_weighed_against_all_the_time() {
+    let sum = |signal, rule| -> f64 {
+        let with = |setup| Setup { signal, ..setup };
+        let cases =
+            setups(rule).flat_map(|setup| [192 * MIB, LARGE].map(|most| (with(setup), most)));
+        let ratios = cases.map(|(setup, most)| {
+            let default = time(setup.with(Rule::Maximum), most, None);
+            time(setup, most, Some(ROOM)) / default
+        });
+        let ratios: Vec<f64> = ratios.collect();
+        ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64
+    };
+    let ours = sum(Signal::AllTime, ALL_TIME).exp();
+    let best = sum(Signal::Between, MENDED).exp();
+    let wrong = sum(Signal::AllTime, MENDED).exp();
+    assert!(ours <= 1.06 * best, "{ours} against {best}");
+    assert!(wrong > 1.1 * ours, "{wrong} against {ours}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub struct Report {
     pub collections: Option<u64>,
     /// Milliseconds spent in collections since its start.
     pub collection_ms: Option<u64>,
-    /// Allocation stalls of its collections since its start, although it kept to its limit: the
+    /// Allocation stalls since its start, although it kept to its limit: the
     /// kernel did not have the memory that was granted.
     pub stalls: Option<u64>,
     /// Statistics of its collector; replaced as a whole.

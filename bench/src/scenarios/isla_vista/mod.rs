@@ -1,6 +1,7 @@
 //! Isla Vista's Figure 3 and Tables 2 and 3 for HotSpot: Java programs at a tight and at a large maximum
 //! heap, with memory short and with enough, by their own rule and steered by stalls. No broker runs.
 
+pub(super) mod dynamic;
 mod programs;
 
 use crate::Result;
@@ -14,6 +15,8 @@ use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 use programs::{ALL, Program};
+use std::path::Path;
+use std::time::Duration;
 
 const RATIO: &str =
     "under pressure at the largest heap, default / Isla Vista: at least 3.7 (geometric mean)";
@@ -24,6 +27,10 @@ const FREE: &str = "without pressure: within 2 % of the default";
 const SWAP: u64 = 1 << 30;
 /// Seconds after which a run is stopped. It counts as taking that long.
 const LONGEST: f64 = 300.0;
+/// The same in a slice: a run by the default under pressure is as long as this, or is killed before.
+const LONGEST_OF_SLICE: f64 = 90.0;
+/// How long the runs of a slice may take.
+const SLICE: Duration = Duration::from_secs(55 * 60);
 const COLLECTORS: [&str; 3] = ["Serial", "Parallel", "G1"];
 const VERSIONS: [u32; 2] = [17, 25];
 
@@ -53,6 +60,11 @@ impl Case {
         self.heap == self.program.heaps[1]
     }
 
+    /// Whether it is in the representative part: all programs and heaps, but two collectors of one JDK.
+    fn is_in_slice(self) -> bool {
+        self.jvm.version == 17 && self.jvm.collector != "Parallel"
+    }
+
     /// The same under other conditions.
     fn like(self, short: bool, ours: bool) -> Case {
         Case {
@@ -70,7 +82,7 @@ impl Measurement for IslaVista {
     fn about(&self) -> About {
         About {
             name: "isla-vista",
-            question: "What does a Java heap that follows the stalls of its collections save under pressure?",
+            question: "What does a Java heap that follows its stalls save under pressure?",
             asks: &[RATIO, COSTS, FREE],
             minutes: 600,
         }
@@ -80,11 +92,19 @@ impl Measurement for IslaVista {
         let ground = Ground::with_swap(runner.name(), SWAP)?;
         let classes = Classes::of("bench/programs/Graph.java")?;
         read_ahead(jvms())?;
-        let ran = runner
-            .experiment(cases().map(|case| (case.name(), case)))
-            .wanted()
-            .run(|case, turn| once(*case, &ground, &classes, &turn.progress))?;
-        Ok(report(&ran, runner))
+        let cases = cases().filter(|case| !runner.slice() || case.is_in_slice());
+        let named = cases.map(|case| (case.name(), case));
+        let mut experiment = runner.experiment(named).wanted();
+        let longest = match runner.slice() {
+            true => {
+                experiment = experiment.within(SLICE);
+                LONGEST_OF_SLICE
+            }
+            false => LONGEST,
+        };
+        let ran =
+            experiment.run(|case, turn| once(*case, longest, &ground, &classes, &turn.progress))?;
+        Ok(report(&ran, longest, runner))
     }
 }
 
@@ -112,38 +132,50 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-fn once(case: Case, ground: &Ground, classes: &Classes, progress: &Progress) -> Result<Run> {
+/// One run, which is stopped after `longest` seconds.
+fn once(
+    case: Case,
+    longest: f64,
+    ground: &Ground,
+    classes: &Classes,
+    progress: &Progress,
+) -> Result<Run> {
     let log = ground.folder().join("gc.log");
     let _ = std::fs::remove_file(&log);
     let (classes, folder) = (classes.folder(), ground.folder());
     let java = case
         .program
         .command(case.jvm, case.heap, &log, classes, folder);
-    let mut command = Vec::new();
-    if case.ours {
-        let plimsoll = sibling("plimsoll").display().to_string();
-        let words = ["run", "--policy", "isla-vista", "--"];
-        command.push(plimsoll);
-        command.extend(words.map(str::to_owned));
-    }
-    command.extend(java);
-    // No broker is there, so the policy stands alone.
-    let nobody = folder.join("nobody").join("broker.sock");
-    let socket = nobody.display().to_string();
     let job = Job {
-        command,
-        env: [("PLIMSOLL_SOCKET".to_owned(), socket)].into(),
+        command: match case.ours {
+            true => steered(java),
+            false => java,
+        },
+        env: [nobody(folder)].into(),
         ..Job::default()
     };
     let conditions = Conditions {
         limit: case.short.then_some(case.program.limit << 20),
-        longest: LONGEST,
+        longest,
         ..Conditions::default()
     };
     let outcomes = job::run(ground, &[job], &conditions, progress)?;
     let pauses = pauses(&std::fs::read_to_string(&log).unwrap_or_default());
     let outcome = outcomes.into_iter().next();
-    Ok(outcome.map_or_else(Run::default, |outcome| Run::of(&outcome, &pauses)))
+    Ok(outcome.map_or_else(Run::default, |outcome| Run::of(&outcome, longest, &pauses)))
+}
+
+/// A Java program under Isla Vista.
+fn steered(java: Vec<String>) -> Vec<String> {
+    let plimsoll = sibling("plimsoll").display().to_string();
+    let words = ["run", "--policy", "isla-vista", "--"].map(str::to_owned);
+    [plimsoll].into_iter().chain(words).chain(java).collect()
+}
+
+/// The variable by which it finds no broker, so that the policy stands alone.
+fn nobody(folder: &Path) -> (String, String) {
+    let socket = folder.join("nobody").join("broker.sock");
+    ("PLIMSOLL_SOCKET".to_owned(), socket.display().to_string())
 }
 
 /// The outcome of one run.
@@ -162,12 +194,12 @@ struct Run {
 }
 
 impl Run {
-    fn of(outcome: &Outcome, pauses: &[f64]) -> Run {
+    fn of(outcome: &Outcome, longest: f64, pauses: &[f64]) -> Run {
         let finished = outcome.ending == Ending::Finished;
         Run {
             finished,
             // What was stopped or killed is not better than what took as long as it could.
-            seconds: if finished { outcome.seconds } else { LONGEST },
+            seconds: if finished { outcome.seconds } else { longest },
             pauses: pauses.len() as f64,
             longest: pauses.iter().copied().fold(0.0, f64::max),
             paused: pauses.iter().sum(),
@@ -186,13 +218,36 @@ fn pauses(log: &str) -> Vec<f64> {
     log.lines().filter_map(length).collect()
 }
 
-fn report(ran: &[Variant<Case, Run>], runner: &Runner) -> Results {
+/// How it was measured.
+fn method(ran: &[Variant<Case, Run>], longest: f64, runner: &Runner) -> String {
+    let mut method = format!(
+        "No broker. `short`: in a cgroup whose limit holds what lives but not the heap that the program \
+         would take, with swap behind it; `enough`: without a limit. A run that was killed, failed, or \
+         took {longest:.0} s counts as {longest:.0} s. Pauses by the machine's own log."
+    );
+    if runner.slice() {
+        let runs = ran.iter().map(|variant| variant.outcomes.len());
+        let (least, most) = runs.fold((usize::MAX, 0), |(least, most), runs| {
+            (least.min(runs), most.max(runs))
+        });
+        let left_out = cases().filter(|case| case.is_in_slice() && runner.wants(&case.name()));
+        let left_out = left_out.count().saturating_sub(ran.len());
+        method.push_str(&format!(
+            " A slice: Serial and G1 of JDK 17 only, and as many runs as fit into {} minutes: {} to {most} \
+             of the {} that were asked for, {left_out} rows left out.",
+            SLICE.as_secs() / 60,
+            least.min(most),
+            runner.repeat(),
+        ));
+    }
+    method
+}
+
+fn report(ran: &[Variant<Case, Run>], longest: f64, runner: &Runner) -> Results {
     let mut results = runner
         .results(
-            "Java programs by their own rule and steered by the stalls of their collections.",
-            "No broker. `short`: in a cgroup whose limit holds what lives but not the heap that the program \
-             would take, with swap behind it; `enough`: without a limit. A run that was killed, failed, or \
-             took 300 s counts as 300 s. Pauses by the machine's own log.",
+            "Java programs by their own rule and steered by their allocation stalls.",
+            &method(ran, longest, runner),
         )
         .columns(&[
             ("program", ""),
@@ -276,6 +331,26 @@ mod tests {
         assert_eq!(names.len(), all.len());
         for case in &all {
             assert!(all.contains(&case.like(!case.short, !case.ours)));
+        }
+    }
+
+    #[test]
+    fn a_slice_has_all_programs_both_heaps_and_their_pairs() {
+        let slice: Vec<Case> = cases().filter(|case| case.is_in_slice()).collect();
+        assert_eq!(slice.len(), ALL.len() * 2 * 2 * 4);
+        for program in ALL {
+            for heap in program.heaps {
+                let of = |case: &&Case| case.program == program && case.heap == heap;
+                assert_eq!(
+                    slice.iter().filter(of).count(),
+                    8,
+                    "{} {heap}",
+                    program.name
+                );
+            }
+        }
+        for case in &slice {
+            assert!(slice.contains(&case.like(!case.short, !case.ours)));
         }
     }
 

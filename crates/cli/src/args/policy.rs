@@ -11,7 +11,7 @@ pub enum PolicyChoice {
     /// The broker's limit
     #[default]
     Limit,
-    /// The stalls of the program's own collections: needs no broker, and if one runs, its limit holds too
+    /// The program's own allocation stalls: needs no broker, and if one runs, its limit holds too
     IslaVista,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
     let mut lines = collector_lines(principal);
     if let Some(rate) = principal.stall_rate {
-        let told = "a second: collections waited for memory within the limit";
+        let told = "a second: it waited for memory within the limit";
         lines.push(line("STALLS", rate.to_string(), told));
     }
     if let Some(refaults) = &principal.refaults {
@@ -215,8 +215,7 @@ mod tests {
             told.into_iter().find(|line| line.starts_with(" STALLS"))
         };
         assert_eq!(stalls(None), None);
-        let told =
-            " STALLS              12  a second: collections waited for memory within the limit";
+        let told = " STALLS              12  a second: it waited for memory within the limit";
         assert_eq!(stalls(Some(12)).as_deref(), Some(told));
     }
 

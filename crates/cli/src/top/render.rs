@@ -2,7 +2,7 @@
 
 use super::page;
 use super::state::State;
-use crate::rows::{Faults, Row, shown, stalls, standing, total};
+use crate::rows::{Faults, Row, remarks, shown, standing, total};
 use crate::size::Human;
 use plimsoll_wire::messages::Listing;
 use plimsoll_wire::page::Level;
@@ -222,12 +222,15 @@ fn row_line<'a>(
     if state.selected == Some(p.id) {
         style = style.add_modifier(Modifier::REVERSED);
     }
-    let stalls = stalls(p).map_or_else(String::new, |stalls| format!("{stalls} "));
-    let history = widths.history.saturating_sub(1 + stalls.len());
+    let remarks = match remarks(p) {
+        none if none.is_empty() => none,
+        some => format!("{some} "),
+    };
+    let history = widths.history.saturating_sub(1 + remarks.len());
     let history = sparkline(&state.history(p.id, history), p.limit);
     Line::from(vec![
         Span::styled(text, style),
-        Span::styled(stalls, style),
+        Span::styled(remarks, style),
         Span::styled(history, colours.paint(Color::Cyan)),
     ])
 }
@@ -263,7 +266,8 @@ fn help_lines() -> Vec<Line<'static>> {
         " LIMIT    bytes it may use now          COULD  bytes it could have if it asked",
         " OWES     bytes it must give back       WSET   bytes it touched recently",
         " FLT/S    major faults a second         HISTORY what it used, newest right",
-        " N stalls/s  its collections waited for memory within its limit, which does not rise meanwhile",
+        " N stalls/s  it waited for memory within its limit, which does not rise meanwhile",
+        " agent    a Java program has our agent in it",
         " !        at its limit, or owing with time left     *  owing and late",
         " the bar  ▒ outsiders  █ principals  ░ reserve",
         "",

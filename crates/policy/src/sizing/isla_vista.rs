@@ -299,6 +299,7 @@ mod tests {
         prop_oneof![
             Just(Ratios::PAPER),
             Just(Ratios::MENDED),
+            Just(Ratios::ALL_TIME),
             Just(Ratios::DROP_IN)
         ]
     }

@@ -60,7 +60,8 @@ pub enum Kind {
 pub struct Ended {
     /// Time of its end.
     pub now: u64,
-    /// Time that the program was stopped for collections since the last one reported here.
+    /// Time that the program was stopped for collections since the last one reported here; with
+    /// [`Ratios::ALL_TIME`], all the time since then.
     pub took: u64,
     /// Recent cost of a collection, including what tracking writes cost the program, nanoseconds.
     pub cost: u64,
@@ -82,7 +83,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The part of the collection's time that was spent in allocation stalls, from 0 to 1.
+    /// The part of [`Ended::took`] that was spent in allocation stalls, from 0 to 1.
     pub fn stalled_part(&self) -> f64 {
         match (self.stalls, self.stalled, self.took) {
             (0, 0, _) => 0.0,

@@ -1,4 +1,5 @@
-//! Isla Vista for a machine: turns stalls within collections into a limit of the process.
+//! Isla Vista for a machine: turns stalls into a limit of the process. At the end of a collection the
+//! policy hears how long the process stalled since the one before, as a part of that time.
 //!
 //! Until the first stall the machine sizes its heap by its own rule, as if nobody was there: the
 //! rule of the paper would let the heap grow to its maximum too. From the first stall on
@@ -14,8 +15,7 @@
 //!   window). Only for some time, since the heap may be unable to follow.
 //! - Several collections may end between two looks. They count as one that had all their stalls.
 
-use super::stalls::and;
-use plimsoll_kernel::stalls::Stalled;
+use super::stalls::Span;
 use plimsoll_policy::sizing::{Ended, IslaVista, Kind, Ratios, Sizing};
 
 /// A heap is never asked to be smaller, bytes.
@@ -40,16 +40,14 @@ pub(super) struct Moment {
     pub(super) collections: u64,
     /// Collections of the whole heap among them.
     pub(super) whole: u64,
-    /// The time in which the signal counts, nanoseconds: in pauses, or all of it.
-    pub(super) counted_ns: u64,
     /// What the heap takes, in memory and in swap.
     pub(super) heap: u64,
     /// What is in use after the last collection. After one of the whole heap that is what lives.
     pub(super) used: u64,
     /// The most that the heap may ever take.
     pub(super) most: u64,
-    /// Stalls since the last moment.
-    pub(super) stalled: Stalled,
+    /// Stalls since the last moment. Its length is 0 if nothing new was read.
+    pub(super) span: Span,
     /// Fewer stalls than this in a collection tell nothing.
     pub(super) few: u64,
 }
@@ -72,12 +70,14 @@ pub(super) struct Feedback {
     collections: Option<u64>,
     /// Collections of the whole heap at the last look.
     whole: u64,
-    /// The time in which the signal counts, until the last collection, nanoseconds.
-    counted_ns: u64,
+    /// The spans that the policy has heard of, together, nanoseconds: its clock.
+    heard_ns: u64,
     /// When the limit was last lowered, nanoseconds; `None` once the heap has followed.
     lowered_ns: Option<u64>,
     /// Stalls since the last collection.
-    stalled: Stalled,
+    span: Span,
+    /// How many stalls there were in spans in which they took more than [`TOUCHED`].
+    felt: u64,
     /// The machine does not grow by itself.
     always: bool,
 }
@@ -93,22 +93,36 @@ impl Feedback {
 
     /// Looks at one moment.
     pub(super) fn look(&mut self, moment: &Moment) -> Option<Turn> {
-        self.stalled = and(self.stalled, moment.stalled);
+        self.span = self.span.and(moment.span);
         if self.always && self.policy.is_none() {
             let begin = moment.heap.max(moment.most / BEGIN_PART);
             self.begin(begin, moment);
         }
         let before = *self.collections.get_or_insert(moment.collections);
-        if moment.collections == before {
+        if moment.collections < before {
+            // Counters of another machine, or of nobody: what they were before means nothing.
+            self.collections = Some(moment.collections);
+            return None;
+        }
+        // Stalls until the end of a collection may be told a look later.
+        if moment.collections == before || self.span.ns == 0 {
             return None;
         }
         self.collections = Some(moment.collections);
-        let stalled = match std::mem::take(&mut self.stalled) {
-            stalled if stalled.count < moment.few => Stalled::default(),
-            stalled => stalled,
+        let span = match std::mem::take(&mut self.span) {
+            Span { stalled, ns } if stalled.count < moment.few => Span {
+                ns,
+                ..Span::default()
+            },
+            span => span,
         };
-        let ended = self.ended(stalled, moment);
-        let begun = self.policy.is_none() && ended.stalled_part() > TOUCHED;
+        let stalled = span.stalled;
+        let ended = self.ended(span, moment);
+        let touched = ended.stalled_part() > TOUCHED;
+        if touched {
+            self.felt = self.felt.saturating_add(ended.stalls);
+        }
+        let begun = self.policy.is_none() && touched;
         if begun {
             self.begin(moment.heap, moment);
         }
@@ -125,7 +139,10 @@ impl Feedback {
         match stalled.any() {
             true if self.lowered_ns.is_some() => {}
             false if !filled => {}
-            _ => policy.ended(&ended),
+            _ => {
+                policy.ended(&ended);
+                self.heard_ns = ended.now;
+            }
         }
         if policy.size() < size {
             self.lowered_ns = Some(moment.now_ns);
@@ -140,30 +157,35 @@ impl Feedback {
     /// Puts the heap under the policy, with a limit of `bytes`.
     fn begin(&mut self, bytes: u64, moment: &Moment) {
         let bytes = bytes.max(LEAST).min(moment.most);
-        self.policy = Some(IslaVista::new(Ratios::MENDED, bytes, moment.most));
+        self.policy = Some(IslaVista::new(Ratios::ALL_TIME, bytes, moment.most));
     }
 
-    /// The collections since the last look, as one.
-    fn ended(&mut self, stalled: Stalled, moment: &Moment) -> Ended {
-        let took = moment.counted_ns.saturating_sub(self.counted_ns);
+    /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
+    /// were counted in.
+    fn ended(&mut self, span: Span, moment: &Moment) -> Ended {
         let whole = moment.whole != self.whole;
-        (self.counted_ns, self.whole) = (moment.counted_ns, moment.whole);
+        self.whole = moment.whole;
         let kind = match whole {
             true => Kind::Full,
             false => Kind::Nursery,
         };
         Ended {
-            now: moment.now_ns,
-            took,
-            cost: took,
+            now: self.heard_ns.saturating_add(span.ns),
+            took: span.ns,
+            cost: span.ns,
             kind,
             live: moment.used,
             growth: u64::MAX,
             // A signal without a number has a time.
-            stalls: stalled.count.max(u64::from(stalled.any())),
-            stalled: stalled.ns,
+            stalls: span.stalled.count.max(u64::from(span.stalled.any())),
+            stalled: span.stalled.ns,
             ..Ended::default()
         }
+    }
+
+    /// How many stalls mattered so far. Where files fill the memory, every program stalls a little.
+    pub(super) fn felt(&self) -> u64 {
+        self.felt
     }
 
     /// The bytes that the heap may take; `None` while the machine's own rule holds.
@@ -176,30 +198,41 @@ impl Feedback {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_kernel::stalls::Stalled;
 
     const MIB: u64 = 1 << 20;
 
-    fn moment(collections: u64, heap: u64, stalls: u64) -> Moment {
+    const MS: u64 = 1_000_000;
+
+    /// A moment 100 ms after the last one, of which so many were spent in stalls.
+    fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
         Moment {
             collections,
             heap: heap * MIB,
             used: 100 * MIB,
             whole: collections,
-            counted_ns: collections * 1000,
             most: 1000 * MIB,
-            stalled: Stalled {
-                count: stalls,
-                ns: stalls * 1000,
-            },
+            span: span(100, stalled_ms),
             ..Moment::default()
+        }
+    }
+
+    fn span(ms: u64, stalled_ms: u64) -> Span {
+        let stalled = Stalled {
+            count: stalled_ms,
+            ns: stalled_ms * MS,
+        };
+        Span {
+            stalled,
+            ns: ms * MS,
         }
     }
 
     #[test]
     fn a_machine_is_left_alone_until_a_collection_stalls_and_after_the_spike() {
         let mut feedback = Feedback::default();
-        assert_eq!(feedback.look(&moment(3, 400, 9)), None, "before we came");
-        assert_eq!(feedback.look(&moment(4, 500, 0)), Some(Turn::Begun));
+        feedback.look(&moment(3, 400, 0));
+        assert_eq!(feedback.look(&moment(4, 500, 90)), Some(Turn::Begun));
         let size = feedback.size().unwrap();
         assert_eq!(size, 300 * MIB, "half of what is not live is lost");
         assert_eq!(feedback.look(&moment(4, 500, 0)), None, "no collection");
@@ -216,14 +249,140 @@ mod tests {
         assert_eq!(feedback.size(), None);
     }
 
+    /// Where the limit of the group, or what the policy says, is less than what lives.
     #[test]
     fn a_limit_is_between_what_lives_and_twice_that_where_all_stalls() {
         let mut feedback = Feedback::default();
         feedback.look(&moment(0, 110, 0));
         for collections in 1..50 {
-            feedback.look(&moment(collections, 110, 3));
+            feedback.look(&moment(collections, 110, 60));
         }
         let size = feedback.size().unwrap();
         assert!((100 * MIB..=200 * MIB).contains(&size), "{size}");
+    }
+
+    /// The sizes after a collection in each of these spans, of `ms` and with `stalled_ms` of stalls.
+    fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<Option<u64>> {
+        let mut feedback = Feedback::default();
+        feedback.look(&Moment {
+            span: Span::default(),
+            ..moment(0, 500, 0)
+        });
+        let mut sizes = Vec::new();
+        for (collections, (ms, stalled_ms)) in (1..).zip(spans) {
+            let heap = feedback.size().map_or(500, |size| size / MIB);
+            let piece = span(ms / pieces, stalled_ms / pieces);
+            for part in 1..=pieces {
+                // The collection ends with the last piece.
+                let ended = collections - u64::from(part < pieces);
+                feedback.look(&Moment {
+                    span: piece,
+                    ..moment(ended, heap, 0)
+                });
+            }
+            sizes.push(feedback.size());
+        }
+        sizes
+    }
+
+    /// The agent tells once a pause, the kernel whenever it is asked.
+    #[test]
+    fn what_counts_is_the_part_of_the_time_in_stalls_whoever_tells() {
+        let spans = [
+            (400, 0),
+            (4000, 400),
+            (400, 16),
+            (800, 0),
+            (4000, 4),
+            (400, 96),
+        ];
+        let once = sizes(&spans, 1);
+        assert_eq!(once, sizes(&spans, 4), "in one piece or in four");
+        let longer = spans.map(|(ms, stalled_ms)| (8 * ms, 8 * stalled_ms));
+        assert_eq!(once, sizes(&longer, 1), "only the part matters");
+        let (calm, begun) = (once[0], once[1]);
+        assert!(calm.is_none() && begun.is_some(), "{once:?}");
+        assert!(once[2] < begun, "16 of 400 ms is more than 1/32: {once:?}");
+        assert!(once[4] > once[3], "1 of 1000 ms is nothing: {once:?}");
+        assert!(once[5] < once[4], "{once:?}");
+    }
+
+    #[test]
+    fn stalls_that_took_hardly_any_time_are_not_told_of() {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(1, 500, 0));
+        for (collections, stalled_ms, felt) in [(2, 1, 0), (3, 2, 2), (3, 50, 2), (4, 1, 53)] {
+            feedback.look(&moment(collections, 500, stalled_ms));
+            assert_eq!(feedback.felt(), felt, "{collections}, {stalled_ms}");
+        }
+    }
+
+    #[test]
+    fn more_stalls_than_time_count_as_all_of_it() {
+        // Eight threads that wait all the time.
+        let sizes = [1, 8].map(|threads| sizes(&[(400, 400 * threads)], 1));
+        assert_eq!(sizes[0], sizes[1]);
+        assert!(sizes[0][0].is_some());
+    }
+
+    #[test]
+    fn a_collection_whose_stalls_are_not_told_yet_is_looked_at_with_the_next() {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(1, 500, 0));
+        feedback.look(&moment(2, 500, 0));
+        let early = Moment {
+            span: Span::default(),
+            ..moment(3, 500, 0)
+        };
+        assert_eq!(feedback.look(&early), None);
+        assert_eq!(feedback.look(&moment(3, 500, 90)), Some(Turn::Begun));
+    }
+
+    #[test]
+    fn counters_that_go_backwards_begin_anew() {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(u64::MAX, 500, 0));
+        assert_eq!(feedback.look(&moment(7, 500, 90)), None, "none has ended");
+        assert_eq!(feedback.look(&moment(8, 500, 90)), Some(Turn::Begun));
+        let size = feedback.size();
+        let wild = Moment {
+            heap: 0,
+            used: u64::MAX,
+            whole: 0,
+            most: 1,
+            span: Span {
+                stalled: Stalled {
+                    count: u64::MAX,
+                    ns: u64::MAX,
+                },
+                ns: u64::MAX,
+            },
+            ..moment(9, 0, 0)
+        };
+        for _ in 0..3 {
+            feedback.look(&wild);
+        }
+        assert!(feedback.size() >= size.map(|_| LEAST));
+    }
+
+    #[test]
+    fn few_faults_tell_nothing() {
+        let few = |faults| {
+            let mut feedback = Feedback::default();
+            feedback.look(&moment(1, 500, 0));
+            let stalled = Stalled {
+                count: faults,
+                ns: 0,
+            };
+            feedback.look(&Moment {
+                few: 10,
+                span: Span {
+                    stalled,
+                    ns: 100 * MS,
+                },
+                ..moment(2, 500, 0)
+            })
+        };
+        assert_eq!((few(9), few(10)), (None, Some(Turn::Begun)));
     }
 }

@@ -364,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn where_nobody_may_ask_for_a_collection_a_histogram_makes_one() {
+        let disabled = format!("{RATIOS};bool DisableExplicitGC = true {{product}}");
+        for (collector, version) in [Collector::G1, Collector::Serial, Collector::Parallel]
+            .into_iter()
+            .flat_map(|collector| [11, 17, 25].map(|version| (collector, version)))
+        {
+            let levers = of(version, collector, &disabled);
+            assert_eq!(levers.trigger, Trigger::Histogram, "{collector} {version}");
+            assert!(!levers.concurrent && levers.sized_by != SizedBy::Fixed);
+            let told = |remark: &&str| remark.contains("DisableExplicitGC");
+            assert!(levers.remarks.iter().any(told), "{:?}", levers.remarks);
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_left_its_size() {
         for collector in [Collector::Other, Collector::G1, Collector::Shenandoah] {
             let levers = of(99, collector, "");

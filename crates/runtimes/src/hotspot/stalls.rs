@@ -1,254 +1,364 @@
-//! The stall signal of a machine, read from outside: how often and how long the kernel made its
-//! collector wait for memory.
+//! The stall signal of a machine: how often and how long the kernel made its process wait for memory.
 //!
-//! Isla Vista (Grzegorczyk and others, section 3.1) counts the stalls *within* collections. Between
-//! the ends of two collections the whole process is charged more: the program's own threads stall
-//! too, and in a group that is full of cached files each read of a file does. So the threads of the
-//! collector are counted alone where the kernel accounts threads, which only delay accounting does.
-//! Otherwise, and for collectors that work beside the program, the whole process counts. An agent in
-//! the machine reads the same signal at the begin and the end of each pause, so what it tells comes
-//! before, unless we may read a better one than it.
+//! Whatever tells it, it is the same thing: the stalls of the whole process in a [`Span`] of time, inside
+//! and outside of collections. Isla Vista (Grzegorczyk and others, section 3.1) counts those within
+//! collections only, because its machine touches new pages only there. A Java program walks into memory
+//! that went to swap by itself, too; `docs/src/isla-vista.md` shows what a rule is worth that does not
+//! hear of it. What is weighed is always the time in stalls as a part of the span.
+//!
+//! We read the process from outside. The agent in the machine, which may have rights that we have not, is
+//! asked where its signal is better than ours.
 
-use super::agent::Page;
-use super::machine::Collector;
-use crate::process::Process;
-use plimsoll_kernel::stalls::{Stalled, Stalls, Taskstats, Tier};
-use plimsoll_wire::collections::Signal as Told;
-use std::time::{Duration, Instant};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
+use plimsoll_wire::collections::{Signal as Told, View};
 
-/// How often the collector's threads are looked for. They are started as they are needed.
-const SEARCH: Duration = Duration::from_secs(2);
-/// Threads that are looked at in one search.
-const MOST_THREADS: usize = 4096;
 /// Fewer major faults than this between two collections tell nothing: classes and libraries are read
 /// from files all the time. The paper's section 5 tells of others who found this number.
 const FEW_FAULTS: u64 = 10;
+/// So many looks may see further collections that the agent's page does not tell of; the machine counts
+/// pauses of G1 (remark, cleanup) of which no agent hears. After that its agent is taken for dead, until the
+/// page changes.
+const MAX_LATE: u32 = 3;
 
-/// Where the signal comes from. Used by the steering loop's thread alone.
-#[derive(Debug)]
-enum Source {
-    /// Delay accounting of the collector's threads.
-    Threads(Taskstats, Vec<Thread>),
-    /// Any signal of the whole process, and its last reading.
-    Whole(Box<Stalls>, Stalled),
-    /// The process is gone or closed to us.
-    Nothing,
+/// Stalls of the process in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The stalls, all threads together.
+    pub(super) stalled: Stalled,
+    /// Its length, nanoseconds; 0 if nothing was read.
+    pub(super) ns: u64,
 }
 
-/// A thread of the collector.
-#[derive(Clone, Copy, Debug)]
-struct Thread {
-    /// Its number.
-    tid: i32,
-    /// Its counters at the last reading.
-    last: Stalled,
+impl Span {
+    /// This one and the one after it.
+    #[must_use]
+    pub(super) fn and(self, next: Span) -> Span {
+        Span {
+            stalled: Stalled {
+                count: self.stalled.count.saturating_add(next.stalled.count),
+                ns: self.stalled.ns.saturating_add(next.stalled.ns),
+            },
+            ns: self.ns.saturating_add(next.ns),
+        }
+    }
 }
 
-/// The signal of one machine.
+/// Counters at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    /// The stalls of the process so far.
+    stalled: Stalled,
+    /// When this was read: monotonic time, nanoseconds.
+    at_ns: u64,
+}
+
+impl Reading {
+    /// The span since the reading in `last`, which becomes this one. Counters that went backwards had no
+    /// stalls.
+    fn since(self, last: &mut Option<Reading>) -> Span {
+        let before = last.replace(self).unwrap_or(self);
+        Span {
+            stalled: self.stalled.since(before.stalled),
+            ns: self.at_ns.saturating_sub(before.at_ns),
+        }
+    }
+}
+
+/// The signal of one machine. Used by the steering loop's thread alone.
 #[derive(Debug)]
 pub(super) struct Signal {
-    /// The machine's process.
-    process: Process,
-    /// What is read.
-    source: Source,
-    /// When the collector's threads were last looked for; `None` at first.
-    searched: Option<Instant>,
-    /// Whether the collector stops the program for its work.
-    stops: bool,
-    /// The tier that is read from outside.
-    tier: Option<Tier>,
-    /// The stalls within pauses by the agent's page at the last reading; `None` without.
-    page: Option<Stalled>,
+    /// The signal of the process from outside; `None` if the process is gone or closed to us.
+    outside: Option<Box<Stalls>>,
+    /// Its last reading; `None` while another source is read, and at first.
+    last: Option<Reading>,
+    /// The last reading of the agent's page; `None` likewise.
+    page: Option<Reading>,
+    /// Looks that saw further collections since the page last changed.
+    late: u32,
+    /// Collections at the last look.
+    collections: u64,
 }
 
 impl Signal {
-    /// Takes the best signal that works here. Returns it with lines about it for `-v`: what is read,
-    /// and why nothing better.
-    pub(super) fn open(process: Process, collector: Collector) -> (Signal, Vec<String>) {
-        let pid = i32::try_from(process.pid).unwrap_or(-1);
-        let (mut told, mut tier) = (Vec::new(), None);
-        let source = match Stalls::open(pid) {
+    /// Takes the best signal of process `pid` that works here. Returns it with lines about it for `-v`: what
+    /// is read, and why nothing better is.
+    pub(super) fn open(pid: u32) -> (Signal, Vec<String>) {
+        let opened = Stalls::open(i32::try_from(pid).unwrap_or(-1));
+        let mut told = Vec::new();
+        match &opened {
             Ok(stalls) => {
-                tier = Some(stalls.tier());
-                Source::of(stalls, collector, &mut told)
+                let declined = stalls.declined().iter();
+                told.extend(
+                    declined.map(|(tier, why)| format!("{} does not work: {why}", tier.name())),
+                );
+                told.push(format!("{} of the process", stalls.tier().name()));
             }
-            Err(error) => {
-                told.push(format!("no stall of it can be seen: {error}"));
-                Source::Nothing
-            }
-        };
+            Err(error) => told.push(format!("no stall of it can be seen: {error}")),
+        }
         let mut signal = Signal {
-            process,
-            source,
-            searched: None,
-            stops: !collector.has_soft_max(),
-            tier,
+            outside: opened.ok().map(Box::new),
+            last: None,
             page: None,
+            late: 0,
+            collections: 0,
         };
         // The first reading is where it begins.
-        let _ = signal.outside();
+        signal.outside();
         (signal, told)
-    }
-
-    /// Whether the program's own stalls are counted too, so that they are spread over all the time
-    /// and not over the collections alone.
-    pub(super) fn is_whole(&self) -> bool {
-        self.page.is_none() && matches!(self.source, Source::Whole(..))
     }
 
     /// Fewer stalls than this in a collection tell nothing.
     pub(super) fn few(&self) -> u64 {
-        match &self.source {
-            Source::Whole(stalls, _) if stalls.tier() == Tier::MajorFaults => FEW_FAULTS,
+        match self.tier() {
+            Some(Tier::MajorFaults) if self.page.is_none() => FEW_FAULTS,
             _ => 0,
         }
     }
 
-    /// What came since the last call: by the agent's page if that is the better signal, else from
-    /// outside, where it takes 5 us for each thread of the collector.
-    pub(super) fn read(&mut self, page: Option<&Page>) -> Stalled {
-        let inside = page.filter(|_| self.stops).and_then(|page| {
-            let view = page.view().ok()?;
-            let told = view.about().signal;
-            let better = self.tier.is_none_or(|tier| told as u64 <= tier as u64);
-            let totals = view.totals().filter(|_| better && told != Told::None)?;
-            Some(Stalled {
-                count: totals.stalls,
-                ns: totals.stall_ns,
-            })
-        });
-        let Some(now) = inside else {
-            self.page = None;
+    /// The span since the last call; of the agent's page, up to the last moment that it tells of. `page`:
+    /// that of an agent in the machine. `collections`: how many have ended.
+    pub(super) fn read(&mut self, page: Option<View<'_>>, collections: u64) -> Span {
+        let collected = std::mem::replace(&mut self.collections, collections) < collections;
+        let told = page.and_then(|view| told(view, self.tier()));
+        let Some(now) = told else {
+            (self.page, self.late) = (None, 0);
             return self.outside();
         };
-        // Those before our first reading are of another time.
-        let before = self.page.replace(now).unwrap_or(now);
-        now.since(before)
+        match self.page {
+            Some(last) if last.at_ns == now.at_ns => self.late += u32::from(collected),
+            _ => self.late = 0,
+        }
+        let span = now.since(&mut self.page);
+        if self.late > MAX_LATE {
+            self.late = MAX_LATE + 1;
+            return self.outside();
+        }
+        self.last = None;
+        span
     }
 
-    fn outside(&mut self) -> Stalled {
-        match &mut self.source {
-            Source::Threads(stats, threads) => {
-                if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
-                    search(&self.process, self.searched.is_none(), stats, threads);
-                    self.searched = Some(Instant::now());
-                }
-                let mut sum = Stalled::default();
-                threads.retain_mut(|thread| {
-                    let Some(now) = of_thread(stats, thread.tid) else {
-                        return false;
-                    };
-                    sum = and(sum, now.since(thread.last));
-                    thread.last = now;
-                    true
-                });
-                sum
-            }
-            Source::Whole(stalls, last) => {
-                let Ok(now) = stalls.read() else {
-                    return Stalled::default();
-                };
-                let since = now.since(*last);
-                *last = now;
-                since
-            }
-            Source::Nothing => Stalled::default(),
-        }
+    fn tier(&self) -> Option<Tier> {
+        self.outside.as_ref().map(|stalls| stalls.tier())
+    }
+
+    fn outside(&mut self) -> Span {
+        let read = self.outside.as_mut().and_then(|stalls| stalls.read().ok());
+        let Some(stalled) = read else {
+            return Span::default();
+        };
+        let at_ns = now_ns();
+        Reading { stalled, at_ns }.since(&mut self.last)
     }
 }
 
-impl Source {
-    /// The source for this collector, and lines about it.
-    fn of(stalls: Stalls, collector: Collector, told: &mut Vec<String>) -> Source {
-        for (tier, why) in stalls.declined() {
-            told.push(format!("{} does not work: {why}", tier.name()));
-        }
-        let within = !collector.has_soft_max() && stalls.tier() == Tier::DelayAccounting;
-        match Taskstats::open() {
-            Ok(stats) if within => {
-                told.push(format!(
-                    "{} of the collector's threads",
-                    stalls.tier().name()
-                ));
-                Source::Threads(stats, Vec::new())
-            }
-            _ => {
-                told.push(format!("{} of the whole process", stalls.tier().name()));
-                Source::Whole(Box::new(stalls), Stalled::default())
-            }
-        }
+/// What the agent tells of its process, if its signal is better than one of tier `ours`.
+fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
+    let theirs = tier(view.about().signal)?;
+    if ours.is_some_and(|ours| ours <= theirs) {
+        return None;
     }
-}
-
-/// Both together.
-pub(super) fn and(one: Stalled, other: Stalled) -> Stalled {
-    Stalled {
-        count: one.count.saturating_add(other.count),
-        ns: one.ns.saturating_add(other.ns),
-    }
-}
-
-fn of_thread(stats: &mut Taskstats, tid: i32) -> Option<Stalled> {
-    let now = stats.thread(tid).ok()?;
-    Some(Stalled {
-        count: now.reclaim_count,
-        ns: now.reclaim_ns,
+    let process = view.process()?;
+    Some(Reading {
+        stalled: Stalled {
+            count: process.stalls,
+            ns: process.stall_ns,
+        },
+        at_ns: process.at_ns,
     })
 }
 
-/// Adds threads of the collector that are not in the list. At the `first` search they begin with
-/// what they have; later ones have begun since.
-fn search(process: &Process, first: bool, stats: &mut Taskstats, threads: &mut Vec<Thread>) {
-    let Ok(tasks) = std::fs::read_dir(process.path("task")) else {
-        return;
-    };
-    for task in tasks.flatten().take(MOST_THREADS) {
-        let tid = task.file_name().to_str().and_then(|tid| tid.parse().ok());
-        let Some(tid) = tid.filter(|tid| threads.iter().all(|known| known.tid != *tid)) else {
-            continue;
-        };
-        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        if !collects(name.trim_end()) {
-            continue;
-        }
-        let last = match first {
-            true => of_thread(stats, tid).unwrap_or_default(),
-            false => Stalled::default(),
-        };
-        threads.push(Thread { tid, last });
-    }
-}
-
-/// Whether a thread of this name does collections that stop the program. Serial collects in the VM
-/// thread; the workers of Parallel and G1 have the other name.
-fn collects(name: &str) -> bool {
-    name == "VM Thread" || name.starts_with("GC Thread#")
+/// The tier that a number on a page means.
+fn tier(told: Told) -> Option<Tier> {
+    u8::try_from(told as u64).ok().and_then(Tier::from_number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_wire::collections::{About, Process, ProcessWriter, SIZE, Words, Writer};
+    use std::sync::atomic::AtomicU64;
 
-    #[test]
-    fn sums_do_not_overflow() {
-        let of = |count, ns| Stalled { count, ns };
-        assert_eq!(and(of(1, 1), of(u64::MAX, 2)), of(u64::MAX, 3));
+    type Page = [AtomicU64; SIZE / 8];
+
+    /// A page in our own memory, of an agent with this signal.
+    fn page(signal: Told) -> Page {
+        let page: Page = std::array::from_fn(|_| AtomicU64::new(0));
+        let about = About {
+            signal,
+            ..About::default()
+        };
+        let _ = Writer::new(Words::of(&page), &about);
+        page
+    }
+
+    /// Its writer: what is fixed is written once more.
+    fn writer(page: &Page, signal: Told) -> ProcessWriter<'_> {
+        let about = About {
+            signal,
+            ..About::default()
+        };
+        Writer::new(Words::of(page), &about).1
+    }
+
+    fn view(page: &Page) -> Option<View<'_>> {
+        View::new(Words::of(page)).ok()
+    }
+
+    /// A signal that sees nothing from outside.
+    fn blind() -> Signal {
+        let (signal, told) = Signal::open(4_194_305);
+        assert!(told[0].contains("no stall"), "{told:?}");
+        signal
+    }
+
+    fn at(at_ns: u64, stalls: u64, stall_ns: u64) -> Process {
+        Process {
+            at_ns,
+            stalls,
+            stall_ns,
+            major_faults: 0,
+        }
+    }
+
+    fn span(ns: u64, count: u64, stalled_ns: u64) -> Span {
+        let stalled = Stalled {
+            count,
+            ns: stalled_ns,
+        };
+        Span { stalled, ns }
     }
 
     #[test]
-    fn collectors_are_known_by_their_names() {
-        assert!(collects("VM Thread") && collects("GC Thread#12"));
-        assert!(!collects("main") && !collects("G1 Conc#0") && !collects("VM Periodic Tas"));
+    fn sums_do_not_overflow() {
+        let sum = span(7, 1, 1).and(span(u64::MAX, u64::MAX, 2));
+        assert_eq!(sum, span(u64::MAX, u64::MAX, 3));
     }
 
     #[test]
     fn a_process_that_is_gone_has_no_stalls() {
-        let gone = Process {
-            pid: 4_194_305,
-            started: 1,
+        assert_eq!(blind().read(None, 1), Span::default());
+    }
+
+    #[test]
+    fn numbers_of_pages_are_those_of_tiers() {
+        for number in 0..=300 {
+            let told = Told::from_number(number);
+            let known = tier(told).map(|tier| tier as u64);
+            assert_eq!(known.unwrap_or(0), told as u64, "{number}");
+        }
+        for (told, known) in [
+            (Told::Delays, Tier::DelayAccounting),
+            (Told::Reclaim, Tier::Reclaim),
+            (Told::ReclaimCount, Tier::ReclaimCount),
+            (Told::Pressure, Tier::Pressure),
+            (Told::MajorFaults, Tier::MajorFaults),
+        ] {
+            assert_eq!(tier(told), Some(known));
+            assert_eq!(Told::from_number(known as u64), told);
+        }
+        assert_eq!(tier(Told::None), None);
+        let last = Tier::ALL.map(|tier| tier as u64).into_iter().max();
+        assert_eq!(last, Some(Told::MajorFaults as u64), "none is left out");
+    }
+
+    #[test]
+    fn a_page_is_asked_only_where_it_is_better() {
+        let page = page(Told::Pressure);
+        writer(&page, Told::Pressure).read(&at(5, 1, 1));
+        let asked = |ours| told(view(&page).unwrap(), ours).is_some();
+        assert!(asked(None) && asked(Some(Tier::MajorFaults)));
+        assert!(!asked(Some(Tier::Pressure)) && !asked(Some(Tier::Reclaim)));
+        let nothing = self::page(Told::None);
+        writer(&nothing, Told::None).read(&at(5, 1, 1));
+        assert_eq!(told(view(&nothing).unwrap(), None), None);
+    }
+
+    #[test]
+    fn what_a_page_tells_is_of_all_the_time_between_its_readings() {
+        let (page, mut signal) = (page(Told::Delays), blind());
+        let mut agent = writer(&page, Told::Delays);
+        let mut collections = 0;
+        let mut read = |collected: bool| {
+            collections += u64::from(collected);
+            signal.read(view(&page), collections)
         };
-        let (mut signal, told) = Signal::open(gone, Collector::G1);
-        assert!(told[0].contains("no stall"), "{told:?}");
-        assert_eq!(signal.read(None), Stalled::default());
+        assert_eq!(read(false), Span::default(), "it has not read yet");
+        agent.read(&at(1000, 5, 50));
+        assert_eq!(
+            read(true),
+            Span::default(),
+            "what was before us is not ours"
+        );
+        agent.read(&at(3000, 7, 90));
+        assert_eq!(read(true), span(2000, 2, 40));
+        assert_eq!(read(false), Span::default(), "nothing new");
+        agent.read(&at(4000, 1, 10));
+        assert_eq!(read(true), span(1000, 0, 0), "counters went backwards");
+        agent.read(&at(5000, 2, 30));
+        assert_eq!(read(true), span(1000, 1, 20));
+    }
+
+    #[test]
+    fn a_page_that_was_emptied_or_stands_still_is_not_waited_for() {
+        let page = page(Told::Delays);
+        let mut agent = writer(&page, Told::Delays);
+        let mut signal = blind();
+        agent.read(&at(1000, 0, 0));
+        for collections in [1, 2, 2, 2, 3, 4, 4] {
+            signal.read(view(&page), collections);
+        }
+        assert_eq!(signal.late, MAX_LATE, "the same collection counts once");
+        signal.read(view(&page), 5);
+        assert!(signal.late > MAX_LATE, "its agent is dead");
+        agent.read(&at(9000, 1, 5));
+        assert_eq!(signal.read(view(&page), 6), span(8000, 1, 5), "it lives");
+        for word in &page {
+            word.store(0, std::sync::atomic::Ordering::Relaxed);
+        }
+        assert!(view(&page).is_none());
+        assert_eq!(signal.read(view(&page), 7), Span::default());
+        assert_eq!((signal.page, signal.late), (None, 0));
+    }
+
+    #[test]
+    fn without_rights_a_lesser_tier_is_taken_and_it_is_said_why() {
+        // Rights belong to threads: only this one gives its own up.
+        let without = std::thread::spawn(|| {
+            let mut held = rustix::thread::capabilities(None).unwrap();
+            held.effective = rustix::thread::CapabilitySet::empty();
+            rustix::thread::set_capabilities(None, held).unwrap();
+            let (mut signal, told) = Signal::open(std::process::id());
+            let read = signal.read(None, 1);
+            (signal.tier(), signal.few(), read, told.join("\n"))
+        });
+        let (tier, few, read, told) = without.join().unwrap();
+        assert!(tier >= Some(Tier::Pressure), "{tier:?}");
+        assert!(read.ns > 0, "{read:?}");
+        assert_eq!(few > 0, tier == Some(Tier::MajorFaults));
+        for tier in [Tier::DelayAccounting, Tier::Reclaim, Tier::ReclaimCount] {
+            let why = format!("{} does not work: ", tier.name());
+            assert!(told.contains(&why), "{told}");
+        }
+        let used = tier.map_or("", Tier::name);
+        assert!(told.ends_with(&format!("{used} of the process")), "{told}");
+    }
+
+    #[test]
+    fn a_source_that_is_read_again_does_not_count_twice() {
+        let own = Stalls::own().unwrap();
+        let mut signal = Signal {
+            outside: Some(Box::new(own)),
+            last: None,
+            page: None,
+            late: 0,
+            collections: 0,
+        };
+        assert_eq!(signal.outside(), Span::default());
+        let first = signal.outside();
+        assert!(first.ns > 0, "{first:?}");
+        // What another source told of meanwhile is over.
+        signal.last = None;
+        assert_eq!(signal.outside(), Span::default());
     }
 }

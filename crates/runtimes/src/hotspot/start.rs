@@ -227,6 +227,34 @@ mod tests {
     }
 
     #[test]
+    fn the_agent_is_left_out_of_a_version_that_it_was_not_tried_in() {
+        let (home, java) = jdk();
+        let own = home.path().join("plimsoll");
+        let plan = Plan {
+            agent: Use::Auto,
+            own: Some(own.clone()),
+            ..plan()
+        };
+        let argv = [java, "-XX:+UseSerialGC".into(), "A".into()];
+        let notes = |release: &str| {
+            std::fs::write(home.path().join("release"), release).unwrap();
+            let prepared = prepare(&argv, &plan);
+            let words = prepared.argv.iter().map(|word| word.to_string_lossy());
+            assert!(!words.into_iter().any(|word| word.contains("agentpath")));
+            prepared.notes.join(" ")
+        };
+        let known = "JAVA_VERSION=\"21.0.1\"\n";
+        assert!(notes(known).contains("not installed beside"));
+        std::fs::write(own.with_file_name(agent::LIBRARY), "library").unwrap();
+        for unknown in ["", "JAVA_VERSION=\"26\"\n", "JAVA_VERSION=\"99.0.1\"\n"] {
+            let notes = notes(unknown);
+            assert!(notes.contains("left out: this version"), "{notes}");
+        }
+        let another = notes(known);
+        assert!(another.contains("another C library"), "{another}");
+    }
+
+    #[test]
     fn what_a_program_in_another_folder_is_given_is_found_there() {
         let (home, _java) = jdk();
         std::fs::write(home.path().join("options"), "-Xmx2g").unwrap();

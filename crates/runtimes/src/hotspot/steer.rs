@@ -84,7 +84,7 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
-    /// Stalls of collections so far while the program kept to the broker's limit; `None` where nobody
+    /// Stalls that mattered so far while the program kept to the broker's limit; `None` where nobody
     /// counts them.
     stalls: Option<u64>,
     /// The machine's process, and the options.
@@ -160,8 +160,8 @@ impl<'a> Loop<'a> {
         };
         let share = target.options.collection_share;
         let feedback = (target.options.policy == Policy::IslaVista).then(|| {
-            let (signal, told) = Signal::open(target.process, machine.collector);
             let pid = target.process.pid;
+            let (signal, told) = Signal::open(pid);
             for line in told {
                 info!("process {pid}, stalls: {line}");
             }

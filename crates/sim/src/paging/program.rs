@@ -43,6 +43,8 @@ pub enum Signal {
     Time,
     /// The same from one collection to the next: what can be seen from outside.
     Between,
+    /// As `Between`, and all of that time instead of the collection's: stalls are a part of it.
+    AllTime,
 }
 
 /// What a policy decides in the model.
@@ -220,15 +222,19 @@ impl Program {
         let (stalls, stalled) = match self.behaviour.signal {
             Signal::Count => (self.waited.stalls, 0),
             Signal::Time => (self.waited.stalls, self.waited.stalled),
-            Signal::Between => (
+            Signal::Between | Signal::AllTime => (
                 self.waited.stalls + self.waited_outside.stalls,
                 self.waited.stalled + self.waited_outside.stalled,
             ),
         };
         self.waited_outside = Wait::default();
+        let before = self.outcome.points.last().map_or(0, |point| point.now);
         let ended = Ended {
             now: self.clock,
-            took,
+            took: match self.behaviour.signal {
+                Signal::AllTime => self.clock - before,
+                _ => took,
+            },
             cost: took,
             kind: self.kind,
             live: self.heap.in_use() as u64 * BLOCK,

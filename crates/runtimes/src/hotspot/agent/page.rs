@@ -1,17 +1,13 @@
 //! The page of collections of a machine, opened through the descriptors of its process.
 
 use crate::process::Process;
+use plimsoll_kernel::sealed::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
-use rustix::fs::{Mode, OFlags, SealFlags, fcntl_get_seals, fstat};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
 
 /// Descriptors of a process that are looked at, at most.
 const MAX_DESCRIPTORS: usize = 1 << 20;
-/// Seals without which a mapping could be cut under us.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +26,7 @@ pub enum PageError {
         /// Which process.
         pid: u32,
         /// What is wrong with it.
-        why: &'static str,
+        why: Refused,
     },
     /// Its layout is another.
     #[error("the page of collections of process {pid} is not used: {why}")]
@@ -53,12 +49,9 @@ pub enum PageError {
 /// The page of one machine. Stays readable after the machine is gone.
 #[derive(Debug)]
 pub struct Page {
-    /// The mapping, [`SIZE`] bytes; ours until this is dropped.
-    base: NonNull<u8>,
+    /// [`SIZE`] bytes.
+    mapping: Mapping,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is used by atomics only.
-unsafe impl Send for Page {}
 
 impl Page {
     /// Finds the page of a process.
@@ -94,33 +87,14 @@ impl Page {
     }
 
     fn map(pid: u32, file: &OwnedFd) -> Result<Page, PageError> {
-        let foreign = |why| PageError::Foreign { pid, why };
-        let system = |errno: Errno| PageError::System {
-            pid,
-            source: errno.into(),
-        };
-        let seals = fcntl_get_seals(file).map_err(|_| foreign("it is no memory file"))?;
-        if !seals.contains(SEALS) {
-            return Err(foreign("its size is not sealed"));
-        }
-        if fstat(file).map_err(system)?.st_size != SIZE as i64 {
-            return Err(foreign("it has another size"));
-        }
-        // SAFETY: a new mapping, placed by the kernel.
-        let base = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                SIZE,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                0,
-            )
-        };
-        let base = NonNull::new(base.map_err(system)?.cast::<u8>());
-        let page = Page {
-            base: base.ok_or_else(|| foreign("it is mapped nowhere"))?,
-        };
+        let mapping = Mapping::of(file, SIZE).map_err(|refused| match refused {
+            Refused::System(errno) => PageError::System {
+                pid,
+                source: errno.into(),
+            },
+            why => PageError::Foreign { pid, why },
+        })?;
+        let page = Page { mapping };
         match View::new(page.words()) {
             Ok(_) => Ok(page),
             Err(why) => Err(PageError::Layout { pid, why }),
@@ -130,7 +104,7 @@ impl Page {
     fn words(&self) -> Words<'_> {
         // SAFETY: page-aligned, SIZE bytes, readable and writable until `self` is dropped; the size is
         // sealed. The agent stores by atomics.
-        unsafe { Words::new(self.base) }
+        unsafe { Words::new(self.mapping.base()) }
     }
 
     /// What the agent tells.
@@ -153,78 +127,94 @@ impl Page {
     }
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: made by us in `map`, and no view outlives `self`. Nothing can be done about a failure.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), SIZE) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_wire::collections::{About, Writer};
-    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+    use plimsoll_kernel::sealed;
+    use plimsoll_wire::collections::{About, Totals, Writer};
+    use rustix::fs::{
+        FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+    };
+    use rustix::io::Errno;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// Makes a file like the agent's in our own process.
-    fn made(size: u64, seals: SealFlags, is_page: bool) -> OwnedFd {
+    /// All tests here look at the descriptors of this process.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file that has the name of the agent's, in our own process.
+    fn odd(size: u64, seals: SealFlags) -> OwnedFd {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(NAME, flags).unwrap();
         ftruncate(&file, size).unwrap();
         fcntl_add_seals(&file, seals).unwrap();
-        if is_page {
-            let page = Page::map(0, &file);
-            assert!(matches!(page, Err(PageError::Layout { .. })));
-            // SAFETY: as in `Page::map`; never unmapped.
-            let base = unsafe {
-                let access = ProtFlags::READ | ProtFlags::WRITE;
-                mmap(
-                    std::ptr::null_mut(),
-                    SIZE,
-                    access,
-                    MapFlags::SHARED,
-                    &file,
-                    0,
-                )
-                .unwrap()
-            };
-            // SAFETY: as above.
-            let words = unsafe { Words::new(NonNull::new(base.cast()).unwrap()) };
-            Writer::new(
-                words,
-                &About {
-                    pid: 7,
-                    ..About::default()
-                },
-            );
-        }
         file
+    }
+
+    /// A file like the agent's.
+    fn good() -> OwnedFd {
+        let (file, mapping) = sealed::make(NAME, SIZE).unwrap();
+        // SAFETY: as in `Page::words`; never unmapped.
+        let words = unsafe { Words::new(mapping.for_ever()) };
+        let about = About {
+            pid: 7,
+            ..About::default()
+        };
+        Writer::new(words, &about);
+        file
+    }
+
+    fn found() -> Result<u64, PageError> {
+        let own = Process::new(std::process::id()).unwrap();
+        Page::of(&own).map(|page| page.view().unwrap().about().pid)
     }
 
     #[test]
     fn only_a_sealed_page_of_the_right_form_is_used() {
-        let own = Process::new(std::process::id()).unwrap();
-        let found = || Page::of(&own).map(|page| page.view().unwrap().about().pid);
+        let _turn = turn();
         assert!(matches!(found(), Err(PageError::Absent { .. })));
         for (size, seals) in [
             (SIZE as u64, SealFlags::empty()),
             (SIZE as u64, SealFlags::SHRINK),
-            (0, SEALS),
-            (2 * SIZE as u64, SEALS),
+            (0, SealFlags::SHRINK | SealFlags::GROW),
+            (2 * SIZE as u64, SealFlags::SHRINK | SealFlags::GROW),
         ] {
-            let file = made(size, seals, false);
+            let file = odd(size, seals);
             assert!(matches!(found(), Err(PageError::Foreign { .. })), "{size}");
             drop(file);
         }
-        let blank = made(SIZE as u64, SEALS, false);
+        let (blank, _mapping) = sealed::make(NAME, SIZE).unwrap();
         assert!(matches!(found(), Err(PageError::Layout { .. })));
-        let _page = made(SIZE as u64, SEALS, true);
-        assert_eq!(
-            found().unwrap(),
-            7,
-            "one that cannot be used hides none that can"
-        );
+        let _page = good();
+        let hides = "one that cannot be used hides none that can";
+        assert_eq!(found().unwrap(), 7, "{hides}");
         drop(blank);
         assert_eq!(found().unwrap(), 7);
+    }
+
+    /// The program does with its descriptor what it can, while we have the page mapped.
+    #[test]
+    fn a_page_that_its_program_cuts_empties_or_closes_is_read_without_harm() {
+        let _turn = turn();
+        let file = good();
+        let own = Process::new(std::process::id()).unwrap();
+        let page = Page::of(&own).unwrap();
+        assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
+        page.wish(Some(1 << 20));
+        let view = page.view().unwrap();
+        assert_eq!(view.totals(), None::<Totals>);
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, hole, 0, SIZE as u64).unwrap();
+        assert_eq!(page.view().unwrap_err(), ViewError::Magic);
+        // A view that was taken before sees zeros.
+        assert_eq!((view.about(), view.process()), (About::default(), None));
+        page.wish(Some(1 << 20));
+        drop(file);
+        page.wish(None);
+        assert_eq!(page.view().unwrap_err(), ViewError::Magic);
+        assert!(matches!(found(), Err(PageError::Absent { .. })));
     }
 }

@@ -16,17 +16,16 @@ impl Loop<'_> {
         let Some((feedback, signal)) = &mut self.feedback else {
             return granted;
         };
-        let stalled = signal.read(self.agent.as_ref());
+        let page = self.agent.as_ref().and_then(|page| page.view().ok());
+        let span = signal.read(page, heap.collections());
+        let stalled = span.stalled;
+        let felt = feedback.felt();
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let maximum = self.machine.flags.number("MaxHeapSize");
         let turn = feedback.look(&Moment {
             now_ns,
             collections: heap.collections(),
             whole: heap.work[1].invocations,
-            counted_ns: match signal.is_whole() {
-                true => now_ns,
-                false => heap.collection_ns(),
-            },
             heap: uses.saturating_sub(native),
             used: match self.levers.sized_by {
                 // Between two cycles a heap without generations is full of garbage.
@@ -34,14 +33,13 @@ impl Loop<'_> {
                 _ => heap.old.used,
             },
             most: maximum.unwrap_or(u64::MAX),
-            stalled,
+            span,
             few: signal.few(),
         });
         let size = feedback.size();
-        if stalled.any() && granted > 0 && uses <= granted {
-            // A signal without a number has a time.
-            let more = stalled.count.max(1);
-            self.stalls = self.stalls.map(|known| known.saturating_add(more));
+        let felt = feedback.felt().saturating_sub(felt);
+        if granted > 0 && uses <= granted {
+            self.stalls = self.stalls.map(|known| known.saturating_add(felt));
         }
         self.tell(stalled, size, uses.saturating_sub(native), heap);
         self.turned(turn, granted);
