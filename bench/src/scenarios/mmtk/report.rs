@@ -22,11 +22,11 @@ type Ran = Variant<Case, Row>;
 const TITLE: &str =
     "Programs on a small virtual machine with MMTk 0.33: four kinds of heap under each plan.";
 const METHOD: &str = "\
-     Two threads of the program, two of the collector. GCBench: trees of depth 16, 5 rounds a thread. \
-     Large live set: 40 MiB of records, 800,000 replaced at random. Heaps: fixed, 224 MiB; MMTk's dynamic \
+     Two threads of the program, two of the collector. GCBench: trees of depth 16, 4 rounds a thread. \
+     Large live set: 40 MiB of records, 600,000 replaced at random. Heaps: fixed, 224 MiB; MMTk's dynamic \
      heap (MemBalancer), 8 to 224 MiB; Isla Vista up to 224 MiB; the same with a broker for the group (or \
      the machine). Pressure: a group of 152 MiB, with swap. Time: of the program, without its start; a run \
-     over 20 s is ended, and a time is given where all runs finished. Peak: most resident. After: resident \
+     over 12 s is ended, and a time is given where all runs finished. Peak: most resident. After: resident \
      when everything is dead and two full collections are over; Isla Vista gives memory back when it is \
      short. Pictures: time relative to the fixed heap without pressure.";
 const COLUMNS: [(&str, &str); 15] = [
