@@ -88,11 +88,11 @@ impl World {
         }
     }
 
-    /// Megabytes that live in each service.
+    /// Megabytes that live in each service: so many that Serial's own rule takes more than there is.
     fn live(self) -> u64 {
         match self {
-            World::Hog => 96,
-            World::Four => 64,
+            World::Hog => 128,
+            World::Four => 96,
         }
     }
 
@@ -301,9 +301,9 @@ fn report(ran: &[Variant<Case, Outcome>], runner: &Runner) -> Results {
     let mut results = runner
         .results(
             "Java services under pressure that changes.",
-            "No broker; JDK 17; our service, which works all the time. hog: one service with 96 MB alive in \
+            "No broker; JDK 17; our service, which works all the time. hog: one service with 128 MB alive in \
              500 MiB for 240 s; from second 30 on a hog takes 200 MiB for every second minute, and work \
-             counts. four: four services with 64 MB alive each in 800 MiB, started within 20 s, for 180 s; \
+             counts. four: four services with 96 MB alive each in 800 MiB, started within 20 s, for 180 s; \
              work counts from second 60 on. default: -Xmx1024m; fitting: the largest -Xmx that always fits; \
              isla-vista: -Xmx1024m under `plimsoll run --policy isla-vista`.",
         )
