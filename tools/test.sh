@@ -7,7 +7,7 @@ started=$SECONDS
 
 failed=$(mktemp -d)
 skipped=$(mktemp)
-beside=$(mktemp -d)
+beside=$(mktemp)
 group=
 trap '[ -z "$group" ] || kill -- "-$group" 2> /dev/null || true; rm -rf "$failed" "$skipped" "$beside"' EXIT
 
@@ -42,30 +42,23 @@ summary() {
 
 library=$(rustc --print sysroot)/lib/rustlib/src/rust/library
 
-# What goes on beside the tests, with what they leave of the processors, because they mostly wait: steps that need
-# no memory limit, and the builds of later steps. What does not build is reported by its own step.
+# What goes on beside the tests, with what they leave of the processors, because they mostly wait: the
+# simulation, and the builds of later steps. What does not build is reported by its own step.
 beside_the_tests() {
   renice -n 19 "$BASHPID" && chrt --idle --pid 0 "$BASHPID"
   # With --workspace: for one package cargo would select other features, and build its dependencies again.
-  beside simulation cargo test -q --workspace --test simulation -- --seconds 120
+  cargo test -q --workspace --test simulation -- --seconds 120 > "$beside" 2>&1
+  simulated=$?
+  BUILD_ONLY=1 tools/sanitize.sh address
+  [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread
   cargo test -q --release -p plimsoll-libgc --test stress --no-run
-  beside address tools/sanitize.sh address
-  beside thread markers_together
-  beside fuzz fuzz/run.sh 15
+  fuzz/run.sh 0
+  return "$simulated"
 }
 
-# beside NAME COMMAND...: runs a command, and keeps its output and its status.
-beside() {
-  local name=$1 status=0
-  shift
-  "$@" > "$beside/$name" 2>&1 || status=$?
-  echo "$status" > "$beside/$name.status"
-}
-
-# told NAME: what a step beside the tests printed, and its status; fails if it did not end.
-told() {
-  cat "$beside/$1"
-  return "$(cat "$beside/$1.status")"
+told_beside() {
+  cat "$beside"
+  return "$1"
 }
 
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
@@ -84,14 +77,15 @@ set -m
 group=$!
 set +m
 step "tests" cargo test --workspace --no-fail-fast
-wait "$group" || true
+simulated=0
+wait "$group" || simulated=$?
 group=
-step "two minutes of simulation, beside the tests" told simulation
-step "address sanitizer, beside the tests" told address
-step "thread sanitizer, of markers together, beside the tests" told thread
-step "fuzz targets, briefly, beside the tests" told fuzz
+step "two minutes of simulation, beside the tests" told_beside "$simulated"
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
 step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
+step "address sanitizer" tools/sanitize.sh address
+step "thread sanitizer, of markers together" markers_together
+step "fuzz targets, briefly" fuzz/run.sh 10
 printf '\n== all of it: %d s; skipped here: %d\n' $((SECONDS - started)) "$(wc -l < "$skipped")"
 cat "$skipped"
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
