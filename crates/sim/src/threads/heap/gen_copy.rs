@@ -1,4 +1,4 @@
-//! Generational copying: the mature space is two halves, as in [`super::semi_space`].
+//! Generational copying: the mature space is two halves, as in [`super::whole::semi_space`].
 
 use super::Generational;
 

@@ -1,4 +1,4 @@
-//! Generational mark-compact: the mature space is one, as in [`super::mark_compact`].
+//! Generational mark-compact: the mature space is one, as in [`super::whole::mark_compact`].
 
 use super::Generational;
 

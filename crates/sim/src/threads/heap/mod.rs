@@ -6,15 +6,14 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `mark_compact`, `semi_space` | one space, collected as a whole |
+//! | `whole` | mark-compact and semi-space: one space takes objects and is collected as a whole |
 //! | `generational` | a nursery before a mature space: what the two below have in common |
 //! | `gen_copy`, `gen_mc` | generational, with a mature space of two halves or of one |
 
 mod gen_copy;
 mod gen_mc;
 mod generational;
-mod mark_compact;
-mod semi_space;
+mod whole;
 
 use generational::Generational;
 
@@ -104,8 +103,8 @@ impl Algorithm {
     /// A heap of `heap` bytes. Of a generational one, a third is the nursery (section 5).
     pub fn build(self, heap: u64) -> Box<dyn Collector> {
         match self {
-            Algorithm::MarkCompact => Box::new(mark_compact::MarkCompact::new(heap)),
-            Algorithm::SemiSpace => Box::new(semi_space::SemiSpace::new(heap)),
+            Algorithm::MarkCompact => Box::new(whole::mark_compact(heap)),
+            Algorithm::SemiSpace => Box::new(whole::semi_space(heap)),
             Algorithm::GenCopy => Box::new(gen_copy::new(heap)),
             Algorithm::GenMc => Box::new(gen_mc::new(heap)),
         }
