@@ -5,7 +5,7 @@
 mod common;
 
 use common::ground::{
-    MIB, alone, classes, group, java, killed, printed, run_in, swap, within, without_swap,
+    MIB, alone, classes, group, java, printed, run_in, swap, within, without_swap,
 };
 use common::{Place, Started, alive, signal_to, wait_for};
 use plimsoll_testbed::TestCgroup;
@@ -105,7 +105,7 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
         place.principal("j").filter(|p| p.limit > 250 * MIB)
     });
     assert!(alive(pid) && plain.0.try_wait().unwrap().is_none());
-    assert_eq!(killed(&group), 0);
+    assert_eq!(group.killed(), 0);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
     });
     signal_to(broker, libc::SIGCONT);
     all_go_on(&place, &["a", "b", "c"]);
-    assert_eq!(killed(&group), 0);
+    assert_eq!(group.killed(), 0);
 }
 
 /// Moves all processes of a group and of the groups within it, and removes these groups.
@@ -223,7 +223,7 @@ fn a_broker_within_the_group_of_another_has_its_part() {
         assert!(listing.budget > 120 * MIB, "{listing:?}");
         assert!(outer.cgroup().usage().unwrap() <= 700 * MIB);
     }
-    assert_eq!((killed(&outer), killed(&inner)), (0, 0));
+    assert_eq!((outer.killed(), inner.killed()), (0, 0));
 }
 
 /// Three services hold all the memory of the group, then a fourth one starts.
@@ -270,7 +270,7 @@ fn newcomer(swap_there: bool) {
     for program in &mut running {
         assert!(program.0.try_wait().unwrap().is_none(), "all live");
     }
-    assert_eq!(killed(&group), 0);
+    assert_eq!(group.killed(), 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, enter, group, java, killed};
+use common::ground::{MIB, alone, classes, enter, group, java};
 use common::{Place, Started, library, stderr, wait_for};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ impl Graph<'_> {
             enter(&mut command, group);
         }
         let output = command.output().unwrap();
-        let killed = group.as_ref().is_some_and(|group| killed(group) > 0);
+        let killed = group.as_ref().is_some_and(|group| group.killed() > 0);
         Some((output, killed))
     }
 }
@@ -247,7 +247,7 @@ impl Drop for Promised {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-            eprintln!("killed {}: {log}", killed(&self.group));
+            eprintln!("killed {}: {log}", self.group.killed());
         }
     }
 }
@@ -313,5 +313,5 @@ fn beside_a_broker_the_smaller_limit_holds_and_stalls_within_the_grant_are_shown
         let within = number(&row, "limit") <= most && number(&row, "uses") <= most;
         (within && number(&row, "collections") > 0 && number(&row, "owed") == 0).then_some(())
     });
-    assert_eq!(killed(&promised.group), 0);
+    assert_eq!(promised.group.killed(), 0);
 }

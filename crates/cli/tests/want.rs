@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, enter, group, javas, killed, swap, without_swap};
+use common::ground::{MIB, alone, classes, enter, group, javas, swap, without_swap};
 use common::{Place, Started, stderr};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::TestCgroup;
@@ -172,7 +172,7 @@ fn programs_that_grow_at_the_same_time_end_nobody() {
             assert!(status.success(), "{collector}: {index}: {status}");
             assert_eq!(buffers, 110, "{collector}: {index}");
         }
-        assert_eq!(killed(&group), 0, "{collector}");
+        assert_eq!(group.killed(), 0, "{collector}");
     }
 }
 

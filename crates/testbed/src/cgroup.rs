@@ -53,6 +53,11 @@ impl TestCgroup {
     pub fn cgroup(&self) -> &Cgroup {
         &self.cgroup
     }
+
+    /// Number of processes that the kernel killed in it for lack of memory; 0 where that cannot be read.
+    pub fn killed(&self) -> u64 {
+        self.cgroup.events().map_or(0, |events| events.oom_kill)
+    }
 }
 
 impl Drop for TestCgroup {

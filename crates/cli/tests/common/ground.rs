@@ -60,11 +60,6 @@ pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
     bounded.is_ok()
 }
 
-/// Number of processes that the kernel killed in the group for lack of memory.
-pub fn killed(group: &TestCgroup) -> u64 {
-    group.cgroup().events().map_or(0, |events| events.oom_kill)
-}
-
 /// Compiles Java programs of ours, and returns the folder of their classes. Without a compiler, says so and
 /// returns `None`.
 pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
