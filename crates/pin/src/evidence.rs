@@ -13,6 +13,7 @@
 
 mod file;
 
+use file::Count;
 pub use file::{Block, Tracked};
 
 use crate::look::View;
@@ -142,13 +143,18 @@ impl Evidence {
         let seconds = now_ns.saturating_sub(self.ended_ns) as f64 / 1e9;
         self.ended_ns = now_ns;
         let keep = |windows: f64| (-seconds / (self.window_s * windows)).exp();
-        let (fresh, held) = (keep(1.0), keep(HELD_WINDOWS));
+        let keep = (keep(1.0), keep(HELD_WINDOWS));
+        let count = if self.frames {
+            Count::Repeated
+        } else {
+            Count::All
+        };
         let mut round = Round::default();
         for (key, file) in &mut self.files {
-            file.end(*key, fresh, held, beside, &mut round);
+            file.end(*key, keep, count, beside, &mut round);
         }
-        self.seen.add(fresh, round.refaults as f64, seconds);
-        self.majors.add(fresh, majors as f64, seconds);
+        self.seen.add(keep.0, round.refaults as f64, seconds);
+        self.majors.add(keep.0, majors as f64, seconds);
         self.inherit();
         if now_ns.saturating_sub(self.turned_ns) >= self.window_ns {
             self.turned_ns = now_ns;
@@ -240,7 +246,7 @@ impl Evidence {
         self.frames
     }
 
-    /// Refaults a second of one block of one file, as seen.
+    /// Refaults a second of one block of one file that count.
     pub fn rate_of(&self, block: &Block) -> f64 {
         Faded {
             count: f64::from(block.refaults),

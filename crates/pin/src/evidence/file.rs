@@ -12,6 +12,16 @@ const MAX_MAPPERS: usize = 65_536;
 /// Below this count, evidence has faded away.
 const FADED: f32 = 0.02;
 
+/// Which refaults of a page count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// All: where frames are hidden, most refaults are missed, so that one stands for several.
+    All,
+    /// From the second on within this window and the one before. The first may come of memory that was
+    /// short once; only a page that is lost again and again is worth the memory that it takes from others.
+    Repeated,
+}
+
 /// What is known of 16 pages. Bit `n` of a mask is the block's page `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Block {
@@ -33,7 +43,7 @@ pub struct Block {
     used: u16,
     /// Present at some time of the window before.
     used_before: u16,
-    /// Refaults, pages; fades over a window.
+    /// Refaults that count, pages; fades over a window.
     pub refaults: f32,
     /// In which frame each page was last, shortened; 0 where that is unknown.
     frames: [u16; 16],
@@ -167,8 +177,8 @@ impl Tracked {
     pub(super) fn end(
         &mut self,
         key: FileKey,
-        fresh: f64,
-        slow: f64,
+        (fresh, slow): (f64, f64),
+        count: Count,
         beside: &mut dyn Beside,
         round: &mut Round,
     ) {
@@ -185,10 +195,14 @@ impl Tracked {
             // A second process shows a page in the frame that the first one showed.
             let stayed = std::mem::take(&mut block.stayed) & !elsewhere;
             let again = (block.now & block.lost & !stayed | moved) & !held;
+            let counted = match count {
+                Count::All => again,
+                Count::Repeated => again & block.refaulted(),
+            };
             block.again |= again;
             block.lost = (block.lost & !block.now | gone) & covered & !held;
             let keep = if held != 0 { slow } else { fresh };
-            block.refaults = block.refaults * keep as f32 + again.count_ones() as f32;
+            block.refaults = block.refaults * keep as f32 + counted.count_ones() as f32;
             block.used |= block.now;
             block.before = std::mem::take(&mut block.now);
             round.lost += u64::from(gone.count_ones());

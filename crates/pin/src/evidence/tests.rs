@@ -127,6 +127,27 @@ fn a_page_in_another_frame_went_and_came_back() {
 }
 
 #[test]
+fn a_page_that_was_lost_once_is_no_reason_to_hold_it() {
+    let mut story = Story::new();
+    let framed = |first: u16| View {
+        frames: (first..first + 20).collect(),
+        ..view(1, FILE, 0..100, std::slice::from_ref(&(10..30)))
+    };
+    let mut round = |first| (story.round(&[framed(first)]).refaults, story.refaults(FILE));
+    round(100);
+    // Memory was short once.
+    assert_eq!(round(200), (20, 0.0));
+    for _ in 0..30 {
+        assert_eq!(round(200), (0, 0.0));
+    }
+    // It was long ago when it is short again.
+    assert_eq!(round(300), (20, 0.0));
+    // Soon again: from now on the pages count.
+    assert_eq!(round(400), (20, 20.0));
+    assert!(round(500).1 > 30.0);
+}
+
+#[test]
 fn a_page_that_comes_back_in_its_frame_was_never_read_again() {
     let mut story = Story::new();
     let all = View {
