@@ -18,6 +18,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The file of which a third is hot.
 pub(crate) const FILE: u64 = 48 * MIB;
 pub(crate) const HOT: u64 = 16 * MIB;
+/// Once this many bytes are held, pinning is at work. How many it needs depends on the disk and on what else
+/// runs: it ends the faults with a third of the hot part, because the kernel keeps the rest.
+pub(crate) const AT_WORK: u64 = 2 * MIB;
 
 /// The programs of these tests are this binary, started again.
 #[test]

@@ -33,7 +33,7 @@ fn scene(name: &str, options: Options) -> Option<Scene> {
         .until(PATIENCE, |p| p.major_faults > 15_000)
         .unwrap();
     let mut pinner = pinner(options, &[program.pid()]);
-    tick_until(&mut pinner, "held", |report, _| report.held > HOT / 4);
+    tick_until(&mut pinner, "held", |report, _| report.held > AT_WORK);
     Some(Scene {
         group,
         dir,
@@ -75,7 +75,7 @@ fn a_replaced_file_is_followed() {
     scene.pinner.watch(plimsoll_pin::Programs::Processes(pids));
     drop(std::mem::replace(&mut scene.program, newer));
     tick_until(&mut scene.pinner, "followed", |report, pinner| {
-        report.held > HOT / 4 && inodes(pinner) == [new.inode]
+        report.held > AT_WORK && inodes(pinner) == [new.inode]
     });
 }
 
@@ -87,7 +87,7 @@ fn a_deleted_file_is_held_while_it_is_mapped() {
     };
     std::fs::remove_file(&scene.hot).unwrap();
     let report = tick_for(&mut scene.pinner, 4);
-    assert!(report.held > HOT / 4, "{report:?}");
+    assert!(report.held > AT_WORK, "{report:?}");
     drop(scene.program);
     tick_until(&mut scene.pinner, "released", |report, _| report.held == 0);
     assert!(scene.pinner.is_alone());
@@ -210,7 +210,7 @@ fn a_sparse_file_larger_than_memory_is_followed_where_it_is_used() {
     file.set_len(1 << 41).unwrap();
     let end = now_ns() + PATIENCE.as_nanos() as u64;
     let report = tick_until(&mut pinner, "held", |r, _| {
-        r.held > HOT / 4 || now_ns() > end
+        r.held > AT_WORK || now_ns() > end
     });
     assert!(report.held > 0, "{report:?}");
 }
@@ -234,7 +234,7 @@ fn a_file_of_an_overlay_is_held_from_outside_of_its_mount_namespace() {
     let lost = program.until(PATIENCE, |p| p.major_faults > 15_000);
     lost.unwrap();
     let mut pinner = pinner(options(), &[program.pid()]);
-    tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
+    tick_until(&mut pinner, "held", |report, _| report.held > AT_WORK);
     tick_for(&mut pinner, 8);
     let held = pinner.held(10);
     assert!(held[0].path.ends_with("/mnt/hot"), "{held:?}");

@@ -30,7 +30,7 @@ fn a_program_that_lost_its_hot_pages_faults_no_more() {
 
     let before = locked();
     let mut pinner = pinner(options(), &[program.pid()]);
-    let report = tick_until(&mut pinner, "held", |report, _| report.held > HOT / 2);
+    let report = tick_until(&mut pinner, "held", |report, _| report.held > AT_WORK);
     assert!(report.refaults_per_second > 1.0, "{report:?}");
     // Give it time to find the rest.
     let report = tick_for(&mut pinner, 8);
