@@ -108,6 +108,10 @@ pub enum CollectorChoice {
     Gencopy,
     /// Generational mark-compact
     Genmc,
+    /// Generational mark-sweep
+    Gms,
+    /// Regional, like HotSpot's G1
+    G1,
 }
 
 impl From<CollectorChoice> for Algorithm {
@@ -117,6 +121,8 @@ impl From<CollectorChoice> for Algorithm {
             CollectorChoice::Semispace => Algorithm::SemiSpace,
             CollectorChoice::Gencopy => Algorithm::GenCopy,
             CollectorChoice::Genmc => Algorithm::GenMc,
+            CollectorChoice::Gms => Algorithm::GenMs,
+            CollectorChoice::G1 => Algorithm::G1,
         }
     }
 }

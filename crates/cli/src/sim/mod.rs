@@ -70,7 +70,7 @@ impl Run {
             time_bound: settings.quanta.most,
             patience: settings.patience,
             priorities: settings.priorities,
-            costs: [costs.collected_byte, costs.contention, costs.switch],
+            costs: [costs.copied_byte, costs.contention, costs.switch],
             mark_cons: outcome.as_ref().map(Outcome::mark_cons),
             average_pause: outcome.as_ref().map(Outcome::average_pause),
             greatest_pause: outcome.as_ref().map(Outcome::greatest_pause),
@@ -164,9 +164,11 @@ fn settings(args: &Sim, heap: u64) -> Settings {
         collector: args.collector[0].into(),
         heap,
         costs: Costs {
-            collected_byte: args.gc_cost,
+            copied_byte: args.gc_cost,
+            marked_byte: args.gc_cost,
             contention: args.contention_cost,
             switch: args.switch_cost,
+            ..Costs::PAPER
         },
     }
 }

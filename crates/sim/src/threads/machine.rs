@@ -269,8 +269,7 @@ impl<'a, L: Log> Machine<'a, L> {
     pub(super) fn pause(&mut self, which: usize, collection: Collection) {
         let now = self.processors[which].clock;
         self.log.happened(now, What::Collected(collection));
-        let cost = u128::from(collection.work) * u128::from(self.settings.costs.collected_byte);
-        let pause = self.whole(cost);
+        let pause = self.whole(self.settings.costs.pause(&collection));
         self.tally.paused = self.tally.paused.saturating_add(pause);
         self.tally.greatest_pause = self.tally.greatest_pause.max(pause);
         for processor in &mut self.processors {
@@ -298,11 +297,9 @@ impl<'a, L: Log> Machine<'a, L> {
             return Err(SimError::NeverBorn { object, count });
         }
         let elapsed = self.processors.iter().map(|p| p.clock).max().unwrap_or(0);
-        let used = self.heap.used();
         Ok(Outcome::new(
             &self.tally,
-            &self.heap.count,
-            used,
+            &self.heap,
             elapsed,
             self.settings,
         ))

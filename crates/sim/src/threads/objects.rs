@@ -60,8 +60,20 @@ pub(super) struct HeapCount {
     pub work: u64,
     /// The most that one collection marked or copied.
     pub greatest_work: u64,
+    /// The part of the work that was marked.
+    pub marked: u64,
+    /// The part of what was marked that was moved, too.
+    pub compacted: u64,
+    /// Swept.
+    pub swept: u64,
+    /// Marked while the threads went on.
+    pub concurrent: u64,
+    /// The most that was fragmented after a collection.
+    pub greatest_fragmented: u64,
     /// Collections of the young objects; a number.
     pub minor: u64,
+    /// Collections of these and of some regions of old ones; a number.
+    pub mixed: u64,
     /// Collections of the whole heap; a number.
     pub full: u64,
 }
@@ -125,11 +137,22 @@ impl Heap {
         let count = &mut self.count;
         match collection.kind {
             Kind::Minor => count.minor += 1,
+            Kind::Mixed => count.mixed += 1,
             Kind::Full => count.full += 1,
         }
         count.freed += collection.freed;
-        count.work = count.work.saturating_add(collection.work);
+        for (sum, more) in [
+            (&mut count.work, collection.work),
+            (&mut count.marked, collection.marked),
+            (&mut count.compacted, collection.compacted),
+            (&mut count.swept, collection.swept),
+            (&mut count.concurrent, collection.concurrent),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         count.greatest_work = count.greatest_work.max(collection.work);
+        let fragmented = self.collector.fragmented();
+        count.greatest_fragmented = count.greatest_fragmented.max(fragmented);
         debug_assert_eq!(count.allocated, count.freed + self.collector.used());
         collection
     }
@@ -150,6 +173,11 @@ impl Heap {
     /// Bytes in use, dead or alive.
     pub(super) fn used(&self) -> u64 {
         self.collector.used()
+    }
+
+    /// Bytes that no object uses, and that not every object could.
+    pub(super) fn fragmented(&self) -> u64 {
+        self.collector.fragmented()
     }
 
     /// The lowest object that died and was never allocated, and how many there are.

@@ -156,7 +156,7 @@ impl<L: Log> Machine<'_, L> {
                 size,
                 heap: self.settings.heap,
                 live: self.heap.count.live,
-                halves: self.settings.collector.has_halves(),
+                loses: self.settings.collector.loses(),
             },
         }
     }

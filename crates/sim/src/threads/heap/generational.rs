@@ -18,6 +18,8 @@ const MATURE: u64 = 0;
 pub(super) struct Generational {
     nursery: Space,
     mature: Space,
+    /// Whether the mature space is copied, or else compacted.
+    copies: bool,
     /// The place of objects in the nursery; it is new whenever they have moved on, so that whoever still has
     /// an older one is mature.
     era: u64,
@@ -25,10 +27,11 @@ pub(super) struct Generational {
 
 impl Generational {
     /// With sizes in bytes: of the nursery, and of what the mature space can hold.
-    pub(super) fn new(nursery: u64, mature: u64) -> Generational {
+    pub(super) fn new(nursery: u64, mature: u64, copies: bool) -> Generational {
         Generational {
             nursery: Space::new(nursery),
             mature: Space::new(mature),
+            copies,
             era: MATURE + 1,
         }
     }
@@ -71,22 +74,25 @@ impl Collector for Generational {
 
     fn collect(&mut self, size: u64, all: bool) -> Collection {
         if !all && size <= self.nursery.size && self.survivors_fit(size) {
-            return Collection {
-                kind: Kind::Minor,
-                work: self.nursery.live,
-                freed: self.promote(),
-            };
+            let work = self.nursery.live;
+            return Collection::copying(Kind::Minor, work, self.promote());
         }
         let work = self.nursery.live + self.mature.live;
         let mut freed = self.mature.sweep();
-        freed += match self.survivors_fit(size) {
-            true => self.promote(),
-            false => self.nursery.sweep(),
+        let mut stays = 0;
+        freed += if self.survivors_fit(size) {
+            self.promote()
+        } else {
+            stays = self.nursery.live;
+            self.nursery.sweep()
         };
-        Collection {
-            kind: Kind::Full,
-            work,
-            freed,
+        match self.copies {
+            true => Collection {
+                marked: stays,
+                compacted: stays,
+                ..Collection::copying(Kind::Full, work, freed)
+            },
+            false => Collection::compacting(work, freed),
         }
     }
 

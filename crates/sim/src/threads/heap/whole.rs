@@ -2,39 +2,50 @@
 
 use super::{Collection, Collector, Kind, Place, Space};
 
-/// The space that takes objects.
+/// A heap without generations.
 #[derive(Debug)]
-pub(super) struct Whole(Space);
+pub(super) struct Whole {
+    /// What takes objects.
+    space: Space,
+    /// Whether the live ones are copied, or else compacted.
+    copies: bool,
+}
 
 /// Mark-compact: all of the heap is one space, in which live objects are marked, then moved together.
 pub(super) fn mark_compact(heap: u64) -> Whole {
-    Whole(Space::new(heap))
+    Whole {
+        space: Space::new(heap),
+        copies: false,
+    }
 }
 
 /// Semi-space copying: objects are allocated in one half of the heap, and the live ones copied into the
 /// other, which is empty between collections.
 pub(super) fn semi_space(heap: u64) -> Whole {
-    Whole(Space::new(heap / 2))
+    Whole {
+        space: Space::new(heap / 2),
+        copies: true,
+    }
 }
 
 impl Collector for Whole {
     fn allocate(&mut self, size: u64) -> Option<Place> {
-        self.0.take(size).then_some(Place(0))
+        self.space.take(size).then_some(Place(0))
     }
 
     fn died(&mut self, _place: Place, size: u64) {
-        self.0.live -= size;
+        self.space.live -= size;
     }
 
     fn collect(&mut self, _size: u64, _all: bool) -> Collection {
-        Collection {
-            kind: Kind::Full,
-            work: self.0.live,
-            freed: self.0.sweep(),
+        let (work, freed) = (self.space.live, self.space.sweep());
+        match self.copies {
+            true => Collection::copying(Kind::Full, work, freed),
+            false => Collection::compacting(work, freed),
         }
     }
 
     fn used(&self) -> u64 {
-        self.0.used
+        self.space.used
     }
 }
