@@ -109,7 +109,8 @@ pub enum CollectorChoice {
     /// Generational mark-compact
     Genmc,
     /// Generational mark-sweep
-    Gms,
+    #[value(alias = "gms")]
+    Genms,
     /// Regional, like HotSpot's G1
     G1,
 }
@@ -121,7 +122,7 @@ impl From<CollectorChoice> for Algorithm {
             CollectorChoice::Semispace => Algorithm::SemiSpace,
             CollectorChoice::Gencopy => Algorithm::GenCopy,
             CollectorChoice::Genmc => Algorithm::GenMc,
-            CollectorChoice::Gms => Algorithm::GenMs,
+            CollectorChoice::Genms => Algorithm::GenMs,
             CollectorChoice::G1 => Algorithm::G1,
         }
     }

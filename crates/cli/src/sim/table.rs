@@ -16,8 +16,9 @@ const LONGEST_NAME: usize = 60;
 type Row = (&'static str, fn(&Outcome) -> f64, fn(f64) -> String);
 
 /// The quantities, in the order of the paper.
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     ("minor collections", |it| it.minor as f64, number),
+    ("mixed collections", |it| it.mixed as f64, number),
     ("full collections", |it| it.full as f64, number),
     ("mark/cons", Outcome::mark_cons, ratio),
     ("average pause, heaps", Outcome::average_pause, ratio),
