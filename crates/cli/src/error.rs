@@ -55,6 +55,8 @@ pub enum CliError {
     Pin(String),
     #[error(transparent)]
     Trace(#[from] plimsoll_trace::TraceError),
+    #[error("{}: no file of constants: {why}\n`plimsoll sim calibrate -o FILE` writes one", path.display())]
+    Constants { path: PathBuf, why: String },
     #[error("{0}")]
     Usage(String),
 }

@@ -1,7 +1,7 @@
 //! `plimsoll sim`.
 
 use crate::size::Size;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_policy::phases::{PATIENCE, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
 use std::path::PathBuf;
@@ -12,7 +12,11 @@ const MOST_PROCESSORS: i64 = 1024;
 /// `plimsoll sim`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = super::EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {
+    /// What else to do.
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
     /// The traces
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
@@ -59,19 +63,47 @@ pub struct Sim {
     /// Heed the priorities that the program gave its threads
     #[arg(long)]
     pub priorities: bool,
-    /// What a collection costs for each byte that it marks or copies, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "18", value_parser = picoseconds)]
-    pub gc_cost: u64,
-    /// What a contention for a monitor costs, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "2700", value_parser = picoseconds)]
-    pub contention_cost: u64,
-    /// What a switch of threads costs, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "2.3", value_parser = picoseconds)]
-    pub switch_cost: u64,
+    /// What things cost, as `plimsoll sim calibrate` measured it (the paper's constants when absent)
+    #[arg(long, value_name = "FILE")]
+    pub constants: Option<PathBuf>,
+    /// What a collection costs for each byte that it marks or copies, nanoseconds (18 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub gc_cost: Option<u64>,
+    /// What a contention for a monitor costs, nanoseconds (2700 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub contention_cost: Option<u64>,
+    /// What a switch of threads costs, nanoseconds (2.3 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub switch_cost: Option<u64>,
     /// Instructions a nanosecond, for traces that count instructions
     #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate)]
     pub instructions: f64,
     /// The same for programs, in exact numbers
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `plimsoll sim` does beside simulating.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SimCommand {
+    /// Measure what collections, contentions and switches cost on this machine
+    Calibrate(Calibrate),
+}
+
+/// `plimsoll sim calibrate`.
+#[derive(Clone, Debug, Args)]
+pub struct Calibrate {
+    /// Write the medians into this file, for `plimsoll sim --constants`
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How often each is measured, 5 to 1000
+    #[arg(long, value_name = "N", default_value_t = 7,
+        value_parser = clap::value_parser!(u32).range(5..=1000))]
+    pub repeat: u32,
+    /// Live bytes of the heap that is collected, 1M to 4G; about seven times as much memory is used
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = live)]
+    pub live: u64,
+    /// The same for programs, with each value
     #[arg(long)]
     pub json: bool,
 }
@@ -146,6 +178,15 @@ fn heap(text: &str) -> Result<HeapChoice, String> {
         });
     }
     bytes(text).map(HeapChoice::Bytes)
+}
+
+/// 1 MiB to 4 GiB.
+fn live(text: &str) -> Result<u64, String> {
+    let live = bytes(text)?;
+    match (1 << 20..=4 << 30).contains(&live) {
+        true => Ok(live),
+        false => Err("give 1M to 4G".into()),
+    }
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -4,13 +4,17 @@
 //! | module | is |
 //! |---|---|
 //! | `table` | a table for people, of 80 columns |
+//! | `constants` | the file with what things cost |
+//! | `calibrate` | measures what they cost here |
 //!
 //! The work is that of [`plimsoll_sim::threads`].
 
+mod calibrate;
+mod constants;
 mod table;
 
 use crate::args::Sim;
-use crate::args::sim::HeapChoice;
+use crate::args::sim::{HeapChoice, SimCommand};
 use crate::error::{CliError, FAILED};
 use crate::{json, print, printed, say};
 use plimsoll_policy::phases::Quanta;
@@ -35,8 +39,10 @@ struct Run {
     time_bound: u64,
     patience: u32,
     priorities: bool,
-    /// Picoseconds.
+    /// Of a copied byte, a contention and a switch, picoseconds.
     costs: [u64; 3],
+    /// All constants of the formula, picoseconds.
+    constants: Costs,
     mark_cons: Option<f64>,
     /// Work of a collection, as a part of the heap.
     average_pause: Option<f64>,
@@ -71,6 +77,7 @@ impl Run {
             patience: settings.patience,
             priorities: settings.priorities,
             costs: [costs.copied_byte, costs.contention, costs.switch],
+            constants: costs,
             mark_cons: outcome.as_ref().map(Outcome::mark_cons),
             average_pause: outcome.as_ref().map(Outcome::average_pause),
             greatest_pause: outcome.as_ref().map(Outcome::greatest_pause),
@@ -85,6 +92,10 @@ impl Run {
 /// # Errors
 /// When a trace cannot be read. That a simulation has no outcome is told in its place.
 pub fn run(args: &Sim) -> Result<u8, CliError> {
+    if let Some(SimCommand::Calibrate(args)) = &args.command {
+        return calibrate::run(args);
+    }
+    let costs = constants::costs(args)?;
     let mut all = Vec::new();
     let mut failed = false;
     for path in &args.traces {
@@ -99,6 +110,7 @@ pub fn run(args: &Sim) -> Result<u8, CliError> {
                         let settings = Settings {
                             rule: scheduler.into(),
                             collector: collector.into(),
+                            costs,
                             ..settings(args, bytes(heap, &survey))
                         };
                         let mut program = Traced::new(&trace, &survey, args.instructions);
@@ -149,7 +161,7 @@ fn bytes(heap: HeapChoice, survey: &Survey) -> u64 {
     }
 }
 
-/// What is the same for all schedulers and collectors.
+/// What is the same for all schedulers and collectors, but for the costs.
 fn settings(args: &Sim, heap: u64) -> Settings {
     Settings {
         processors: args.processors as usize,
@@ -163,12 +175,6 @@ fn settings(args: &Sim, heap: u64) -> Settings {
         priorities: args.priorities,
         collector: args.collector[0].into(),
         heap,
-        costs: Costs {
-            copied_byte: args.gc_cost,
-            marked_byte: args.gc_cost,
-            contention: args.contention_cost,
-            switch: args.switch_cost,
-            ..Costs::PAPER
-        },
+        costs: Costs::PAPER,
     }
 }

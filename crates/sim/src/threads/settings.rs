@@ -4,7 +4,7 @@ use super::heap::{Algorithm, Collection};
 use plimsoll_policy::phases::{PATIENCE, Quanta, Rule};
 
 /// What collections, contentions and switches cost, picoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Costs {
     /// Copying a byte of a live object.
     pub copied_byte: u64,
