@@ -122,7 +122,8 @@ fn constants_are_measured_and_used() {
     place.text(&[&SYNTH[..], &["t"]].concat());
     place.write(
         "d",
-        "copied_byte = 0.5\nmarked_byte = 1\ncompacted_byte = 2\nswept_byte = 0.25\ncontention = 100\nswitch = 7\n",
+        "copied_byte = 0.5\nmarked_byte = 1\ncompacted_byte = 2\n\
+         swept_byte = 0.25\ncontention = 100\nswitch = 7\n",
     );
     let sim = ["sim", "t", "-s", "rr", "--json", "--constants"];
     for (more, contention) in [

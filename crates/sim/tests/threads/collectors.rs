@@ -1,5 +1,5 @@
-//! The collectors by themselves, against the literal ones: long lives of many small objects, which programs of
-//! a few threads do not have.
+//! The collectors by themselves, against the literal ones: long lives of many small objects, which the
+//! programs of a few threads do not have.
 
 use crate::reference_heap::{Heap, Object, heap};
 use plimsoll_sim::threads::heap::{Algorithm, Collection, Collector, Kind, Place};

@@ -9,7 +9,7 @@
 use std::hint::black_box;
 
 /// Bytes of a word.
-const WORD: usize = 8;
+const WORD_BYTES: usize = 8;
 /// The most words of data of an object.
 const DATA: u64 = 12;
 /// How far back most references go, in live objects.
@@ -75,7 +75,7 @@ impl Graph {
     pub(super) fn new(live: u64) -> Graph {
         let mut random = Random(29);
         // Of an object: a head, one reference to it, one across, half of the most data.
-        let count = (live / (WORD as u64 * (3 + DATA / 2))).max(1) as usize;
+        let count = (live / (WORD_BYTES as u64 * (3 + DATA / 2))).max(1) as usize;
         let parents: Vec<usize> = (0..count as u64)
             .map(|object| match random.below(16) {
                 0 => random.below(object) as usize,
@@ -105,7 +105,7 @@ impl Graph {
             if object > 0 {
                 graph.refer(heads[parents[object]], head);
             }
-            graph.live += ((children as usize + 2 + data) * WORD) as u64;
+            graph.live += ((children as usize + 2 + data) * WORD_BYTES) as u64;
             // A dead one beside it.
             graph.push(2, random.below(DATA + 1) as usize);
         }
@@ -133,12 +133,12 @@ impl Graph {
 
     /// Bytes of all objects.
     pub(super) fn bytes(&self) -> u64 {
-        ((self.words.len() - 1) * WORD) as u64
+        ((self.words.len() - 1) * WORD_BYTES) as u64
     }
 
     /// Room for copies of the live objects, whose pages are all there.
     pub(super) fn room(&self) -> Vec<u64> {
-        vec![u64::MAX; self.live as usize / WORD + 1]
+        vec![u64::MAX; self.live as usize / WORD_BYTES + 1]
     }
 
     /// Copies the live objects into other room, breadth first (Cheney 1970). Returns their bytes.
@@ -155,7 +155,7 @@ impl Graph {
             }
             scanned += head.words();
         }
-        ((end - 1) * WORD) as u64
+        ((end - 1) * WORD_BYTES) as u64
     }
 
     fn forward(&mut self, object: usize, room: &mut [u64], end: &mut usize) -> usize {
@@ -177,7 +177,7 @@ impl Graph {
         self.set(self.root);
         while let Some(object) = self.grey.pop() {
             let head = Head(self.words[object]);
-            bytes += head.words() * WORD;
+            bytes += head.words() * WORD_BYTES;
             for slot in object + 1..=object + head.references() {
                 let to = self.words[slot] as usize;
                 if to != 0 && self.set(to) {
@@ -237,7 +237,7 @@ impl Graph {
             words.copy_within(object..object + head.words(), to);
             words[to] = head.moving_to(0).0;
         });
-        ((end - 1) * WORD) as u64
+        ((end - 1) * WORD_BYTES) as u64
     }
 
     /// Calls `act` with the words of the heap and each marked object, in order.
@@ -271,7 +271,9 @@ mod tests {
         compacted.mark();
         assert_eq!(compacted.compact(), graph.live);
         // What was moved together is still a whole graph.
-        compacted.words.truncate(graph.live as usize / WORD + 1);
+        compacted
+            .words
+            .truncate(graph.live as usize / WORD_BYTES + 1);
         compacted.marks.fill(0);
         assert_eq!(compacted.mark(), graph.live);
     }

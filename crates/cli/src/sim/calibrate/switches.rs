@@ -1,5 +1,5 @@
-//! What it costs to switch threads and to contend for a lock: two threads of one processor hand a token to each
-//! other, by pipes and by a futex.
+//! What it costs to switch threads and to contend for a lock: two threads of one processor hand a token to
+//! each other, by pipes and by a futex.
 //!
 //! Time is that of the processor, so what other programs do in between is not in it. The time of a switch itself
 //! is in it: the kernel charges it to the thread that comes.
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How often the token goes there and back.
 const ROUNDS: u32 = 5_000;
 
-/// Nanoseconds of a switch, and of what a contention costs beyond the switches that it leads to: the calls that
-/// wait for a lock and wake who waits.
+/// Nanoseconds of a switch, and of what a contention costs beyond the switches that it leads to: the calls
+/// that wait for a lock and wake who waits.
 ///
 /// # Errors
 /// The kernel gives no pipe or no thread, or lets no thread stay on one processor.

@@ -1,4 +1,5 @@
-//! Regions, as in HotSpot's G1: collections take the young regions, and some of the old ones that promise most.
+//! Regions, as in HotSpot's G1: collections take the young regions, and some of the old ones that promise
+//! most.
 //!
 //! Objects of zero bytes lie nowhere.
 
