@@ -17,12 +17,14 @@ impl Hasher for NumberHasher {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, number: u64) {
         // An odd number near 2^64 divided by the golden ratio; the product's halves mix all bits.
         let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product as u64) ^ (product >> 64) as u64;
     }
 
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -105,22 +107,14 @@ impl Heap {
         size: u64,
         mut collected: impl FnMut(Collection),
     ) -> Result<(), Refused> {
-        let mut last = None;
-        let place = loop {
-            if let Some(place) = self.collector.allocate(size) {
-                break place;
-            }
-            if last == Some(Kind::Full) {
-                return Err(Refused::TooSmall);
-            }
-            let collection = self.collect(size, last.is_some());
-            collected(collection);
-            last = Some(collection.kind);
+        let place = match self.collector.allocate(size) {
+            Some(place) => place,
+            None => self.make_room(size, &mut collected)?,
         };
         let count = &mut self.count;
         count.objects += 1;
         count.allocated = count.allocated.checked_add(size).ok_or(Refused::TooMuch)?;
-        if self.early.remove(&object) {
+        if !self.early.is_empty() && self.early.remove(&object) {
             self.collector.died(place, size);
             return Ok(());
         }
@@ -130,6 +124,25 @@ impl Heap {
             None => Ok(()),
             Some(_) => Err(Refused::Reborn),
         }
+    }
+
+    /// Collects until an object finds room, or all was collected.
+    #[cold]
+    fn make_room(
+        &mut self,
+        size: u64,
+        collected: &mut impl FnMut(Collection),
+    ) -> Result<Place, Refused> {
+        let mut last = None;
+        while last != Some(Kind::Full) {
+            let collection = self.collect(size, last.is_some());
+            collected(collection);
+            last = Some(collection.kind);
+            if let Some(place) = self.collector.allocate(size) {
+                return Ok(place);
+            }
+        }
+        Err(Refused::TooSmall)
     }
 
     fn collect(&mut self, size: u64, all: bool) -> Collection {

@@ -1,6 +1,6 @@
 //! What a running thread does next, and what each event does.
 
-use super::error::{Position, SimError};
+use super::error::SimError;
 use super::log::{Log, What};
 use super::machine::Machine;
 use super::monitors::Entry;
@@ -41,15 +41,17 @@ impl<L: Log> Machine<'_, L> {
 
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
-        let at = self.position(thread);
         let record = &mut self.threads[thread];
         let time = record.computes.min(self.quantum.time - record.used.time);
         record.computes -= time;
         record.used.time += time;
         self.tally.computed = self.tally.computed.saturating_add(time);
-        let clock = &mut self.processors[which].clock;
-        *clock = clock.checked_add(time).ok_or(SimError::TooLong { at })?;
-        self.log.happened(*clock, What::Computed { thread, time });
+        let Some(clock) = self.processors[which].clock.checked_add(time) else {
+            let at = self.position(thread);
+            return Err(SimError::TooLong { at });
+        };
+        self.processors[which].clock = clock;
+        self.log.happened(clock, What::Computed { thread, time });
         Ok(())
     }
 
@@ -137,17 +139,18 @@ impl<L: Log> Machine<'_, L> {
             collections[count] = Some(collection);
             count += 1;
         });
-        for collection in collections.into_iter().flatten() {
-            self.pause(which, collection);
+        for collection in collections[..count].iter().flatten() {
+            self.pause(which, *collection);
         }
-        let at = self.position(thread);
         let record = &mut self.threads[thread];
         record.used.bytes = record.used.bytes.saturating_add(size);
         record.allocated = record.allocated.saturating_add(size);
-        allocated.map_err(|refused| self.refused(refused, at, object, size))
+        allocated.map_err(|refused| self.refused(refused, thread, object, size))
     }
 
-    fn refused(&self, refused: Refused, at: Position, object: ObjectId, size: u64) -> SimError {
+    #[cold]
+    fn refused(&self, refused: Refused, thread: usize, object: ObjectId, size: u64) -> SimError {
+        let at = self.position(thread);
         match refused {
             Refused::Reborn => SimError::Reborn { at, object },
             Refused::TooMuch => SimError::TooMuch { at },
