@@ -14,6 +14,7 @@ mod mmtk;
 mod pin;
 mod shares;
 mod sharing;
+mod sim_speed;
 mod split;
 mod stall_signal;
 
@@ -48,6 +49,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
     &pin::Pin,
+    &sim_speed::SimSpeed,
 ];
 
 /// The measurement of this name.
