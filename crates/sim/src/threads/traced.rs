@@ -17,8 +17,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Reads all of a trace. If the trace does not say how much of it lived at once, this needs memory for its
-    /// live objects.
+    /// Reads all of a trace. If the trace does not say how much of it lived at once, this needs memory for
+    /// its live objects.
     ///
     /// # Errors
     /// The trace cannot be read.

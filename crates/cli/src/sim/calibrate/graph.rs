@@ -2,9 +2,9 @@
 //! Each does the work of a plain collector of its kind, on real memory, in one thread.
 //!
 //! An object is a head of one word, its references, and data. A reference is the index of a head; 0 is none.
-//! The heap is made from a seed: objects of 3 to 15 words, of which every other one is alive. A live object is
-//! referred to by one that is at most 256 live ones older (of sixteen objects, by any older one), and refers
-//! to one more near it.
+//! The heap is made from a seed: every other object is alive, and most have 3 to 15 words. A live object is
+//! referred to by one that is at most 256 live ones older (one in sixteen: by any older one), and refers to
+//! one more near it.
 
 use std::hint::black_box;
 
@@ -200,8 +200,8 @@ impl Graph {
         self.marks[object / 64] & 1 << (object % 64) != 0
     }
 
-    /// Goes through all objects after [`Graph::mark`] and puts the dead ones into a list of free room. Returns
-    /// the bytes of all.
+    /// Goes through all objects after [`Graph::mark`] and puts the dead ones into a list of free room.
+    /// Returns the bytes of all.
     pub(super) fn sweep(&mut self) -> u64 {
         let (mut object, mut free) = (1, 0u64);
         while object < self.words.len() {

@@ -1,8 +1,8 @@
 //! What it costs to switch threads and to contend for a lock: two threads of one processor hand a token to
 //! each other, by pipes and by a futex.
 //!
-//! Time is that of the processor, so what other programs do in between is not in it. The time of a switch itself
-//! is in it: the kernel charges it to the thread that comes.
+//! Time is that of the processor, so what other programs do in between is not in it. The time of a switch
+//! itself is in it: the kernel charges it to the thread that comes.
 
 use crate::error::CliError;
 use plimsoll_kernel::clock::process_cpu_ns;
