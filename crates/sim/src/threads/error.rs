@@ -79,10 +79,20 @@ pub enum SimError {
     #[error("{at}: object {object} is allocated, which lives already")]
     Reborn { at: Position, object: ObjectId },
     #[error(
-        "object {object} dies more often than it is allocated ({count} objects do): the trace is not whole, \
-         or damaged"
+        "{at}: object {object} dies, and dies more often than it is allocated ({count} objects do): the \
+         trace is not whole, or damaged"
     )]
-    NeverBorn { object: ObjectId, count: usize },
+    NeverBorn {
+        at: Position,
+        object: ObjectId,
+        count: usize,
+    },
+    #[error("{at}: object {object} is allocated, and the thread's event {died} says that it died")]
+    DiedBefore {
+        at: Position,
+        object: ObjectId,
+        died: u64,
+    },
     #[error("{at}: it names thread {thread}, and the trace has none of that number")]
     NoThread { at: Position, thread: ThreadId },
     #[error("{at}: thread {thread} is started, which has been started before")]

@@ -168,10 +168,7 @@ impl<'a, L: Log> Machine<'a, L> {
 
     /// The event that a thread came to last.
     pub(super) fn position(&self, thread: usize) -> Position {
-        Position {
-            thread: self.threads[thread].id,
-            event: self.threads[thread].events.saturating_sub(1),
-        }
+        self.threads[thread].position()
     }
 
     /// Starts a thread.
@@ -293,8 +290,8 @@ impl<'a, L: Log> Machine<'a, L> {
         if let Some(new) = self.threads.iter().find(|t| t.state == State::New) {
             return Err(SimError::NeverStarted(new.id));
         }
-        if let Some((object, count)) = self.heap.never_born() {
-            return Err(SimError::NeverBorn { object, count });
+        if let Some((object, at, count)) = self.heap.never_born() {
+            return Err(SimError::NeverBorn { at, object, count });
         }
         let elapsed = self.processors.iter().map(|p| p.clock).max().unwrap_or(0);
         Ok(Outcome::new(

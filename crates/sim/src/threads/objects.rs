@@ -1,8 +1,9 @@
 //! The live objects of a simulated heap, and what is allocated, live and collected in it.
 
+use super::error::Position;
 use super::heap::{Algorithm, Collection, Collector, Kind, Place};
-use plimsoll_trace::ObjectId;
-use std::collections::{HashMap, HashSet};
+use plimsoll_trace::{ObjectId, ThreadId};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash of one number: traces number objects and monitors one after the other, or by address. The same in
@@ -39,8 +40,8 @@ pub(super) struct Heap {
     /// Live objects: place and size.
     objects: ByNumber<ObjectId, (Place, u64)>,
     /// Objects that died before they were allocated, because their threads ran in another order than the
-    /// recorded one.
-    early: HashSet<ObjectId, BuildHasherDefault<NumberHasher>>,
+    /// recorded one; and where they died.
+    early: ByNumber<ObjectId, Position>,
     /// Counts and bytes.
     pub count: HeapCount,
 }
@@ -84,6 +85,8 @@ pub(super) struct HeapCount {
 pub(super) enum Refused {
     /// It lives already.
     Reborn,
+    /// The same thread said before, there, that it is dead.
+    Dead(Position),
     /// There is no room.
     TooSmall,
     /// More than 2^64 bytes in all.
@@ -95,14 +98,15 @@ impl Heap {
         Heap {
             collector: algorithm.build(size),
             objects: HashMap::default(),
-            early: HashSet::default(),
+            early: HashMap::default(),
             count: HeapCount::default(),
         }
     }
 
-    /// Allocates an object, after as many collections as it takes. `collected` is told each.
+    /// Allocates an object of a thread, after as many collections as it takes. `collected` is told each.
     pub(super) fn allocate(
         &mut self,
+        thread: ThreadId,
         object: ObjectId,
         size: u64,
         mut collected: impl FnMut(Collection),
@@ -114,9 +118,14 @@ impl Heap {
         let count = &mut self.count;
         count.objects += 1;
         count.allocated = count.allocated.checked_add(size).ok_or(Refused::TooMuch)?;
-        if !self.early.is_empty() && self.early.remove(&object) {
+        if !self.early.is_empty()
+            && let Some(died) = self.early.remove(&object)
+        {
             self.collector.died(place, size);
-            return Ok(());
+            return match died.thread == thread {
+                true => Err(Refused::Dead(died)),
+                false => Ok(()),
+            };
         }
         count.live += size;
         count.largest_live = count.largest_live.max(count.live);
@@ -170,15 +179,16 @@ impl Heap {
         collection
     }
 
-    /// An object dies.
-    pub(super) fn died(&mut self, object: ObjectId) {
+    /// An object dies; `at` says where.
+    #[inline]
+    pub(super) fn died(&mut self, object: ObjectId, at: impl FnOnce() -> Position) {
         match self.objects.remove(&object) {
             Some((place, size)) => {
                 self.collector.died(place, size);
                 self.count.live -= size;
             }
             None => {
-                self.early.insert(object);
+                self.early.insert(object, at());
             }
         }
     }
@@ -193,9 +203,10 @@ impl Heap {
         self.collector.fragmented()
     }
 
-    /// The lowest object that died and was never allocated, and how many there are.
-    pub(super) fn never_born(&self) -> Option<(ObjectId, usize)> {
-        Some((*self.early.iter().min()?, self.early.len()))
+    /// The lowest object that died and was never allocated, where it died, and how many there are.
+    pub(super) fn never_born(&self) -> Option<(ObjectId, Position, usize)> {
+        let (object, at) = self.early.iter().min_by_key(|(object, _)| **object)?;
+        Some((*object, *at, self.early.len()))
     }
 }
 
@@ -205,16 +216,21 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_live_objects() {
+        const A: ThreadId = ThreadId(1);
+        const AT: Position = Position {
+            thread: ThreadId(2),
+            event: 0,
+        };
         let mut heap = Heap::new(Algorithm::GenMc, 3000);
         for number in 0..100_000u64 {
-            assert!(heap.allocate(ObjectId(number), 10, |_| {}).is_ok());
+            assert!(heap.allocate(A, ObjectId(number), 10, |_| {}).is_ok());
             if let Some(old) = number.checked_sub(20) {
-                heap.died(ObjectId(old));
+                heap.died(ObjectId(old), || AT);
             }
             // Some die before they are born.
-            heap.died(ObjectId(1_000_000 + number));
+            heap.died(ObjectId(1_000_000 + number), || AT);
             assert!(
-                heap.allocate(ObjectId(1_000_000 + number), 10, |_| {})
+                heap.allocate(A, ObjectId(1_000_000 + number), 10, |_| {})
                     .is_ok()
             );
         }

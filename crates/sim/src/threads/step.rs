@@ -70,7 +70,8 @@ impl<L: Log> Machine<'_, L> {
                 return self.allocate(which, thread, object, size);
             }
             Event::Death { object } => {
-                self.heap.died(object);
+                let record = &self.threads[thread];
+                self.heap.died(object, || record.position());
                 self.monitors.died(MonitorId(object.0));
             }
             Event::Stamp { .. } => {}
@@ -135,10 +136,12 @@ impl<L: Log> Machine<'_, L> {
     ) -> Result<(), SimError> {
         let mut collections = [None; 2];
         let mut count = 0;
-        let allocated = self.heap.allocate(object, size, |collection| {
-            collections[count] = Some(collection);
-            count += 1;
-        });
+        let allocated = self
+            .heap
+            .allocate(self.threads[thread].id, object, size, |collection| {
+                collections[count] = Some(collection);
+                count += 1;
+            });
         for collection in collections[..count].iter().flatten() {
             self.pause(which, *collection);
         }
@@ -152,6 +155,11 @@ impl<L: Log> Machine<'_, L> {
     fn refused(&self, refused: Refused, thread: usize, object: ObjectId, size: u64) -> SimError {
         let at = self.position(thread);
         match refused {
+            Refused::Dead(died) => SimError::DiedBefore {
+                at,
+                object,
+                died: died.event,
+            },
             Refused::Reborn => SimError::Reborn { at, object },
             Refused::TooMuch => SimError::TooMuch { at },
             Refused::TooSmall => SimError::HeapTooSmall {

@@ -1,5 +1,6 @@
 //! A trace as a program: what has to be known of it beforehand, and its streams.
 
+use super::error::Position;
 use super::heap::Algorithm;
 use super::objects::Heap;
 use super::program::{Program, ReadError, Stream};
@@ -34,14 +35,14 @@ impl Survey {
         // Nothing is ever collected in it.
         let mut heap = Heap::new(Algorithm::MarkCompact, u64::MAX);
         for next in Recorded::new(trace)? {
-            let event = next?.1;
+            let (thread, event) = next?;
             survey.look(&event);
             match event {
                 Event::Alloc { object, size, .. } => {
                     // What is wrong with it is said, with its place, when the trace is simulated.
-                    let _ = heap.allocate(object, size, |_| {});
+                    let _ = heap.allocate(thread, object, size, |_| {});
                 }
-                Event::Death { object } => heap.died(object),
+                Event::Death { object } => heap.died(object, || Position { thread, event: 0 }),
                 _ => {}
             }
         }

@@ -66,7 +66,11 @@ fn what_is_wrong_with_monitors_and_objects_is_said_with_its_place() {
         ),
         (
             &[&[allocation(1, 8), death(1), death(1), death(2)]],
-            "object 1 dies more often than",
+            "thread 0, event 2: object 1 dies, and dies more often than it is allocated (2 objects do)",
+        ),
+        (
+            &[&[death(3), ENTER, EXIT, allocation(3, 8), Event::End]],
+            "thread 0, event 3: object 3 is allocated, and the thread's event 0 says that it died",
         ),
     ]);
 }
