@@ -69,11 +69,7 @@ impl<L: Log> Machine<'_, L> {
             Event::Alloc { object, size, .. } => {
                 return self.allocate(which, thread, object, size);
             }
-            Event::Death { object } => {
-                let record = &self.threads[thread];
-                self.heap.died(object, || record.position());
-                self.monitors.died(MonitorId(object.0));
-            }
+            Event::Death { object } => self.die(thread, object),
             Event::Stamp { .. } => {}
             Event::Enter { monitor } => self.enter(which, thread, monitor, 1),
             Event::Exit { monitor } => return self.exit(which, thread, monitor),
@@ -125,6 +121,12 @@ impl<L: Log> Machine<'_, L> {
             }
         }
         Ok(())
+    }
+
+    fn die(&mut self, thread: usize, object: ObjectId) {
+        let record = &self.threads[thread];
+        self.heap.died(object, || record.position());
+        self.monitors.died(MonitorId(object.0));
     }
 
     fn allocate(
