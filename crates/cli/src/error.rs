@@ -56,6 +56,17 @@ pub enum CliError {
     #[error(transparent)]
     Trace(#[from] plimsoll_trace::TraceError),
     #[error("{0}")]
+    Simulation(String),
+    #[error(
+        "{}: {why}. It stays as it is: give another path, or put the file away", path.display()
+    )]
+    Place { path: PathBuf, why: String },
+    #[error(
+        "{}: {source}. What was simulated before is kept: make room, and give the same command again",
+        path.display()
+    )]
+    NotKept { path: PathBuf, source: io::Error },
+    #[error("{0}")]
     Usage(String),
 }
 

@@ -22,6 +22,8 @@
 //! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
 //! | [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
+//! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
+//! | [`picture`] | drawing: SVG, axes, pages of HTML |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
@@ -36,8 +38,11 @@ mod group;
 pub mod json;
 pub mod man;
 pub mod map;
+mod output;
+pub mod picture;
 pub mod pin;
 pub mod programs;
+mod progress;
 pub mod ps;
 pub mod rows;
 pub mod run;

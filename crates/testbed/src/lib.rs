@@ -11,7 +11,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `cgroup`, `swap` | grounds |
+//! | `cgroup`, `swap`, `tmpfs` | grounds |
 //! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
@@ -38,6 +38,7 @@ mod refuse;
 mod skip;
 mod swap;
 mod threads;
+mod tmpfs;
 
 pub use cgroup::TestCgroup;
 pub use child::Child;
@@ -45,6 +46,7 @@ pub use progress::Progress;
 pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;
+pub use tmpfs::Tmpfs;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

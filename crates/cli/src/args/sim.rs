@@ -40,12 +40,14 @@ pub struct Sim {
     /// by commas
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
-    /// How long a thread runs under rr and larf: 1.14ms, 500us
-    #[arg(short, long, value_name = "TIME", default_value = "1.14ms", value_parser = time)]
-    pub quantum: u64,
-    /// How much a thread allocates in its turn under mqrr
-    #[arg(short, long, value_name = "SIZE", default_value = "10K", value_parser = bytes)]
-    pub memory_quantum: u64,
+    /// How long a thread runs under rr and larf: 1.14ms, 500us; several are separated by commas
+    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
+        default_value = "1.14ms", value_parser = time)]
+    pub quantum: Vec<u64>,
+    /// How much a thread allocates in its turn under mqrr; several are separated by commas
+    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
+        default_value = "10K", value_parser = bytes)]
+    pub memory_quantum: Vec<u64>,
     /// How long a thread runs under mqrr that allocates less than that
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
     pub time_bound: u64,
@@ -71,9 +73,32 @@ pub struct Sim {
     /// Instructions a nanosecond, for traces that count instructions
     #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate)]
     pub instructions: f64,
-    /// The same for programs, in exact numbers
+    /// What is made of the outcomes.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// Where outcomes go, and which simulations are made.
+#[derive(Clone, Debug, Args)]
+pub struct Outputs {
+    /// Print the same for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
+    /// Print the same as comma-separated values, a line for each simulation
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Keep the outcomes in this file, as Parquet; what is in it already is not simulated again
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How many simulations are made at the same time (as many as there are processors when absent)
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Simulate nothing, and print for programs what would be simulated
+    #[arg(long, conflicts_with_all = ["json", "csv", "cell"])]
+    pub plan: bool,
+    /// Make this simulation of the plan only, and print it as a line of FILE.cells: for a worker of a cluster
+    #[arg(long, value_name = "N", conflicts_with_all = ["json", "csv"])]
+    pub cell: Option<usize>,
 }
 
 /// A scheduler.

@@ -4,17 +4,15 @@
 //! | module | is |
 //! |---|---|
 //! | `info` | what a trace is of, and what is found in it, as text and as JSON |
-//! | `output` | files that appear when they are complete |
 //!
 //! The work is that of [`plimsoll_trace`].
 
 mod info;
-mod output;
 
 use crate::args::trace::{Command, Convert, Form as Target, Head, Info, Merge, Synth, Verify};
 use crate::error::{CliError, FAILED};
+use crate::output::Output;
 use crate::{json, print, printed, say};
-use output::Output;
 use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::synth::{self, table};
 use plimsoll_trace::text::{self, Form};

@@ -24,7 +24,7 @@ pub(super) struct Tally {
 }
 
 /// How the values of the threads of a program are spread: the numbers of a box plot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Quartiles {
     /// The least.
     pub least: f64,
@@ -62,7 +62,7 @@ impl Quartiles {
 }
 
 /// What a simulation shows. Sizes are bytes and times nanoseconds, unless a field says otherwise.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
     /// Threads; a number.
     pub threads: u64,
