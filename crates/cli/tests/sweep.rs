@@ -63,7 +63,11 @@ fn a_sweep_is_one_file_and_the_same_bytes_each_time() {
         let kept = sweep(&place, &["-o", "a.parquet", form]);
         assert_eq!(stdout(&kept), stdout(&sweep(&place, &[form])));
     }
-    // More heaps: only what is new is made.
+    sweep(&place, &["-o", "a.parquet", "--html", "a.html"]);
+    let page = String::from_utf8(read(&place.path("a.html"))).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("Without an outcome"));
+    assert_eq!(page, stdout(&sweep(&place, &["--html", "-"])));
+    // More schedulers: only what is new is made.
     let out = place.call(&[&SWEEP[..], &["-s", "larf", "-o", "a.parquet"]].concat());
     assert!(
         stdout(&out).contains("20 simulations, 8 of them made now"),

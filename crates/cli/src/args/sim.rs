@@ -90,6 +90,9 @@ pub struct Outputs {
     /// Keep the outcomes in this file, as Parquet; what is in it already is not simulated again
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write a page with pictures of the outcomes (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// How many simulations are made at the same time (as many as there are processors when absent)
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

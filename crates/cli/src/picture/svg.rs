@@ -100,6 +100,16 @@ impl Svg {
         let _ = writeln!(self.text, "\"><title>{}</title></polygon>", escape(says));
     }
 
+    /// Lines from point to point, of a class of the page's style.
+    pub(crate) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
+        let _ = write!(self.text, "<polyline class=\"{class}\" points=\"");
+        for &(x, y) in points {
+            self.reaches(y);
+            let _ = write!(self.text, "{},{} ", Short(x), Short(y));
+        }
+        let _ = writeln!(self.text, "\"/>");
+    }
+
     /// A line of a class of the page's style.
     pub(crate) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
         self.reaches(y1.max(y2));

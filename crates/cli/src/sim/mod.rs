@@ -8,6 +8,7 @@
 //! | `sweep` | makes them, several at a time |
 //! | `store` | keeps them in a file, so that none is made twice |
 //! | `table` | a table for people, of 80 columns |
+//! | `report` | a page with pictures |
 //! | `columns`, `csv`, `parquet` | a simulation as a row |
 //!
 //! The work is that of [`plimsoll_sim::threads`].
@@ -16,6 +17,7 @@ mod columns;
 mod csv;
 mod parquet;
 mod plan;
+mod report;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -26,6 +28,7 @@ mod table;
 use crate::args::Sim;
 use crate::args::sim::Outputs;
 use crate::error::{CliError, FAILED};
+use crate::output::Output;
 use crate::{json, print, printed, say};
 use plan::Plan;
 use run::{Cell, Run, Status};
@@ -182,7 +185,7 @@ impl<'a> Session<'a> {
     /// Whether tables are what is asked for.
     fn has_tables(&self) -> bool {
         let Outputs { json, csv, .. } = self.outputs;
-        !json && !csv && self.store.is_none()
+        !json && !csv && self.store.is_none() && self.outputs.html.is_none()
     }
 
     /// Prints the tables that are complete.
@@ -215,7 +218,11 @@ impl<'a> Session<'a> {
                 "{path}: {all} simulations, {made} of them made now, {without} without an outcome\n"
             ))?;
         }
-        Ok(())
+        match self.outputs.html.as_deref() {
+            None => Ok(()),
+            Some(path) if path == Path::new("-") => print(&report::page(runs)).map(|_| ()),
+            Some(path) => Output::replace(path, &report::page(runs)),
+        }
     }
 
     fn stop(&self) -> u8 {

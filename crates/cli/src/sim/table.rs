@@ -5,6 +5,7 @@ use super::run::{Cell, Run};
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_sim::threads::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Columns of the names of quantities, and of each scheduler.
@@ -86,14 +87,18 @@ pub(super) fn text(runs: &[&Run]) -> String {
     text
 }
 
-/// What each run is called: its scheduler, and its quantum where there are several of that scheduler.
+/// What each run is called: its scheduler, and its quantum where that scheduler has several among them.
 pub(super) fn names(runs: &[&Run]) -> Vec<String> {
+    let mut quanta: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for run in runs {
+        let known = quanta.entry(&run.cell.scheduler).or_default();
+        known.insert(quantum(&run.cell));
+    }
     let name = |run: &&Run| {
         let cell = &run.cell;
-        let alike = runs.iter().filter(|it| it.cell.scheduler == cell.scheduler);
-        match alike.count() {
-            1 => cell.scheduler.clone(),
-            _ => format!("{} {}", cell.scheduler, quantum(cell)),
+        match quanta.get(cell.scheduler.as_str()) {
+            Some(several) if several.len() > 1 => format!("{} {}", cell.scheduler, quantum(cell)),
+            _ => cell.scheduler.clone(),
         }
     };
     runs.iter().map(name).collect()
@@ -183,7 +188,7 @@ fn change(base: Option<f64>, value: f64) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         ..1e6 => format!("{value:.0}"),
         ..1e9 => format!("{:.2}M", value / 1e6),
@@ -192,14 +197,14 @@ fn number(value: f64) -> String {
     }
 }
 
-fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     match value {
         ..1000.0 => format!("{value:.4}"),
         _ => number(value),
     }
 }
 
-fn time(nanoseconds: f64) -> String {
+pub(super) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ..1e3 => format!("{nanoseconds:.0}ns"),
         ..1e6 => format!("{:.2}us", nanoseconds / 1e3),
