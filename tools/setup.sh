@@ -115,6 +115,15 @@ python_traces() {
     say "they could not be fetched: the tests of Python's reader of traces will be skipped"
 }
 
+# Dask, which makes sweeps of `plimsoll sim` on a cluster.
+python_cluster() {
+  packages python3 python3-pip
+  PYTHONPATH=$cache/python python3 -c 'import distributed' 2>/dev/null && return 0
+  say "fetching Dask for Python"
+  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$cache/python" --upgrade distributed ||
+    say "it could not be fetched: the tests of sweeps on a cluster will be skipped"
+}
+
 # Lucene's benchmark: a Java program by others, for measurements.
 lucene() {
   [ -e "$cache/lucene/lucene-benchmark-8.11.2.jar" ] && return 0
@@ -179,7 +188,7 @@ rust
 case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; python_cluster; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;

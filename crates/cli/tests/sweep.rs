@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Place, stderr, wait_for};
-use plimsoll_testbed::Tmpfs;
+use plimsoll_testbed::{Tmpfs, skip};
 use std::path::Path;
 use std::process::Output;
 
@@ -138,6 +138,56 @@ fn a_worker_makes_one_simulation_of_the_plan() {
     let out = sweep(&place, &["--cell", "12"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("the plan has 12"), "{}", stderr(&out));
+}
+
+/// Python with our modules and the package for clusters, in a place; `None` where it has none.
+fn python(place: &Place, args: &[&str]) -> Option<Output> {
+    let run = |args: &[&str]| {
+        let mut command = plimsoll_testbed::python(args);
+        command.current_dir(place.path("")).output().ok()
+    };
+    match run(&["-c", "import distributed"]) {
+        Some(out) if out.status.success() => run(args),
+        _ => {
+            skip("Python has no Dask (tools/setup.sh test fetches it)");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_cluster_makes_the_same_file() {
+    let place = place();
+    sweep(&place, &["-o", "b.parquet"]);
+    // One is done already.
+    let line = sweep(&place, &["-o", "a.parquet", "--cell", "3"]).stdout;
+    std::fs::write(place.path("a.parquet.cells"), &line[..]).unwrap();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let cluster = [
+        "-m",
+        "plimsoll.sweep",
+        "--workers",
+        "2",
+        "--plimsoll",
+        program,
+        "--",
+    ];
+    let on = |more: &[&str]| python(&place, &[&cluster[..], &SWEEP[1..], more].concat());
+    let Some(out) = on(&["-o", "a.parquet"]) else {
+        return;
+    };
+    let said = "a.parquet: 12 simulations, 0 of them made now, 6 without an outcome\n";
+    assert_eq!(stdout(&out), said, "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(1));
+    assert!(read(&place.path("a.parquet")) == read(&place.path("b.parquet")));
+    assert!(!place.path("a.parquet.cells").exists());
+    // What `plimsoll sim` refuses is said in its words.
+    place.write("text.parquet", "my thesis");
+    let call = "import plimsoll.sweep as s, sys; s.sweep(None, sys.argv[2:], sys.argv[1])";
+    let args = [&["-c", call, program], &SWEEP[1..], &["-o", "text.parquet"]].concat();
+    let out = python(&place, &args).expect("it was there before");
+    let why = "SweepError: plimsoll: text.parquet: it is no Parquet";
+    assert!(stderr(&out).contains(why), "{}", stderr(&out));
 }
 
 /// Nothing is at this path afterwards that was not there before, and what is there is said to stay.

@@ -18,6 +18,7 @@
 //! | [`children`] | children in a group of their own, gone with their parent |
 //! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here |
 //! | [`guest`] | a guest that boots into one of our programs |
+//! | `python` | Python with our modules |
 //! | [`page`] | an availability page that a test writes |
 //! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
@@ -34,6 +35,7 @@ mod options;
 pub mod page;
 pub mod programs;
 mod progress;
+mod python;
 mod refuse;
 mod skip;
 mod swap;
@@ -43,6 +45,7 @@ mod tmpfs;
 pub use cgroup::TestCgroup;
 pub use child::Child;
 pub use progress::Progress;
+pub use python::python;
 pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;

@@ -1,5 +1,5 @@
-//! Bars from left to right: a row for each program or collector, with a bar for each scheduler; and beside each
-//! other a panel for each quantity.
+//! Bars from left to right: a row for each program or collector, with a bar for each scheduler; and beside
+//! each other a panel for each quantity.
 
 use super::data::Group;
 use super::{LABELS, WIDTH, legend};

@@ -34,7 +34,8 @@ const LABELS: f64 = 150.0;
 const MOST_PROGRAMS: usize = 40;
 const MOST_NOTES: usize = 50;
 
-/// Colours of schedulers, which can be told apart by those who are colour-blind, on a light and on a dark page.
+/// Colours of schedulers, which can be told apart by those who are colour-blind, on a light and on a dark
+/// page.
 const COLOURS: [&str; 8] = [
     "#87919c", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6d46",
 ];
@@ -120,8 +121,8 @@ fn summary(runs: &[Run], data: &Data) -> String {
         let [byte, contention, switch] = first.cell.costs.map(|cost| cost as f64 / 1000.0);
         let _ = write!(
             text,
-            ". Processors: {}. A collection costs {byte} ns for each byte that it marks or copies, a contention \
-             {contention} ns, a switch {switch} ns.",
+            ". Processors: {}. A collection costs {byte} ns for each byte that it marks or copies, a \
+             contention {contention} ns, a switch {switch} ns.",
             first.cell.processors
         );
     }
