@@ -14,6 +14,7 @@ mod mmtk;
 mod pin;
 mod shares;
 mod sharing;
+mod sim_tables;
 mod split;
 mod stall_signal;
 
@@ -47,6 +48,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &isla_vista::IslaVista,
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
+    &sim_tables::SimTables,
     &pin::Pin,
 ];
 
