@@ -152,7 +152,7 @@ fn fill(column: &Column, values: &[Value], into: &mut ColumnWriter<'_>) -> Resul
     Ok(())
 }
 
-/// Reads a file that [`write`] has written.
+/// Reads a file that [`write()`] has written.
 ///
 /// # Errors
 /// A sentence that says what is wrong with it.
