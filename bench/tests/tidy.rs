@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 17] = [
+const FLOORS: [(&str, u32); 18] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u32); 17] = [
     ("plimsoll-runtimes", 2),
     ("plimsoll-agent-jvm", 2),
     ("plimsoll-agent-libgc", 2),
+    ("plimsoll-agent-tracer", 2),
     ("plimsoll-libgc", 2),
     ("plimsoll-mmtk", 2),
     ("plimsoll-cli", 3),

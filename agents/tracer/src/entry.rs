@@ -1,0 +1,191 @@
+//! What the machine calls. Each function here returns whatever happens.
+
+use crate::guard::unharmed;
+use crate::jni::Jni;
+use crate::jvmti::{Callbacks, Event, Jvmti, Vm};
+use crate::session::{Mode, Session, recording, session};
+use crate::table::{Env, Object};
+use crate::{counters, report};
+use plimsoll_trace::{Deaths, Header};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+
+/// The agent works, or has said why not.
+const DONE: c_int = 0;
+/// The machine is not started, because the recording that was asked for cannot be made.
+const REFUSED: c_int = 1;
+/// The tag of objects that were there before the recording. It is taken away again.
+const BEFORE: i64 = 1;
+
+/// Called when the machine starts with `-agentpath:LIBRARY=MODE:IDENTITY:FOLDER`.
+///
+/// # Safety
+/// Called by the machine, with its own pointer and a text that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Agent_OnLoad(
+    vm: *mut Vm,
+    options: *mut c_char,
+    _reserved: *mut c_void,
+) -> c_int {
+    unharmed(REFUSED, || {
+        if session().is_some() {
+            eprintln!("plimsoll: the recorder is loaded twice; the second time changes nothing");
+            return DONE;
+        }
+        let options = match options.is_null() {
+            true => String::new(),
+            // SAFETY: the machine's text ends with a zero.
+            false => unsafe { CStr::from_ptr(options) }
+                .to_string_lossy()
+                .into_owned(),
+        };
+        // SAFETY: the machine gave us `vm`.
+        let begun = match unsafe { Jvmti::of(vm) } {
+            Some(jvmti) => begin(jvmti, &options),
+            None => Err("this Java virtual machine is too old: Java 17 or later can be recorded"),
+        };
+        match begun {
+            Ok(()) => DONE,
+            Err(why) => {
+                eprintln!("plimsoll: {why}");
+                REFUSED
+            }
+        }
+    })
+}
+
+/// Called when someone loads the library into a running machine, of which the beginning would be missing.
+///
+/// # Safety
+/// As [`Agent_OnLoad`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Agent_OnAttach(
+    _vm: *mut Vm,
+    _options: *mut c_char,
+    _reserved: *mut c_void,
+) -> c_int {
+    REFUSED
+}
+
+fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
+    const FORM: &str = "the recorder is started by `plimsoll trace`, not by hand";
+    let mut parts = options.splitn(3, ':');
+    let (mode, identity, folder) = (parts.next(), parts.next(), parts.next());
+    let mode = match mode {
+        Some("exact") => Mode::Exact,
+        Some("sampled") => Mode::Sampled,
+        _ => return Err(FORM),
+    };
+    let identity = identity
+        .and_then(|hex| u128::from_str_radix(hex, 16).ok())
+        .ok_or(FORM)?;
+    let folder = PathBuf::from(folder.ok_or(FORM)?);
+    let header = Header {
+        identity: identity.to_be_bytes(),
+        deaths: match mode {
+            Mode::Exact => Deaths::Unknown,
+            Mode::Sampled => Deaths::AtCollections,
+        },
+        raw: mode == Mode::Exact,
+        ..Header::default()
+    };
+    let callbacks = Callbacks::none()
+        .with(Event::Init, on_init as *const c_void)
+        .with(Event::Death, on_death as *const c_void)
+        .with(Event::ThreadStart, on_thread_start as *const c_void)
+        .with(Event::ThreadEnd, on_thread_end as *const c_void)
+        .with(Event::SampledObjectAlloc, on_alloc as *const c_void);
+    if !jvmti.prepare(&callbacks, mode == Mode::Exact) {
+        return Err(
+            "this Java virtual machine does not offer what recording needs; HotSpot 17 and later do",
+        );
+    }
+    report::open(&folder);
+    Session::begin(jvmti, mode, folder, header);
+    match jvmti.switch(Event::Init, true) && jvmti.switch(Event::Death, true) {
+        true => Ok(()),
+        false => Err("the Java virtual machine refuses to tell when it has started"),
+    }
+}
+
+unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
+    unharmed((), || {
+        let (Some(session), Some(jni)) = (session(), Jni::of(jni)) else {
+            return;
+        };
+        let jvmti = session.jvmti;
+        counters::prepare(jni);
+        let events = [
+            Event::SampledObjectAlloc,
+            Event::ThreadStart,
+            Event::ThreadEnd,
+        ];
+        let sampling =
+            jvmti.sample_each(0) && events.iter().all(|event| jvmti.switch(*event, true));
+        if !sampling {
+            eprintln!(
+                "plimsoll: the Java virtual machine does not tell of allocations: nothing is recorded"
+            );
+            return;
+        }
+        report::before(number_all(session));
+        session.begin_thread(thread);
+        counters::begin(jni);
+        session.start();
+        crate::keeper::start();
+    });
+}
+
+/// Gives numbers to all objects that are there already. Returns how many, and their bytes.
+fn number_all(session: &Session) -> (u64, u64) {
+    let jvmti = session.jvmti;
+    let sums = jvmti.tag_all(BEFORE);
+    for object in jvmti.tagged(BEFORE) {
+        jvmti.hash(object);
+        jvmti.tag(object, 0);
+    }
+    sums
+}
+
+unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
+    unharmed((), || {
+        let Some(session) = session() else { return };
+        let sums = session.stop();
+        let by_machine = Jni::of(jni).and_then(counters::end);
+        report::end(session, sums, by_machine);
+    });
+}
+
+unsafe extern "C" fn on_thread_start(_env: *mut Env, _jni: *mut Env, thread: Object) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.begin_thread(thread);
+        }
+    });
+}
+
+unsafe extern "C" fn on_thread_end(_env: *mut Env, _jni: *mut Env, _thread: Object) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.end_thread();
+        }
+    });
+}
+
+unsafe extern "C" fn on_alloc(
+    _env: *mut Env,
+    _jni: *mut Env,
+    _thread: Object,
+    object: Object,
+    class: Object,
+    size: i64,
+) {
+    unharmed((), || match recording() {
+        Some(session) => session.allocated(object, class, size.max(0) as u64),
+        None => {
+            if let Some(session) = session() {
+                session.number(object);
+            }
+        }
+    });
+}

@@ -1,0 +1,333 @@
+//! The recording of this process: what all its threads have in common.
+
+use crate::jvmti::Jvmti;
+use crate::recorder::Recorder;
+use crate::table::Object;
+use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, TraceError};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+/// How exact deaths are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reference stores and uses are recorded, from which deaths are computed.
+    Exact,
+    /// Deaths of some objects are recorded where a collection finds them.
+    Sampled,
+}
+
+/// What all threads of a recording have in common. It lives as long as the process.
+#[derive(Debug)]
+pub struct Session {
+    /// The machine's interface.
+    pub jvmti: Jvmti,
+    /// How exact deaths are to be.
+    pub mode: Mode,
+    folder: PathBuf,
+    header: Header,
+    threads: Mutex<Threads>,
+    classes: RwLock<HashMap<u32, ClassId>>,
+    /// Held while an object gets its hash, so that no two objects get the same one; the last one.
+    hashing: Mutex<u32>,
+    /// Objects whose hash was one that had been given before.
+    pub doubles: AtomicU64,
+    /// Objects and bytes allocated by threads that have ended.
+    allocated: (AtomicU64, AtomicU64),
+    /// Why the recording cannot be written any more.
+    failed: OnceLock<String>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    next: u32,
+    /// The numbers of threads, by the hash of the object `Thread`.
+    by_object: HashMap<u32, ThreadId>,
+    recorders: Vec<&'static Mutex<Recorder>>,
+}
+
+/// What this thread records into.
+#[derive(Clone, Copy)]
+enum Mine {
+    /// It has done nothing yet that is recorded.
+    Unknown,
+    Begun(&'static Mutex<Recorder>),
+    /// It has ended, or it cannot be recorded.
+    Ended,
+}
+
+thread_local! {
+    static MINE: Cell<Mine> = const { Cell::new(Mine::Unknown) };
+}
+
+static SESSION: OnceLock<Session> = OnceLock::new();
+/// Whether events are recorded: after everything is set up, and until the machine ends.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+/// The session, while it records.
+pub fn recording() -> Option<&'static Session> {
+    SESSION.get().filter(|_| RECORDING.load(Ordering::Acquire))
+}
+
+/// The session, once it exists.
+pub fn session() -> Option<&'static Session> {
+    SESSION.get()
+}
+
+/// Locks, also after a panic of another thread: what is in there stays whole.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Makes the session of this process. False if there is one.
+    pub fn begin(jvmti: Jvmti, mode: Mode, folder: PathBuf, header: Header) -> bool {
+        let session = Session {
+            jvmti,
+            mode,
+            folder,
+            header,
+            threads: Mutex::default(),
+            classes: RwLock::default(),
+            hashing: Mutex::new(0),
+            doubles: AtomicU64::new(0),
+            allocated: (AtomicU64::new(0), AtomicU64::new(0)),
+            failed: OnceLock::new(),
+        };
+        SESSION.set(session).is_ok()
+    }
+
+    /// Begins to record.
+    pub fn start(&self) {
+        RECORDING.store(true, Ordering::Release);
+    }
+
+    /// Ends the recording: what runs on is not recorded any more. Returns objects and bytes allocated.
+    pub fn stop(&self) -> (u64, u64) {
+        RECORDING.store(false, Ordering::Release);
+        for recorder in self.recorders() {
+            let mut recorder = lock(recorder);
+            self.sum_up(&mut recorder);
+            if let Err(error) = recorder.finish(false) {
+                self.fail(&error);
+            }
+        }
+        (
+            self.allocated.0.load(Ordering::Relaxed),
+            self.allocated.1.load(Ordering::Relaxed),
+        )
+    }
+
+    fn sum_up(&self, recorder: &mut Recorder) {
+        let (objects, bytes) = std::mem::take(&mut recorder.allocated);
+        self.allocated.0.fetch_add(objects, Ordering::Relaxed);
+        self.allocated.1.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn recorders(&self) -> Vec<&'static Mutex<Recorder>> {
+        lock(&self.threads).recorders.clone()
+    }
+
+    /// Writes what all threads have collected.
+    pub fn sync(&self) {
+        for recorder in self.recorders() {
+            let synced = lock(recorder).sync();
+            if let Err(error) = synced {
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// The recording cannot be written. The program goes on; a person is told once.
+    pub fn fail(&self, error: &TraceError) {
+        RECORDING.store(false, Ordering::Release);
+        if self.failed.set(error.to_string()).is_ok() {
+            eprintln!("plimsoll: the program is not recorded any further: {error}");
+        }
+    }
+
+    /// Why the recording could not be written, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// The number of an object that was just allocated: its identity hash, which it gets here.
+    pub fn number(&self, object: Object) -> u32 {
+        let mut last = lock(&self.hashing);
+        let hash = self.jvmti.hash(object);
+        if hash <= *last {
+            self.doubles.fetch_add(1, Ordering::Relaxed);
+        }
+        *last = hash;
+        hash
+    }
+
+    /// The number of a thread, by the hash of its object; a new one if it has none.
+    pub fn thread(&self, object: u32) -> ThreadId {
+        let mut threads = lock(&self.threads);
+        let threads = &mut *threads;
+        *threads.by_object.entry(object).or_insert_with(|| {
+            threads.next += 1;
+            ThreadId(threads.next - 1)
+        })
+    }
+
+    /// The number of a thread that has one.
+    pub fn known_thread(&self, object: u32) -> Option<ThreadId> {
+        lock(&self.threads).by_object.get(&object).copied()
+    }
+
+    /// Begins the recording of the current thread, whose object is given.
+    pub fn begin_thread(&self, object: Object) -> Option<&'static Mutex<Recorder>> {
+        let thread = self.thread(self.jvmti.hash(object));
+        let name = self.jvmti.thread(object).name;
+        match Recorder::create(&self.folder, &self.header, thread, &name) {
+            Ok(recorder) => {
+                let recorder: &'static Mutex<Recorder> = Box::leak(Box::new(Mutex::new(recorder)));
+                lock(&self.threads).recorders.push(recorder);
+                MINE.set(Mine::Begun(recorder));
+                Some(recorder)
+            }
+            Err(error) => {
+                MINE.set(Mine::Ended);
+                self.fail(&error);
+                None
+            }
+        }
+    }
+
+    /// Ends the recording of the current thread.
+    pub fn end_thread(&self) {
+        if let Mine::Begun(recorder) = MINE.replace(Mine::Ended) {
+            {
+                let mut recorder = lock(recorder);
+                self.sum_up(&mut recorder);
+                if let Err(error) = recorder.finish(true) {
+                    self.fail(&error);
+                }
+            }
+            lock(&self.threads)
+                .recorders
+                .retain(|it| !std::ptr::eq(*it, recorder));
+        }
+    }
+
+    /// What the current thread records into.
+    pub fn mine(&self) -> Option<&'static Mutex<Recorder>> {
+        match MINE.get() {
+            Mine::Begun(recorder) => Some(recorder),
+            Mine::Ended => None,
+            Mine::Unknown => self
+                .jvmti
+                .current_thread()
+                .and_then(|thread| self.begin_thread(thread)),
+        }
+    }
+
+    /// Appends an event to the stream of the current thread.
+    pub fn push(&self, event: &Event) {
+        self.record(|recorder| recorder.push(event));
+    }
+
+    /// Does something with the recorder of the current thread.
+    pub fn record(&self, work: impl FnOnce(&mut Recorder) -> Result<(), TraceError>) {
+        if let Some(mine) = self.mine()
+            && let Err(error) = work(&mut lock(mine))
+        {
+            self.fail(&error);
+        }
+    }
+
+    /// The current thread has allocated an object.
+    pub fn allocated(&self, object: Object, class: Object, size: u64) {
+        let number = self.number(object);
+        let class_hash = self.jvmti.hash(class);
+        if number == 0 || size == 0 {
+            return;
+        }
+        let Some(mine) = self.mine() else { return };
+        let known = lock(mine).classes.get(&class_hash).copied();
+        // Asking the machine for a name may wait for it, so that is not done under the lock.
+        let (class, name) = match known {
+            Some(class) => (class, None),
+            None => (self.class(class_hash), self.jvmti.signature(class)),
+        };
+        let mut recorder = lock(mine);
+        let named = match name {
+            Some(name) => {
+                recorder.classes.insert(class_hash, class);
+                recorder.name(class, &readable(&name))
+            }
+            None => Ok(()),
+        };
+        recorder.allocated.0 += 1;
+        recorder.allocated.1 += size;
+        let event = Event::Alloc {
+            object: ObjectId(number.into()),
+            size,
+            class: Some(class),
+            site: None,
+        };
+        let pushed = named.and_then(|()| recorder.push(&event));
+        drop(recorder);
+        if let Err(error) = pushed {
+            self.fail(&error);
+        }
+    }
+
+    /// The number of a class, by the hash of its object.
+    pub fn class(&self, object: u32) -> ClassId {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let read = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(class) = read.get(&object) {
+            return *class;
+        }
+        drop(read);
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        *classes.entry(object).or_insert_with(|| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            ClassId(NonZeroU32::new(number).unwrap_or(NonZeroU32::MAX))
+        })
+    }
+}
+
+/// The number of a monitor: that of its object.
+pub fn monitor(object: u32) -> MonitorId {
+    MonitorId(object.into())
+}
+
+/// A class's name as people write it, from its signature.
+fn readable(signature: &str) -> String {
+    let element = signature.trim_start_matches('[');
+    let dimensions = signature.len() - element.len();
+    let name = match element {
+        "Z" => "boolean".into(),
+        "B" => "byte".into(),
+        "C" => "char".into(),
+        "S" => "short".into(),
+        "I" => "int".into(),
+        "J" => "long".into(),
+        "F" => "float".into(),
+        "D" => "double".into(),
+        _ => element
+            .trim_start_matches('L')
+            .trim_end_matches(';')
+            .replace('/', "."),
+    };
+    name + &"[]".repeat(dimensions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_classes_are_those_of_the_language() {
+        assert_eq!(readable("Ljava/util/Map$Entry;"), "java.util.Map$Entry");
+        assert_eq!(readable("[[I"), "int[][]");
+        assert_eq!(readable("[Lq/A;"), "q.A[]");
+    }
+}
