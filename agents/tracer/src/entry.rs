@@ -95,7 +95,8 @@ fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
         .with(Event::ThreadStart, on_thread_start as *const c_void)
         .with(Event::ThreadEnd, on_thread_end as *const c_void)
         .with(Event::SampledObjectAlloc, on_alloc as *const c_void);
-    if !jvmti.prepare(&callbacks, mode == Mode::Exact) {
+    // The interval is set before the first thread draws how far its next sample is away.
+    if !jvmti.prepare(&callbacks, mode == Mode::Exact) || !jvmti.sample_each(0) {
         return Err(
             "this Java virtual machine does not offer what recording needs; HotSpot 17 and later do",
         );
@@ -128,6 +129,7 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
             );
             return;
         }
+        jvmti.collect();
         report::before(number_all(session));
         session.begin_thread(thread);
         counters::begin(jni);
@@ -150,8 +152,9 @@ fn number_all(session: &Session) -> (u64, u64) {
 unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
     unharmed((), || {
         let Some(session) = session() else { return };
-        let sums = session.stop();
+        // What asking allocates is in both counts.
         let by_machine = Jni::of(jni).and_then(counters::end);
+        let sums = session.stop();
         report::end(session, sums, by_machine);
     });
 }

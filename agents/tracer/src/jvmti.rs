@@ -202,6 +202,12 @@ impl Jvmti {
         unsafe { call!(self.env(), 155, fn(c_int) -> c_int, bytes) == OK }
     }
 
+    /// Collects the whole heap. All threads begin new allocation buffers then, whose allocations are sampled.
+    pub fn collect(self) -> bool {
+        // SAFETY: as in `sample_each`.
+        unsafe { call!(self.env(), 107, fn() -> c_int) == OK }
+    }
+
     /// The identity hash of an object, which it gets now if it has none. 0 where the machine refuses.
     pub fn hash(self, object: Object) -> u32 {
         let mut hash: c_int = 0;

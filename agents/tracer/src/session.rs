@@ -180,8 +180,12 @@ impl Session {
         lock(&self.threads).by_object.get(&object).copied()
     }
 
-    /// Begins the recording of the current thread, whose object is given.
+    /// Begins the recording of the current thread, whose object is given. The machine may tell twice that the
+    /// main thread has started.
     pub fn begin_thread(&self, object: Object) -> Option<&'static Mutex<Recorder>> {
+        if let Mine::Begun(recorder) = MINE.get() {
+            return Some(recorder);
+        }
         let thread = self.thread(self.jvmti.hash(object));
         let name = self.jvmti.thread(object).name;
         match Recorder::create(&self.folder, &self.header, thread, &name) {

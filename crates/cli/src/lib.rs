@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
         unsafe { std::env::remove_var(args::SOCKET) };
     }
     let cli = Cli::parse();
-    let running = matches!(cli.command, Command::Run(_));
+    let running = cli.command.runs_a_program();
     match dispatch(&cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
@@ -104,7 +104,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
         Command::Sim(args) => sim::run(args),
-        Command::Trace(args) => trace::run(&args.command),
+        Command::Trace(args) => trace::run(args),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
             print(&if args.json {

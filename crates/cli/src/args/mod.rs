@@ -86,6 +86,17 @@ pub enum Command {
     Broker(Broker),
 }
 
+impl Command {
+    /// Whether it runs a program of the user's, whose exit status becomes ours.
+    pub fn runs_a_program(&self) -> bool {
+        match self {
+            Command::Run(_) => true,
+            Command::Trace(trace) => trace.command.is_none(),
+            _ => false,
+        }
+    }
+}
+
 /// The settings of a principal, for both `run` and `adopt`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Principal {

@@ -20,6 +20,7 @@ pub mod signals;
 mod steer;
 
 pub use one::name_of;
+pub(crate) use one::plainly;
 
 use crate::args;
 use crate::embed::Place;

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use tracing::{info, warn};
 
@@ -61,6 +61,21 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     let status = supervise(&mut running, &signals)?;
     info!("the program ended with status {status}");
     Ok(status)
+}
+
+/// Runs a program until it ends, with no broker and no adapter, and returns its status. Called before the first
+/// thread is started.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
+    let heard = FORWARDED.into_iter().chain([libc::SIGTSTP]);
+    let signals = Signals::block(&heard.chain(orphans::heard()).collect::<Vec<i32>>())?;
+    let mut running = child::spawn(&Launch {
+        argv,
+        ..Launch::default()
+    })?;
+    supervise(&mut running, &signals)
 }
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.
