@@ -1,13 +1,14 @@
 //! What the machine calls. Each function here returns whatever happens.
 
+use crate::classfile::file::rewrite;
 use crate::guard::unharmed;
 use crate::jni::Jni;
 use crate::jvmti::{Callbacks, Event, Jvmti, Vm};
 use crate::session::{Mode, Session, recording, session};
 use crate::table::{Env, Object};
-use crate::{counters, report};
+use crate::{counters, fields, helper, hooks, report, weave};
 use plimsoll_trace::{Deaths, Header};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 /// The agent works, or has said why not.
@@ -94,7 +95,11 @@ fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
         .with(Event::Death, on_death as *const c_void)
         .with(Event::ThreadStart, on_thread_start as *const c_void)
         .with(Event::ThreadEnd, on_thread_end as *const c_void)
-        .with(Event::SampledObjectAlloc, on_alloc as *const c_void);
+        .with(Event::SampledObjectAlloc, on_alloc as *const c_void)
+        .with(Event::ClassFileLoadHook, on_class_file as *const c_void)
+        .with(Event::ClassPrepare, on_prepare as *const c_void)
+        .with(Event::MonitorWait, on_wait as *const c_void)
+        .with(Event::MonitorWaited, on_waited as *const c_void);
     // The interval is set before the first thread draws how far its next sample is away.
     if !jvmti.prepare(&callbacks, mode == Mode::Exact) || !jvmti.sample_each(0) {
         return Err(
@@ -116,6 +121,12 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
         };
         let jvmti = session.jvmti;
         counters::prepare(jni);
+        if session.mode == Mode::Exact
+            && let Err(why) = change_code(session, jni)
+        {
+            eprintln!("plimsoll: nothing is recorded: {why}");
+            return;
+        }
         let events = [
             Event::SampledObjectAlloc,
             Event::ThreadStart,
@@ -136,6 +147,42 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
         session.start();
         crate::keeper::start();
     });
+}
+
+/// Makes the program's code tell what it does: that of loaded classes, and of those that will be.
+fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
+    let jvmti = session.jvmti;
+    let bytes = helper::class_file().map_err(|_| "the class of the recorder cannot be made")?;
+    let name = CString::new(helper::NAME).map_err(|_| "the class of the recorder has no name")?;
+    let class = jni
+        .define(&name, &bytes)
+        .ok_or("the machine refuses the class of the recorder")?;
+    if !jni.register(class, &hooks::natives()) {
+        return Err("the machine refuses the recorder's native methods");
+    }
+    hooks::prepare(jni);
+    let events = [
+        Event::ClassFileLoadHook,
+        Event::ClassPrepare,
+        Event::MonitorWait,
+        Event::MonitorWaited,
+    ];
+    if !events.iter().all(|event| jvmti.switch(*event, true)) {
+        return Err("the machine refuses to tell of classes and monitors");
+    }
+    let mut classes = jvmti.loaded_classes();
+    for class in &classes {
+        fields::learn(jvmti, jni, *class);
+    }
+    classes.retain(|class| jvmti.is_modifiable(*class));
+    if jvmti.retransform(&classes) != 0 {
+        for class in &classes {
+            if jvmti.retransform(&[*class]) != 0 {
+                report::unchanged(1);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives numbers to all objects that are there already. Returns how many, and their bytes.
@@ -189,6 +236,83 @@ unsafe extern "C" fn on_alloc(
             if let Some(session) = session() {
                 session.number(object);
             }
+        }
+    });
+}
+
+unsafe extern "C" fn on_class_file(
+    _env: *mut Env,
+    _jni: *mut Env,
+    _again: Object,
+    _loader: Object,
+    name: *const c_char,
+    _domain: Object,
+    length: c_int,
+    bytes: *const u8,
+    new_length: *mut c_int,
+    new_bytes: *mut *mut u8,
+) {
+    unharmed((), || {
+        let Some(session) = session() else { return };
+        // SAFETY: the machine's name, if there is one, ends with a zero.
+        if !name.is_null() && weave::is_left(unsafe { CStr::from_ptr(name) }.to_bytes()) {
+            return;
+        }
+        // SAFETY: the machine gives so many bytes for the time of the call.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, length.max(0) as usize) };
+        let written = rewrite(bytes, &mut |about, code, pool| {
+            weave::weave(about, code, pool, &mut fields::key)
+        });
+        let Ok(written) = written else {
+            report::unchanged(1);
+            return;
+        };
+        report::unchanged(written.left);
+        if let Some(new) = written.bytes
+            && let Some(memory) = session.jvmti.allocate(new.len())
+        {
+            // SAFETY: the machine allocated so many bytes, and both results are valid for writing.
+            unsafe {
+                std::ptr::copy_nonoverlapping(new.as_ptr(), memory.as_ptr(), new.len());
+                *new_length = new.len() as c_int;
+                *new_bytes = memory.as_ptr();
+            }
+        }
+    });
+}
+
+unsafe extern "C" fn on_prepare(_env: *mut Env, jni: *mut Env, _thread: Object, class: Object) {
+    unharmed((), || {
+        if let (Some(session), Some(jni)) = (session(), Jni::of(jni)) {
+            fields::learn(session.jvmti, jni, class);
+        }
+    });
+}
+
+unsafe extern "C" fn on_wait(
+    _env: *mut Env,
+    _jni: *mut Env,
+    _thread: Object,
+    object: Object,
+    timeout: i64,
+) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.waits(object, (timeout.max(0) as u64).saturating_mul(1_000_000));
+        }
+    });
+}
+
+unsafe extern "C" fn on_waited(
+    _env: *mut Env,
+    _jni: *mut Env,
+    _thread: Object,
+    _object: Object,
+    timed_out: u8,
+) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.waited(timed_out != 0);
         }
     });
 }

@@ -178,6 +178,36 @@ impl Jni {
         self.unless_thrown(id).map(|id| id as usize)
     }
 
+    /// The value of a static field of type `int` or `long`.
+    pub fn static_number(self, class: Object, name: &str) -> Option<i64> {
+        let name = CString::new(name).ok()?;
+        for (descriptor, wide) in [(c"I", false), (c"J", true)] {
+            // SAFETY: as in `class_of`.
+            let id = unsafe {
+                call!(
+                    self.env(),
+                    144,
+                    fn(Object, *const c_char, *const c_char) -> Object,
+                    class,
+                    name.as_ptr(),
+                    descriptor.as_ptr()
+                )
+            };
+            if let Some(id) = self.unless_thrown(id) {
+                // SAFETY: as in `class_of`; the field is the class's and of that type.
+                return Some(unsafe {
+                    match wide {
+                        true => call!(self.env(), 151, fn(Object, Object) -> i64, class, id),
+                        false => {
+                            call!(self.env(), 150, fn(Object, Object) -> c_int, class, id).into()
+                        }
+                    }
+                });
+            }
+        }
+        None
+    }
+
     /// The reference in a field of an object.
     pub fn field_value(self, object: Object, field: usize) -> Option<Object> {
         // SAFETY: as in `class_of`; the field is one of references in the object's class.

@@ -11,12 +11,17 @@
 //! # Modules
 //! [`entry`]: what the machine calls. [`session`]: what all threads have in common; [`recorder`]: what one
 //! thread records; [`keeper`]: writes it now and then. [`counters`]: the machine's own count; [`report`]:
-//! what is told at the end. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]: panics
+//! what is told at the end. [`weave`]: what is inserted
+//! into code, [`helper`] and [`hooks`]: what that calls, [`fields`]: numbers of fields, [`classfile`]: how it is inserted. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]: panics
 //! stay here.
 
+pub mod classfile;
 pub mod counters;
 pub mod entry;
+pub mod fields;
 pub mod guard;
+pub mod helper;
+pub mod hooks;
 pub mod jni;
 pub mod jvmti;
 pub mod keeper;
@@ -24,3 +29,4 @@ pub mod recorder;
 pub mod report;
 pub mod session;
 pub mod table;
+pub mod weave;

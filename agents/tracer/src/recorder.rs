@@ -3,6 +3,7 @@
 //! All threads draw the numbers of their events' order from one counter. A stamp is written where another
 //! thread drew a number in between.
 
+use crate::fields;
 use plimsoll_trace::{ClassId, Event, Header, Named, ObjectId, ThreadId, TraceError, Writer};
 use std::collections::HashMap;
 use std::fs::File;
@@ -40,6 +41,8 @@ pub struct Recorder {
     sleeping: u64,
     /// The classes that this thread has met, by the hash of the class.
     pub classes: HashMap<u32, ClassId>,
+    /// The numbers of fields, by their keys.
+    slots: HashMap<u32, u32>,
     /// Objects and bytes allocated.
     pub allocated: (u64, u64),
 }
@@ -64,6 +67,7 @@ impl Recorder {
             recent: [0; RECENT],
             sleeping: 0,
             classes: HashMap::new(),
+            slots: HashMap::new(),
             allocated: (0, 0),
         };
         let path = file(folder, thread);
@@ -83,6 +87,11 @@ impl Recorder {
     /// The thread.
     pub fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    /// The number of the field that has a key.
+    pub fn slot(&mut self, key: u32) -> u32 {
+        *self.slots.entry(key).or_insert_with(|| fields::slot(key))
     }
 
     /// Gives a class a name, where one of its objects is met first.

@@ -15,6 +15,14 @@ pub const FILE: &str = "report";
 static OUT: OnceLock<File> = OnceLock::new();
 static BEFORE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
+/// Classes and methods that could not be changed.
+static UNCHANGED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes classes or methods that stay as they are, and so do not tell what they do.
+pub fn unchanged(count: u64) {
+    UNCHANGED.fetch_add(count, Ordering::Relaxed);
+}
+
 /// Opens the file.
 pub fn open(folder: &Path) {
     if let Ok(file) = File::options().write(true).open(folder.join(FILE)) {
@@ -39,6 +47,7 @@ pub fn end(session: &Session, allocated: (u64, u64), by_machine: Option<u64>) {
     line("objects-before", BEFORE[0].load(Ordering::Relaxed));
     line("bytes-before", BEFORE[1].load(Ordering::Relaxed));
     line("doubles", session.doubles.load(Ordering::Relaxed));
+    line("unchanged", UNCHANGED.load(Ordering::Relaxed));
     if let Some(bytes) = by_machine {
         line("bytes-by-machine", bytes);
     }

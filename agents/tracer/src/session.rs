@@ -61,6 +61,9 @@ enum Mine {
 
 thread_local! {
     static MINE: Cell<Mine> = const { Cell::new(Mine::Unknown) };
+    /// The thread whose end this one waits for: the hash of its object, its number, and the timeout,
+    /// nanoseconds.
+    static JOINS: Cell<Option<(u32, ThreadId, u64)>> = const { Cell::new(None) };
 }
 
 static SESSION: OnceLock<Session> = OnceLock::new();
@@ -280,6 +283,34 @@ impl Session {
         if let Err(error) = pushed {
             self.fail(&error);
         }
+    }
+
+    /// The current thread waits in a monitor. In that of a thread it waits for the thread's end: the machine
+    /// notifies it then, and no stream does.
+    pub fn waits(&self, object: Object, timeout: u64) {
+        let hash = self.jvmti.hash(object);
+        match self.known_thread(hash) {
+            Some(thread) => JOINS.set(Some((hash, thread, timeout))),
+            None => self.push(&Event::Wait {
+                monitor: monitor(hash),
+                timeout,
+            }),
+        }
+    }
+
+    /// The current thread has waited.
+    pub fn waited(&self, timed_out: bool) {
+        let Some((hash, thread, timeout)) = JOINS.take() else {
+            return;
+        };
+        let monitor = monitor(hash);
+        if timed_out {
+            return self.push(&Event::Wait { monitor, timeout });
+        }
+        // Who joins waits with the thread's monitor, and gives it up meanwhile.
+        self.push(&Event::Exit { monitor });
+        self.push(&Event::Join { thread });
+        self.push(&Event::Enter { monitor });
     }
 
     /// The number of a class, by the hash of its object.

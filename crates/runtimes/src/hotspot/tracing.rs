@@ -56,6 +56,8 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
     let flags = [
         // Objects in the archive of classes have identity hashes of their own.
         "-Xshare:off",
+        // The machine warns of native methods in a class of its own; they are the recorder's.
+        "-Xlog:jni+resolve=off",
         // Identity hashes are counted up: the recorder takes them as numbers of objects.
         "-XX:+UnlockExperimentalVMOptions",
         "-XX:hashCode=3",
@@ -64,7 +66,7 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
         "-XX:-OptimizeStringConcat",
         // Copies are made by code that the recorder sees.
         "-XX:+UnlockDiagnosticVMOptions",
-        "-XX:DisableIntrinsic=_copyOf,_copyOfRange,_clone,_arraycopy",
+        "-XX:DisableIntrinsic=_copyOf,_copyOfRange,_clone",
     ];
     Ok(std::iter::once(agent)
         .chain(flags.map(OsString::from))
