@@ -68,6 +68,9 @@ pub unsafe extern "C" fn Agent_OnAttach(
     REFUSED
 }
 
+/// A variable with the path of a file, for tests: the numbers of all objects that are alive at the end.
+const ALIVE: &str = "PLIMSOLL_TRACE_ALIVE";
+
 fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
     const FORM: &str = "the recorder is started by `plimsoll trace`, not by hand";
     let mut parts = options.splitn(3, ':');
@@ -161,6 +164,12 @@ fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
         return Err("the machine refuses the recorder's native methods");
     }
     hooks::prepare(jni);
+    let clone = jni
+        .class(c"java/lang/Object")
+        .and_then(|object| jni.method(object, c"clone", c"()Ljava/lang/Object;", false));
+    if let Some(clone) = clone {
+        let _ = session.clone_method.set(clone as usize);
+    }
     let events = [
         Event::ClassFileLoadHook,
         Event::ClassPrepare,
@@ -185,6 +194,18 @@ fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The numbers of all objects that a collection leaves.
+fn survivors(session: &Session) -> Vec<u32> {
+    let jvmti = session.jvmti;
+    jvmti.collect();
+    jvmti.tag_all(BEFORE);
+    jvmti
+        .tagged(BEFORE)
+        .into_iter()
+        .map(|object| jvmti.hash(object))
+        .collect()
+}
+
 /// Gives numbers to all objects that are there already. Returns how many, and their bytes.
 fn number_all(session: &Session) -> (u64, u64) {
     let jvmti = session.jvmti;
@@ -203,6 +224,9 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
         let by_machine = Jni::of(jni).and_then(counters::end);
         let sums = session.stop();
         report::end(session, sums, by_machine);
+        if let Some(path) = std::env::var_os(ALIVE) {
+            report::alive(&path, &survivors(session));
+        }
     });
 }
 
@@ -285,6 +309,9 @@ unsafe extern "C" fn on_prepare(_env: *mut Env, jni: *mut Env, _thread: Object, 
     unharmed((), || {
         if let (Some(session), Some(jni)) = (session(), Jni::of(jni)) {
             fields::learn(session.jvmti, jni, class);
+            if recording().is_some() {
+                hooks::keeps_class(session, class);
+            }
         }
     });
 }

@@ -47,7 +47,7 @@ pub fn with_receiver(descriptor: &str) -> String {
 }
 
 /// Native methods and their types; the functions are in the same order.
-pub const NATIVES: [(&str, &str); 13] = [
+pub const NATIVES: [(&str, &str); 15] = [
     ("used0", "(I)V"),
     ("stored0", "(III)V"),
     ("storedStatic0", "(II)V"),
@@ -61,6 +61,8 @@ pub const NATIVES: [(&str, &str); 13] = [
     ("unparking0", "(I)V"),
     ("sleeping", "()V"),
     ("fields", "(Ljava/lang/Object;)V"),
+    ("cloning", "()V"),
+    ("cloned0", "(Ljava/lang/Object;)V"),
 ];
 
 /// The class while it is made.
@@ -300,6 +302,13 @@ fn copies(it: &mut Class) -> Result<(), Fault> {
     it.own("fields", OBJECT)?;
     it.put(&[177]);
     it.method("copied", OBJECT)?;
+    // cloned(object): born now, and its elements or fields
+    it.put(&[42]);
+    it.own("cloned0", OBJECT)?;
+    it.put(&[42]);
+    it.own("copied", OBJECT)?;
+    it.put(&[177]);
+    it.method("cloned", OBJECT)?;
     // deep(array): its elements, and theirs
     it.put(&[42]);
     it.with_class(193, ARRAY)?;
@@ -405,6 +414,6 @@ mod tests {
             ))
         });
         assert_eq!(written.unwrap().left, 0);
-        assert_eq!(methods, 14 + REPLACED.len());
+        assert_eq!(methods, 15 + REPLACED.len());
     }
 }

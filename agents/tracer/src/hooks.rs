@@ -33,7 +33,7 @@ pub fn prepare(jni: Jni) {
 }
 
 /// The functions, in the order of [`NATIVES`](crate::helper::NATIVES).
-pub fn natives() -> [Native; 13] {
+pub fn natives() -> [Native; 15] {
     [
         Native::new(c"used0", c"(I)V", used as *const _),
         Native::new(c"stored0", c"(III)V", stored as *const _),
@@ -48,6 +48,8 @@ pub fn natives() -> [Native; 13] {
         Native::new(c"unparking0", c"(I)V", unparking as *const _),
         Native::new(c"sleeping", c"()V", sleeping as *const _),
         Native::new(c"fields", c"(Ljava/lang/Object;)V", all_fields as *const _),
+        Native::new(c"cloning", c"()V", cloning as *const _),
+        Native::new(c"cloned0", c"(Ljava/lang/Object;)V", cloned as *const _),
     ]
 }
 
@@ -105,6 +107,17 @@ unsafe extern "C" fn stored_static(_env: *mut Env, _class: Object, target: c_int
             target: object(target),
         });
     }
+}
+
+/// The machine itself keeps the object of a class.
+pub fn keeps_class(session: &Session, class: Object) {
+    let hash = session.jvmti.hash(class);
+    let (class, target) = (session.class(hash), ObjectId(hash.into()));
+    session.push(&Event::StoreStatic {
+        class,
+        slot: u32::MAX,
+        target,
+    });
 }
 
 unsafe extern "C" fn element(
@@ -224,6 +237,24 @@ unsafe extern "C" fn sleeping(_env: *mut Env, _class: Object) {
                 recorder.sleeps();
                 Ok(())
             });
+        }
+    });
+}
+
+/// The thread is about to clone something.
+unsafe extern "C" fn cloning(_env: *mut Env, _class: Object) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.clones();
+        }
+    });
+}
+
+/// It has, unless a method of the program did that in another way.
+unsafe extern "C" fn cloned(_env: *mut Env, _class: Object, clone: Object) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.cloned(clone);
         }
     });
 }

@@ -315,6 +315,24 @@ impl Jvmti {
         (code == OK && !thread.is_null()).then_some(thread)
     }
 
+    /// The method that the current thread runs, by its identifier.
+    pub fn method(self) -> Option<usize> {
+        let (mut method, mut at): (Object, i64) = (null_mut(), 0);
+        // SAFETY: as in `hash`; null is the current thread, and 0 its innermost method.
+        let code = unsafe {
+            call!(
+                self.env(),
+                18,
+                fn(Object, c_int, *mut Object, *mut i64) -> c_int,
+                null_mut(),
+                0,
+                &raw mut method,
+                &raw mut at
+            )
+        };
+        (code == OK).then_some(method as usize)
+    }
+
     /// A list of references that the machine makes by `ask`.
     fn list(self, ask: impl FnOnce(*mut c_int, *mut *mut Object) -> c_int) -> Vec<Object> {
         let (mut count, mut list) = (0, null_mut());

@@ -33,6 +33,8 @@ pub struct Session {
     classes: RwLock<HashMap<u32, ClassId>>,
     /// Held while an object gets its hash, so that no two objects get the same one; the last one.
     hashing: Mutex<u32>,
+    /// The method `Object.clone`, by its identifier.
+    pub clone_method: OnceLock<usize>,
     /// Objects whose hash was one that had been given before.
     pub doubles: AtomicU64,
     /// Objects and bytes allocated by threads that have ended.
@@ -49,6 +51,9 @@ struct Threads {
     recorders: Vec<&'static Mutex<Recorder>>,
 }
 
+/// The class and the bytes of an object.
+type Allocated = (ClassId, u64);
+
 /// What this thread records into.
 #[derive(Clone, Copy)]
 enum Mine {
@@ -61,6 +66,10 @@ enum Mine {
 
 thread_local! {
     static MINE: Cell<Mine> = const { Cell::new(Mine::Unknown) };
+    /// Whether this thread may be about to clone an object.
+    static CLONES: Cell<bool> = const { Cell::new(false) };
+    /// What this thread has allocated for a clone that has no number yet.
+    static CLONE: Cell<Option<Allocated>> = const { Cell::new(None) };
     /// The thread whose end this one waits for: the hash of its object, its number, and the timeout,
     /// nanoseconds.
     static JOINS: Cell<Option<(u32, ThreadId, u64)>> = const { Cell::new(None) };
@@ -96,6 +105,7 @@ impl Session {
             threads: Mutex::default(),
             classes: RwLock::default(),
             hashing: Mutex::new(0),
+            clone_method: OnceLock::new(),
             doubles: AtomicU64::new(0),
             allocated: (AtomicU64::new(0), AtomicU64::new(0)),
             failed: OnceLock::new(),
@@ -250,39 +260,74 @@ impl Session {
 
     /// The current thread has allocated an object.
     pub fn allocated(&self, object: Object, class: Object, size: u64) {
-        let number = self.number(object);
-        let class_hash = self.jvmti.hash(class);
-        if number == 0 || size == 0 {
+        if size == 0 {
             return;
         }
-        let Some(mine) = self.mine() else { return };
+        let Some(allocated) = self.of_class(class, size) else {
+            return;
+        };
+        // The machine gives a clone the head of a new object when it has copied the rest, and a number that it
+        // had would be lost.
+        if CLONES.get() && self.jvmti.method() == self.clone_method.get().copied() {
+            CLONE.set(Some(allocated));
+            return;
+        }
+        self.born(object, allocated);
+    }
+
+    /// The current thread may be about to clone an object.
+    pub fn clones(&self) {
+        CLONES.set(true);
+        CLONE.set(None);
+    }
+
+    /// The current thread has cloned an object, if it was about to.
+    pub fn cloned(&self, clone: Object) {
+        CLONES.set(false);
+        if let Some(allocated) = CLONE.take() {
+            self.born(clone, allocated);
+        }
+    }
+
+    /// An object gets its number.
+    fn born(&self, object: Object, (class, size): Allocated) {
+        let number = self.number(object);
+        if number == 0 {
+            return;
+        }
+        self.record(|recorder| {
+            recorder.allocated.0 += 1;
+            recorder.allocated.1 += size;
+            let object = ObjectId(number.into());
+            recorder.push(&Event::Alloc {
+                object,
+                size,
+                class: Some(class),
+                site: None,
+            })
+        });
+    }
+
+    /// The class of an object that the current thread allocates. It gets a name where it is met first.
+    fn of_class(&self, class: Object, size: u64) -> Option<Allocated> {
+        let class_hash = self.jvmti.hash(class);
+        let mine = self.mine()?;
         let known = lock(mine).classes.get(&class_hash).copied();
         // Asking the machine for a name may wait for it, so that is not done under the lock.
         let (class, name) = match known {
             Some(class) => (class, None),
             None => (self.class(class_hash), self.jvmti.signature(class)),
         };
-        let mut recorder = lock(mine);
-        let named = match name {
-            Some(name) => {
-                recorder.classes.insert(class_hash, class);
-                recorder.name(class, &readable(&name))
+        if let Some(name) = name {
+            let mut recorder = lock(mine);
+            recorder.classes.insert(class_hash, class);
+            let named = recorder.name(class, &readable(&name));
+            drop(recorder);
+            if let Err(error) = named {
+                self.fail(&error);
             }
-            None => Ok(()),
-        };
-        recorder.allocated.0 += 1;
-        recorder.allocated.1 += size;
-        let event = Event::Alloc {
-            object: ObjectId(number.into()),
-            size,
-            class: Some(class),
-            site: None,
-        };
-        let pushed = named.and_then(|()| recorder.push(&event));
-        drop(recorder);
-        if let Err(error) = pushed {
-            self.fail(&error);
         }
+        Some((class, size))
     }
 
     /// The current thread waits in a monitor. In that of a thread it waits for the thread's end: the machine

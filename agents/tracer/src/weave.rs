@@ -414,7 +414,10 @@ impl Weaving<'_, '_> {
         match (member.name, member.descriptor) {
             (b"notify", b"()V") => return self.with_top(index, "notifying", pool),
             (b"notifyAll", b"()V") => return self.with_top(index, "notifyingAll", pool),
-            (b"clone", b"()Ljava/lang/Object;") => return self.with_result(index, "copied", pool),
+            (b"clone", b"()Ljava/lang/Object;") => {
+                self.woven.before[index].extend(call(pool, "cloning", "()V")?);
+                return self.with_result(index, "cloned", pool);
+            }
             (b"fillInStackTrace", b"(I)Ljava/lang/Throwable;") => {
                 return self.with_result(index, "copied", pool);
             }
