@@ -102,7 +102,8 @@ fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
         .with(Event::ClassFileLoadHook, on_class_file as *const c_void)
         .with(Event::ClassPrepare, on_prepare as *const c_void)
         .with(Event::MonitorWait, on_wait as *const c_void)
-        .with(Event::MonitorWaited, on_waited as *const c_void);
+        .with(Event::MonitorWaited, on_waited as *const c_void)
+        .with(Event::ObjectFree, on_free as *const c_void);
     // The interval is set before the first thread draws how far its next sample is away.
     if !jvmti.prepare(&callbacks, mode == Mode::Exact) || !jvmti.sample_each(0) {
         return Err(
@@ -124,27 +125,29 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
         };
         let jvmti = session.jvmti;
         counters::prepare(jni);
-        if session.mode == Mode::Exact
-            && let Err(why) = change_code(session, jni)
-        {
+        if let Err(why) = change_code(session, jni) {
             eprintln!("plimsoll: nothing is recorded: {why}");
             return;
         }
-        let events = [
+        let mut events = vec![
             Event::SampledObjectAlloc,
             Event::ThreadStart,
             Event::ThreadEnd,
         ];
-        let sampling =
-            jvmti.sample_each(0) && events.iter().all(|event| jvmti.switch(*event, true));
-        if !sampling {
+        if session.mode == Mode::Sampled {
+            events.push(Event::ObjectFree);
+        }
+        if !events.iter().all(|event| jvmti.switch(*event, true)) {
             eprintln!(
                 "plimsoll: the Java virtual machine does not tell of allocations: nothing is recorded"
             );
             return;
         }
         jvmti.collect();
-        report::before(number_all(session));
+        report::before(match session.mode {
+            Mode::Exact => number_all(session),
+            Mode::Sampled => (0, 0),
+        });
         session.begin_thread(thread);
         counters::begin(jni);
         session.start();
@@ -220,6 +223,13 @@ fn number_all(session: &Session) -> (u64, u64) {
 unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
     unharmed((), || {
         let Some(session) = session() else { return };
+        if session.mode == Mode::Sampled && recording().is_some() {
+            // What is dead at the end is found by a last collection of everything.
+            session.jvmti.collect();
+            // The machine tells what it has found before it stops telling.
+            session.jvmti.switch(Event::ObjectFree, false);
+            session.bury();
+        }
         // What asking allocates is in both counts.
         let by_machine = Jni::of(jni).and_then(counters::end);
         let sums = session.stop();
@@ -254,12 +264,12 @@ unsafe extern "C" fn on_alloc(
     class: Object,
     size: i64,
 ) {
-    unharmed((), || match recording() {
-        Some(session) => session.allocated(object, class, size.max(0) as u64),
-        None => {
-            if let Some(session) = session() {
-                session.number(object);
-            }
+    unharmed((), || {
+        let Some(session) = session() else { return };
+        match (recording(), session.mode) {
+            (Some(session), _) => session.allocated(object, class, size.max(0) as u64),
+            (None, Mode::Exact) => drop(session.number(object)),
+            (None, Mode::Sampled) => {}
         }
     });
 }
@@ -284,8 +294,12 @@ unsafe extern "C" fn on_class_file(
         }
         // SAFETY: the machine gives so many bytes for the time of the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, length.max(0) as usize) };
+        let what = match session.mode {
+            Mode::Exact => weave::What::All,
+            Mode::Sampled => weave::What::Waits,
+        };
         let written = rewrite(bytes, &mut |about, code, pool| {
-            weave::weave(about, code, pool, &mut fields::key)
+            weave::weave(about, code, pool, what, &mut fields::key)
         });
         let Ok(written) = written else {
             report::unchanged(1);
@@ -309,7 +323,7 @@ unsafe extern "C" fn on_prepare(_env: *mut Env, jni: *mut Env, _thread: Object, 
     unharmed((), || {
         if let (Some(session), Some(jni)) = (session(), Jni::of(jni)) {
             fields::learn(session.jvmti, jni, class);
-            if recording().is_some() {
+            if recording().is_some() && session.mode == Mode::Exact {
                 hooks::keeps_class(session, class);
             }
         }
@@ -340,6 +354,14 @@ unsafe extern "C" fn on_waited(
     unharmed((), || {
         if let Some(session) = recording() {
             session.waited(timed_out != 0);
+        }
+    });
+}
+
+unsafe extern "C" fn on_free(_env: *mut Env, tag: i64) {
+    unharmed((), || {
+        if let Some(session) = recording() {
+            session.freed(tag as u64);
         }
     });
 }

@@ -4,6 +4,7 @@
 //! thread drew a number in between.
 
 use crate::fields;
+use plimsoll_trace::merlin::groups::MEMBERS;
 use plimsoll_trace::{ClassId, Event, Header, Named, ObjectId, ThreadId, TraceError, Writer};
 use std::collections::HashMap;
 use std::fs::File;
@@ -43,6 +44,8 @@ pub struct Recorder {
     pub classes: HashMap<u32, ClassId>,
     /// The numbers of fields, by their keys.
     slots: HashMap<u32, u32>,
+    /// The group that is being filled of each class, and its members so far.
+    groups: HashMap<ClassId, (u64, u64)>,
     /// Objects and bytes allocated.
     pub allocated: (u64, u64),
 }
@@ -68,6 +71,7 @@ impl Recorder {
             sleeping: 0,
             classes: HashMap::new(),
             slots: HashMap::new(),
+            groups: HashMap::new(),
             allocated: (0, 0),
         };
         let path = file(folder, thread);
@@ -87,6 +91,16 @@ impl Recorder {
     /// The thread.
     pub fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    /// The group of the next object of a class, and its place there. `next` numbers a new group.
+    pub fn member(&mut self, class: ClassId, next: impl FnOnce() -> u64) -> (u64, u64) {
+        let (group, members) = self.groups.entry(class).or_insert((0, MEMBERS));
+        if *members == MEMBERS {
+            (*group, *members) = (next(), 0);
+        }
+        *members += 1;
+        (*group, *members - 1)
     }
 
     /// The number of the field that has a key.

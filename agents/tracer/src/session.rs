@@ -3,6 +3,7 @@
 use crate::jvmti::Jvmti;
 use crate::recorder::Recorder;
 use crate::table::Object;
+use plimsoll_trace::merlin::groups;
 use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, TraceError};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -35,6 +36,11 @@ pub struct Session {
     hashing: Mutex<u32>,
     /// The method `Object.clone`, by its identifier.
     pub clone_method: OnceLock<usize>,
+    /// In sampled recordings the number of the next group.
+    groups: AtomicU64,
+    /// The groups whose first object was found dead, and whether there are any.
+    freed: Mutex<Vec<u64>>,
+    any_freed: AtomicBool,
     /// Objects whose hash was one that had been given before.
     pub doubles: AtomicU64,
     /// Objects and bytes allocated by threads that have ended.
@@ -106,6 +112,9 @@ impl Session {
             classes: RwLock::default(),
             hashing: Mutex::new(0),
             clone_method: OnceLock::new(),
+            groups: AtomicU64::new(1),
+            freed: Mutex::default(),
+            any_freed: AtomicBool::new(false),
             doubles: AtomicU64::new(0),
             allocated: (AtomicU64::new(0), AtomicU64::new(0)),
             failed: OnceLock::new(),
@@ -263,6 +272,9 @@ impl Session {
         if size == 0 {
             return;
         }
+        if self.mode == Mode::Sampled {
+            return self.allocated_in_group(object, class, size);
+        }
         let Some(allocated) = self.of_class(class, size) else {
             return;
         };
@@ -273,6 +285,53 @@ impl Session {
             return;
         }
         self.born(object, allocated);
+    }
+
+    /// The current thread has allocated an object, which dies with others of its group.
+    fn allocated_in_group(&self, object: Object, class: Object, size: u64) {
+        let Some((class, size)) = self.of_class(class, size) else {
+            return;
+        };
+        let mut first = None;
+        self.record(|recorder| {
+            let (group, place) =
+                recorder.member(class, || self.groups.fetch_add(1, Ordering::Relaxed));
+            first = (place == 0).then_some(group);
+            recorder.allocated.0 += 1;
+            recorder.allocated.1 += size;
+            let object = groups::member(group, place);
+            recorder.push(&Event::Alloc {
+                object,
+                size,
+                class: Some(class),
+                site: None,
+            })
+        });
+        // Asking the machine may wait for it, so that is not done under the lock.
+        if let Some(group) = first {
+            self.jvmti.tag(object, group as i64);
+        }
+        if self.any_freed.load(Ordering::Acquire) {
+            self.bury();
+        }
+    }
+
+    /// A collection has found that the first object of a group is dead. A thread of the machine tells this; it
+    /// has no stream.
+    pub fn freed(&self, group: u64) {
+        lock(&self.freed).push(group);
+        self.any_freed.store(true, Ordering::Release);
+    }
+
+    /// Puts the deaths that collections have found into the stream of the current thread.
+    pub fn bury(&self) {
+        self.any_freed.store(false, Ordering::Release);
+        let freed = std::mem::take(&mut *lock(&self.freed));
+        for group in freed {
+            self.push(&Event::Death {
+                object: groups::member(group, 0),
+            });
+        }
     }
 
     /// The current thread may be about to clone an object.
@@ -374,9 +433,11 @@ impl Session {
     }
 }
 
-/// The number of a monitor: that of its object.
+/// The number of a monitor, by the hash of its object: that of the object where objects have their hashes for
+/// numbers.
 pub fn monitor(object: u32) -> MonitorId {
-    MonitorId(object.into())
+    let sampled = session().is_some_and(|session| session.mode == Mode::Sampled);
+    MonitorId(u64::from(object) | if sampled { groups::MONITORS } else { 0 })
 }
 
 /// A class's name as people write it, from its signature.

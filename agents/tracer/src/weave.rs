@@ -31,6 +31,15 @@ pub fn is_left(class: &[u8]) -> bool {
 /// What numbers a field of a class by class, name and type.
 pub type Keys<'k> = dyn FnMut(&[u8], &[u8], &[u8]) -> u32 + 'k;
 
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// All that Merlin needs, and what [`What::Waits`] has.
+    All,
+    /// Only where threads start, hold monitors and wait.
+    Waits,
+}
+
 /// What is inserted into a method.
 ///
 /// # Errors
@@ -39,12 +48,14 @@ pub fn weave(
     about: &About<'_>,
     code: &Code<'_>,
     pool: &mut Pool<'_>,
+    what: What,
     keys: &mut Keys<'_>,
 ) -> Result<Woven, Fault> {
     let is_target = code.is_target()?;
     let made = made(about, code, pool)?;
     let parameters = Parameters::of(about, code, pool, made)?;
     let mut weaving = Weaving {
+        what,
         about,
         code,
         woven: Woven::nothing(code.instructions.len()),
@@ -186,6 +197,7 @@ impl Parameters {
 }
 
 struct Weaving<'w, 'a> {
+    what: What,
     about: &'w About<'a>,
     code: &'w Code<'a>,
     woven: Woven,
@@ -294,6 +306,14 @@ impl Weaving<'_, '_> {
         keys: &mut Keys<'_>,
     ) -> Result<(), Fault> {
         match it.opcode {
+            op::MONITORENTER => {
+                self.woven.before[index].push(op::DUP);
+                self.woven.after[index].extend(call(pool, "entered", OBJECT)?);
+                Ok(())
+            }
+            op::MONITOREXIT => self.with_top(index, "exiting", pool),
+            op::INVOKEVIRTUAL..=op::INVOKEDYNAMIC => self.calls(index, it, pool),
+            _ if self.what == What::Waits => Ok(()),
             46..=53 => self.uses(index, 1, Some(vec![op::DUP2, op::POP]), pool),
             op::ARRAYLENGTH | op::GETFIELD => self.uses(index, 0, Some(vec![op::DUP]), pool),
             op::AASTORE => {
@@ -327,14 +347,7 @@ impl Weaving<'_, '_> {
                 }
                 Ok(())
             }
-            op::MONITORENTER => {
-                self.woven.before[index].push(op::DUP);
-                self.woven.after[index].extend(call(pool, "entered", OBJECT)?);
-                Ok(())
-            }
-            op::MONITOREXIT => self.with_top(index, "exiting", pool),
             op::MULTIANEWARRAY => self.with_result(index, "deep", pool),
-            op::INVOKEVIRTUAL..=op::INVOKEDYNAMIC => self.calls(index, it, pool),
             _ => Ok(()),
         }
     }
@@ -404,34 +417,37 @@ impl Weaving<'_, '_> {
 
     fn calls(&mut self, index: usize, it: &Instruction, pool: &mut Pool<'_>) -> Result<(), Fault> {
         let member = pool.member(u2(self.code.bytes, it.at + 1)?)?;
+        let all = self.what == What::All;
         if it.opcode == op::INVOKEDYNAMIC {
             let result = returned(member.descriptor);
             return match result[0] {
-                b'L' if result != b"Ljava/lang/String;" => self.with_result(index, "linked", pool),
+                b'L' if all && result != b"Ljava/lang/String;" => {
+                    self.with_result(index, "linked", pool)
+                }
                 _ => Ok(()),
             };
         }
         match (member.name, member.descriptor) {
             (b"notify", b"()V") => return self.with_top(index, "notifying", pool),
             (b"notifyAll", b"()V") => return self.with_top(index, "notifyingAll", pool),
-            (b"clone", b"()Ljava/lang/Object;") => {
+            (b"clone", b"()Ljava/lang/Object;") if all => {
                 self.woven.before[index].extend(call(pool, "cloning", "()V")?);
                 return self.with_result(index, "cloned", pool);
             }
-            (b"fillInStackTrace", b"(I)Ljava/lang/Throwable;") => {
+            (b"fillInStackTrace", b"(I)Ljava/lang/Throwable;") if all => {
                 return self.with_result(index, "copied", pool);
             }
             _ => {}
         }
         match member.class {
-            b"java/lang/System" if member.name == b"arraycopy" => {
+            b"java/lang/System" if all && member.name == b"arraycopy" => {
                 self.replaces(index, &member, "arraycopy", pool)
             }
             b"java/lang/Thread" => self.calls_thread(index, &member, pool),
             class if class == UNSAFE.as_bytes() && it.opcode == op::INVOKEVIRTUAL => {
                 self.replaces_unsafe(index, &member, pool)
             }
-            _ if it.opcode == op::INVOKEINTERFACE => {
+            _ if all && it.opcode == op::INVOKEINTERFACE => {
                 // The method that is called may be one of a class whose code is not seen.
                 self.uses(index, argument_places(member.descriptor)?, None, pool)
             }
@@ -478,7 +494,9 @@ impl Weaving<'_, '_> {
         pool: &mut Pool<'_>,
     ) -> Result<(), Fault> {
         let same = |(name, descriptor): &&(&str, &str)| {
-            name.as_bytes() == member.name && descriptor.as_bytes() == member.descriptor
+            (self.what == What::All || matches!(*name, "park" | "unpark"))
+                && name.as_bytes() == member.name
+                && descriptor.as_bytes() == member.descriptor
         };
         if let Some((name, descriptor)) = REPLACED.iter().find(same) {
             self.woven.replaced[index] = Some(call(pool, name, &with_receiver(descriptor))?);
@@ -496,7 +514,7 @@ impl Weaving<'_, '_> {
                 put2(&mut get, constant);
                 self.woven.after[made].extend([get, stored(pool, key)?].concat());
             }
-            if self.about.class == b"java/lang/ref/SoftReference" {
+            if self.what == What::All && self.about.class == b"java/lang/ref/SoftReference" {
                 // Soft references keep what they refer to, as long as there is memory.
                 let key = keys(
                     b"java/lang/ref/Reference",

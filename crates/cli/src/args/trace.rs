@@ -24,8 +24,11 @@ pub struct Record {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Keep the raw trace, with reference stores and without deaths (`trace deaths` computes them)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sampled")]
     pub raw: bool,
+    /// Lighter: watch one object of each group of 16, and tell deaths where collections find them
+    #[arg(long)]
+    pub sampled: bool,
     /// The program: `java` of version 17 or later, and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,

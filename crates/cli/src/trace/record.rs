@@ -11,8 +11,9 @@ use crate::run::{child, plainly};
 use crate::say;
 use crate::size::Human;
 use plimsoll_runtimes::hotspot::tracing;
+use plimsoll_trace::merlin::groups;
 use plimsoll_trace::merlin::whole::{self, Found};
-use plimsoll_trace::{Ending, Trace, TraceError, merge};
+use plimsoll_trace::{Deaths, Ending, Trace, TraceError, merge};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -37,12 +38,16 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
     let own = std::env::current_exe().map_err(CliError::system("our own path"))?;
     let folder = Folder::make(output)?;
     let identity = identity()?;
-    let mut told = OsString::from(format!("exact:{identity:032x}:"));
+    let mode = if args.sampled { "sampled" } else { "exact" };
+    let mut told = OsString::from(format!("{mode}:{identity:032x}:"));
     told.push(&folder.path);
     let flags = tracing::arguments(&real, &own, &told)
         .map_err(|refusal| CliError::Usage(refusal.to_string()))?;
     let mut argv = vec![program.clone()];
     argv.extend(flags);
+    if args.sampled {
+        argv.extend(tracing::SHORT_YOUNG.map(OsString::from));
+    }
     argv.extend_from_slice(rest);
     let status = plainly(argv)?;
     match finish(args, output, &folder, status) {
@@ -224,6 +229,13 @@ pub(super) fn deaths(
             Trace::open(&merged)?
         }
     };
+    let name = output.display().to_string();
+    if one.header().deaths == Deaths::AtCollections {
+        let (out, found) = groups::write(&one, facts, Output::create(output)?, &name)?;
+        drop(scratch);
+        out.complete()?;
+        return Ok(found);
+    }
     if !one.header().raw {
         return Err(CliError::Usage(format!(
             "{} is no raw trace: it has no reference stores",
@@ -287,7 +299,7 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
             "the Java virtual machine counts {machine} bytes allocated meanwhile: {apart:+.3} %"
         ));
     }
-    if let (Some(objects), Some(bytes)) = (number("objects-before"), number("bytes-before")) {
+    if let (Some(objects @ 1..), Some(bytes)) = (number("objects-before"), number("bytes-before")) {
         say(format_args!(
             "not in the trace: {objects} objects ({}) that were there before the program's first line",
             Human(bytes)
@@ -297,6 +309,11 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
     if doubles > 0 {
         say(format_args!(
             "warning: {doubles} objects got numbers that others had"
+        ));
+    }
+    if let Some(unchanged @ 1..) = number("unchanged") {
+        say(format_args!(
+            "{unchanged} classes or methods could not be changed: what they store and lock is not seen"
         ));
     }
     if found.monitors > 0 {

@@ -17,9 +17,11 @@
 //! | `graph` | objects and the references in them |
 //! | `last` | when each object is named for the last time |
 //! | `mend` | what a recorder sees incompletely, made whole |
+//! | [`groups`] | a trace in which one object of each group has its death, made whole |
 //! | [`whole`] | a raw trace made into one with deaths |
 
 mod graph;
+pub mod groups;
 mod last;
 mod mend;
 pub mod whole;

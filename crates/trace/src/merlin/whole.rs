@@ -71,16 +71,7 @@ pub fn write<W: Write>(
     for ((what, number), name) in &raw.names()? {
         writer.name(*what, *number, name)?;
     }
-    let mut out = Out {
-        raw,
-        writer,
-        current: None,
-        stamp: 0,
-        time: BTreeMap::new(),
-        live: Live::default(),
-        mend: Mend::default(),
-        found: Found::default(),
-    };
+    let mut out = Out::new(raw, writer, Mend::default());
     let mut merlin = Merlin::default();
     let mut window: Vec<(ThreadId, Event)> = Vec::new();
     for next in Recorded::new(raw)? {
@@ -105,7 +96,7 @@ pub fn write<W: Write>(
 }
 
 /// The trace that is being written.
-struct Out<'a, W: Write> {
+pub(super) struct Out<'a, W: Write> {
     raw: &'a Trace,
     writer: Writer<W>,
     /// The thread of the last event.
@@ -118,7 +109,28 @@ struct Out<'a, W: Write> {
     found: Found,
 }
 
-impl<W: Write> Out<'_, W> {
+impl<'a, W: Write> Out<'a, W> {
+    /// Before the first event. `raw` tells which threads there are.
+    pub(super) fn new(raw: &'a Trace, writer: Writer<W>, mend: Mend) -> Out<'a, W> {
+        Out {
+            raw,
+            writer,
+            current: None,
+            stamp: 0,
+            time: BTreeMap::new(),
+            live: Live::default(),
+            mend,
+            found: Found::default(),
+        }
+    }
+
+    /// An object dies, because of what the thread did before.
+    pub(super) fn dies(&mut self, thread: ThreadId, object: ObjectId) -> Result<(), TraceError> {
+        self.live.dies(object.0);
+        self.found.deaths += 1;
+        self.put(thread, &Event::Death { object })
+    }
+
     /// Writes the events of a window that ends now, each followed by the deaths after it.
     fn window(
         &mut self,
@@ -132,9 +144,7 @@ impl<W: Write> Out<'_, W> {
             let time = begin + index as u64;
             self.event(thread, &event)?;
             while let Some((_, object)) = deaths.next_if(|(at, _)| *at <= time) {
-                self.live.dies(object.0);
-                self.found.deaths += 1;
-                self.put(thread, &Event::Death { object: *object })?;
+                self.dies(thread, *object)?;
             }
             if event == Event::End {
                 self.end(thread)?;
@@ -143,7 +153,8 @@ impl<W: Write> Out<'_, W> {
         Ok(())
     }
 
-    fn event(&mut self, thread: ThreadId, event: &Event) -> Result<(), TraceError> {
+    /// An event that is no death, and may be left out.
+    pub(super) fn event(&mut self, thread: ThreadId, event: &Event) -> Result<(), TraceError> {
         self.found.events += 1;
         match *event {
             Event::Stamp { .. } | Event::End => return Ok(()),
@@ -187,7 +198,8 @@ impl<W: Write> Out<'_, W> {
         self.writer.push(thread, event)
     }
 
-    fn end(&mut self, thread: ThreadId) -> Result<(), TraceError> {
+    /// A thread ends.
+    pub(super) fn end(&mut self, thread: ThreadId) -> Result<(), TraceError> {
         for monitor in self.mend.release(thread) {
             self.put(thread, &Event::Exit { monitor })?;
         }
@@ -195,7 +207,7 @@ impl<W: Write> Out<'_, W> {
     }
 
     /// Ends the threads that did not end, and the trace.
-    fn finish(mut self, ended: &BTreeSet<ThreadId>) -> Result<(W, Found), TraceError> {
+    pub(super) fn finish(mut self, ended: &BTreeSet<ThreadId>) -> Result<(W, Found), TraceError> {
         for thread in self.raw.streams().keys() {
             if !ended.contains(thread) {
                 self.found.unended += 1;
