@@ -140,7 +140,7 @@ pub struct Merge {
 /// `plimsoll trace deaths`.
 #[derive(Clone, Debug, Args)]
 pub struct ComputeDeaths {
-    /// The raw traces of one recording: one of all threads, or one each
+    /// The raw traces of one recording: one of all threads, or one each, or the folder that a recording left
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// Where to write

@@ -209,7 +209,10 @@ fn merge(args: &Merge) -> Result<u8, CliError> {
 }
 
 fn deaths(args: &ComputeDeaths) -> Result<u8, CliError> {
-    let opened: Result<Vec<Trace>, CliError> = args.traces.iter().map(|path| open(path)).collect();
+    let opened: Result<Vec<Trace>, CliError> = match args.traces.as_slice() {
+        [folder] if folder.is_dir() => record::traces_in(folder),
+        traces => traces.iter().map(|path| open(path)).collect(),
+    };
     record::deaths(&opened?, &BTreeMap::new(), &args.output).map(|_| 0)
 }
 

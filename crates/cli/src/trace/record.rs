@@ -56,12 +56,13 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
             Ok(status)
         }
         Err(error) => {
-            let left = folder.path.display();
-            say(format_args!(
-                "what was recorded is left in {left}: `plimsoll trace deaths {left}/*.trace -o FILE` makes a trace \
-                 of it"
-            ));
-            folder.keep();
+            if folder.traces().is_ok_and(|traces| !traces.is_empty()) {
+                let left = folder.path.display();
+                say(format_args!(
+                    "what was recorded is left in {left}: `plimsoll trace deaths {left} -o FILE` makes a trace of it"
+                ));
+                folder.keep();
+            }
             Err(error)
         }
     }
@@ -98,7 +99,7 @@ impl Folder {
         fs::create_dir(&path).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists => CliError::Usage(format!(
                 "{0} is there already: a recording into {1} is under way, or was left; remove it, or make a \
-                 trace of it (`plimsoll trace deaths {0}/*.trace -o FILE`)",
+                 trace of it (`plimsoll trace deaths {0} -o FILE`)",
                 path.display(),
                 output.display()
             )),
@@ -116,26 +117,8 @@ impl Folder {
 
     fn remove(self) {}
 
-    /// The traces in it, in the order of threads.
     fn traces(&self) -> Result<Vec<Trace>, CliError> {
-        let entries = fs::read_dir(&self.path).map_err(CliError::path(&self.path))?;
-        let is_trace = |path: &PathBuf| path.extension() == Some(OsStr::new("trace"));
-        let mut paths: Vec<PathBuf> = entries
-            .flatten()
-            .map(|it| it.path())
-            .filter(is_trace)
-            .collect();
-        paths.sort();
-        let mut traces = Vec::new();
-        for path in paths {
-            match Trace::open(&path) {
-                Ok(trace) => traces.push(trace),
-                // The thread had just begun when the machine was killed or the disk was full.
-                Err(TraceError::Head { .. } | TraceError::Foreign { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(traces)
+        traces_in(&self.path)
     }
 
     /// What the recorder told at its end, by key. Empty if it did not get there.
@@ -146,6 +129,24 @@ impl Folder {
         told.map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect()
     }
+}
+
+/// The traces in the folder of a recording.
+pub(super) fn traces_in(folder: &Path) -> Result<Vec<Trace>, CliError> {
+    let entries = fs::read_dir(folder).map_err(CliError::path(folder))?;
+    let is_trace = |path: &PathBuf| path.extension() == Some(OsStr::new("trace"));
+    let paths = entries.flatten().map(|it| it.path()).filter(is_trace);
+    let mut traces = Vec::new();
+    for path in paths {
+        match Trace::open(&path) {
+            Ok(trace) => traces.push(trace),
+            // The thread had just begun when the machine was killed or the disk was full.
+            Err(TraceError::Head { .. } | TraceError::Foreign { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    traces.sort_by_key(|trace| trace.streams().keys().next().copied());
+    Ok(traces)
 }
 
 impl Drop for Folder {
