@@ -1,4 +1,5 @@
-//! The numbers of fields. A field of an object has the same number however it is stored: by an instruction that
+//! The numbers of fields. A field of an object has the same number however it is stored: by an instruction
+//! that
 //! names it, or by a method that says how far from the object's begin it is. So its number is that distance.
 
 use crate::jni::Jni;
@@ -97,7 +98,8 @@ pub fn learn(jvmti: Jvmti, jni: Jni, class: Object) {
     classes.get_or_insert_default().entry(own).or_insert(known);
 }
 
-/// How far a field is from the begin of its object, bytes. HotSpot's identifiers of fields of objects are that,
+/// How far a field is from the begin of its object, bytes. HotSpot's identifiers of fields of objects are
+/// that,
 /// above two bits: that it is one of objects, and that it is not checked.
 fn distance(id: usize) -> Option<u32> {
     match id & 3 {

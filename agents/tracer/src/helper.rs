@@ -253,11 +253,13 @@ fn stores(it: &mut Class) -> Result<(), Fault> {
     it.method("unsafe", PUT)
 }
 
+/// Types of arrays of references, of what stores an element, and of what takes an object.
+const ARRAY: &str = "[Ljava/lang/Object;";
+const ELEMENT: &str = "(Ljava/lang/Object;ILjava/lang/Object;)V";
+const OBJECT: &str = "(Ljava/lang/Object;)V";
+
 /// What copies references without an instruction for each.
 fn copies(it: &mut Class) -> Result<(), Fault> {
-    const ARRAY: &str = "[Ljava/lang/Object;";
-    const ELEMENT: &str = "(Ljava/lang/Object;ILjava/lang/Object;)V";
-    const OBJECT: &str = "(Ljava/lang/Object;)V";
     // elements(array, from, to)
     it.put(&[27, 28]);
     let end = it.branch(162);
@@ -286,6 +288,11 @@ fn copies(it: &mut Class) -> Result<(), Fault> {
     it.here(end);
     it.put(&[177]);
     it.method("arraycopy", copy)?;
+    copied(it)
+}
+
+/// What looks at whole objects and arrays.
+fn copied(it: &mut Class) -> Result<(), Fault> {
     // copied(object): its elements, or its fields
     it.put(&[42]);
     it.with_class(193, ARRAY)?;

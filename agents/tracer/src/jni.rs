@@ -1,6 +1,10 @@
 //! The parts of the Java Native Interface that the recorder uses. Positions are those of the specification.
 //! An exception that a call leaves behind is cleared: none of ours reaches the program.
 
+// References reach these functions only from the machine, and are handed back to it; nothing here reads
+// through one.
+#![allow(clippy::not_unsafe_ptr_arg_deref)]
+
 use crate::table::{Env, Object, call};
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null_mut};

@@ -1,5 +1,9 @@
 //! The parts of JVMTI that the recorder uses. Positions are those of the specification less one.
 
+// References reach these functions only from the machine, and are handed back to it; nothing here reads
+// through one.
+#![allow(clippy::not_unsafe_ptr_arg_deref)]
+
 use crate::table::{Env, Object, call};
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null, null_mut};

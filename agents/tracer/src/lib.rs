@@ -12,7 +12,8 @@
 //! [`entry`]: what the machine calls. [`session`]: what all threads have in common; [`recorder`]: what one
 //! thread records; [`keeper`]: writes it now and then. [`counters`]: the machine's own count; [`report`]:
 //! what is told at the end. [`weave`]: what is inserted
-//! into code, [`helper`] and [`hooks`]: what that calls, [`fields`]: numbers of fields, [`classfile`]: how it is inserted. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]: panics
+//! into code, [`helper`] and [`hooks`]: what that calls, [`fields`]: numbers of fields, [`classfile`]: how
+//! it is inserted. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]: panics
 //! stay here.
 
 pub mod classfile;

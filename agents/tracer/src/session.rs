@@ -278,7 +278,8 @@ impl Session {
         let Some(allocated) = self.of_class(class, size) else {
             return;
         };
-        // The machine gives a clone the head of a new object when it has copied the rest, and a number that it
+        // The machine gives a clone the head of a new object when it has copied the rest, and a number that
+        // it
         // had would be lost.
         if CLONES.get() && self.jvmti.method() == self.clone_method.get().copied() {
             CLONE.set(Some(allocated));
@@ -316,7 +317,8 @@ impl Session {
         }
     }
 
-    /// A collection has found that the first object of a group is dead. A thread of the machine tells this; it
+    /// A collection has found that the first object of a group is dead. A thread of the machine tells this;
+    /// it
     /// has no stream.
     pub fn freed(&self, group: u64) {
         lock(&self.freed).push(group);

@@ -1,6 +1,7 @@
 //! What is inserted where.
 //!
-//! References on a thread's stack are roots. They are told where they are used: a field is read or written, an
+//! References on a thread's stack are roots. They are told where they are used: a field is read or written,
+//! an
 //! element, a monitor. Parameters that a method never overwrites are told once, when the method is left, also
 //! by an exception.
 
@@ -89,11 +90,16 @@ pub fn weave(
 
 /// After which instructions it matters whether something is used again.
 fn is_event(opcode: u8) -> bool {
-    matches!(opcode, op::PUTSTATIC | op::PUTFIELD..=189 | op::AASTORE | op::MONITORENTER..=op::MONITOREXIT | 197)
+    let members = op::PUTFIELD..=189;
+    members.contains(&opcode)
+        || matches!(
+            opcode,
+            op::PUTSTATIC | op::AASTORE | op::MONITORENTER..=op::MONITOREXIT | 197
+        )
 }
 
-/// In a constructor, the instruction that makes `this` an object: the call of another constructor for it. `None`
-/// elsewhere.
+/// In a constructor, the instruction that makes `this` an object: the call of another constructor for it.
+/// `None` elsewhere.
 fn made(about: &About<'_>, code: &Code<'_>, pool: &Pool<'_>) -> Result<Option<usize>, Fault> {
     if about.name != b"<init>" || about.class == b"java/lang/Object" {
         return Ok(None);
@@ -255,7 +261,8 @@ impl Weaving<'_, '_> {
         self.made.is_some_and(|made| index <= made)
     }
 
-    /// Tells that what is so many places below the top is used. Where it is not known to be in a local variable,
+    /// Tells that what is so many places below the top is used. Where it is not known to be in a local
+    /// variable,
     /// `otherwise` leaves a reference to it on the stack, for the call.
     fn uses(
         &mut self,

@@ -175,7 +175,8 @@ impl<W: Write> Writer<W> {
         self.index.push(Entry::LargestLive(bytes));
     }
 
-    /// Writes all that is collected, also of streams whose blocks are not full. A trace whose writer is killed
+    /// Writes all that is collected, also of streams whose blocks are not full. A trace whose writer is
+    /// killed
     /// afterwards can be read up to here.
     ///
     /// # Errors

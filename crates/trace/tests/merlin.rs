@@ -150,7 +150,10 @@ proptest! {
     }
 
     #[test]
-    fn a_raw_trace_becomes_one_that_makes_sense(events in program(), threads in proptest::collection::vec(0..3u32, 200)) {
+    fn a_raw_trace_becomes_one_that_makes_sense(
+        events in program(),
+        threads in proptest::collection::vec(0..3u32, 200),
+    ) {
         let header = Header { raw: true, ..Header::default() };
         let mut script = Vec::new();
         for (time, (event, thread)) in events.iter().zip(&threads).enumerate() {

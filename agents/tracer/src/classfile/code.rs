@@ -116,7 +116,8 @@ fn length(code: &[u8], at: usize) -> Result<usize, Fault> {
     })
 }
 
-/// Where an instruction may go besides the next one, and the bytes in it that say so: each as the place in the
+/// Where an instruction may go besides the next one, and the bytes in it that say so: each as the place in
+/// the
 /// instruction, whether it has four bytes, and the target.
 ///
 /// # Errors
@@ -218,7 +219,8 @@ pub fn returned(descriptor: &[u8]) -> &[u8] {
     close.map_or(&[], |close| &descriptor[close + 1..])
 }
 
-/// How many places an instruction takes from the stack and puts on it. `None` for those that move what is there.
+/// How many places an instruction takes from the stack and puts on it. `None` for those that move what is
+/// there.
 fn plain(opcode: u8) -> Option<(usize, usize)> {
     Some(match opcode {
         0 | 132 | 167 | 169 | 177 | 200 => (0, 0),
@@ -245,7 +247,7 @@ fn plain(opcode: u8) -> Option<(usize, usize)> {
         80 | 82 => (4, 0),
         79 | 81 | 83..=86 => (3, 0),
         96..=115 => {
-            if opcode % 2 == 0 {
+            if opcode.is_multiple_of(2) {
                 (2, 1)
             } else {
                 (4, 2)

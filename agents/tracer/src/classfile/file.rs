@@ -33,7 +33,7 @@ pub struct About<'a> {
 pub type Weaver<'w> = dyn FnMut(&About<'_>, &Code<'_>, &mut Pool<'_>) -> Result<Woven, Fault> + 'w;
 
 /// A class file with something inserted, and how many of its methods had no room for that.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Written {
     /// The class file; none if nothing changes.
     pub bytes: Option<Vec<u8>>,
@@ -65,10 +65,7 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
         skip_attributes(&mut reader)?;
     }
     let mut body = bytes[begin..reader.at()].to_vec();
-    let mut written = Written {
-        bytes: None,
-        left: 0,
-    };
+    let mut written = Written::default();
     let mut changed = false;
     let count = reader.u2()?;
     put2(&mut body, count);

@@ -136,7 +136,8 @@ fn put_types(
     Ok(())
 }
 
-/// The content of the attribute, for code whose instructions have moved. Frames that were made for the new code
+/// The content of the attribute, for code whose instructions have moved. Frames that were made for the new
+/// code
 /// (at `own` and later) stay where they are.
 ///
 /// # Errors

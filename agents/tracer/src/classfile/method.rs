@@ -104,7 +104,8 @@ impl<'a> Code<'a> {
                 b"LocalVariableTable" | b"LocalVariableTypeTable" => {
                     it.variables.push((name, content))
                 }
-                // Annotations of types, which say where in the code they belong; nothing that runs reads them.
+                // Annotations of types, which say where in the code they belong; nothing that runs reads
+                // them.
                 _ => {}
             }
         }
@@ -137,7 +138,8 @@ impl<'a> Code<'a> {
         Ok(is_target)
     }
 
-    /// Where each instruction is in the new code, with what is inserted before it, and where that ends; at the
+    /// Where each instruction is in the new code, with what is inserted before it, and where that ends; at
+    /// the
     /// end the length of all.
     fn layout(&self, woven: &Woven) -> Vec<(usize, usize)> {
         let mut at = woven.prologue.len();

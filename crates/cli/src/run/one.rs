@@ -63,7 +63,8 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     Ok(status)
 }
 
-/// Runs a program until it ends, with no broker and no adapter, and returns its status. Called before the first
+/// Runs a program until it ends, with no broker and no adapter, and returns its status. Called before the
+/// first
 /// thread is started.
 ///
 /// # Errors

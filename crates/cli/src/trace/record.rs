@@ -1,4 +1,5 @@
-//! `plimsoll trace -o FILE -- java …`: runs a Java program with the recorder in it, then computes when objects
+//! `plimsoll trace -o FILE -- java …`: runs a Java program with the recorder in it, then computes when
+//! objects
 //! died.
 //!
 //! While the program runs, its threads write raw traces into a folder beside the output. The folder goes when
@@ -59,7 +60,8 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
             if folder.traces().is_ok_and(|traces| !traces.is_empty()) {
                 let left = folder.path.display();
                 say(format_args!(
-                    "what was recorded is left in {left}: `plimsoll trace deaths {left} -o FILE` makes a trace of it"
+                    "what was recorded is left in {left}: `plimsoll trace deaths {left} -o FILE` makes a \
+                     trace of it"
                 ));
                 folder.keep();
             }
@@ -174,7 +176,8 @@ fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(
         .count();
     if !report.contains_key("ended") {
         say(format_args!(
-            "warning: the Java virtual machine ended before the recorder could (status {status}): what it had \
+            "warning: the Java virtual machine ended before the recorder could (status {status}): what \
+            it had \
              written is kept, up to about a second before"
         ));
     } else if let Some(why) = report.get("failed") {

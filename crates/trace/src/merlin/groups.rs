@@ -1,4 +1,5 @@
-//! A lighter recording watches one object of each group: the first of up to [`MEMBERS`] objects of one class that
+//! A lighter recording watches one object of each group: the first of up to [`MEMBERS`] objects of one
+//! class that
 //! one thread allocates in turn. All of a group die with that one.
 
 use super::mend::Mend;

@@ -34,7 +34,8 @@ pub(super) struct Last {
 }
 
 impl Last {
-    /// An empty table, in a file that is empty and open for reading and writing. `name` is what errors call it.
+    /// An empty table, in a file that is empty and open for reading and writing. `name` is what errors call
+    /// it.
     pub(super) fn new(file: File, name: &str) -> Last {
         Last {
             file,

@@ -5,7 +5,8 @@
 //! fields, the fields of objects that the trace does not know (they were there before it began), and the
 //! objects that the event at that time names: who allocates, uses, stores or locks an object has a
 //! reference to it. An object dies right after the last event during which it can be reached from roots, in
-//! the graph as it is before the event or as it is after. `tests/merlin.rs` computes that literally and compares.
+//! the graph as it is before the event or as it is after. `tests/merlin.rs` computes that literally and
+//! compares.
 //!
 //! Instead of looking for what can be reached after each event, an object is *stamped* when an event names
 //! it, and when an event takes a reference to it away. When later all is found that cannot be reached any
