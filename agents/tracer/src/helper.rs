@@ -421,6 +421,6 @@ mod tests {
             ))
         });
         assert_eq!(written.unwrap().left, 0);
-        assert_eq!(methods, 15 + REPLACED.len());
+        assert_eq!(methods, 16 + REPLACED.len());
     }
 }
