@@ -199,7 +199,7 @@ mod tests {
         let own = Process::own().unwrap();
         let texts: Vec<[u8; 3]> = (0..300u16).map(|n| [n as u8, (n >> 8) as u8, 7]).collect();
         let mut copies = vec![[0; 3]; texts.len()];
-        let is_hole = |index: usize| index % 127 == 0;
+        let is_hole = |index: usize| index.is_multiple_of(127);
         let mut pieces: Vec<Piece<'_>> = Vec::new();
         for (index, (text, copy)) in texts.iter().zip(&mut copies).enumerate() {
             let at = if is_hole(index) {
