@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 17] = [
+const FLOORS: [(&str, u32); 18] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
@@ -18,6 +18,7 @@ const FLOORS: [(&str, u32); 17] = [
     ("plimsoll-c", 2),
     ("plimsoll-broker", 2),
     ("plimsoll-runtimes", 2),
+    ("plimsoll-phases", 2),
     ("plimsoll-agent-jvm", 2),
     ("plimsoll-agent-libgc", 2),
     ("plimsoll-libgc", 2),

@@ -116,6 +116,14 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Completions(args) => print(&man::completions(args.shell)),
         Command::Man(args) => man::write(&args.dir).map(|()| 0),
         Command::Broker(args) => broker(args, cli.socket.as_deref()),
+        Command::UndoPhases(args) => {
+            match plimsoll_phases::undo(&mut std::io::stdin(), &args.words) {
+                true => Ok(0),
+                false => Err(CliError::Usage(
+                    "these are not the words of `run --phases`".into(),
+                )),
+            }
+        }
     }
 }
 

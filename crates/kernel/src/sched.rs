@@ -166,42 +166,30 @@ impl Rights {
 
     /// Leaves the thread with other parameters.
     fn of_this_thread() -> Rights {
+        let nice = parameters(0).map_or(19, |own| own.nice);
+        // Threads of the idle policy have no slice; without the right to lower they cannot leave it.
         let ordinary = Parameters {
             policy: Policy::Other,
-            nice: 19,
+            nice,
             slice: 0,
         };
-        // A thread of the idle policy cannot be given another one without the right to lower.
-        let slice = parameters(0).map_or(0, |found| found.slice);
-        let with_slice = Parameters {
-            slice: 10_000_000,
+        let sliced = Parameters {
+            slice: *SLICES.end(),
             ..ordinary
         };
-        let own = parameters(0).unwrap_or(ordinary);
-        let sliced = Parameters {
-            slice: with_slice.slice,
-            ..own
-        };
         let slices = set_parameters(0, &sliced).is_ok()
-            && parameters(0).is_ok_and(|found| found.slice == with_slice.slice);
-        let restored = set_parameters(0, &Parameters { slice: 0, ..own }).is_ok();
-        let slice = match parameters(0) {
-            Ok(found) if restored => found.slice,
-            _ => slice,
+            && parameters(0).is_ok_and(|found| found.slice == sliced.slice);
+        let restored = set_parameters(0, &ordinary).and_then(|()| parameters(0));
+        let higher = Parameters {
+            nice: 19,
+            ..ordinary
         };
-        let lower = set_parameters(0, &ordinary).is_ok()
-            && set_parameters(
-                0,
-                &Parameters {
-                    nice: 18,
-                    ..ordinary
-                },
-            )
-            .is_ok();
+        let lower = set_parameters(0, &higher).is_ok()
+            && set_parameters(0, &Parameters { nice: 18, ..higher }).is_ok();
         Rights {
             lower,
             slices,
-            slice,
+            slice: restored.map_or(0, |found| found.slice),
         }
     }
 }
@@ -261,6 +249,25 @@ pub fn parse_schedstat(text: &[u8]) -> Option<Ran> {
         waited: fields.next()??,
         turns: fields.next()??,
     })
+}
+
+/// The numbers of the threads of a process, at most `max`.
+///
+/// # Errors
+/// [`Error::Gone`]; [`Error::Io`].
+pub fn threads(process: &Process, max: usize) -> Result<Vec<i32>> {
+    let path = proc_path(process.pid(), "task");
+    let entries = std::fs::read_dir(&path).map_err(|error| {
+        let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+        Error::of_file("read", &path, errno)
+    })?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
+    let found = numbers.take(max).collect();
+    match process.alive() {
+        true => Ok(found),
+        false => Err(Error::Gone { pid: process.pid() }),
+    }
 }
 
 /// Processors that a process may use now (`sched_getaffinity(2)`); 1 at least.

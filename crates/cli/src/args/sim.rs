@@ -141,7 +141,8 @@ fn heap(text: &str) -> Result<HeapChoice, String> {
     bytes(text).map(HeapChoice::Bytes)
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+/// Bytes, more than none.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.parse::<Size>() {
         Ok(Size::Bytes(0)) => Err("give more than 0 bytes".into()),
         Ok(Size::Bytes(bytes)) => Ok(bytes),

@@ -15,6 +15,7 @@ pub mod many;
 pub mod member;
 mod one;
 pub mod orphans;
+mod phases;
 pub mod record;
 pub mod signals;
 mod steer;

@@ -2,6 +2,7 @@
 
 use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
+use super::phases::Ordered;
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, steer};
 use crate::args::{self, PolicyChoice};
@@ -58,7 +59,12 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     if alone || member.is_some() {
         steer::start(member.as_ref(), running.pid(), choices);
     }
-    let status = supervise(&mut running, &signals)?;
+    let ordered = Ordered::start(running.pid(), &args.phases);
+    let status = supervise(&mut running, &signals);
+    if let Some(ordered) = ordered {
+        ordered.let_go();
+    }
+    let status = status?;
     info!("the program ended with status {status}");
     Ok(status)
 }

@@ -22,7 +22,9 @@ mod tests;
 mod trial;
 
 pub use front::{Front, Place};
-pub use trial::{BUDGET, Gain, HOLD, Outcome, PAIRS, REST, Switch, TOLERANCE, Trial, Window};
+pub use trial::{
+    BUDGET, Gain, HOLD, LARGEST, Outcome, PAIRS, REST, Switch, TOLERANCE, Trial, Window,
+};
 
 /// The time until the next look, nanoseconds, so that looks take at most `1 / PART` of one processor.
 ///

@@ -1,7 +1,8 @@
 //! Threads under a scheduler that is made up, and windows of programs that gain or lose.
 
 use super::{
-    BUDGET, Front, HOLD, Outcome, PAIRS, Place, REST, Switch, TOLERANCE, Trial, Window, pace,
+    BUDGET, Front, HOLD, LARGEST, Outcome, PAIRS, Place, REST, Switch, TOLERANCE, Trial, Window,
+    pace,
 };
 use crate::phases::{Quanta, Rule, Thread, Used};
 use proptest::prelude::*;
@@ -152,7 +153,7 @@ fn lost(with: impl Fn(usize) -> f64, windows: usize) -> (f64, Option<usize>) {
 
 #[test]
 fn a_fall_is_withdrawn_soon_and_a_gain_is_kept() {
-    for (part, pairs) in [(0.0, 1), (0.5, 2), (0.9, 7), (0.95, 17)] {
+    for (part, pairs) in [(0.0, 3), (0.5, 3), (0.9, 7), (0.95, 17)] {
         let (_, windows) = lost(|_| part, 1000);
         assert!(windows.unwrap() <= 2 * pairs, "{part} {windows:?}");
     }
@@ -162,7 +163,7 @@ fn a_fall_is_withdrawn_soon_and_a_gain_is_kept() {
     // It was good for long, and is bad from then on.
     let (_, windows) = lost(|n| if n < 500 { 1.1 } else { 0.5 }, 1000);
     assert!(
-        windows.unwrap() <= 500 + HOLD as usize + 2 * 3,
+        windows.unwrap() <= 500 + HOLD as usize + 2 * 4,
         "{windows:?}"
     );
 }
@@ -181,7 +182,7 @@ fn after_a_rest_it_is_tried_again_and_each_rest_is_longer() {
     }
     assert_eq!(rests[..7], [60, 120, 240, 480, 960, 1920, 3840]);
     assert_eq!(rests.last(), Some(&3840));
-    assert!(on < 30, "{on}");
+    assert!(on < 40, "{on}");
     let gain = trial.gain().unwrap();
     assert!(
         (gain.mean + 0.5).abs() < 1e-9 && gain.high < 0.0,
@@ -226,6 +227,11 @@ fn a_trial_that_was_stood_is_held_and_looked_at_now_and_then() {
     assert_eq!((on, stood), (PAIRS + 10 * (HOLD + 1), 11));
 }
 
+/// The most that is lost in pairs until a discipline is withdrawn, windows.
+fn in_pairs() -> f64 {
+    BUDGET / (LARGEST - TOLERANCE) + 1.0
+}
+
 proptest! {
     #[test]
     fn nobody_is_back_for_longer_than_the_bound(
@@ -260,14 +266,14 @@ proptest! {
         let (lost, windows) = lost(|n| parts[n % parts.len()], 400);
         let seen = windows.unwrap_or(400) as f64;
         // In a trial; and while it was held, all of that.
-        let bound = BUDGET + 1.0 + TOLERANCE * seen + f64::from(HOLD + 1) * (seen / f64::from(HOLD + 2)).ceil();
+        let bound = in_pairs() + TOLERANCE * seen + f64::from(HOLD + 1) * (seen / f64::from(HOLD + 2)).ceil();
         prop_assert!(lost <= bound, "{lost} {windows:?}");
     }
 
     #[test]
     fn in_a_trial_what_is_lost_is_bounded_by_the_budget(parts in prop::collection::vec(0.0f64..1.0, 16)) {
         let (lost, _) = lost(|n| parts[n % parts.len()], 2 * PAIRS as usize);
-        prop_assert!(lost <= BUDGET + 1.0 + TOLERANCE * f64::from(PAIRS), "{lost}");
+        prop_assert!(lost <= in_pairs() + TOLERANCE * f64::from(PAIRS), "{lost}");
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //! # The bound on harm
 //! A pair in which the program allocates less with the discipline adds its loss, less [`TOLERANCE`], to a
 //! debt; a pair in which it allocates more takes from it, not below 0. At a debt of [`BUDGET`] windows the
-//! discipline is withdrawn. So what a program loses in a trial is at most `BUDGET + 1` windows' work, and
-//! `TOLERANCE` of each window: a fall by half is withdrawn after two pairs, one by a tenth after seven.
+//! discipline is withdrawn. No pair adds more than [`LARGEST`], so that one window in which another program
+//! took the processors decides nothing. So what a program loses in a trial is at most the work of
+//! `BUDGET / (LARGEST - TOLERANCE) + 1` windows, which is 3.2, and `TOLERANCE` of each: a fall by half is
+//! withdrawn after three pairs, one by a tenth after seven.
 //! A discipline that stood [`PAIRS`] pairs is held on for [`HOLD`] windows between two pairs; the first pair
 //! with a loss begins a trial again.
 
@@ -31,6 +33,8 @@ pub struct Window {
 pub const TOLERANCE: f64 = 0.02;
 /// The debt at which the discipline is withdrawn, in windows.
 pub const BUDGET: f64 = 0.5;
+/// The largest loss of a pair that is counted.
+pub const LARGEST: f64 = 0.25;
 /// Pairs of a trial.
 pub const PAIRS: u32 = 8;
 /// Windows between two pairs after a trial that was stood.
@@ -177,7 +181,7 @@ impl Trial {
         let logarithm = ratio.ln();
         self.sum += logarithm;
         self.squares += logarithm * logarithm;
-        let loss = 1.0 - ratio;
+        let loss = (1.0 - ratio).min(LARGEST);
         self.debt = (self.debt + loss - TOLERANCE).max(0.0);
         if self.debt >= BUDGET {
             let rest = self.rest;
