@@ -11,6 +11,7 @@ mod libgc;
 mod libgc_adaptive;
 mod map_cost;
 mod mmtk;
+mod phases_live;
 mod pin;
 mod shares;
 mod sharing;
@@ -48,6 +49,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
     &pin::Pin,
+    &phases_live::PhasesLive,
 ];
 
 /// The measurement of this name.
