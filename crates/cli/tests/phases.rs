@@ -18,7 +18,7 @@ const NICE: i32 = 10;
 /// `run` without a broker and without another adapter, and then its words.
 const ALONE: [&str; 6] = ["run", "-v", "--policy", "isla-vista", "--adapter", "none"];
 
-/// A JDK, and the folder with the compiled program. `None`, and says why, where they or our rights are missing.
+/// A JDK, and the folder with the compiled program. `None`, and says why, where they or rights are missing.
 fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
     let (Some(jdk), Some(javac)) = (jdks().pop(), javac()) else {
         skip("no JDK with javac");

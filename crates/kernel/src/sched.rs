@@ -92,7 +92,8 @@ fn attributes(tid: i32) -> Result<Attributes> {
 ///
 /// # Errors
 /// [`Error::NotPermitted`] for another user's thread, and for a lower nice level or away from the idle
-/// policy without the right to ([`Rights::lower`]); [`Error::Gone`]; [`Error::Argument`] for a special policy.
+/// policy without the right to ([`Rights::lower`]); [`Error::Gone`]; [`Error::Argument`] for a special
+/// policy.
 pub fn set_parameters(tid: i32, wanted: &Parameters) -> Result<()> {
     let policy = match wanted.policy {
         Policy::Other => libc::SCHED_OTHER,

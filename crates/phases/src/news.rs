@@ -72,27 +72,7 @@ impl News {
 impl fmt::Display for News {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            News::Follows {
-                pid,
-                rule,
-                quanta,
-                lever,
-                processors,
-            } => {
-                write!(f, "threads of process {pid} are ordered by {}", rule.name())?;
-                match rule {
-                    Rule::Mqrr => write!(f, " (a turn is {} KiB allocated", quanta.bytes >> 10)?,
-                    Rule::RoundRobin | Rule::Larf => {
-                        write!(f, " (a turn is {} ms", quanta.time / 1_000_000)?
-                    }
-                }
-                write!(
-                    f,
-                    ", at most {} ms), by {}, on {processors} processors",
-                    quanta.most / 1_000_000,
-                    lever.name()
-                )
-            }
+            News::Follows { .. } => self.says_what_it_follows(f),
             News::NothingToDo {
                 pid,
                 threads,
@@ -104,8 +84,8 @@ impl fmt::Display for News {
             ),
             News::TooMany { pid, left } => write!(
                 f,
-                "{left} threads of process {pid} are not ordered: more cannot be followed (raise the limit of \
-                 open files, ulimit -n, or start fewer threads)"
+                "{left} threads of process {pid} are not ordered: more cannot be followed (raise the limit \
+                 of open files, ulimit -n, or start fewer threads)"
             ),
             News::NoGuard(why) => write!(
                 f,
@@ -144,6 +124,33 @@ impl fmt::Display for News {
                 )
             }
         }
+    }
+}
+
+impl News {
+    fn says_what_it_follows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let News::Follows {
+            pid,
+            rule,
+            quanta,
+            lever,
+            processors,
+        } = self
+        else {
+            return Ok(());
+        };
+        let turn = match rule {
+            Rule::Mqrr => format!("{} KiB allocated", quanta.bytes >> 10),
+            Rule::RoundRobin | Rule::Larf => format!("{} ms", quanta.time / 1_000_000),
+        };
+        write!(
+            f,
+            "threads of process {pid} are ordered by {} (a turn is {turn}, at most {} ms), by {}, on \
+             {processors} processors",
+            rule.name(),
+            quanta.most / 1_000_000,
+            lever.name()
+        )
     }
 }
 
