@@ -184,3 +184,72 @@ impl Setter {
         Parameters { slice, ..*set }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Parameters = Parameters {
+        policy: Policy::Other,
+        nice: 10,
+        slice: 0,
+    };
+
+    /// Runs a test in a thread of its own with a setter for it, which may lower nice levels.
+    fn aside(test: impl FnOnce(&Setter, i32) + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let rights = Rights::find();
+                if !rights.lower || set_parameters(0, &PLAIN).is_err() {
+                    return plimsoll_testbed::skip("we have no right to lower nice levels");
+                }
+                // 0 is the calling thread.
+                test(&Setter::new(0, Lever::Nice, rights).unwrap(), 0);
+            });
+        });
+    }
+
+    #[test]
+    fn a_thread_gets_back_what_it_had() {
+        aside(|setter, tid| {
+            let mut held = setter.take(tid).unwrap();
+            assert!(setter.place(&mut held, Place::Back).unwrap());
+            assert!(!setter.place(&mut held, Place::Back).unwrap());
+            assert_eq!(parameters(tid).unwrap().nice, 19);
+            // One that is seen first now has inherited it.
+            let mut heir = setter.take(tid).unwrap();
+            assert!(setter.restore(&mut heir).unwrap());
+            assert_eq!(parameters(tid).unwrap().nice, PLAIN.nice);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_somebody_else_changed_is_left_alone() {
+        aside(|setter, tid| {
+            let mut held = setter.take(tid).unwrap();
+            assert!(setter.place(&mut held, Place::Back).unwrap());
+            let changed = Parameters { nice: 15, ..PLAIN };
+            set_parameters(tid, &changed).unwrap();
+            for place in [Place::Front, Place::Back] {
+                assert!(!setter.place(&mut held, place).unwrap());
+            }
+            assert!(!setter.restore(&mut held).unwrap());
+            setter.restore_heir(tid);
+            assert_eq!(parameters(tid).unwrap().nice, 15);
+        });
+    }
+
+    #[test]
+    fn words_say_all_of_it() {
+        aside(|setter, tid| {
+            let again = Setter::from_words(&setter.words()).unwrap();
+            assert_eq!(again.words(), setter.words());
+            let mut held = setter.take(tid).unwrap();
+            setter.place(&mut held, Place::Back).unwrap();
+            again.restore_heir(tid);
+            assert_eq!(parameters(tid).unwrap().nice, PLAIN.nice);
+        });
+        let none = ["nice", "fifo", "1", "0", "0"].map(str::to_owned);
+        assert!(Setter::from_words(&none).is_none() && Setter::from_words(&[]).is_none());
+    }
+}
