@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 17] = [
+const FLOORS: [(&str, u32); 18] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
     ("plimsoll-trace", 0),
+    ("plimsoll-core", 1),
     ("plimsoll-client", 1),
     ("plimsoll-heap", 1),
     ("plimsoll-map", 1),
     ("plimsoll-pin", 1),
-    ("plimsoll-sim", 1),
     ("plimsoll-c", 2),
+    ("plimsoll-sim", 2),
     ("plimsoll-broker", 2),
     ("plimsoll-runtimes", 2),
     ("plimsoll-agent-jvm", 2),
