@@ -33,6 +33,8 @@ pub(super) type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>
 
 /// A heap with its objects.
 pub(super) struct Heap {
+    /// Bytes.
+    size: u64,
     collector: Box<dyn Collector>,
     /// Live objects: place and size.
     objects: ByNumber<ObjectId, (Place, u64)>,
@@ -70,7 +72,7 @@ pub(super) struct HeapCount {
 pub(super) enum Refused {
     /// It lives already.
     Reborn,
-    /// There is no room.
+    /// There is no room, and the whole heap was collected.
     TooSmall,
     /// More than 2^64 bytes in all.
     TooMuch,
@@ -79,6 +81,7 @@ pub(super) enum Refused {
 impl Heap {
     pub(super) fn new(algorithm: Algorithm, size: u64) -> Heap {
         Heap {
+            size,
             collector: algorithm.build(size),
             objects: HashMap::default(),
             early: HashSet::default(),
@@ -86,25 +89,18 @@ impl Heap {
         }
     }
 
-    /// Allocates an object, after as many collections as it takes. `collected` is told each.
-    pub(super) fn allocate(
+    /// Room for an object of `size` bytes, or nothing where a collection is needed.
+    pub(super) fn room(&mut self, size: u64) -> Option<Place> {
+        self.collector.allocate(size)
+    }
+
+    /// An object is allocated in the room that was found for it.
+    pub(super) fn born(
         &mut self,
         object: ObjectId,
         size: u64,
-        mut collected: impl FnMut(Collection),
+        place: Place,
     ) -> Result<(), Refused> {
-        let mut last = None;
-        let place = loop {
-            if let Some(place) = self.collector.allocate(size) {
-                break place;
-            }
-            if last == Some(Kind::Full) {
-                return Err(Refused::TooSmall);
-            }
-            let collection = self.collect(size, last.is_some());
-            collected(collection);
-            last = Some(collection.kind);
-        };
         let count = &mut self.count;
         count.objects += 1;
         count.allocated = count.allocated.checked_add(size).ok_or(Refused::TooMuch)?;
@@ -120,7 +116,9 @@ impl Heap {
         }
     }
 
-    fn collect(&mut self, size: u64, all: bool) -> Collection {
+    /// Collects because an object of `size` bytes found no room: as little as possible, or with `all` the
+    /// whole heap.
+    pub(super) fn collect(&mut self, size: u64, all: bool) -> Collection {
         let collection = self.collector.collect(size, all);
         let count = &mut self.count;
         match collection.kind {
@@ -147,6 +145,17 @@ impl Heap {
         }
     }
 
+    /// The heap is of `size` bytes from now on.
+    pub(super) fn resize(&mut self, size: u64) {
+        self.size = size;
+        self.collector.resize(size);
+    }
+
+    /// Its size, bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Bytes in use, dead or alive.
     pub(super) fn used(&self) -> u64 {
         self.collector.used()
@@ -162,20 +171,27 @@ impl Heap {
 mod tests {
     use super::*;
 
+    /// Allocates an object, after a collection if it takes one.
+    fn allocate(heap: &mut Heap, number: u64) {
+        let place = heap.room(10).or_else(|| {
+            heap.collect(10, false);
+            heap.room(10)
+        });
+        let born = place.map(|place| heap.born(ObjectId(number), 10, place));
+        assert!(matches!(born, Some(Ok(()))));
+    }
+
     #[test]
     fn memory_is_that_of_the_live_objects() {
         let mut heap = Heap::new(Algorithm::GenMc, 3000);
         for number in 0..100_000u64 {
-            assert!(heap.allocate(ObjectId(number), 10, |_| {}).is_ok());
+            allocate(&mut heap, number);
             if let Some(old) = number.checked_sub(20) {
                 heap.died(ObjectId(old));
             }
             // Some die before they are born.
             heap.died(ObjectId(1_000_000 + number));
-            assert!(
-                heap.allocate(ObjectId(1_000_000 + number), 10, |_| {})
-                    .is_ok()
-            );
+            allocate(&mut heap, 1_000_000 + number);
         }
         assert_eq!((heap.count.live, heap.objects.len()), (200, 20));
         assert!(heap.objects.capacity() < 100 && heap.early.capacity() < 100);

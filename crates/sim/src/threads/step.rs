@@ -1,6 +1,8 @@
 //! What a running thread does next, and what each event does.
 
 use super::error::{Position, SimError};
+use super::ground::Ground;
+use super::heap::{Kind, Place};
 use super::log::{Log, What};
 use super::machine::Machine;
 use super::monitors::Entry;
@@ -11,10 +13,13 @@ use plimsoll_trace::{Event, MonitorId, ObjectId};
 /// The longest that a thread computes at once, nanoseconds: eleven days. What is longer is damaged, and would
 /// take as long to simulate as there are quanta in it.
 const LONGEST_COMPUTE: u64 = 1_000_000_000_000_000;
+/// How often room is looked for before a program fails. A heap that is let grow by a sixteenth each time is
+/// larger than any memory by then.
+const MOST_TRIES: u32 = 1024;
 /// The priority of a Java thread that was given none.
 const NORMAL_PRIORITY: i32 = 5;
 
-impl<L: Log> Machine<'_, L> {
+impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// One step of the thread that runs on a processor: it is preempted, computes, acquires the monitor that
     /// it waited for, or comes to the next event.
     pub(super) fn step(&mut self, which: usize) -> Result<(), SimError> {
@@ -131,20 +136,36 @@ impl<L: Log> Machine<'_, L> {
         object: ObjectId,
         size: u64,
     ) -> Result<(), SimError> {
-        let mut collections = [None; 2];
-        let mut count = 0;
-        let allocated = self.heap.allocate(object, size, |collection| {
-            collections[count] = Some(collection);
-            count += 1;
-        });
-        for collection in collections.into_iter().flatten() {
-            self.pause(which, collection);
-        }
+        let room = self.find_room(which, size);
         let at = self.position(thread);
         let record = &mut self.threads[thread];
         record.used.bytes = record.used.bytes.saturating_add(size);
         record.allocated = record.allocated.saturating_add(size);
-        allocated.map_err(|refused| self.refused(refused, at, object, size))
+        let born = room.and_then(|place| self.heap.born(object, size, place));
+        born.map_err(|refused| self.refused(refused, at, object, size))?;
+        let clock = &mut self.processors[which].clock;
+        let waited = self.ground.took(*clock, self.heap.used(), size);
+        *clock = clock.saturating_add(waited);
+        Ok(())
+    }
+
+    /// Room for an object, after as many collections as it takes.
+    fn find_room(&mut self, which: usize, size: u64) -> Result<Place, Refused> {
+        let mut last = None;
+        for _ in 0..MOST_TRIES {
+            if let Some(place) = self.heap.room(size) {
+                return Ok(place);
+            }
+            if last == Some(Kind::Full) {
+                let larger = self.ground.is_full(self.heap.size(), size);
+                self.heap.resize(larger.ok_or(Refused::TooSmall)?);
+            } else {
+                let collection = self.heap.collect(size, last.is_some());
+                self.pause(which, collection);
+                last = Some(collection.kind);
+            }
+        }
+        Err(Refused::TooSmall)
     }
 
     fn refused(&self, refused: Refused, at: Position, object: ObjectId, size: u64) -> SimError {
@@ -154,7 +175,7 @@ impl<L: Log> Machine<'_, L> {
             Refused::TooSmall => SimError::HeapTooSmall {
                 at,
                 size,
-                heap: self.settings.heap,
+                heap: self.heap.size(),
                 live: self.heap.count.live,
                 halves: self.settings.collector.has_halves(),
             },

@@ -33,7 +33,7 @@ impl Survey {
                 }
                 Event::Alloc { object, size, .. } if known.is_none() => {
                     // What is wrong with it is said, with its place, when the trace is simulated.
-                    let _ = heap.allocate(object, size, |_| {});
+                    let _ = heap.room(size).map(|place| heap.born(object, size, place));
                 }
                 Event::Death { object } if known.is_none() => heap.died(object),
                 _ => {}

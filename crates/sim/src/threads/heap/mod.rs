@@ -15,8 +15,6 @@ mod gen_mc;
 mod generational;
 mod whole;
 
-use generational::Generational;
-
 /// Where an object is, as its collector knows it; the object keeps it from allocation to death.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(pub(crate) u64);
@@ -42,7 +40,7 @@ pub struct Collection {
     pub freed: u64,
 }
 
-/// A heap of a fixed size under one collection algorithm.
+/// A heap under one collection algorithm.
 ///
 /// The calls: [`Collector::allocate`] for each object; when it finds no room [`Collector::collect`], and
 /// again, and at last `collect` with `all`. [`Collector::died`] comes once for each object, at any time after
@@ -61,6 +59,10 @@ pub trait Collector {
 
     /// Bytes in use, dead or alive.
     fn used(&self) -> u64;
+
+    /// The heap is of `heap` bytes from now on. Nothing moves: where more is in use than that, nothing has
+    /// room until a collection has found enough that is dead.
+    fn resize(&mut self, heap: u64);
 }
 
 /// The collectors.
@@ -114,7 +116,7 @@ impl Algorithm {
 /// One space of a heap.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
-    /// Its size, bytes; constant.
+    /// Its size, bytes; less than what is in use after the heap has become smaller.
     size: u64,
     /// Bytes of objects in it, dead or alive. Rises by allocation, falls by collection.
     used: u64,
@@ -132,12 +134,17 @@ impl Space {
 
     /// Takes room for an object, if there is any.
     fn take(&mut self, size: u64) -> bool {
-        let fits = size <= self.size - self.used;
+        let fits = size <= self.room();
         if fits {
             self.used += size;
             self.live += size;
         }
         fits
+    }
+
+    /// Bytes that are free.
+    fn room(&self) -> u64 {
+        self.size.saturating_sub(self.used)
     }
 
     /// Frees what is dead. Returns how much that is, bytes.
