@@ -54,6 +54,10 @@ pub enum CliError {
     #[error("{0}")]
     Pin(String),
     #[error(transparent)]
+    Together(#[from] plimsoll_sim::together::Error),
+    #[error("the plot of {name} cannot be drawn: {why}")]
+    Plot { name: String, why: String },
+    #[error(transparent)]
     Trace(#[from] plimsoll_trace::TraceError),
     #[error("{0}")]
     Usage(String),

@@ -20,7 +20,7 @@
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
-//! | [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
+//! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -44,6 +44,7 @@ pub mod run;
 pub mod set;
 pub mod sim;
 pub mod size;
+pub mod together;
 pub mod top;
 pub mod trace;
 
@@ -104,6 +105,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Together(args) => together::run(args),
         Command::Trace(args) => trace::run(&args.command),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());

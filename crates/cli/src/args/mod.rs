@@ -8,6 +8,7 @@ mod map;
 mod pin;
 mod policy;
 pub mod sim;
+pub mod together;
 pub mod trace;
 
 pub use adapter::AdapterChoice;
@@ -17,6 +18,7 @@ pub use map::Map;
 pub use pin::Pin;
 pub use policy::PolicyChoice;
 pub use sim::Sim;
+pub use together::Together;
 pub use trace::Trace;
 
 use crate::size::Size;
@@ -73,6 +75,8 @@ pub enum Command {
     Pin(Pin),
     /// Simulate the threads of a trace under schedulers and collectors
     Sim(Sim),
+    /// Simulate several traces in one memory, under the broker or a heap policy
+    Together(Together),
     /// Look at, check, convert, merge or make up traces of what threads allocate and lock
     Trace(Trace),
     /// Show what this kernel and your rights allow, and what it costs to lack the rest

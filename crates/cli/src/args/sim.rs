@@ -131,7 +131,7 @@ pub enum HeapChoice {
 }
 
 /// A factor up to 1000, or a size with its unit.
-fn heap(text: &str) -> Result<HeapChoice, String> {
+pub(super) fn heap(text: &str) -> Result<HeapChoice, String> {
     if let Ok(times) = text.parse::<f64>() {
         let times = Some(times).filter(|times| *times > 0.0 && *times <= 1000.0);
         return times.map(HeapChoice::Times).ok_or_else(|| {
@@ -141,7 +141,7 @@ fn heap(text: &str) -> Result<HeapChoice, String> {
     bytes(text).map(HeapChoice::Bytes)
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.parse::<Size>() {
         Ok(Size::Bytes(0)) => Err("give more than 0 bytes".into()),
         Ok(Size::Bytes(bytes)) => Ok(bytes),
@@ -151,7 +151,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Nanoseconds, from a number with `us`, `ms` or `s`; 1 µs to 1000 s.
-fn time(text: &str) -> Result<u64, String> {
+pub(super) fn time(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no time: give 1us to 1000s, such as 1.14ms");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -176,7 +176,7 @@ fn picoseconds(text: &str) -> Result<u64, String> {
 }
 
 /// Instructions a nanosecond.
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let number = number.filter(|number| (0.001..=1000.0).contains(number));
     number

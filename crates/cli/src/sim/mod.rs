@@ -9,6 +9,8 @@
 
 mod table;
 
+pub(crate) use table::time;
+
 use crate::args::Sim;
 use crate::args::sim::HeapChoice;
 use crate::error::{CliError, FAILED};
@@ -121,7 +123,7 @@ pub fn run(args: &Sim) -> Result<u8, CliError> {
 }
 
 /// Opens a trace, and warns of what makes its simulation less exact.
-fn open(path: &Path) -> Result<Trace, CliError> {
+pub(crate) fn open(path: &Path) -> Result<Trace, CliError> {
     let trace = Trace::open(path)?;
     let name = trace.name();
     if let Ending::Cut { offset, why } = trace.ending() {

@@ -139,7 +139,7 @@ fn ratio(value: f64) -> String {
     }
 }
 
-fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ..1e3 => format!("{nanoseconds:.0}ns"),
         ..1e6 => format!("{:.2}us", nanoseconds / 1e3),
