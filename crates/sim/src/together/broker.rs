@@ -131,8 +131,8 @@ impl Broker {
             return;
         }
         self.sensed.clear();
-        for index in 0..self.members.len() {
-            self.report(index, now, room, &entrants[index]);
+        for (index, entrant) in entrants.iter().enumerate() {
+            self.report(index, now, room, entrant);
             let sensed = self.members[index].map(|member| SensedPrincipal {
                 id: member.id,
                 uses: room.uses(index),

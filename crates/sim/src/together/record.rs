@@ -50,6 +50,10 @@ pub(super) fn thin<T: Copy>(points: &mut Vec<T>) {
 struct Batch {
     began: u64,
     deadline: u64,
+    /// What the program has to come down to, bytes.
+    due: u64,
+    /// When it was seen there first.
+    paid: Option<u64>,
 }
 
 /// The record of one program. Times are nanoseconds since the beginning of all.
@@ -88,6 +92,9 @@ impl Record {
             *sum += u128::from(value) * passed;
         }
         (self.since, self.last) = (point.at, point);
+        if let Some(batch) = self.batch.as_mut().filter(|batch| point.uses <= batch.due) {
+            batch.paid.get_or_insert(point.at);
+        }
     }
 
     /// The broker's page says this now.
@@ -102,6 +109,8 @@ impl Record {
             self.batch = Some(Batch {
                 began: now,
                 deadline: numbers.deadline,
+                due: numbers.limit,
+                paid: None,
             });
             self.revocations.batches += 1;
             self.revocations.owed = self.revocations.owed.saturating_add(numbers.owed);
@@ -119,8 +128,9 @@ impl Record {
 
     fn end_batch(&mut self, batch: Batch, now: u64) {
         let revocations = &mut self.revocations;
-        revocations.met += u64::from(now <= batch.deadline);
-        revocations.longest = revocations.longest.max(now - batch.began);
+        let paid = batch.paid.unwrap_or(now);
+        revocations.met += u64::from(paid <= batch.deadline);
+        revocations.longest = revocations.longest.max(paid - batch.began);
         self.batch = None;
     }
 

@@ -283,13 +283,16 @@ impl Room {
         all.map(|release| release.at).min()
     }
 
-    /// Does the releases that are due.
-    pub(super) fn release(&mut self, now: u64) {
+    /// Does the releases that are due. Returns whether there were any.
+    pub(super) fn release(&mut self, now: u64) -> bool {
+        let mut any = false;
         for seat in 0..self.seats.len() {
             if let Some(release) = self.seats[seat].release.take_if(|it| it.at <= now) {
                 self.give_back(seat, release.goal);
+                any = true;
             }
         }
+        any
     }
 
     /// Gives free blocks back until so many bytes are left, or no block is free.

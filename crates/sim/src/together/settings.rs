@@ -115,6 +115,8 @@ pub struct Setup {
 pub enum Refusal {
     #[error("there is no program: give at least one trace")]
     NoPrograms,
+    #[error("there are {entrants} entrants and {programs} programs: give one for each")]
+    Unequal { entrants: usize, programs: usize },
     #[error("{0} programs are more than {MOST_PROGRAMS}: give fewer traces")]
     TooMany(usize),
     #[error("a memory of {0} bytes is not simulated: give from 1 MiB to 1 PiB")]

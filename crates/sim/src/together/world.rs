@@ -64,6 +64,11 @@ impl<'a, L: Log> World<'a, L> {
         programs: Vec<(&'a mut dyn Program, &'a mut L)>,
     ) -> Result<World<'a, L>, Error> {
         setup.check()?;
+        let (entrants, count) = (setup.entrants.len(), programs.len());
+        if entrants != count {
+            let programs = count;
+            return Err(Refusal::Unequal { entrants, programs }.into());
+        }
         let stages = programs.into_iter();
         let block = setup.block();
         Ok(World {
@@ -163,7 +168,9 @@ impl<'a, L: Log> World<'a, L> {
     /// All that happens at a time.
     fn at(&mut self, now: u64) -> Result<(), Error> {
         self.now = now;
-        self.room.borrow_mut().release(now);
+        if self.room.borrow_mut().release(now) {
+            self.note();
+        }
         self.step_hogs();
         for index in 0..self.stages.len() {
             let Entrant { start, stop, .. } = self.setup.entrants[index];
