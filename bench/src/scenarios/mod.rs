@@ -16,6 +16,7 @@ mod shares;
 mod sharing;
 mod split;
 mod stall_signal;
+mod together_model;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
@@ -47,6 +48,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &isla_vista::IslaVista,
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
+    &together_model::TogetherModel,
     &pin::Pin,
 ];
 

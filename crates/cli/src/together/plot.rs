@@ -70,7 +70,8 @@ pub(super) fn file(all: &[Outcome], path: &Path) -> Result<String, CliError> {
         .is_some_and(|it| it.eq_ignore_ascii_case("html") || it.eq_ignore_ascii_case("htm"));
     Ok(match is_html {
         true => format!(
-            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>plimsoll together</title>\n\
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <title>plimsoll together</title>\n\
              <body style=\"margin:1em;background:#fff\">\n{svg}</body>\n</html>\n"
         ),
         false => svg,

@@ -112,7 +112,7 @@ impl Broker {
         self.core.domain(None).map_or(0, |domain| domain.budget)
     }
 
-    /// Looks at the memory of `capacity` bytes. Where a tick is due, appends what it decided for each program.
+    /// Looks at the memory of `capacity` bytes. Where a tick is due, appends what it decided for each.
     pub(super) fn look(
         &mut self,
         now: Nanos,

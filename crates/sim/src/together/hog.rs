@@ -1,4 +1,4 @@
-//! Memory hogs while they run: they take blocks that are never paged out, at a rate, and give them back at it.
+//! Memory hogs while they run: they take blocks that are never paged out, at a rate, and give them back.
 
 use super::settings::Hog;
 use crate::paging::Memory;

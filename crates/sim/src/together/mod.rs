@@ -1,10 +1,10 @@
 //! Several programs of threads in one memory, under one broker or under a heap policy each.
 //!
-//! A program is a machine of [`crate::threads`] over its trace, with its own processors. The memory is that of
-//! [`crate::paging`]. Nothing is decided here: the broker is `plimsoll_core` in virtual time, and the other
-//! policies are those of `plimsoll_policy::sizing`. What the paper on memory-adaptive applications (Walfield)
-//! shows of real programs, and what the paper on allocation phases (Xian, Srisa-an, Jiang) simulates, so comes
-//! from one deterministic model.
+//! A program is a machine of [`crate::threads`] over its trace, with its own processors. The memory is that
+//! of [`crate::paging`]. Nothing is decided here: the broker is `plimsoll_core` in virtual time, and the other
+//! policies are those of `plimsoll_policy::sizing`. So what the paper on memory-adaptive applications
+//! (Walfield) shows of real programs, and what the paper on allocation phases (Xian, Srisa-an, Jiang)
+//! simulates, comes from one deterministic model.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -30,6 +30,7 @@
 //! | `record` | memory over time, debts and their deadlines |
 //! | `outcome` | what a simulation shows |
 //! | `world` | time: which program goes on, and what happens in between |
+//! | [`setups`] | the worlds of Walfield's evaluation |
 
 mod broker;
 mod hog;
@@ -38,6 +39,7 @@ mod outcome;
 mod record;
 mod seat;
 mod settings;
+pub mod setups;
 mod world;
 
 pub use outcome::{Outcome, Point, Program, Revocations, Share, Waits};

@@ -122,7 +122,8 @@ pub enum Refusal {
     #[error("a memory of {0} bytes is not simulated: give from 1 MiB to 1 PiB")]
     Memory(u64),
     #[error(
-        "{name} has up to {live} bytes alive at once, more than the memory of {memory} bytes: give more memory"
+        "{name} has up to {live} bytes alive at once, more than the memory of {memory} bytes: \
+         give more memory"
     )]
     TooSmall {
         name: String,

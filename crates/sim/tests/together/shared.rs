@@ -112,8 +112,8 @@ fn a_higher_class_is_served_first() {
     assert_eq!(outcome.programs[0].outcome.objects, 30_000);
 }
 
-/// Table 2 of the same paper in small: beside a hog a heap of a fixed size pages, and one that follows its limit
-/// collects more often instead.
+/// Table 2 of the same paper in small: beside a hog a heap of a fixed size pages, and one that follows its
+/// limit collects more often instead.
 #[test]
 fn beside_a_hog_an_adaptive_heap_does_not_page() {
     let with = |policy: Policy, hog: bool| {
