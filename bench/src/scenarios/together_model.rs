@@ -61,7 +61,8 @@ impl Measurement for TogetherModel {
     fn about(&self) -> About {
         About {
             name: "together-model",
-            question: "Walfield's evaluation in the model of several programs under the broker: the same shape?",
+            question: "Walfield's evaluation in the model of several programs under the broker: \
+                       the same shape?",
             asks: &[COLLECTIONS, BESIDE, FIXED, PARTS],
             minutes: 2,
         }
@@ -70,8 +71,8 @@ impl Measurement for TogetherModel {
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut results = runner
             .results(
-                "The benchmark of section 5.1 with and without its memory hog: collections, the part of the time \
-                 in them with what they waited for memory, time, blocks of 512 KiB read back.",
+                "The benchmark of section 5.1 with and without its memory hog: collections, the part of the \
+                 time in them with what they waited for memory, time, blocks of 512 KiB read back.",
                 "A model, not a measurement: it gives the same figures on every machine.",
             )
             .columns(&[

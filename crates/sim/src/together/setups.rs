@@ -1,6 +1,6 @@
-//! The worlds of the evaluation in "Operating System Support for General-Purpose Memory-Adaptive Applications"
-//! (Walfield, section 5), as far as heaps are in them: one benchmark with and without a memory hog (5.1), and
-//! three of it with weights of 10, 40 and 20 that start one after the other (5.2).
+//! The worlds of the evaluation in "Operating System Support for General-Purpose Memory-Adaptive
+//! Applications" (Walfield, section 5), as far as heaps are in them: one benchmark with and without a memory
+//! hog (5.1), and three of it with weights of 10, 40 and 20 that start one after the other (5.2).
 
 use super::{Entrant, Error, Hog, Outcome, Policy, Setup, simulate};
 use crate::paging::Costs;
@@ -37,8 +37,8 @@ const PER_BYTE: u64 = 1463;
 /// Marking a live byte, picoseconds: 208.4 s in 43881 collections of about 10 MiB (Table 2).
 const MARKED: u64 = 450;
 
-/// The garbage collection benchmark of John Ellis and Pete Kovac in the large: what it allocates, how long that
-/// lives, how long it computes. It has a thread.
+/// The garbage collection benchmark of John Ellis and Pete Kovac in the large: what it allocates, how long
+/// that lives, how long it computes. It has a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Trees {
     /// Iterations.
