@@ -52,7 +52,7 @@ programs() {
     [ -x "$binaries/$name" ] || fail "$binaries/$name is not there: \`make build\` first, or say BINARIES=DIR"
     put 755 "$binaries/$name" bin
   done
-  for name in libplimsoll_libgc.so libplimsoll_jvm.so; do
+  for name in libplimsoll_libgc.so libplimsoll_jvm.so libplimsoll_tracer.so; do
     if built "$name"; then put 755 "$binaries/$name" lib/plimsoll; fi
   done
 }

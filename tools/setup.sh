@@ -115,12 +115,29 @@ python_traces() {
     say "they could not be fetched: the tests of Python's reader of traces will be skipped"
 }
 
+# Dask, which makes sweeps of `plimsoll sim` on a cluster.
+python_cluster() {
+  packages python3 python3-pip
+  PYTHONPATH=$cache/python python3 -c 'import distributed' 2>/dev/null && return 0
+  say "fetching Dask for Python"
+  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$cache/python" --upgrade distributed ||
+    say "it could not be fetched: the tests of sweeps on a cluster will be skipped"
+}
+
 # Lucene's benchmark: a Java program by others, for measurements.
 lucene() {
   [ -e "$cache/lucene/lucene-benchmark-8.11.2.jar" ] && return 0
   packages maven
   say "fetching Lucene's benchmark"
   mvn -q -B -f bench/programs/lucene/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/lucene"
+}
+
+# A database in memory, for a program of ours that is traced.
+traced() {
+  [ -e "$cache/traced/h2-2.2.224.jar" ] && return 0
+  packages maven
+  say "fetching H2"
+  mvn -q -B -f bench/programs/traced/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/traced"
 }
 
 # Open Liberty, an application server that is not ours either: unpacked, once its checksum is right.
@@ -179,11 +196,11 @@ rust
 case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
+  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; python_cluster; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
-  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; liberty; compilers; guest ;;
+  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; traced; liberty; compilers; guest ;;
   docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
   *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

@@ -38,6 +38,9 @@ pub enum Error {
         what: &'static str,
         source: plimsoll_kernel::Error,
     },
+    /// A simulation has no outcome.
+    #[error(transparent)]
+    Model(#[from] plimsoll_sim::together::Error),
     /// The kernel refused something else.
     #[error(transparent)]
     Kernel(#[from] plimsoll_kernel::Error),

@@ -5,21 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 17] = [
+const FLOORS: [(&str, u32); 20] = [
     ("plimsoll-policy", 0),
     ("plimsoll-kernel", 0),
     ("plimsoll-wire", 0),
     ("plimsoll-trace", 0),
+    ("plimsoll-core", 1),
     ("plimsoll-client", 1),
     ("plimsoll-heap", 1),
     ("plimsoll-map", 1),
     ("plimsoll-pin", 1),
-    ("plimsoll-sim", 1),
     ("plimsoll-c", 2),
+    ("plimsoll-sim", 2),
     ("plimsoll-broker", 2),
     ("plimsoll-runtimes", 2),
+    ("plimsoll-phases", 2),
     ("plimsoll-agent-jvm", 2),
     ("plimsoll-agent-libgc", 2),
+    ("plimsoll-agent-tracer", 2),
     ("plimsoll-libgc", 2),
     ("plimsoll-mmtk", 2),
     ("plimsoll-cli", 3),

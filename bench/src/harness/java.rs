@@ -23,6 +23,14 @@ impl Classes {
     /// # Errors
     /// When the JDK or the source is missing, or the source does not compile.
     pub fn of(source: &str) -> Result<Classes> {
+        Classes::with(source, "")
+    }
+
+    /// As [`Classes::of`], with the libraries of a class path. Sources in `bench/programs` are found.
+    ///
+    /// # Errors
+    /// As [`Classes::of`].
+    pub fn with(source: &str, libraries: &str) -> Result<Classes> {
         let classes = Classes(Folder::new("java")?);
         let java = PathBuf::from(COMPILER.java());
         let java = java.canonicalize().map_err(missing(&java))?;
@@ -31,6 +39,9 @@ impl Classes {
             // The oldest version that is measured is Java 11.
             .args(["--release", "11", "-d"])
             .arg(classes.folder())
+            .arg("-sourcepath")
+            .arg(root().join("bench/programs"))
+            .args(["-classpath", libraries])
             .arg(root().join(source));
         let status = command.status().map_err(Error::start(&command))?;
         match status.success() {

@@ -244,7 +244,8 @@ pub fn made(name: &str) -> String {
     source(&format!("bench/out/programs/{name}"))
 }
 
-fn cache(name: &str) -> String {
+/// Path of what `tools/setup.sh` fetched.
+pub fn cache(name: &str) -> String {
     root().join(".cache").join(name).display().to_string()
 }
 

@@ -11,11 +11,15 @@ mod libgc;
 mod libgc_adaptive;
 mod map_cost;
 mod mmtk;
+mod phases_live;
 mod pin;
 mod shares;
 mod sharing;
+mod sim_speed;
+mod sim_tables;
 mod split;
 mod stall_signal;
+mod together_model;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
@@ -47,7 +51,11 @@ pub const ALL: &[&dyn Measurement] = &[
     &isla_vista::IslaVista,
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
+    &sim_tables::SimTables,
+    &together_model::TogetherModel,
     &pin::Pin,
+    &phases_live::PhasesLive,
+    &sim_speed::SimSpeed,
 ];
 
 /// The measurement of this name.

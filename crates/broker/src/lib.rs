@@ -16,7 +16,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`core`] | the decision core: no clock, no I/O |
+//! | [`core`] | the decision core, a crate of its own: no clock, no I/O |
 //! | [`options`] | command line, socket and directory paths |
 //! | [`config`] | `plimsoll.toml` |
 //! | [`server`] | the epoll loop, connections, the table of methods |
@@ -39,7 +39,6 @@ pub mod act;
 pub mod background;
 pub mod balance;
 pub mod config;
-pub mod core;
 pub mod daemon;
 pub mod descriptors;
 pub mod error;
@@ -62,6 +61,8 @@ mod allocations;
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
+
+pub use plimsoll_core as core;
 
 pub use daemon::run;
 pub use error::Error;

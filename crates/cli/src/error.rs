@@ -54,7 +54,24 @@ pub enum CliError {
     #[error("{0}")]
     Pin(String),
     #[error(transparent)]
+    Together(#[from] plimsoll_sim::together::Error),
+    #[error("the plot of {name} cannot be drawn: {why}")]
+    Plot { name: String, why: String },
+    #[error(transparent)]
     Trace(#[from] plimsoll_trace::TraceError),
+    #[error("{}: no file of constants: {why}\n`plimsoll sim calibrate -o FILE` writes one", path.display())]
+    Constants { path: PathBuf, why: String },
+    #[error("{0}")]
+    Simulation(String),
+    #[error(
+        "{}: {why}. It stays as it is: give another path, or put the file away", path.display()
+    )]
+    Place { path: PathBuf, why: String },
+    #[error(
+        "{}: {source}. What was simulated before is kept: make room, and give the same command again",
+        path.display()
+    )]
+    NotKept { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Usage(String),
 }

@@ -20,8 +20,10 @@
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
-//! | [`sim`], [`trace`], [`doctor`], [`man`] | the commands of those names |
+//! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
+//! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
+//! | [`picture`] | drawing: SVG, axes, pages of HTML |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
@@ -36,14 +38,18 @@ mod group;
 pub mod json;
 pub mod man;
 pub mod map;
+mod output;
+pub mod picture;
 pub mod pin;
 pub mod programs;
+mod progress;
 pub mod ps;
 pub mod rows;
 pub mod run;
 pub mod set;
 pub mod sim;
 pub mod size;
+pub mod together;
 pub mod top;
 pub mod trace;
 
@@ -64,7 +70,7 @@ pub fn main() -> ExitCode {
         unsafe { std::env::remove_var(args::SOCKET) };
     }
     let cli = Cli::parse();
-    let running = matches!(cli.command, Command::Run(_));
+    let running = cli.command.runs_a_program();
     match dispatch(&cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
@@ -104,7 +110,8 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
         Command::Sim(args) => sim::run(args),
-        Command::Trace(args) => trace::run(&args.command),
+        Command::Together(args) => together::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
             print(&if args.json {
@@ -116,6 +123,14 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Completions(args) => print(&man::completions(args.shell)),
         Command::Man(args) => man::write(&args.dir).map(|()| 0),
         Command::Broker(args) => broker(args, cli.socket.as_deref()),
+        Command::UndoPhases(args) => {
+            match plimsoll_phases::undo(&mut std::io::stdin(), &args.words) {
+                true => Ok(0),
+                false => Err(CliError::Usage(
+                    "these are not the words of `run --phases`".into(),
+                )),
+            }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ int main()
 }
 "#;
 
-const FILES: [(&str, u32); 19] = [
+const FILES: [(&str, u32); 20] = [
     ("bin/plimsoll", 0o755),
     ("bin/plimsolld", 0o755),
     ("include/plimsoll.h", 0o644),
@@ -45,6 +45,7 @@ const FILES: [(&str, u32); 19] = [
     ("lib/plimsoll/gc/libgc.so.1", 0o755),
     ("lib/plimsoll/libplimsoll_jvm.so", 0o755),
     ("lib/plimsoll/libplimsoll_libgc.so", 0o755),
+    ("lib/plimsoll/libplimsoll_tracer.so", 0o755),
     ("lib/systemd/system/plimsolld.service", 0o644),
     ("lib/sysusers.d/plimsoll.conf", 0o644),
     ("lib/systemd/user/plimsolld.service", 0o644),
@@ -75,7 +76,11 @@ fn binaries(place: &Place) -> PathBuf {
     for name in ["libplimsoll_gc.so", "libplimsoll_libgc.so"] {
         put(&common::library(name), name);
     }
-    for name in ["libplimsoll.so", "libplimsoll_jvm.so"] {
+    for name in [
+        "libplimsoll.so",
+        "libplimsoll_jvm.so",
+        "libplimsoll_tracer.so",
+    ] {
         put(&common::library("libplimsoll_libgc.so"), name);
     }
     binaries

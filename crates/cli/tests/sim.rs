@@ -79,3 +79,69 @@ fn what_cannot_be_simulated_is_said() {
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("is no size"), "{}", stderr(&out));
 }
+
+#[test]
+fn constants_are_measured_and_used() {
+    let place = Place::new();
+    let text = place.text(&[
+        "sim",
+        "calibrate",
+        "--live",
+        "1M",
+        "--repeat",
+        "5",
+        "-o",
+        "c",
+    ]);
+    for needle in [
+        "copied byte",
+        "swept byte",
+        "contention",
+        "switch",
+        "5 repetitions",
+    ] {
+        assert!(text.contains(needle), "{needle}: {text}");
+    }
+    let json = place.text(&[
+        "sim",
+        "calibrate",
+        "--live",
+        "1M",
+        "--repeat",
+        "5",
+        "--json",
+    ]);
+    let found: Value = serde_json::from_str(&json).unwrap();
+    let constants = found["constants"].as_array().unwrap();
+    assert_eq!(constants.len(), 6);
+    for constant in constants {
+        assert_eq!(constant["values"].as_array().unwrap().len(), 5);
+        let number = |name: &str| constant[name].as_f64().unwrap();
+        assert!(number("least") <= number("median") && number("median") <= number("greatest"));
+    }
+    place.text(&[&SYNTH[..], &["t"]].concat());
+    place.write(
+        "d",
+        "copied_byte = 0.5\nmarked_byte = 1\ncompacted_byte = 2\n\
+         swept_byte = 0.25\ncontention = 100\nswitch = 7\n",
+    );
+    let sim = ["sim", "t", "-s", "rr", "--json", "--constants"];
+    for (more, contention) in [
+        (&["c"][..], None),
+        (&["d"], Some(100_000)),
+        (&["d", "--contention-cost", "3"], Some(3000)),
+    ] {
+        let json = place.text(&[&sim[..], more].concat());
+        let runs: Value = serde_json::from_str(&json).unwrap();
+        let found = runs[0]["costs"]["contention"].as_u64();
+        assert!(contention.is_none() || found == contention, "{json}");
+        assert!(contention.is_none() || runs[0]["costs"]["swept_byte"] == 250);
+    }
+    let out = place.call(&["sim", "t", "--constants", "t"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(stderr(&out).contains("t: "), "{}", stderr(&out));
+    for bad in [&["--repeat", "4"][..], &["--live", "1K"], &["t"]] {
+        let out = place.call(&[&["sim", "calibrate"], bad].concat());
+        assert_eq!(out.status.code(), Some(2), "{bad:?}");
+    }
+}

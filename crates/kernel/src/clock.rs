@@ -13,6 +13,11 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
+/// Nanoseconds of processor time that all threads of this process have used.
+pub fn process_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
 fn nanoseconds(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     (t.tv_sec.max(0) as u64)

@@ -30,6 +30,7 @@
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`disk`] | how long devices take |
+//! | [`sched`] | scheduling parameters of threads, and what threads used |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
@@ -68,6 +69,7 @@ pub mod process;
 pub mod reader;
 pub mod referenced;
 pub mod scan;
+pub mod sched;
 pub mod sealed;
 pub mod smaps;
 pub mod stalls;

@@ -63,17 +63,108 @@ pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Res
     let source = std::io::Error::last_os_error();
     match source.raw_os_error() {
         Some(libc::EFAULT) => Ok(Copied::Not),
-        Some(libc::ESRCH) => Err(Error::Gone { pid }),
-        Some(libc::EPERM | libc::ENOSYS) => Err(Error::NotPermitted {
+        _ => Err(refused(pid, source)),
+    }
+}
+
+/// Part of another process's memory, to be copied.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    at: u64,
+    into: &'a mut [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// From address `at` on, as much as `into` holds.
+    pub fn new(at: u64, into: &'a mut [u8]) -> Piece<'a> {
+        Piece { at, into }
+    }
+}
+
+/// Pieces that one call copies.
+const TOGETHER: usize = 128;
+
+/// Copies several pieces of a process's memory in few calls. Returns how many were copied; a piece at which
+/// nothing is mapped is left as it was, or is copied in part. Unlike [`copy`] this brings back what is in
+/// swap, so it is for memory that the process uses right now.
+///
+/// # Errors
+/// [`Error::NotPermitted`] without the rights of a debugger; [`Error::Gone`].
+pub fn copy_pieces(process: &Process, pieces: &mut [Piece<'_>]) -> Result<usize> {
+    let empty = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let pid = process.pid();
+    let (mut copied, mut first) = (0, 0);
+    while first < pieces.len() {
+        let (mut local, mut remote) = ([empty; TOGETHER], [empty; TOGETHER]);
+        let rest = &mut pieces[first..];
+        let count = rest.len().min(TOGETHER);
+        for ((local, remote), piece) in local.iter_mut().zip(&mut remote).zip(rest.iter_mut()) {
+            local.iov_base = piece.into.as_mut_ptr().cast();
+            local.iov_len = piece.into.len();
+            remote.iov_base = piece.at as *mut libc::c_void;
+            remote.iov_len = piece.into.len();
+        }
+        let count_of_call = count as libc::c_ulong;
+        // SAFETY: the first `count` of `local` are the whole of the pieces' buffers, to which alone the call
+        // writes.
+        let bytes = unsafe {
+            libc::process_vm_readv(
+                pid,
+                local.as_ptr(),
+                count_of_call,
+                remote.as_ptr(),
+                count_of_call,
+                0,
+            )
+        };
+        let whole = match usize::try_from(bytes) {
+            Ok(bytes) => whole_pieces(&rest[..count], bytes),
+            Err(_) => {
+                let source = std::io::Error::last_os_error();
+                match source.raw_os_error() {
+                    Some(libc::EFAULT) => 0,
+                    _ => return Err(refused(pid, source)),
+                }
+            }
+        };
+        copied += whole;
+        // The call stops at the first piece that it cannot copy.
+        first += if whole == count { count } else { whole + 1 };
+    }
+    // The number may have been given to another process.
+    match process.alive() {
+        true => Ok(copied),
+        false => Err(Error::Gone { pid }),
+    }
+}
+
+/// How many pieces, in their order, so many bytes fill.
+fn whole_pieces(pieces: &[Piece<'_>], mut bytes: usize) -> usize {
+    let is_whole = |piece: &&Piece<'_>| {
+        let rest = bytes.checked_sub(piece.into.len());
+        bytes = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    pieces.iter().take_while(is_whole).count()
+}
+
+/// The error of a call that copied nothing.
+fn refused(pid: i32, source: std::io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ESRCH) => Error::Gone { pid },
+        Some(libc::EPERM | libc::ENOSYS) => Error::NotPermitted {
             call: "process_vm_readv",
             pid,
             needs: "the rights of a debugger (CAP_SYS_PTRACE, or kernel.yama.ptrace_scope 0)",
-        }),
-        _ => Err(Error::Call {
+        },
+        _ => Error::Call {
             call: "process_vm_readv",
             pid,
             source,
-        }),
+        },
     }
 }
 
@@ -102,6 +193,31 @@ pub fn copy_own(at: u64, into: &mut [u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_copied_up_to_holes_and_beyond_them() {
+        let own = Process::own().unwrap();
+        let texts: Vec<[u8; 3]> = (0..300u16).map(|n| [n as u8, (n >> 8) as u8, 7]).collect();
+        let mut copies = vec![[0; 3]; texts.len()];
+        let is_hole = |index: usize| index.is_multiple_of(127);
+        let mut pieces: Vec<Piece<'_>> = Vec::new();
+        for (index, (text, copy)) in texts.iter().zip(&mut copies).enumerate() {
+            let at = if is_hole(index) {
+                4096
+            } else {
+                text.as_ptr() as u64
+            };
+            pieces.push(Piece::new(at, copy));
+        }
+        match copy_pieces(&own, &mut pieces) {
+            Err(error) if error.is_denied() => return,
+            copied => assert_eq!(copied.unwrap(), texts.len() - 3),
+        }
+        for (index, (text, copy)) in texts.iter().zip(&copies).enumerate() {
+            assert_eq!(copy, if is_hole(index) { &[0; 3] } else { text }, "{index}");
+        }
+        assert_eq!(copy_pieces(&own, &mut []).unwrap(), 0);
+    }
 
     #[test]
     fn what_is_there_is_copied_and_what_is_not_stays() {

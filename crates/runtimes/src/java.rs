@@ -72,7 +72,12 @@ fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
 /// The feature version of the Java virtual machine that a command line starts, by the file `release` of its
 /// installation.
 pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
-    let home = home(command)?;
+    version_at(command.executable()?)
+}
+
+/// As [`version`], of the launcher at a path whose links were followed.
+pub(crate) fn version_at(launcher: &Path) -> Option<u32> {
+    let home = launcher.parent()?.parent()?;
     // The launcher of Java 8 may lie in a folder `jre` below the installation.
     let release = |home: &Path| release(&Root::Ours, home);
     let text = release(home).or_else(|| release(home.parent()?))?;

@@ -11,13 +11,14 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `cgroup`, `swap` | grounds |
+//! | `cgroup`, `swap`, `tmpfs` | grounds |
 //! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
 //! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here |
 //! | [`guest`] | a guest that boots into one of our programs |
+//! | `python` | Python with our modules |
 //! | [`page`] | an availability page that a test writes |
 //! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
@@ -34,17 +35,21 @@ mod options;
 pub mod page;
 pub mod programs;
 mod progress;
+mod python;
 mod refuse;
 mod skip;
 mod swap;
 mod threads;
+mod tmpfs;
 
 pub use cgroup::TestCgroup;
 pub use child::Child;
 pub use progress::Progress;
+pub use python::python;
 pub use refuse::{Refused, allow_only, refuse};
 pub use skip::skip;
 pub use swap::SwapFile;
+pub use tmpfs::Tmpfs;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

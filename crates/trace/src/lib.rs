@@ -14,6 +14,7 @@
 //! - [`writer`], [`reader`];
 //! - [`order`] (the streams merged as the program ran), `live` (the objects that live), [`check`] (whether
 //!   a trace makes sense);
+//! - [`merlin`] (when objects die, computed from reference stores);
 //! - [`synth`] (programs made up from a seed);
 //! - [`fields`] (events as named numbers), [`text`] (lines and CSV), [`merge`] (one trace of several files).
 //!
@@ -29,6 +30,7 @@ pub mod header;
 pub mod index;
 mod live;
 pub mod merge;
+pub mod merlin;
 pub mod names;
 pub mod order;
 pub mod reader;

@@ -175,6 +175,20 @@ impl<W: Write> Writer<W> {
         self.index.push(Entry::LargestLive(bytes));
     }
 
+    /// Writes all that is collected, also of streams whose blocks are not full. A trace whose writer is
+    /// killed
+    /// afterwards can be read up to here.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`] if the trace cannot be written.
+    pub fn sync(&mut self) -> Result<(), TraceError> {
+        for index in 0..self.streams.len() {
+            self.flush(index)?;
+        }
+        self.flush_names()?;
+        self.into.flush().map_err(TraceError::io(&self.trace))
+    }
+
     /// Writes what is left, and the index.
     ///
     /// # Errors

@@ -10,24 +10,15 @@ use plimsoll_trace::{Deaths, Header, Named, ThreadId, TimeUnit, Trace, Writer};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs Python with our module, what `tools/setup.sh test` has fetched for it, and the caller's own packages.
+/// Runs Python with our module.
 fn python(args: &[&str]) -> Output {
-    let own = std::env::var("PYTHONPATH").unwrap_or_default();
-    let path = format!(
-        "{0}/clients/python:{0}/.cache/python:{own}",
-        root().display()
-    );
-    let mut command = Command::new("python3");
-    command
-        .args(args)
-        .env("PYTHONPATH", path)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut command = plimsoll_testbed::python(args);
     command.output().expect("python3 can be started")
 }
 

@@ -31,8 +31,8 @@ const LIMIT: u64 = 1 << 30;
 const SERVERS: [usize; 3] = [2, 8, 10];
 /// The kernel's own.
 const SWAPPINESS: u64 = 60;
-/// Others that are tried with the most servers, the paper's two. (With 200, the most that today's kernels take,
-/// no file page is read again: there is nothing to hold.)
+/// Others that are tried with the most servers, the paper's two. (With 200, the most that today's kernels
+/// take, no file page is read again: there is nothing to hold.)
 const OTHERS: [u64; 2] = [30, 100];
 
 /// What is run.

@@ -1,9 +1,9 @@
 //! Page files that are changed by others, and file systems that refuse writes.
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
-use plimsoll_testbed::skip;
+use plimsoll_testbed::{Tmpfs, skip};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -33,52 +33,18 @@ fn set_mode(path: &Path, mode: u32) {
     let _ = std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode));
 }
 
-/// A tmpfs for the test; unmounted when dropped.
-struct Tmpfs(PathBuf, #[allow(dead_code)] tempfile::TempDir);
-
-impl Tmpfs {
-    fn mount(options: &str) -> Option<Tmpfs> {
-        let own = tempfile::tempdir().expect("a directory");
-        let path = own.path().join("tmpfs");
-        std::fs::create_dir(&path).expect("it can");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "plimsoll-test"])
-            .arg(&path)
-            .status();
-        if !mounted.is_ok_and(|status| status.success()) {
-            skip("a tmpfs can only be mounted by root");
-            return None;
-        }
-        Some(Tmpfs(path, own))
-    }
-
-    fn remount(&self, options: &str) {
-        let status = Command::new("mount")
-            .args(["-o", &format!("remount,{options}")])
-            .arg(&self.0)
-            .status();
-        assert!(status.is_ok_and(|status| status.success()));
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_tmpfs_refuses_newcomers_clearly_and_leaves_others_alone() {
     let Some(tmpfs) = Tmpfs::mount("size=256k,mode=755") else {
         return;
     };
-    let broker = Broker::start_in(&tmpfs.0.join("run"), Vec::new());
+    let broker = Broker::start_in(&tmpfs.path().join("run"), Vec::new());
     let mut neighbour = Program::register(&broker, "neighbour", json!({}));
     assert!(
-        neighbour.page.starts_with(&tmpfs.0),
+        neighbour.page.starts_with(tmpfs.path()),
         "pages are beside the socket when that is on tmpfs"
     );
-    let filler = tmpfs.0.join("filler");
+    let filler = tmpfs.path().join("filler");
     let _ = std::fs::write(&filler, vec![1; 1 << 20]);
     let sleeper = Sleeper::start();
     let mut client = broker.connect();
@@ -111,7 +77,7 @@ fn a_read_only_tmpfs_refuses_newcomers_clearly_and_leaves_others_alone() {
     let Some(tmpfs) = Tmpfs::mount("size=1m,mode=755") else {
         return;
     };
-    let broker = Broker::start_in(&tmpfs.0.join("run"), Vec::new());
+    let broker = Broker::start_in(&tmpfs.path().join("run"), Vec::new());
     let mut neighbour = Program::register(&broker, "neighbour", json!({}));
     // The log and open pages keep the tmpfs busy for writing, so bind the directory read-only over
     // itself.
@@ -145,8 +111,10 @@ fn a_read_only_tmpfs_refuses_newcomers_clearly_and_leaves_others_alone() {
         .expect("it can be written again");
     drop(broker);
     tmpfs.remount("ro");
-    let (code, said) =
-        refused_start(&["--directory", &tmpfs.0.join("other").display().to_string()]);
+    let (code, said) = refused_start(&[
+        "--directory",
+        &tmpfs.path().join("other").display().to_string(),
+    ]);
     assert_eq!(code, Some(1));
     assert!(said.contains("read-only; mount it for writing"), "{said}");
 }

@@ -5,18 +5,22 @@ mod adapter;
 mod agent;
 mod check;
 mod map;
+mod phases;
 mod pin;
 mod policy;
 pub mod sim;
+pub mod together;
 pub mod trace;
 
 pub use adapter::AdapterChoice;
 pub use agent::AgentChoice;
 pub use check::check_name;
 pub use map::Map;
+pub use phases::{LeverChoice, Phases, PhasesChoice};
 pub use pin::Pin;
 pub use policy::PolicyChoice;
 pub use sim::Sim;
+pub use together::Together;
 pub use trace::Trace;
 
 use crate::size::Size;
@@ -73,6 +77,8 @@ pub enum Command {
     Pin(Pin),
     /// Simulate the threads of a trace under schedulers and collectors
     Sim(Sim),
+    /// Simulate several traces in one memory, under the broker or a heap policy
+    Together(Together),
     /// Look at, check, convert, merge or make up traces of what threads allocate and lock
     Trace(Trace),
     /// Show what this kernel and your rights allow, and what it costs to lack the rest
@@ -84,6 +90,20 @@ pub enum Command {
     /// Run the broker of this user
     #[command(hide = true)]
     Broker(Broker),
+    /// Give the threads of a process back what `run --phases` changed, once standard input ends
+    #[command(hide = true)]
+    UndoPhases(UndoPhases),
+}
+
+impl Command {
+    /// Whether it runs a program of the user's, whose exit status becomes ours.
+    pub fn runs_a_program(&self) -> bool {
+        match self {
+            Command::Run(_) => true,
+            Command::Trace(trace) => trace.command.is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// The settings of a principal, for both `run` and `adopt`.
@@ -121,6 +141,9 @@ pub struct Run {
     /// The settings of the program's principal.
     #[command(flatten)]
     pub principal: Principal,
+    /// In which order its threads run.
+    #[command(flatten)]
+    pub phases: Phases,
     /// Report each step on standard error
     #[arg(short, long)]
     pub verbose: bool,
@@ -129,7 +152,7 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent"])]
+        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "phases"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]
@@ -263,6 +286,14 @@ pub struct Broker {
     /// Exit some seconds after the last principal is gone
     #[arg(long, hide = true)]
     pub embedded: bool,
+}
+
+/// `plimsoll undo-phases`, started by `plimsoll run --phases`.
+#[derive(Debug, Args)]
+pub struct UndoPhases {
+    /// What to undo
+    #[arg(value_name = "WORD", allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 #[cfg(test)]

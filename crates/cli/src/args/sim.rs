@@ -1,7 +1,7 @@
 //! `plimsoll sim`.
 
 use crate::size::Size;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_policy::phases::{PATIENCE, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
 use std::path::PathBuf;
@@ -12,7 +12,11 @@ const MOST_PROCESSORS: i64 = 1024;
 /// `plimsoll sim`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = super::EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {
+    /// What else to do.
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
     /// The traces
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
@@ -40,12 +44,14 @@ pub struct Sim {
     /// by commas
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
-    /// How long a thread runs under rr and larf: 1.14ms, 500us
-    #[arg(short, long, value_name = "TIME", default_value = "1.14ms", value_parser = time)]
-    pub quantum: u64,
-    /// How much a thread allocates in its turn under mqrr
-    #[arg(short, long, value_name = "SIZE", default_value = "10K", value_parser = bytes)]
-    pub memory_quantum: u64,
+    /// How long a thread runs under rr and larf: 1.14ms, 500us; several are separated by commas
+    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
+        default_value = "1.14ms", value_parser = time)]
+    pub quantum: Vec<u64>,
+    /// How much a thread allocates in its turn under mqrr; several are separated by commas
+    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
+        default_value = "10K", value_parser = bytes)]
+    pub memory_quantum: Vec<u64>,
     /// How long a thread runs under mqrr that allocates less than that
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
     pub time_bound: u64,
@@ -59,19 +65,73 @@ pub struct Sim {
     /// Heed the priorities that the program gave its threads
     #[arg(long)]
     pub priorities: bool,
-    /// What a collection costs for each byte that it marks or copies, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "18", value_parser = picoseconds)]
-    pub gc_cost: u64,
-    /// What a contention for a monitor costs, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "2700", value_parser = picoseconds)]
-    pub contention_cost: u64,
-    /// What a switch of threads costs, nanoseconds
-    #[arg(long, value_name = "NS", default_value = "2.3", value_parser = picoseconds)]
-    pub switch_cost: u64,
+    /// What things cost, as `plimsoll sim calibrate` measured it (the paper's constants when absent)
+    #[arg(long, value_name = "FILE")]
+    pub constants: Option<PathBuf>,
+    /// What a collection costs for each byte that it marks or copies, nanoseconds (18 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub gc_cost: Option<u64>,
+    /// What a contention for a monitor costs, nanoseconds (2700 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub contention_cost: Option<u64>,
+    /// What a switch of threads costs, nanoseconds (2.3 when absent)
+    #[arg(long, value_name = "NS", value_parser = picoseconds)]
+    pub switch_cost: Option<u64>,
     /// Instructions a nanosecond, for traces that count instructions
     #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate)]
     pub instructions: f64,
-    /// The same for programs, in exact numbers
+    /// What is made of the outcomes.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// Where outcomes go, and which simulations are made.
+#[derive(Clone, Debug, Args)]
+pub struct Outputs {
+    /// Print the same for programs, in exact numbers
+    #[arg(long)]
+    pub json: bool,
+    /// Print the same as comma-separated values, a line for each simulation
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Keep the outcomes in this file, as Parquet; what is in it already is not simulated again
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a page with pictures of the outcomes (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// How many simulations are made at the same time (as many as there are processors when absent)
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Simulate nothing, and print for programs what would be simulated
+    #[arg(long, conflicts_with_all = ["json", "csv", "cell"])]
+    pub plan: bool,
+    /// Make this simulation of the plan only, and print it as a line of FILE.cells: for a worker of a cluster
+    #[arg(long, value_name = "N", conflicts_with_all = ["json", "csv"])]
+    pub cell: Option<usize>,
+}
+
+/// What `plimsoll sim` does beside simulating.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SimCommand {
+    /// Measure what collections, contentions and switches cost on this machine
+    Calibrate(Calibrate),
+}
+
+/// `plimsoll sim calibrate`.
+#[derive(Clone, Debug, Args)]
+pub struct Calibrate {
+    /// Write the medians into this file, for `plimsoll sim --constants`
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How often each is measured, 5 to 1000
+    #[arg(long, value_name = "N", default_value_t = 7,
+        value_parser = clap::value_parser!(u32).range(5..=1000))]
+    pub repeat: u32,
+    /// Live bytes of the heap that is collected, 1M to 4G; about seven times as much memory is used
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = live)]
+    pub live: u64,
+    /// The same for programs, with each value
     #[arg(long)]
     pub json: bool,
 }
@@ -108,6 +168,11 @@ pub enum CollectorChoice {
     Gencopy,
     /// Generational mark-compact
     Genmc,
+    /// Generational mark-sweep
+    #[value(alias = "gms")]
+    Genms,
+    /// Regional, like HotSpot's G1
+    G1,
 }
 
 impl From<CollectorChoice> for Algorithm {
@@ -117,6 +182,8 @@ impl From<CollectorChoice> for Algorithm {
             CollectorChoice::Semispace => Algorithm::SemiSpace,
             CollectorChoice::Gencopy => Algorithm::GenCopy,
             CollectorChoice::Genmc => Algorithm::GenMc,
+            CollectorChoice::Genms => Algorithm::GenMs,
+            CollectorChoice::G1 => Algorithm::G1,
         }
     }
 }
@@ -131,7 +198,7 @@ pub enum HeapChoice {
 }
 
 /// A factor up to 1000, or a size with its unit.
-fn heap(text: &str) -> Result<HeapChoice, String> {
+pub(super) fn heap(text: &str) -> Result<HeapChoice, String> {
     if let Ok(times) = text.parse::<f64>() {
         let times = Some(times).filter(|times| *times > 0.0 && *times <= 1000.0);
         return times.map(HeapChoice::Times).ok_or_else(|| {
@@ -141,7 +208,17 @@ fn heap(text: &str) -> Result<HeapChoice, String> {
     bytes(text).map(HeapChoice::Bytes)
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+/// 1 MiB to 4 GiB.
+fn live(text: &str) -> Result<u64, String> {
+    let live = bytes(text)?;
+    match (1 << 20..=4 << 30).contains(&live) {
+        true => Ok(live),
+        false => Err("give 1M to 4G".into()),
+    }
+}
+
+/// Bytes, more than none.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.parse::<Size>() {
         Ok(Size::Bytes(0)) => Err("give more than 0 bytes".into()),
         Ok(Size::Bytes(bytes)) => Ok(bytes),
@@ -151,7 +228,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Nanoseconds, from a number with `us`, `ms` or `s`; 1 µs to 1000 s.
-fn time(text: &str) -> Result<u64, String> {
+pub(super) fn time(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no time: give 1us to 1000s, such as 1.14ms");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -176,7 +253,7 @@ fn picoseconds(text: &str) -> Result<u64, String> {
 }
 
 /// Instructions a nanosecond.
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let number = number.filter(|number| (0.001..=1000.0).contains(number));
     number

@@ -2,15 +2,36 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_trace::synth::table::PROGRAMS;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `plimsoll trace`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = super::EXIT_CODES)]
+#[command(after_help = super::EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Trace {
-    /// What to do.
+    /// What to do with traces.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// What to record.
+    #[command(flatten)]
+    pub record: Record,
+}
+
+/// `plimsoll trace -o FILE -- java …`.
+#[derive(Clone, Debug, Args)]
+pub struct Record {
+    /// Record a Java program into this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep the raw trace, with reference stores and without deaths (`trace deaths` computes them)
+    #[arg(long, conflicts_with = "sampled")]
+    pub raw: bool,
+    /// Lighter: watch one object of each group of 16, and tell deaths where collections find them
+    #[arg(long)]
+    pub sampled: bool,
+    /// The program: `java` of version 17 or later, and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
 }
 
 /// The commands of `plimsoll trace`.
@@ -26,6 +47,8 @@ pub enum Command {
     Convert(Convert),
     /// Make one trace of several files of the same recording
     Merge(Merge),
+    /// Compute when objects die, from a raw trace or from what a recording left
+    Deaths(ComputeDeaths),
     /// Make up the trace of a program from a published table, with phases of allocation and computation
     Synth(Synth),
 }
@@ -107,6 +130,17 @@ pub struct Convert {
 #[derive(Clone, Debug, Args)]
 pub struct Merge {
     /// The traces, each of other threads of the same recording
+    #[arg(value_name = "TRACE", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Where to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `plimsoll trace deaths`.
+#[derive(Clone, Debug, Args)]
+pub struct ComputeDeaths {
+    /// The raw traces of one recording: one of all threads, or one each, or the folder that a recording left
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// Where to write

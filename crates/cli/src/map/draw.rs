@@ -3,10 +3,10 @@
 use super::html::{Look as Drawn, Shown, page};
 use super::spread::spread;
 use crate::error::CliError;
+use crate::output::Output;
 use plimsoll_map::{Look, Report};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ impl<'a> Page<'a> {
         let text = page(&shown, again);
         match self.path == Path::new("-") {
             true => crate::print(&text).map(|_| ()),
-            false => replace(self.path, &text),
+            false => Output::replace(self.path, &text),
         }
     }
 }
@@ -193,24 +193,6 @@ fn title(look: &Look) -> String {
         Some(runtime) => format!("{} ({}), {runtime}", look.name, look.pid),
         None => format!("{} ({})", look.name, look.pid),
     }
-}
-
-/// Replaces a file at once, so that whoever reads it sees a whole page. What is not a regular file is
-/// written to.
-fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        return std::fs::write(path, text).map_err(CliError::path(path));
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let new: PathBuf = path.with_file_name(name);
-    let written =
-        std::fs::File::create_new(&new).and_then(|mut file| file.write_all(text.as_bytes()));
-    let replaced = written.and_then(|()| std::fs::rename(&new, path));
-    if replaced.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    replaced.map_err(CliError::path(path))
 }
 
 #[cfg(test)]

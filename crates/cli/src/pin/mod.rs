@@ -21,7 +21,6 @@ use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, Pinner, Programs, Report};
 use render::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::IsTerminal;
 use std::time::Duration;
 
 /// Signals that end it.
@@ -44,7 +43,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
     let mut pinner = Pinner::new(options, programs, now_ns()).map_err(refused)?;
     let mut teller = Teller {
         args,
-        progress: Progress::new(std::io::stderr().is_terminal(), args.window),
+        progress: Progress::new(args.window),
         told: None,
         checked: false,
     };

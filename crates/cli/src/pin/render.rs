@@ -4,6 +4,7 @@
 //! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], and
 //! `passed`, a list of [`Passed`]. Sizes are bytes.
 
+use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_pin::margin::Bound;
@@ -13,7 +14,6 @@ use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// Ranges, or files, that are listed for people.
@@ -214,57 +214,43 @@ fn tail(path: &str, width: usize) -> String {
     format!("~{}", shown(&rest, width))
 }
 
-/// A line on a terminal that is written over while a window lasts.
+/// Where a window stands, on a terminal.
 pub(super) struct Progress {
-    terminal: bool,
+    line: Line,
     window: Duration,
     started: Instant,
-    last: Option<Instant>,
 }
 
 impl Progress {
-    pub(super) fn new(terminal: bool, window: Duration) -> Progress {
+    pub(super) fn new(window: Duration) -> Progress {
         Progress {
-            terminal,
+            line: Line::new(false),
             window,
             started: Instant::now(),
-            last: None,
         }
     }
 
     /// Shows where it stands, twice a second.
     pub(super) fn show(&mut self, report: &Report) {
-        let now = Instant::now();
-        let soon = self
-            .last
-            .is_some_and(|last| now - last < Duration::from_millis(500));
-        if !self.terminal || soon {
-            return;
-        }
-        self.last = Some(now);
-        let left = self.window.saturating_sub(now - self.started).as_secs();
+        let left = self.window.saturating_sub(self.started.elapsed()).as_secs();
         let phase = match left {
             0 => format!("{} held", Human(report.held)),
             seconds => format!("{seconds} s to the first choice"),
         };
-        let line = format!(
-            "{phase}: {} processes, {} files, {} refaults/s, {} major faults/s",
-            report.processes,
-            report.files,
-            number(report.refaults_per_second),
-            number(report.major_faults_per_second)
-        );
-        let line = shown(&line, WIDTH - 1);
-        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-        let _ = std::io::stderr().flush();
+        self.line.show(|| {
+            format!(
+                "{phase}: {} processes, {} files, {} refaults/s, {} major faults/s",
+                report.processes,
+                report.files,
+                number(report.refaults_per_second),
+                number(report.major_faults_per_second)
+            )
+        });
     }
 
     /// Takes the line away.
     pub(super) fn clear(&mut self) {
-        if self.last.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-            let _ = std::io::stderr().flush();
-        }
+        self.line.clear();
     }
 }
 

@@ -15,11 +15,13 @@ pub mod many;
 pub mod member;
 mod one;
 pub mod orphans;
+mod phases;
 pub mod record;
 pub mod signals;
 mod steer;
 
 pub use one::name_of;
+pub(crate) use one::plainly;
 
 use crate::args;
 use crate::embed::Place;

@@ -2,6 +2,7 @@
 
 use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
+use super::phases::Ordered;
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, steer};
 use crate::args::{self, PolicyChoice};
@@ -10,7 +11,7 @@ use crate::error::CliError;
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use tracing::{info, warn};
 
@@ -58,9 +59,30 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     if alone || member.is_some() {
         steer::start(member.as_ref(), running.pid(), choices);
     }
-    let status = supervise(&mut running, &signals)?;
+    let ordered = Ordered::start(running.pid(), &args.phases);
+    let status = supervise(&mut running, &signals);
+    if let Some(ordered) = ordered {
+        ordered.let_go();
+    }
+    let status = status?;
     info!("the program ended with status {status}");
     Ok(status)
+}
+
+/// Runs a program until it ends, with no broker and no adapter, and returns its status. Called before the
+/// first
+/// thread is started.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
+    let heard = FORWARDED.into_iter().chain([libc::SIGTSTP]);
+    let signals = Signals::block(&heard.chain(orphans::heard()).collect::<Vec<i32>>())?;
+    let mut running = child::spawn(&Launch {
+        argv,
+        ..Launch::default()
+    })?;
+    supervise(&mut running, &signals)
 }
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.

@@ -3,170 +3,263 @@
 //! # Map
 //! | module | is |
 //! |---|---|
+//! | `plan` | which simulations are asked for |
+//! | `run` | one of them: what it is of, and what came of it |
+//! | `sweep` | makes them, several at a time |
+//! | `store` | keeps them in a file, so that none is made twice |
 //! | `table` | a table for people, of 80 columns |
+//! | `report` | a page with pictures |
+//! | `columns`, `csv`, `parquet` | a simulation as a row |
+//! | `constants` | the file with what things cost |
+//! | `calibrate` | measures what they cost here |
 //!
 //! The work is that of [`plimsoll_sim::threads`].
 
+mod calibrate;
+mod columns;
+mod constants;
+mod csv;
+mod parquet;
+mod plan;
+mod report;
+mod run;
+#[cfg(test)]
+mod samples;
+mod store;
+mod sweep;
 mod table;
 
+pub(crate) use plan::open;
+pub(crate) use table::time;
+
 use crate::args::Sim;
-use crate::args::sim::HeapChoice;
+use crate::args::sim::{Outputs, SimCommand};
 use crate::error::{CliError, FAILED};
+use crate::output::Output;
 use crate::{json, print, printed, say};
-use plimsoll_policy::phases::Quanta;
-use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError, Survey, Traced, simulate};
-use plimsoll_trace::{Deaths, Ending, Trace};
+use plan::Plan;
+use run::{Cell, Run, Status};
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::Store;
+use sweep::{Watcher, sweep};
 
-/// One simulation. The JSON contract of `plimsoll sim --json`, which prints a list of these: fields may be
-/// added, and none is removed. Times are nanoseconds and sizes bytes.
-#[derive(Debug, Serialize)]
-struct Run {
-    trace: String,
-    scheduler: &'static str,
-    collector: &'static str,
-    /// Size of the heap, and of the largest live size in the recorded order.
-    heap: u64,
-    recorded_largest_live: u64,
-    processors: usize,
-    quantum: u64,
-    memory_quantum: u64,
-    time_bound: u64,
-    patience: u32,
-    priorities: bool,
-    /// Picoseconds.
-    costs: [u64; 3],
-    mark_cons: Option<f64>,
-    /// Work of a collection, as a part of the heap.
-    average_pause: Option<f64>,
-    greatest_pause: Option<f64>,
-    outcome: Option<Outcome>,
-    /// Why there is no outcome.
-    error: Option<String>,
-}
-
-impl Run {
-    fn new(
-        trace: &Trace,
-        survey: &Survey,
-        settings: &Settings,
-        result: Result<Outcome, SimError>,
-    ) -> Run {
-        let (outcome, error) = match result {
-            Ok(outcome) => (Some(outcome), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        let costs = settings.costs;
-        Run {
-            trace: trace.name().to_string(),
-            scheduler: settings.rule.name(),
-            collector: settings.collector.name(),
-            heap: settings.heap,
-            recorded_largest_live: survey.largest_live,
-            processors: settings.processors,
-            quantum: settings.quanta.time,
-            memory_quantum: settings.quanta.bytes,
-            time_bound: settings.quanta.most,
-            patience: settings.patience,
-            priorities: settings.priorities,
-            costs: [costs.collected_byte, costs.contention, costs.switch],
-            mark_cons: outcome.as_ref().map(Outcome::mark_cons),
-            average_pause: outcome.as_ref().map(Outcome::average_pause),
-            greatest_pause: outcome.as_ref().map(Outcome::greatest_pause),
-            outcome,
-            error,
-        }
-    }
-}
+/// Exit status when a signal has stopped a sweep, as of a program that Ctrl-C has ended.
+const STOPPED: u8 = 130;
 
 /// Does what is asked for.
 ///
 /// # Errors
-/// When a trace cannot be read. That a simulation has no outcome is told in its place.
+/// When a trace cannot be opened, or a file cannot be written. That a simulation has no outcome is told in
+/// its place.
 pub fn run(args: &Sim) -> Result<u8, CliError> {
-    let mut all = Vec::new();
-    let mut failed = false;
-    for path in &args.traces {
-        let trace = open(path)?;
-        let survey = Survey::of(&trace)?;
-        for &heap in &args.heap {
-            for &collector in &args.collector {
-                let runs: Vec<Run> = args
-                    .scheduler
-                    .iter()
-                    .map(|&scheduler| {
-                        let settings = Settings {
-                            rule: scheduler.into(),
-                            collector: collector.into(),
-                            ..settings(args, bytes(heap, &survey))
-                        };
-                        let mut program = Traced::new(&trace, &survey, args.instructions);
-                        let result = simulate(&mut program, &settings);
-                        Run::new(&trace, &survey, &settings, result)
-                    })
-                    .collect();
-                failed |= runs.iter().any(|run| run.error.is_some());
-                if !args.json {
-                    print(&table::text(&runs))?;
-                }
-                all.extend(runs);
-            }
+    if let Some(SimCommand::Calibrate(args)) = &args.command {
+        return calibrate::run(args);
+    }
+    let plan = Arc::new(Plan::of(args)?);
+    let outputs = &args.outputs;
+    if let Some(index) = outputs.cell {
+        return one(&plan, index);
+    }
+    let (store, runs) = match &outputs.output {
+        Some(path) => {
+            let (store, runs) = Store::open(path, &plan)?;
+            (Some(store), runs)
         }
-    }
-    if args.json {
-        printed(json::write(&all, true, &mut std::io::stdout().lock()))?;
-    }
-    Ok(if failed { FAILED } else { 0 })
-}
-
-/// Opens a trace, and warns of what makes its simulation less exact.
-fn open(path: &Path) -> Result<Trace, CliError> {
-    let trace = Trace::open(path)?;
-    let name = trace.name();
-    if let Ending::Cut { offset, why } = trace.ending() {
-        say(format_args!(
-            "warning: {name} is cut at byte {offset} ({why}); what stands before is simulated"
+        None => (None, vec![None; plan.len()]),
+    };
+    if outputs.plan {
+        return printed(json::write(
+            &Planned::of(&plan, &store, &runs),
+            true,
+            &mut std::io::stdout().lock(),
         ));
     }
-    match trace.header().deaths {
-        Deaths::Exact => {}
-        Deaths::AtCollections => say(format_args!(
-            "warning: in {name} objects die only where a collection found them, so they live too long here"
-        )),
-        Deaths::Unknown => say(format_args!(
-            "warning: {name} does not tell when objects die, so all of them live to the end here"
-        )),
-    }
-    Ok(trace)
+    Session::begin(plan, outputs, store, runs)?.run()
 }
 
-/// The size of a heap, bytes.
-fn bytes(heap: HeapChoice, survey: &Survey) -> u64 {
-    match heap {
-        HeapChoice::Times(times) => (survey.largest_live as f64 * times).ceil() as u64,
-        HeapChoice::Bytes(bytes) => bytes,
+/// Makes one simulation, and prints it as a line of `FILE.cells`.
+fn one(plan: &Plan, index: usize) -> Result<u8, CliError> {
+    if index >= plan.len() {
+        let why = format!("there is no cell {index}: the plan has {}", plan.len());
+        return Err(CliError::Usage(why));
+    }
+    let run = plan.run(index);
+    match (run.status, &run.error) {
+        (Status::Unread, Some(error)) => Err(CliError::Simulation(error.clone())),
+        _ => print(&store::line(&run)),
     }
 }
 
-/// What is the same for all schedulers and collectors.
-fn settings(args: &Sim, heap: u64) -> Settings {
-    Settings {
-        processors: args.processors as usize,
-        rule: args.scheduler[0].into(),
-        quanta: Quanta {
-            time: args.quantum,
-            bytes: args.memory_quantum,
-            most: args.time_bound,
-        },
-        patience: args.patience,
-        priorities: args.priorities,
-        collector: args.collector[0].into(),
-        heap,
-        costs: Costs {
-            collected_byte: args.gc_cost,
-            contention: args.contention_cost,
-            switch: args.switch_cost,
-        },
+/// What `plimsoll sim --plan` prints: a JSON contract, too.
+#[derive(Serialize)]
+struct Planned<'a> {
+    /// Where the lines of simulations belong.
+    cells_file: Option<&'a Path>,
+    cells: Vec<PlannedCell<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlannedCell<'a> {
+    /// For `--cell`.
+    number: usize,
+    /// Of its trace: about how long it takes.
+    events: u64,
+    done: bool,
+    #[serde(flatten)]
+    cell: &'a Cell,
+}
+
+impl<'a> Planned<'a> {
+    fn of(plan: &'a Plan, store: &'a Option<Store>, runs: &[Option<Run>]) -> Planned<'a> {
+        let cell = |(number, run): (usize, &Option<Run>)| PlannedCell {
+            number,
+            events: plan.events(number),
+            done: run.is_some(),
+            cell: plan.cell(number),
+        };
+        Planned {
+            cells_file: store.as_ref().map(Store::cells_path),
+            cells: runs.iter().enumerate().map(cell).collect(),
+        }
+    }
+}
+
+/// A command while it simulates.
+struct Session<'a> {
+    plan: Arc<Plan>,
+    outputs: &'a Outputs,
+    store: Option<Store>,
+    /// What is done, by its number in the plan.
+    runs: Vec<Option<Run>>,
+    /// So many of the first are in tables that were printed.
+    shown: usize,
+    /// Set by signals, where simulations are kept.
+    stopped: Arc<AtomicBool>,
+}
+
+impl<'a> Session<'a> {
+    fn begin(
+        plan: Arc<Plan>,
+        outputs: &'a Outputs,
+        store: Option<Store>,
+        runs: Vec<Option<Run>>,
+    ) -> Result<Session<'a>, CliError> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP].iter().filter(|_| store.is_some()) {
+            signal_hook::flag::register(*signal, Arc::clone(&stopped))
+                .map_err(CliError::system("signals"))?;
+        }
+        Ok(Session {
+            plan,
+            outputs,
+            store,
+            runs,
+            shown: 0,
+            stopped,
+        })
+    }
+
+    fn run(mut self) -> Result<u8, CliError> {
+        let open = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter(|(_, run)| run.is_none());
+        let todo: Vec<usize> = open.map(|(index, _)| index).collect();
+        let made = todo.len();
+        self.show()?;
+        let plan = Arc::clone(&self.plan);
+        if !sweep(&plan, todo, self.jobs(), &mut self)? {
+            return Ok(self.stop());
+        }
+        let runs: Vec<Run> = std::mem::take(&mut self.runs)
+            .into_iter()
+            .flatten()
+            .collect();
+        if let Some(store) = &mut self.store {
+            store.finish(&runs)?;
+        }
+        self.print(&runs, made)?;
+        let failed = runs.iter().any(|run| run.status != Status::Done);
+        Ok(if failed { FAILED } else { 0 })
+    }
+
+    fn jobs(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.outputs.jobs.map_or_else(processors, usize::from)
+    }
+
+    /// Whether tables are what is asked for.
+    fn has_tables(&self) -> bool {
+        let Outputs { json, csv, .. } = self.outputs;
+        !json && !csv && self.store.is_none() && self.outputs.html.is_none()
+    }
+
+    /// Prints the tables that are complete.
+    fn show(&mut self) -> Result<(), CliError> {
+        while self.has_tables()
+            && let Some(end) = self.plan.end_of_table(self.shown)
+        {
+            let runs: Option<Vec<&Run>> = self.runs[self.shown..end]
+                .iter()
+                .map(Option::as_ref)
+                .collect();
+            let Some(runs) = runs else { break };
+            print(&table::text(&runs))?;
+            self.shown = end;
+        }
+        Ok(())
+    }
+
+    /// What was asked for beside tables and the file.
+    fn print(&self, runs: &[Run], made: usize) -> Result<(), CliError> {
+        let mut out = std::io::stdout().lock();
+        if self.outputs.json {
+            printed(json::write(&runs, true, &mut out))?;
+        } else if self.outputs.csv {
+            printed(csv::write(runs, &mut out))?;
+        } else if let Some(path) = &self.outputs.output {
+            let without = runs.iter().filter(|run| run.status != Status::Done).count();
+            let (path, all) = (path.display(), runs.len());
+            print(&format!(
+                "{path}: {all} simulations, {made} of them made now, {without} without an outcome\n"
+            ))?;
+        }
+        match self.outputs.html.as_deref() {
+            None => Ok(()),
+            Some(path) if path == Path::new("-") => print(&report::page(runs)).map(|_| ()),
+            Some(path) => Output::replace(path, &report::page(runs)),
+        }
+    }
+
+    fn stop(&self) -> u8 {
+        let done = self.runs.iter().flatten().count();
+        if let Some(store) = &self.store {
+            let (all, path) = (self.plan.len(), store.cells_path().display());
+            say(format_args!(
+                "stopped: {done} of {all} simulations are kept in {path}; the same command makes the others"
+            ));
+        }
+        STOPPED
+    }
+}
+
+impl Watcher for Session<'_> {
+    fn done(&mut self, index: usize, run: Run) -> Result<(), CliError> {
+        if let Some(store) = &mut self.store
+            && run.status != Status::Unread
+        {
+            store.add(&run)?;
+        }
+        self.runs[index] = Some(run);
+        self.show()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 }

@@ -1,28 +1,36 @@
 //! A table for people: a row for each quantity and a column for each scheduler, with what it is less or more
 //! than under the first.
 
-use super::Run;
+use super::run::{Cell, Run};
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_sim::threads::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Columns of the names of quantities, and of each scheduler.
 const WIDTHS: (usize, usize) = (20, 20);
+/// Schedulers side by side. Of more, the others follow below, each time beside the first.
+const BESIDE: usize = 3;
 /// The longest name of a trace that is shown, characters.
 const LONGEST_NAME: usize = 60;
 
 /// A quantity: its name, its value, and how that is written.
 type Row = (&'static str, fn(&Outcome) -> f64, fn(f64) -> String);
 
-/// The quantities, in the order of the paper.
-const ROWS: [Row; 13] = [
+/// The quantities, in the order of the paper: Table 2 and Figure 3, Figure 4, Tables 3 and 4.
+const ROWS: [Row; 18] = [
     ("minor collections", |it| it.minor as f64, number),
+    ("mixed collections", |it| it.mixed as f64, number),
     ("full collections", |it| it.full as f64, number),
     ("mark/cons", Outcome::mark_cons, ratio),
     ("average pause, heaps", Outcome::average_pause, ratio),
     ("greatest pause", Outcome::greatest_pause, ratio),
-    ("pause a thread, ns/B", |it| it.thread_pauses.median, ratio),
+    ("pause a thread, ns/B", |it| it.thread_pauses.least, ratio),
+    ("  a quarter", |it| it.thread_pauses.lower, ratio),
+    ("  median", |it| it.thread_pauses.median, ratio),
+    ("  three quarters", |it| it.thread_pauses.upper, ratio),
+    ("  greatest", |it| it.thread_pauses.greatest, ratio),
     ("collection time", |it| it.paused as f64, time),
     ("contentions", |it| it.contentions as f64, number),
     ("switches", |it| it.switches as f64, number),
@@ -33,32 +41,91 @@ const ROWS: [Row; 13] = [
 ];
 
 /// The table of runs that differ in their schedulers only.
-pub(super) fn text(runs: &[Run]) -> String {
+pub(super) fn text(runs: &[&Run]) -> String {
     let mut text = String::new();
-    let Some(first) = runs.first() else {
+    let Some((first, others)) = runs.split_first() else {
         return text;
     };
-    let (heap, live) = (Human(first.heap), Human(first.recorded_largest_live));
-    let _ = writeln!(text, "{}", shown(&first.trace, LONGEST_NAME));
+    let (heap, live) = (
+        Human(first.cell.heap),
+        Human(first.cell.recorded_largest_live),
+    );
+    let _ = writeln!(text, "{}", shown(&first.cell.trace, LONGEST_NAME));
     let _ = write!(
         text,
         "{}, heap {heap}, largest live size {live}",
-        first.collector
+        first.cell.collector
     );
     if let Some(one) = runs.iter().find_map(|run| run.outcome.as_ref()) {
         let allocated = Human(one.allocated);
         let _ = write!(text, "; {} threads allocate {allocated}", one.threads);
     }
-    let (names, column) = WIDTHS;
-    let _ = write!(text, "\n\n{:names$}", "");
+    text.push('\n');
+    let names = names(runs);
+    let mut rest = others;
+    let mut at = 1;
+    loop {
+        let (now, later) = rest.split_at(rest.len().min(BESIDE - 1));
+        let beside: Vec<(&str, &Run)> = std::iter::once((names[0].as_str(), *first))
+            .chain(
+                names[at..]
+                    .iter()
+                    .map(String::as_str)
+                    .zip(now.iter().copied()),
+            )
+            .collect();
+        columns(&mut text, &beside);
+        at += now.len();
+        rest = later;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    for (run, name) in runs.iter().zip(&names) {
+        remarks(&mut text, name, run);
+    }
+    text.push('\n');
+    text
+}
+
+/// What each run is called: its scheduler, and its quantum where that scheduler has several among them.
+pub(super) fn names(runs: &[&Run]) -> Vec<String> {
+    let mut quanta: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for run in runs {
-        let _ = write!(text, "{:>column$}", run.scheduler);
+        let known = quanta.entry(&run.cell.scheduler).or_default();
+        known.insert(quantum(&run.cell));
+    }
+    let name = |run: &&Run| {
+        let cell = &run.cell;
+        match quanta.get(cell.scheduler.as_str()) {
+            Some(several) if several.len() > 1 => format!("{} {}", cell.scheduler, quantum(cell)),
+            _ => cell.scheduler.clone(),
+        }
+    };
+    runs.iter().map(name).collect()
+}
+
+/// The quantum of a scheduler, with its unit.
+fn quantum(cell: &Cell) -> String {
+    match (cell.quantum, cell.memory_quantum) {
+        (Some(nanoseconds), _) => time(nanoseconds as f64),
+        (None, Some(bytes)) => Human(bytes).to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Runs beside each other; changes are those against the first.
+fn columns(text: &mut String, runs: &[(&str, &Run)]) {
+    let (names, column) = WIDTHS;
+    let _ = write!(text, "\n{:names$}", "");
+    for (name, _) in runs {
+        let _ = write!(text, "{name:>column$}");
     }
     text.push('\n');
     for (name, value, written) in ROWS {
         let mut line = format!("{name:names$}");
-        let base = first.outcome.as_ref().map(value);
-        for (index, run) in runs.iter().enumerate() {
+        let base = runs[0].1.outcome.as_ref().map(value);
+        for (index, (_, run)) in runs.iter().enumerate() {
             let cell = match run.outcome.as_ref().map(value) {
                 None => "-".to_owned(),
                 Some(it) if index == 0 => written(it),
@@ -68,25 +135,24 @@ pub(super) fn text(runs: &[Run]) -> String {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for run in runs {
-        if let Some(error) = &run.error {
-            wrap(&format!("{}: {error}", run.scheduler), &mut text);
-        }
-        if let Some(helped @ 1..) = run.outcome.as_ref().map(|it| it.helped) {
-            let _ = writeln!(
-                text,
-                "{}: {helped} waits were ended because nothing else could go on",
-                run.scheduler
-            );
-        }
+}
+
+/// What has to be said of a run beside its numbers.
+fn remarks(text: &mut String, name: &str, run: &Run) {
+    if let Some(error) = &run.error {
+        wrap(&format!("{name}: {error}"), text);
     }
-    text.push('\n');
-    text
+    if let Some(helped @ 1..) = run.outcome.as_ref().map(|it| it.helped) {
+        let _ = writeln!(
+            text,
+            "{name}: {helped} waits were ended because nothing else could go on"
+        );
+    }
 }
 
 /// Appends lines, each broken between words where it is longer than the table is wide.
 fn wrap(lines: &str, into: &mut String) {
-    let most = WIDTHS.0 + 3 * WIDTHS.1;
+    let most = WIDTHS.0 + BESIDE * WIDTHS.1;
     for line in lines.lines() {
         let mut column = 0;
         for word in line.split_whitespace() {
@@ -123,7 +189,7 @@ fn change(base: Option<f64>, value: f64) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         ..1e6 => format!("{value:.0}"),
         ..1e9 => format!("{:.2}M", value / 1e6),
@@ -132,14 +198,14 @@ fn number(value: f64) -> String {
     }
 }
 
-fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     match value {
         ..1000.0 => format!("{value:.4}"),
         _ => number(value),
     }
 }
 
-fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ..1e3 => format!("{nanoseconds:.0}ns"),
         ..1e6 => format!("{:.2}us", nanoseconds / 1e3),
@@ -151,7 +217,44 @@ fn time(nanoseconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples;
     use super::*;
+
+    #[test]
+    fn many_schedulers_fit_a_terminal_and_stand_beside_the_first() {
+        let with = |scheduler: &str, quantum| {
+            let mut run = samples::done();
+            run.cell.scheduler = scheduler.into();
+            run.cell.quantum = quantum;
+            run
+        };
+        let runs = [
+            with("RR", Some(1_140_000)),
+            with("RR", Some(10_000)),
+            with("LARF", Some(1_140_000)),
+            with("LARF", Some(10_000)),
+            samples::failed(),
+        ];
+        let text = text(&runs.iter().collect::<Vec<_>>());
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert_eq!(text.matches("RR 1.14ms").count(), 2, "{text}");
+        for needle in [
+            "RR 10.00us",
+            "LARF 10.00us",
+            "                MQRR\n",
+            "a quarter",
+        ] {
+            assert_eq!(
+                text.matches(needle).count(),
+                if needle == "a quarter" { 2 } else { 1 },
+                "{needle}: {text}"
+            );
+        }
+        assert!(text.contains("MQRR: the heap is too small,"));
+    }
 
     #[test]
     fn long_messages_are_broken() {

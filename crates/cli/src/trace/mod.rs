@@ -4,21 +4,25 @@
 //! | module | is |
 //! |---|---|
 //! | `info` | what a trace is of, and what is found in it, as text and as JSON |
-//! | `output` | files that appear when they are complete |
+//! | `record` | a Java program recorded |
 //!
 //! The work is that of [`plimsoll_trace`].
 
 mod info;
-mod output;
+mod record;
 
-use crate::args::trace::{Command, Convert, Form as Target, Head, Info, Merge, Synth, Verify};
+use crate::args::trace::{
+    Command, ComputeDeaths, Convert, Form as Target, Head, Info, Merge, Synth, Trace as Asked,
+    Verify,
+};
 use crate::error::{CliError, FAILED};
+use crate::output::Output;
 use crate::{json, print, printed, say};
-use output::Output;
 use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::synth::{self, table};
 use plimsoll_trace::text::{self, Form};
 use plimsoll_trace::{Ending, Event, Header, ThreadId, Trace, TraceError, Writer, check, merge};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -30,13 +34,17 @@ const BUFFER: usize = 256 << 10;
 ///
 /// # Errors
 /// When a trace cannot be read or written.
-pub fn run(command: &Command) -> Result<u8, CliError> {
+pub fn run(asked: &Asked) -> Result<u8, CliError> {
+    let Some(command) = &asked.command else {
+        return record::run(&asked.record);
+    };
     match command {
         Command::Info(args) => show_info(args),
         Command::Verify(args) => verify(args),
         Command::Head(args) => head(args),
         Command::Convert(args) => convert(args),
         Command::Merge(args) => merge(args),
+        Command::Deaths(args) => deaths(args),
         Command::Synth(args) => synth(args),
     }
 }
@@ -196,6 +204,14 @@ fn merge(args: &Merge) -> Result<u8, CliError> {
     let out = Output::create(&args.output)?;
     let out = merge::merge(&opened?, out, &args.output.display().to_string())?;
     out.complete().map(|()| 0)
+}
+
+fn deaths(args: &ComputeDeaths) -> Result<u8, CliError> {
+    let opened: Result<Vec<Trace>, CliError> = match args.traces.as_slice() {
+        [folder] if folder.is_dir() => record::traces_in(folder),
+        traces => traces.iter().map(|path| open(path)).collect(),
+    };
+    record::deaths(&opened?, &BTreeMap::new(), &args.output).map(|_| 0)
 }
 
 fn synth(args: &Synth) -> Result<u8, CliError> {

@@ -7,5 +7,6 @@ mod guest;
 mod limits;
 mod pages;
 mod processes;
+mod sched;
 mod stalls;
 mod warning;

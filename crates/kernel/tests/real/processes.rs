@@ -9,7 +9,7 @@ use plimsoll_testbed::skip;
 use std::time::{Duration, Instant};
 
 /// Makes a child with this process id, which waits for signals. `None` if we lack the right to choose it.
-fn child_with_number(pid: i32) -> Option<i32> {
+pub(crate) fn child_with_number(pid: i32) -> Option<i32> {
     let numbers = [pid];
     let arguments = libc::clone_args {
         flags: 0,
@@ -42,7 +42,7 @@ fn child_with_number(pid: i32) -> Option<i32> {
     (made > 0).then_some(made as i32)
 }
 
-fn end(pid: i32) {
+pub(crate) fn end(pid: i32) {
     let mut status = 0;
     // SAFETY: `pid` is a child of ours that was not waited for; `status` outlives the call.
     unsafe {

@@ -19,7 +19,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// Megabytes that the program keeps alive, besides one array of 8 MiB.
 pub(crate) const LIVE: u64 = 100;
 
-/// The folder with the compiled program; `None` without a compiler.
+/// The folder with the compiled programs; `None` without a compiler.
 pub(crate) fn classes() -> Option<&'static Path> {
     static CLASSES: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = CLASSES.get_or_init(|| {
@@ -28,11 +28,12 @@ pub(crate) fn classes() -> Option<&'static Path> {
             return None;
         };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hotspot");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Live.java");
+        let sources = ["Live.java", "Allocate.java"];
+        let java = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
         let compiled = Command::new(javac)
             .args(["--release", "11", "-d"])
             .arg(&folder)
-            .arg(source)
+            .args(sources.map(|source| java.join(source)))
             .status();
         assert!(compiled.unwrap().success());
         Some(folder)

@@ -4,8 +4,8 @@
 pub const BLOCK: u64 = 256 << 10;
 /// Ends the list of resident blocks.
 const NONE: u32 = u32::MAX;
-/// Allocation stalls for a block: the kernel reclaims 32 pages of 4 KiB at a time.
-const STALLS: u64 = BLOCK / (32 * 4096);
+/// Bytes that the kernel reclaims at a time, in an allocation stall: 32 pages of 4 KiB.
+const RECLAIMED: u64 = 32 * 4096;
 
 /// What paging costs, nanoseconds a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,16 @@ impl Costs {
         reclaim: 1_800_000,
         drop: 16_000,
     };
+
+    /// The same for blocks of another size, bytes.
+    pub fn of_blocks(self, block: u64) -> Costs {
+        let scaled = |cost: u64| (u128::from(cost) * u128::from(block) / u128::from(BLOCK)) as u64;
+        Costs {
+            fault: scaled(self.fault),
+            reclaim: scaled(self.reclaim),
+            drop: scaled(self.drop),
+        }
+    }
 }
 
 /// What a program waited for. Counts, and nanoseconds.
@@ -54,7 +64,7 @@ impl Wait {
         self.stalled + self.faulted
     }
 
-    pub(super) fn add(&mut self, other: Wait) {
+    pub(crate) fn add(&mut self, other: Wait) {
         self.stalls += other.stalls;
         self.stalled += other.stalled;
         self.faults += other.faults;
@@ -77,18 +87,33 @@ struct Links {
     newer: u32,
 }
 
+/// Blocks that were made together: those of one heap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    /// How many of them are resident, and in swap.
+    pub(crate) resident: usize,
+    pub(crate) swapped: usize,
+    /// The most that may be resident.
+    pub(crate) most: usize,
+}
+
 /// The memory, all blocks of all programs, and the swap device.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Blocks that fit.
     room: usize,
     /// Resident blocks, and blocks that hogs hold.
     resident: usize,
     locked: usize,
     costs: Costs,
+    /// Allocation stalls for a block.
+    stalls: u64,
     /// Files that others read fill all memory that would be free.
     pub(super) files: bool,
     states: Vec<State>,
+    /// The region of each block.
+    owners: Vec<u32>,
+    regions: Vec<Region>,
     links: Vec<Links>,
     oldest: u32,
     newest: u32,
@@ -98,13 +123,21 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(room: u64, costs: Costs) -> Memory {
+        Memory::of_blocks(room, BLOCK, costs)
+    }
+
+    /// A memory of `room` bytes in blocks of `block` bytes, with costs for blocks of that size.
+    pub(crate) fn of_blocks(room: u64, block: u64, costs: Costs) -> Memory {
         Memory {
-            room: (room / BLOCK) as usize,
+            room: (room / block) as usize,
             resident: 0,
             locked: 0,
             costs,
+            stalls: (block / RECLAIMED).max(1),
             files: false,
             states: Vec::new(),
+            owners: Vec::new(),
+            regions: Vec::new(),
             links: Vec::new(),
             oldest: NONE,
             newest: NONE,
@@ -112,8 +145,8 @@ impl Memory {
         }
     }
 
-    /// Makes `count` blocks more, and returns the first of them.
-    pub(super) fn add(&mut self, count: usize) -> u32 {
+    /// Makes `count` blocks more, a region of their own, and returns the first of them.
+    pub(crate) fn add(&mut self, count: usize) -> u32 {
         let first = self.states.len();
         self.states.resize(first + count, State::Absent);
         let links = Links {
@@ -121,40 +154,96 @@ impl Memory {
             newer: NONE,
         };
         self.links.resize(first + count, links);
+        self.owners.resize(first + count, self.regions.len() as u32);
+        self.regions.push(Region {
+            resident: 0,
+            swapped: 0,
+            most: usize::MAX,
+        });
         first as u32
     }
 
+    /// How many regions there are.
+    pub(crate) fn regions(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// A region, by the order of [`Memory::add`].
+    pub(crate) fn region(&self, region: usize) -> Region {
+        self.regions[region]
+    }
+
+    /// How many blocks are resident or locked.
+    pub(crate) fn used(&self) -> usize {
+        self.resident + self.locked
+    }
+
+    /// At most so many blocks of a region may be resident from now on; what is more is paged out.
+    pub(crate) fn bound(&mut self, region: usize, most: usize) {
+        self.regions[region].most = most;
+        let over = self.regions[region].resident.saturating_sub(most);
+        self.page_out(region, over);
+    }
+
+    /// Pages out the oldest blocks of a region. Nobody waits for that.
+    pub(crate) fn page_out(&mut self, region: usize, count: usize) {
+        for _ in 0..count {
+            match self.oldest_of(region) {
+                NONE => return,
+                victim => self.evict(victim),
+            }
+        }
+    }
+
+    /// The oldest resident block of a region.
+    fn oldest_of(&self, region: usize) -> u32 {
+        let mut next = self.oldest;
+        while next != NONE && self.owners[next as usize] as usize != region {
+            next = self.links[next as usize].newer;
+        }
+        next
+    }
+
     /// Touches a block at the time `now`, ns.
-    pub(super) fn touch(&mut self, block: u32, now: u64) -> Wait {
+    pub(crate) fn touch(&mut self, block: u32, now: u64) -> Wait {
         let mut wait = Wait::default();
-        match self.states[block as usize] {
+        let before = self.states[block as usize];
+        match before {
             State::Resident => self.unlink(block),
-            State::Absent => self.find_room(now, &mut wait),
+            State::Absent => self.find_room_for(block, now, &mut wait),
             State::Swapped => {
-                self.find_room(now, &mut wait);
+                self.find_room_for(block, now, &mut wait);
                 wait.faults = 1;
                 wait.faulted = self.device(now + wait.stalled, self.costs.fault);
             }
         }
-        if self.states[block as usize] != State::Resident {
+        if before != State::Resident {
             self.states[block as usize] = State::Resident;
             self.resident += 1;
+            let region = self.region_of(block);
+            region.resident += 1;
+            region.swapped -= usize::from(before == State::Swapped);
         }
         self.append(block);
         wait
     }
 
     /// Gives a block back to the kernel.
-    pub(super) fn give_back(&mut self, block: u32) {
-        if self.states[block as usize] == State::Resident {
-            self.unlink(block);
-            self.resident -= 1;
+    pub(crate) fn give_back(&mut self, block: u32) {
+        match self.states[block as usize] {
+            State::Resident => {
+                self.unlink(block);
+                self.resident -= 1;
+                self.region_of(block).resident -= 1;
+            }
+            State::Swapped => self.region_of(block).swapped -= 1,
+            State::Absent => {}
         }
         self.states[block as usize] = State::Absent;
     }
 
     /// A hog takes a block and keeps it. Returns how long it waited, ns.
-    pub(super) fn lock(&mut self, now: u64) -> u64 {
+    pub(crate) fn lock(&mut self, now: u64) -> u64 {
         let mut wait = Wait::default();
         self.find_room(now, &mut wait);
         self.locked += 1;
@@ -162,8 +251,22 @@ impl Memory {
     }
 
     /// A hog gives a block back.
-    pub(super) fn unlock(&mut self) {
+    pub(crate) fn unlock(&mut self) {
         self.locked = self.locked.saturating_sub(1);
+    }
+
+    /// Room for a block of a region: where the region has as much as it may, its own oldest block goes.
+    fn find_room_for(&mut self, block: u32, now: u64, wait: &mut Wait) {
+        let owner = self.owners[block as usize] as usize;
+        let Region { resident, most, .. } = self.regions[owner];
+        let own = match resident >= most {
+            true => self.oldest_of(owner),
+            false => NONE,
+        };
+        match own {
+            NONE => self.find_room(now, wait),
+            victim => self.reclaim(victim, now, wait),
+        }
     }
 
     /// Pages out the oldest block if no other memory is free. Where hogs hold everything, the memory
@@ -171,17 +274,33 @@ impl Memory {
     fn find_room(&mut self, now: u64, wait: &mut Wait) {
         if self.resident + self.locked < self.room || self.oldest == NONE {
             if self.files {
-                wait.stalls += STALLS;
+                wait.stalls += self.stalls;
                 wait.stalled += self.costs.drop;
             }
             return;
         }
-        let victim = self.oldest;
+        self.reclaim(self.oldest, now, wait);
+    }
+
+    /// Pages out a block for somebody who waits.
+    fn reclaim(&mut self, victim: u32, now: u64, wait: &mut Wait) {
+        self.evict(victim);
+        wait.stalls += self.stalls;
+        wait.stalled += self.device(now, self.costs.reclaim);
+    }
+
+    /// A resident block goes to swap.
+    fn evict(&mut self, victim: u32) {
         self.unlink(victim);
         self.resident -= 1;
         self.states[victim as usize] = State::Swapped;
-        wait.stalls += STALLS;
-        wait.stalled += self.device(now, self.costs.reclaim);
+        let region = self.region_of(victim);
+        region.resident -= 1;
+        region.swapped += 1;
+    }
+
+    fn region_of(&mut self, block: u32) -> &mut Region {
+        &mut self.regions[self.owners[block as usize] as usize]
     }
 
     /// Has the swap device work for `cost`, after what it has to do already. Returns how long that
@@ -231,7 +350,7 @@ mod tests {
         assert_eq!(memory.touch(first + 1, 0), Wait::default());
         assert_eq!(memory.touch(first, 0), Wait::default());
         let written = memory.touch(first + 2, 0);
-        assert_eq!((written.stalls, written.stalled), (STALLS, 3));
+        assert_eq!((written.stalls, written.stalled), (BLOCK / RECLAIMED, 3));
         assert_eq!(written.faults, 0, "it was never written");
         let read = memory.touch(first + 1, 0);
         assert_eq!((read.stalled, read.faulted), (6, 10), "one block had to go");
@@ -240,5 +359,31 @@ mod tests {
         assert_eq!(memory.lock(200), 3);
         memory.unlock();
         assert_eq!(memory.touch(first + 2, 300).total(), 0);
+    }
+
+    #[test]
+    fn a_region_is_counted_bounded_and_paged_out() {
+        let mut memory = Memory::of_blocks(4 * 4096, 4096, Costs::SOLID_STATE.of_blocks(4096));
+        let (one, other) = (memory.add(4), memory.add(2));
+        for block in [one, other, one + 1, other + 1] {
+            assert_eq!(memory.touch(block, 0).total(), 0);
+        }
+        memory.bound(1, 1);
+        let counts = |memory: &Memory, region: usize| {
+            let region = memory.region(region);
+            (region.resident, region.swapped)
+        };
+        assert_eq!(counts(&memory, 1), (1, 1), "the older one went");
+        assert_eq!(memory.touch(other, 0).faults, 1);
+        assert_eq!(
+            counts(&memory, 1),
+            (1, 1),
+            "for itself, though one was free"
+        );
+        memory.page_out(0, 5);
+        assert_eq!((counts(&memory, 0), memory.used()), ((0, 2), 1));
+        memory.give_back(one);
+        memory.give_back(one + 2);
+        assert_eq!(counts(&memory, 0), (0, 1));
     }
 }

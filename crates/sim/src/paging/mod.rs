@@ -32,6 +32,7 @@ pub mod setups;
 mod world;
 
 pub use heap::Plan;
+pub(crate) use memory::Memory;
 pub use memory::{BLOCK, Costs, Wait};
 pub use program::{Behaviour, Outcome, Point, Policy, Signal};
 pub use world::{Hog, World};

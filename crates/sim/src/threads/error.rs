@@ -79,10 +79,20 @@ pub enum SimError {
     #[error("{at}: object {object} is allocated, which lives already")]
     Reborn { at: Position, object: ObjectId },
     #[error(
-        "object {object} dies more often than it is allocated ({count} objects do): the trace is not whole, \
-         or damaged"
+        "{at}: object {object} dies, and dies more often than it is allocated ({count} objects do): the \
+         trace is not whole, or damaged"
     )]
-    NeverBorn { object: ObjectId, count: usize },
+    NeverBorn {
+        at: Position,
+        object: ObjectId,
+        count: usize,
+    },
+    #[error("{at}: object {object} is allocated, and the thread's event {died} says that it died")]
+    DiedBefore {
+        at: Position,
+        object: ObjectId,
+        died: u64,
+    },
     #[error("{at}: it names thread {thread}, and the trace has none of that number")]
     NoThread { at: Position, thread: ThreadId },
     #[error("{at}: thread {thread} is started, which has been started before")]
@@ -103,14 +113,14 @@ pub enum SimError {
     Deadlock { stuck: Vec<Stuck> },
     #[error(
         "{at}: the heap is too small: an object of {size} bytes finds no room in a heap of {heap} bytes \
-         after a collection of all of it, which left {live} live bytes; give a larger heap{}", hint(*halves)
+         after a collection of all of it, which left {live} live bytes; give a larger heap{}", hint(*loses)
     )]
     HeapTooSmall {
         at: Position,
         size: u64,
         heap: u64,
         live: u64,
-        halves: bool,
+        loses: Option<&'static str>,
     },
     #[error(
         "{at}: the thread computes for {time} ns at once, which is more than eleven days: damaged"
@@ -122,10 +132,7 @@ pub enum SimError {
     TooMuch { at: Position },
 }
 
-/// What a copying collector has to be told.
-fn hint(halves: bool) -> &'static str {
-    match halves {
-        true => " (this collector keeps half of its space empty)",
-        false => "",
-    }
+/// Why a heap that is larger than what is live may still be too small.
+fn hint(loses: Option<&str>) -> String {
+    loses.map_or(String::new(), |why| format!(" ({why})"))
 }

@@ -5,6 +5,7 @@
 //! the lower number. So all that threads share changes in the order of time, as on a machine.
 
 use super::error::{Position, SimError, Stuck};
+use super::ground::{Collected, Ground};
 use super::heap::Collection;
 use super::log::{Log, What};
 use super::monitors::Monitors;
@@ -29,7 +30,7 @@ pub(super) struct Processor {
 }
 
 /// All of a simulation. Threads are indices of streams.
-pub(super) struct Machine<'a, L> {
+pub(super) struct Machine<'a, L, G> {
     pub program: &'a mut dyn Program,
     pub settings: &'a Settings,
     pub log: &'a mut L,
@@ -45,6 +46,8 @@ pub(super) struct Machine<'a, L> {
     pub timers: BTreeSet<(u64, usize)>,
     pub monitors: Monitors,
     pub heap: Heap,
+    /// What lies below the heap.
+    pub ground: G,
     pub tally: Tally,
     /// Overheads that are less than a nanosecond and not charged yet, picoseconds.
     owed: u64,
@@ -62,12 +65,13 @@ enum Next {
     Nothing,
 }
 
-impl<'a, L: Log> Machine<'a, L> {
+impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
     pub(super) fn new(
         program: &'a mut dyn Program,
         settings: &'a Settings,
         log: &'a mut L,
-    ) -> Result<Machine<'a, L>, SimError> {
+        ground: G,
+    ) -> Result<Machine<'a, L, G>, SimError> {
         let streams = program.streams();
         let threads: Vec<Thread> = streams
             .iter()
@@ -92,6 +96,7 @@ impl<'a, L: Log> Machine<'a, L> {
             timers: BTreeSet::new(),
             monitors: Monitors::default(),
             heap: Heap::new(settings.collector, settings.heap),
+            ground,
             tally: Tally::default(),
             owed: 0,
             disturbed: false,
@@ -99,6 +104,13 @@ impl<'a, L: Log> Machine<'a, L> {
     }
 
     pub(super) fn run(mut self) -> Result<Outcome, SimError> {
+        self.begin()?;
+        self.advance(None)?;
+        self.finish()
+    }
+
+    /// Starts the threads that nobody starts.
+    pub(super) fn begin(&mut self) -> Result<(), SimError> {
         if self.threads.is_empty() {
             return Err(SimError::Empty);
         }
@@ -108,13 +120,26 @@ impl<'a, L: Log> Machine<'a, L> {
             }
         }
         self.dispatch(0, None);
+        Ok(())
+    }
+
+    /// Goes on until nothing more happens before `until`, nanoseconds since the beginning, or at all.
+    /// Returns when something happens next, if anything does.
+    pub(super) fn advance(&mut self, until: Option<u64>) -> Result<Option<u64>, SimError> {
+        let is_late = |time: u64| until.is_some_and(|until| time >= until);
         loop {
             match self.next() {
+                Next::Timer(time, _) if is_late(time) => return Ok(Some(time)),
                 Next::Timer(time, thread) => {
                     self.time_out(thread, time);
                     self.dispatch(time, None);
                 }
                 Next::Step(processor, horizon) => {
+                    let clock = self.processors[processor].clock;
+                    if is_late(clock) {
+                        return Ok(Some(clock));
+                    }
+                    let horizon = horizon.min(until.unwrap_or(u64::MAX));
                     self.disturbed = false;
                     loop {
                         self.step(processor)?;
@@ -124,10 +149,9 @@ impl<'a, L: Log> Machine<'a, L> {
                     }
                 }
                 Next::Nothing if self.help() => {}
-                Next::Nothing => break,
+                Next::Nothing => return Ok(None),
             }
         }
-        self.finish()
     }
 
     /// What happens next. The horizon of a step is the next thing's time; a processor of a lower number than
@@ -168,10 +192,7 @@ impl<'a, L: Log> Machine<'a, L> {
 
     /// The event that a thread came to last.
     pub(super) fn position(&self, thread: usize) -> Position {
-        Position {
-            thread: self.threads[thread].id,
-            event: self.threads[thread].events.saturating_sub(1),
-        }
+        self.threads[thread].position()
     }
 
     /// Starts a thread.
@@ -269,8 +290,20 @@ impl<'a, L: Log> Machine<'a, L> {
     pub(super) fn pause(&mut self, which: usize, collection: Collection) {
         let now = self.processors[which].clock;
         self.log.happened(now, What::Collected(collection));
-        let cost = u128::from(collection.work) * u128::from(self.settings.costs.collected_byte);
-        let pause = self.whole(cost);
+        let pause = self.whole(self.settings.costs.pause(&collection));
+        let count = &self.heap.count;
+        let collected = Collected {
+            collection,
+            pause,
+            used: self.heap.used(),
+            live: count.live,
+            allocated: count.allocated,
+        };
+        let told = self.ground.collected(now, &collected);
+        if let Some(heap) = told.heap {
+            self.heap.resize(heap);
+        }
+        let pause = pause.saturating_add(told.waited);
         self.tally.paused = self.tally.paused.saturating_add(pause);
         self.tally.greatest_pause = self.tally.greatest_pause.max(pause);
         for processor in &mut self.processors {
@@ -284,7 +317,7 @@ impl<'a, L: Log> Machine<'a, L> {
     }
 
     /// The outcome, when nothing can happen any more.
-    fn finish(self) -> Result<Outcome, SimError> {
+    pub(super) fn finish(self) -> Result<Outcome, SimError> {
         let stuck: Vec<Stuck> = (0..self.threads.len())
             .filter_map(|thread| self.stuck(thread))
             .collect();
@@ -294,18 +327,16 @@ impl<'a, L: Log> Machine<'a, L> {
         if let Some(new) = self.threads.iter().find(|t| t.state == State::New) {
             return Err(SimError::NeverStarted(new.id));
         }
-        if let Some((object, count)) = self.heap.never_born() {
-            return Err(SimError::NeverBorn { object, count });
+        if let Some((object, at, count)) = self.heap.never_born() {
+            return Err(SimError::NeverBorn { at, object, count });
         }
+        Ok(self.outcome())
+    }
+
+    /// What has come of the program so far.
+    pub(super) fn outcome(&self) -> Outcome {
         let elapsed = self.processors.iter().map(|p| p.clock).max().unwrap_or(0);
-        let used = self.heap.used();
-        Ok(Outcome::new(
-            &self.tally,
-            &self.heap.count,
-            used,
-            elapsed,
-            self.settings,
-        ))
+        Outcome::new(&self.tally, &self.heap, elapsed, self.settings)
     }
 
     /// What a blocked thread waits for.

@@ -29,10 +29,12 @@
 //! | `traced` | a trace as a program |
 //! | `settings` | processors, discipline, heap, and what things cost |
 //! | `machine` | processors and time: who runs, and until when |
+//! | `running` | a program that goes on as far as it is told, with a heap that is resized |
 //! | `thread` | what is known of one thread |
 //! | `step` | what each event does |
 //! | `waiting` | blocking and waking |
 //! | `monitors` | who holds, contends for and waits in monitors |
+//! | `ground` | the memory below a heap, and who says how large the heap may be |
 //! | `objects` | the live objects of the heap |
 //! | [`heap`] | the collectors |
 //! | `tally` | counting, and the outcome |
@@ -40,12 +42,14 @@
 //! | `error` | why a simulation has no outcome |
 
 mod error;
+mod ground;
 pub mod heap;
 mod log;
 mod machine;
 mod monitors;
 mod objects;
 mod program;
+mod running;
 mod settings;
 mod step;
 mod tally;
@@ -54,8 +58,10 @@ mod traced;
 mod waiting;
 
 pub use error::{Position, SimError, Stuck};
+pub use ground::{Collected, Ground, Told};
 pub use log::{Log, What};
 pub use program::{Program, ReadError, Stream, Streams};
+pub use running::Running;
 pub use settings::{Costs, Settings};
 pub use tally::{Outcome, Quartiles};
 pub use traced::{Survey, Traced};
@@ -78,5 +84,5 @@ pub fn simulate_and_tell(
     settings: &Settings,
     log: &mut impl Log,
 ) -> Result<Outcome, SimError> {
-    machine::Machine::new(program, settings, log)?.run()
+    machine::Machine::new(program, settings, log, ())?.run()
 }

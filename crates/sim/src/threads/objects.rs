@@ -1,8 +1,9 @@
 //! The live objects of a simulated heap, and what is allocated, live and collected in it.
 
+use super::error::Position;
 use super::heap::{Algorithm, Collection, Collector, Kind, Place};
-use plimsoll_trace::ObjectId;
-use std::collections::{HashMap, HashSet};
+use plimsoll_trace::{ObjectId, ThreadId};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash of one number: traces number objects and monitors one after the other, or by address. The same in
@@ -17,12 +18,14 @@ impl Hasher for NumberHasher {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, number: u64) {
         // An odd number near 2^64 divided by the golden ratio; the product's halves mix all bits.
         let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product as u64) ^ (product >> 64) as u64;
     }
 
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -33,12 +36,14 @@ pub(super) type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>
 
 /// A heap with its objects.
 pub(super) struct Heap {
+    /// Bytes.
+    size: u64,
     collector: Box<dyn Collector>,
     /// Live objects: place and size.
     objects: ByNumber<ObjectId, (Place, u64)>,
     /// Objects that died before they were allocated, because their threads ran in another order than the
-    /// recorded one.
-    early: HashSet<ObjectId, BuildHasherDefault<NumberHasher>>,
+    /// recorded one; and where they died.
+    early: ByNumber<ObjectId, Position>,
     /// Counts and bytes.
     pub count: HeapCount,
 }
@@ -60,8 +65,20 @@ pub(super) struct HeapCount {
     pub work: u64,
     /// The most that one collection marked or copied.
     pub greatest_work: u64,
+    /// The part of the work that was marked.
+    pub marked: u64,
+    /// The part of what was marked that was moved, too.
+    pub compacted: u64,
+    /// Swept.
+    pub swept: u64,
+    /// Marked while the threads went on.
+    pub concurrent: u64,
+    /// The most that was fragmented after a collection.
+    pub greatest_fragmented: u64,
     /// Collections of the young objects; a number.
     pub minor: u64,
+    /// Collections of these and of some regions of old ones; a number.
+    pub mixed: u64,
     /// Collections of the whole heap; a number.
     pub full: u64,
 }
@@ -70,7 +87,9 @@ pub(super) struct HeapCount {
 pub(super) enum Refused {
     /// It lives already.
     Reborn,
-    /// There is no room.
+    /// The same thread said before, there, that it is dead.
+    Dead(Position),
+    /// There is no room, and the whole heap was collected.
     TooSmall,
     /// More than 2^64 bytes in all.
     TooMuch,
@@ -79,38 +98,38 @@ pub(super) enum Refused {
 impl Heap {
     pub(super) fn new(algorithm: Algorithm, size: u64) -> Heap {
         Heap {
+            size,
             collector: algorithm.build(size),
             objects: HashMap::default(),
-            early: HashSet::default(),
+            early: HashMap::default(),
             count: HeapCount::default(),
         }
     }
 
-    /// Allocates an object, after as many collections as it takes. `collected` is told each.
-    pub(super) fn allocate(
+    /// Room for an object of `size` bytes, or nothing where a collection is needed.
+    pub(super) fn room(&mut self, size: u64) -> Option<Place> {
+        self.collector.allocate(size)
+    }
+
+    /// An object of a thread is allocated in the room that was found for it.
+    pub(super) fn born(
         &mut self,
+        thread: ThreadId,
         object: ObjectId,
         size: u64,
-        mut collected: impl FnMut(Collection),
+        place: Place,
     ) -> Result<(), Refused> {
-        let mut last = None;
-        let place = loop {
-            if let Some(place) = self.collector.allocate(size) {
-                break place;
-            }
-            if last == Some(Kind::Full) {
-                return Err(Refused::TooSmall);
-            }
-            let collection = self.collect(size, last.is_some());
-            collected(collection);
-            last = Some(collection.kind);
-        };
         let count = &mut self.count;
         count.objects += 1;
         count.allocated = count.allocated.checked_add(size).ok_or(Refused::TooMuch)?;
-        if self.early.remove(&object) {
+        if !self.early.is_empty()
+            && let Some(died) = self.early.remove(&object)
+        {
             self.collector.died(place, size);
-            return Ok(());
+            return match died.thread == thread {
+                true => Err(Refused::Dead(died)),
+                false => Ok(()),
+            };
         }
         count.live += size;
         count.largest_live = count.largest_live.max(count.live);
@@ -120,31 +139,56 @@ impl Heap {
         }
     }
 
-    fn collect(&mut self, size: u64, all: bool) -> Collection {
+    /// Collects because an object of `size` bytes found no room: as little as possible, or with `all` the
+    /// whole heap.
+    pub(super) fn collect(&mut self, size: u64, all: bool) -> Collection {
         let collection = self.collector.collect(size, all);
         let count = &mut self.count;
         match collection.kind {
             Kind::Minor => count.minor += 1,
+            Kind::Mixed => count.mixed += 1,
             Kind::Full => count.full += 1,
         }
         count.freed += collection.freed;
-        count.work = count.work.saturating_add(collection.work);
+        for (sum, more) in [
+            (&mut count.work, collection.work),
+            (&mut count.marked, collection.marked),
+            (&mut count.compacted, collection.compacted),
+            (&mut count.swept, collection.swept),
+            (&mut count.concurrent, collection.concurrent),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         count.greatest_work = count.greatest_work.max(collection.work);
+        let fragmented = self.collector.fragmented();
+        count.greatest_fragmented = count.greatest_fragmented.max(fragmented);
         debug_assert_eq!(count.allocated, count.freed + self.collector.used());
         collection
     }
 
-    /// An object dies.
-    pub(super) fn died(&mut self, object: ObjectId) {
+    /// An object dies; `at` says where.
+    #[inline]
+    pub(super) fn died(&mut self, object: ObjectId, at: impl FnOnce() -> Position) {
         match self.objects.remove(&object) {
             Some((place, size)) => {
                 self.collector.died(place, size);
                 self.count.live -= size;
             }
             None => {
-                self.early.insert(object);
+                self.early.insert(object, at());
             }
         }
+    }
+
+    /// The heap is of `size` bytes from now on.
+    pub(super) fn resize(&mut self, size: u64) {
+        self.size = size;
+        self.collector.resize(size);
+    }
+
+    /// Its size, bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
     }
 
     /// Bytes in use, dead or alive.
@@ -152,9 +196,15 @@ impl Heap {
         self.collector.used()
     }
 
-    /// The lowest object that died and was never allocated, and how many there are.
-    pub(super) fn never_born(&self) -> Option<(ObjectId, usize)> {
-        Some((*self.early.iter().min()?, self.early.len()))
+    /// Bytes that no object uses, and that not every object could.
+    pub(super) fn fragmented(&self) -> u64 {
+        self.collector.fragmented()
+    }
+
+    /// The lowest object that died and was never allocated, where it died, and how many there are.
+    pub(super) fn never_born(&self) -> Option<(ObjectId, Position, usize)> {
+        let (object, at) = self.early.iter().min_by_key(|(object, _)| **object)?;
+        Some((*object, *at, self.early.len()))
     }
 }
 
@@ -162,20 +212,31 @@ impl Heap {
 mod tests {
     use super::*;
 
+    /// Allocates an object, after a collection if it takes one.
+    fn allocate(heap: &mut Heap, number: u64) {
+        let place = heap.room(10).or_else(|| {
+            heap.collect(10, false);
+            heap.room(10)
+        });
+        let born = place.map(|place| heap.born(ThreadId(1), ObjectId(number), 10, place));
+        assert!(matches!(born, Some(Ok(()))));
+    }
+
     #[test]
     fn memory_is_that_of_the_live_objects() {
+        const AT: Position = Position {
+            thread: ThreadId(2),
+            event: 0,
+        };
         let mut heap = Heap::new(Algorithm::GenMc, 3000);
         for number in 0..100_000u64 {
-            assert!(heap.allocate(ObjectId(number), 10, |_| {}).is_ok());
+            allocate(&mut heap, number);
             if let Some(old) = number.checked_sub(20) {
-                heap.died(ObjectId(old));
+                heap.died(ObjectId(old), || AT);
             }
             // Some die before they are born.
-            heap.died(ObjectId(1_000_000 + number));
-            assert!(
-                heap.allocate(ObjectId(1_000_000 + number), 10, |_| {})
-                    .is_ok()
-            );
+            heap.died(ObjectId(1_000_000 + number), || AT);
+            allocate(&mut heap, 1_000_000 + number);
         }
         assert_eq!((heap.count.live, heap.objects.len()), (200, 20));
         assert!(heap.objects.capacity() < 100 && heap.early.capacity() < 100);

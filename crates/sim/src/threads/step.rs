@@ -1,6 +1,8 @@
 //! What a running thread does next, and what each event does.
 
-use super::error::{Position, SimError};
+use super::error::SimError;
+use super::ground::Ground;
+use super::heap::{Kind, Place};
 use super::log::{Log, What};
 use super::machine::Machine;
 use super::monitors::Entry;
@@ -11,10 +13,13 @@ use plimsoll_trace::{Event, MonitorId, ObjectId};
 /// The longest that a thread computes at once, nanoseconds: eleven days. What is longer is damaged, and would
 /// take as long to simulate as there are quanta in it.
 const LONGEST_COMPUTE: u64 = 1_000_000_000_000_000;
+/// How often room is looked for before a program fails. A heap that is let grow by a sixteenth each time is
+/// larger than any memory by then.
+const MOST_TRIES: u32 = 1024;
 /// The priority of a Java thread that was given none.
 const NORMAL_PRIORITY: i32 = 5;
 
-impl<L: Log> Machine<'_, L> {
+impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// One step of the thread that runs on a processor: it is preempted, computes, acquires the monitor that
     /// it waited for, or comes to the next event.
     pub(super) fn step(&mut self, which: usize) -> Result<(), SimError> {
@@ -41,15 +46,17 @@ impl<L: Log> Machine<'_, L> {
 
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
-        let at = self.position(thread);
         let record = &mut self.threads[thread];
         let time = record.computes.min(self.quantum.time - record.used.time);
         record.computes -= time;
         record.used.time += time;
         self.tally.computed = self.tally.computed.saturating_add(time);
-        let clock = &mut self.processors[which].clock;
-        *clock = clock.checked_add(time).ok_or(SimError::TooLong { at })?;
-        self.log.happened(*clock, What::Computed { thread, time });
+        let Some(clock) = self.processors[which].clock.checked_add(time) else {
+            let at = self.position(thread);
+            return Err(SimError::TooLong { at });
+        };
+        self.processors[which].clock = clock;
+        self.log.happened(clock, What::Computed { thread, time });
         Ok(())
     }
 
@@ -67,10 +74,7 @@ impl<L: Log> Machine<'_, L> {
             Event::Alloc { object, size, .. } => {
                 return self.allocate(which, thread, object, size);
             }
-            Event::Death { object } => {
-                self.heap.died(object);
-                self.monitors.died(MonitorId(object.0));
-            }
+            Event::Death { object } => self.die(thread, object),
             Event::Stamp { .. } => {}
             Event::Enter { monitor } => self.enter(which, thread, monitor, 1),
             Event::Exit { monitor } => return self.exit(which, thread, monitor),
@@ -124,6 +128,12 @@ impl<L: Log> Machine<'_, L> {
         Ok(())
     }
 
+    fn die(&mut self, thread: usize, object: ObjectId) {
+        let record = &self.threads[thread];
+        self.heap.died(object, || record.position());
+        self.monitors.died(MonitorId(object.0));
+    }
+
     fn allocate(
         &mut self,
         which: usize,
@@ -131,32 +141,64 @@ impl<L: Log> Machine<'_, L> {
         object: ObjectId,
         size: u64,
     ) -> Result<(), SimError> {
-        let mut collections = [None; 2];
-        let mut count = 0;
-        let allocated = self.heap.allocate(object, size, |collection| {
-            collections[count] = Some(collection);
-            count += 1;
-        });
-        for collection in collections.into_iter().flatten() {
-            self.pause(which, collection);
-        }
-        let at = self.position(thread);
+        let room = self.find_room(which, size);
         let record = &mut self.threads[thread];
         record.used.bytes = record.used.bytes.saturating_add(size);
         record.allocated = record.allocated.saturating_add(size);
-        allocated.map_err(|refused| self.refused(refused, at, object, size))
+        let id = record.id;
+        let born = room.and_then(|place| self.heap.born(id, object, size, place));
+        born.map_err(|refused| self.refused(refused, thread, object, size))?;
+        let clock = &mut self.processors[which].clock;
+        let waited = self.ground.took(*clock, self.heap.used(), size);
+        *clock = clock.saturating_add(waited);
+        Ok(())
     }
 
-    fn refused(&self, refused: Refused, at: Position, object: ObjectId, size: u64) -> SimError {
+    /// Room for an object, after as many collections as it takes.
+    #[inline]
+    fn find_room(&mut self, which: usize, size: u64) -> Result<Place, Refused> {
+        match self.heap.room(size) {
+            Some(place) => Ok(place),
+            None => self.make_room(which, size),
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, which: usize, size: u64) -> Result<Place, Refused> {
+        let mut last = None;
+        for _ in 0..MOST_TRIES {
+            if last == Some(Kind::Full) {
+                let larger = self.ground.is_full(self.heap.size(), size);
+                self.heap.resize(larger.ok_or(Refused::TooSmall)?);
+            } else {
+                let collection = self.heap.collect(size, last.is_some());
+                self.pause(which, collection);
+                last = Some(collection.kind);
+            }
+            if let Some(place) = self.heap.room(size) {
+                return Ok(place);
+            }
+        }
+        Err(Refused::TooSmall)
+    }
+
+    #[cold]
+    fn refused(&self, refused: Refused, thread: usize, object: ObjectId, size: u64) -> SimError {
+        let at = self.position(thread);
         match refused {
+            Refused::Dead(died) => SimError::DiedBefore {
+                at,
+                object,
+                died: died.event,
+            },
             Refused::Reborn => SimError::Reborn { at, object },
             Refused::TooMuch => SimError::TooMuch { at },
             Refused::TooSmall => SimError::HeapTooSmall {
                 at,
                 size,
-                heap: self.settings.heap,
+                heap: self.heap.size(),
                 live: self.heap.count.live,
-                halves: self.settings.collector.has_halves(),
+                loses: self.settings.collector.loses(),
             },
         }
     }

@@ -1,6 +1,7 @@
 //! Counting what happens, and the outcome.
 
-use super::objects::HeapCount;
+use super::heap::{Collection, Kind};
+use super::objects::Heap;
 use super::settings::Settings;
 
 /// Counts while the simulation runs. Times are nanoseconds.
@@ -24,7 +25,7 @@ pub(super) struct Tally {
 }
 
 /// How the values of the threads of a program are spread: the numbers of a box plot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Quartiles {
     /// The least.
     pub least: f64,
@@ -62,7 +63,7 @@ impl Quartiles {
 }
 
 /// What a simulation shows. Sizes are bytes and times nanoseconds, unless a field says otherwise.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
     /// Threads; a number.
     pub threads: u64,
@@ -84,12 +85,26 @@ pub struct Outcome {
     pub heap: u64,
     /// Collections of the young objects; a number.
     pub minor: u64,
+    /// Collections of these and of some regions of old ones; a number.
+    pub mixed: u64,
     /// Collections of the whole heap; a number.
     pub full: u64,
     /// Marked or copied by collections (Table 2's neighbour: V_gc).
     pub work: u64,
     /// The most that one collection marked or copied.
     pub greatest_work: u64,
+    /// The part of the work that was marked where it lay. The rest was copied.
+    pub marked: u64,
+    /// The part of what was marked that was then moved together.
+    pub compacted: u64,
+    /// Dead and live objects that were swept.
+    pub swept: u64,
+    /// Marked while the threads went on: no pause and no time contains it.
+    pub concurrent: u64,
+    /// In cells and regions that are larger than what is in them, at the end.
+    pub fragmented: u64,
+    /// The most of that after a collection.
+    pub greatest_fragmented: u64,
     /// Time of all pauses.
     pub paused: u64,
     /// Time of the longest pause.
@@ -124,15 +139,20 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(
-        tally: &Tally,
-        heap: &HeapCount,
-        used: u64,
-        elapsed: u64,
-        settings: &Settings,
-    ) -> Outcome {
-        let costs = settings.costs;
-        let overhead = u128::from(costs.collected_byte) * u128::from(heap.work)
+    pub(super) fn new(tally: &Tally, heap: &Heap, elapsed: u64, settings: &Settings) -> Outcome {
+        let (costs, used, fragmented) = (settings.costs, heap.used(), heap.fragmented());
+        let heap = heap.count;
+        // The formula's sum over collections is that over a collection of all their bytes.
+        let all = Collection {
+            kind: Kind::Full,
+            work: heap.work,
+            marked: heap.marked,
+            compacted: heap.compacted,
+            swept: heap.swept,
+            concurrent: heap.concurrent,
+            freed: heap.freed,
+        };
+        let overhead = costs.pause(&all)
             + u128::from(costs.contention) * u128::from(tally.contentions)
             + u128::from(costs.switch) * u128::from(tally.switches);
         let overhead = u64::try_from(overhead / 1000).unwrap_or(u64::MAX);
@@ -149,9 +169,16 @@ impl Outcome {
             freed: heap.freed,
             heap: settings.heap,
             minor: heap.minor,
+            mixed: heap.mixed,
             full: heap.full,
             work: heap.work,
             greatest_work: heap.greatest_work,
+            marked: heap.marked,
+            compacted: heap.compacted,
+            swept: heap.swept,
+            concurrent: heap.concurrent,
+            fragmented,
+            greatest_fragmented: heap.greatest_fragmented,
             paused: tally.paused,
             greatest_pause: tally.greatest_pause,
             thread_pauses: Quartiles::of(&tally.pauses),
@@ -169,9 +196,9 @@ impl Outcome {
         }
     }
 
-    /// Collections, of either kind.
+    /// Collections, of any kind.
     pub fn collections(&self) -> u64 {
-        self.minor + self.full
+        self.minor + self.mixed + self.full
     }
 
     /// Mark/cons: bytes of collection work for each allocated byte (section 5.2).

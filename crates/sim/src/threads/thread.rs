@@ -1,5 +1,6 @@
 //! What a simulation knows of one thread.
 
+use super::error::Position;
 use plimsoll_policy::phases::{self, Used};
 use plimsoll_trace::{MonitorId, ThreadId};
 
@@ -71,6 +72,14 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// The event that it came to last.
+    pub(super) fn position(&self) -> Position {
+        Position {
+            thread: self.id,
+            event: self.events.saturating_sub(1),
+        }
+    }
+
     pub(super) fn new(id: ThreadId, is_started: bool) -> Thread {
         Thread {
             id,

@@ -1,9 +1,10 @@
 //! A trace as a program: what has to be known of it beforehand, and its streams.
 
+use super::error::Position;
 use super::heap::Algorithm;
 use super::objects::Heap;
 use super::program::{Program, ReadError, Stream};
-use plimsoll_trace::order::Recorded;
+use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::{Event, ThreadId, TimeUnit, Trace, TraceError};
 use std::collections::BTreeSet;
 
@@ -17,32 +18,43 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Reads all of a trace, in the recorded order. Needs memory for its live objects.
+    /// Reads all of a trace. If the trace does not say how much of it lived at once, this needs memory for
+    /// its live objects.
     ///
     /// # Errors
     /// The trace cannot be read.
     pub fn of(trace: &Trace) -> Result<Survey, TraceError> {
-        let mut started = BTreeSet::new();
+        let mut survey = Survey::default();
+        if let Some(largest_live) = trace.largest_live() {
+            survey.largest_live = largest_live;
+            for next in Filed::new(trace) {
+                survey.look(&next?.1);
+            }
+            return Ok(survey);
+        }
         // Nothing is ever collected in it.
         let mut heap = Heap::new(Algorithm::MarkCompact, u64::MAX);
-        let known = trace.largest_live();
         for next in Recorded::new(trace)? {
-            match next?.1 {
-                Event::Start { thread, .. } => {
-                    started.insert(thread);
-                }
-                Event::Alloc { object, size, .. } if known.is_none() => {
+            let (thread, event) = next?;
+            survey.look(&event);
+            match event {
+                Event::Alloc { object, size, .. } => {
                     // What is wrong with it is said, with its place, when the trace is simulated.
-                    let _ = heap.allocate(object, size, |_| {});
+                    let place = heap.room(size);
+                    let _ = place.map(|place| heap.born(thread, object, size, place));
                 }
-                Event::Death { object } if known.is_none() => heap.died(object),
+                Event::Death { object } => heap.died(object, || Position { thread, event: 0 }),
                 _ => {}
             }
         }
-        Ok(Survey {
-            started,
-            largest_live: known.unwrap_or(heap.count.largest_live),
-        })
+        survey.largest_live = heap.count.largest_live;
+        Ok(survey)
+    }
+
+    fn look(&mut self, event: &Event) {
+        if let Event::Start { thread, .. } = event {
+            self.started.insert(*thread);
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Blocking and waking.
 
+use super::ground::Ground;
 use super::log::{Log, What};
 use super::machine::Machine;
 use super::thread::{On, State};
 use plimsoll_trace::MonitorId;
 
-impl<L: Log> Machine<'_, L> {
+impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// The thread on a processor waits for something, and at most so long, nanoseconds. Another one gets the
     /// processor.
     pub(super) fn block(&mut self, which: usize, thread: usize, on: On, most: Option<u64>) {

@@ -1,10 +1,13 @@
 //! The simulator of threads: against a literal one, against laws of conservation, against the paper.
 
+mod collectors;
 mod faults;
 mod paper;
 mod programs;
 mod reference;
+mod reference_cells;
 mod reference_heap;
+mod reference_regions;
 mod traced;
 
 use plimsoll_policy::phases::{Quanta, Rule};
@@ -33,7 +36,14 @@ fn numbers(outcome: &Outcome) -> Numbers {
         freed: outcome.freed,
         live: outcome.live,
         work: outcome.work,
-        collections: (outcome.minor, outcome.full),
+        parts: [
+            outcome.marked,
+            outcome.compacted,
+            outcome.swept,
+            outcome.concurrent,
+        ],
+        fragmented: (outcome.fragmented, outcome.greatest_fragmented),
+        collections: [outcome.minor, outcome.mixed, outcome.full],
         contentions: outcome.contentions,
         switches: outcome.switches,
         dispatches: outcome.dispatches,
@@ -75,7 +85,10 @@ fn settings() -> impl Strategy<Value = Settings> {
                 collector: Algorithm::ALL[collector],
                 heap,
                 costs: Costs {
-                    collected_byte: costs.0,
+                    copied_byte: costs.0,
+                    marked_byte: costs.0 / 2,
+                    compacted_byte: costs.0 / 3,
+                    swept_byte: costs.0 / 5,
                     contention: costs.1,
                     switch: costs.2,
                 },

@@ -1,7 +1,7 @@
 //! The simulator once more, as its documentation says it and as slowly as that: objects one by one in spaces,
 //! queues that are searched, one step at a time.
 
-use crate::reference_heap::{Heap, Object, live};
+use crate::reference_heap::{Heap, Object, heap};
 use plimsoll_policy::phases::{Discipline, Quantum, Ties, Used};
 use plimsoll_sim::threads::heap::Kind;
 use plimsoll_sim::threads::{Settings, What};
@@ -55,7 +55,12 @@ pub(crate) struct Numbers {
     pub(crate) freed: u64,
     pub(crate) live: u64,
     pub(crate) work: u64,
-    pub(crate) collections: (u64, u64),
+    /// Marked by pauses, moved then, swept, and marked while the threads went on.
+    pub(crate) parts: [u64; 4],
+    /// At the end, and at most after a collection.
+    pub(crate) fragmented: (u64, u64),
+    /// Minor, mixed and full ones.
+    pub(crate) collections: [u64; 3],
     pub(crate) contentions: u64,
     pub(crate) switches: u64,
     pub(crate) dispatches: u64,
@@ -70,7 +75,7 @@ pub(crate) struct Reference<'a> {
     settings: &'a Settings,
     rule: Box<dyn Discipline + Send>,
     quantum: Quantum,
-    heap: Heap,
+    heap: Box<dyn Heap>,
     dead_early: Vec<ObjectId>,
     threads: Vec<Thread>,
     /// Clock, running thread, last thread.
@@ -106,12 +111,7 @@ impl<'a> Reference<'a> {
             settings,
             quantum: rule.quantum(),
             rule,
-            heap: Heap {
-                algorithm: settings.collector,
-                size: settings.heap,
-                young: Vec::new(),
-                old: Vec::new(),
-            },
+            heap: heap(settings.collector, settings.heap),
             dead_early: Vec::new(),
             threads: (0..streams.len()).map(thread).collect(),
             processors: vec![(0, None, None); settings.processors],
@@ -172,7 +172,9 @@ impl<'a> Reference<'a> {
         self.numbers.elapsed = self.processors.iter().map(|p| p.0).max().unwrap();
         let sum: u64 = self.turnarounds.iter().sum();
         self.numbers.turnaround = sum / self.turnarounds.len() as u64;
-        self.numbers.live = live(&self.heap.young) + live(&self.heap.old);
+        let objects = self.heap.objects().into_iter();
+        self.numbers.live = objects.filter(|it| it.live).map(|it| it.size).sum();
+        self.numbers.fragmented.0 = self.heap.fragmented();
         Ok(())
     }
 
@@ -414,15 +416,28 @@ impl<'a> Reference<'a> {
             }
             let collection = self.heap.collect(size, last.is_some());
             last = Some(collection.kind);
-            match collection.kind {
-                Kind::Minor => self.numbers.collections.0 += 1,
-                Kind::Full => self.numbers.collections.1 += 1,
-            }
-            self.numbers.work += collection.work;
+            let numbers = &mut self.numbers;
+            numbers.collections[match collection.kind {
+                Kind::Minor => 0,
+                Kind::Mixed => 1,
+                Kind::Full => 2,
+            }] += 1;
+            numbers.work += collection.work;
+            numbers.parts[0] += collection.marked;
+            numbers.parts[1] += collection.compacted;
+            numbers.parts[2] += collection.swept;
+            numbers.parts[3] += collection.concurrent;
+            numbers.fragmented.1 = numbers.fragmented.1.max(self.heap.fragmented());
             self.numbers.freed += collection.freed;
             let now = self.processors[processor].0;
             self.log.push((now, What::Collected(collection)));
-            let pause = self.whole(collection.work * self.settings.costs.collected_byte);
+            let costs = self.settings.costs;
+            let pause = self.whole(
+                (collection.work - collection.marked) * costs.copied_byte
+                    + collection.marked * costs.marked_byte
+                    + collection.compacted * costs.compacted_byte
+                    + collection.swept * costs.swept_byte,
+            );
             for (clock, running, _) in &mut self.processors {
                 if running.is_none() {
                     *clock = (*clock).max(now);
@@ -443,7 +458,7 @@ impl<'a> Reference<'a> {
         self.monitors.retain(|monitor, it| {
             monitor.0 != id.0 || it.holder.is_some() || !it.waiters.is_empty()
         });
-        let mut objects = self.heap.young.iter_mut().chain(&mut self.heap.old);
+        let mut objects = self.heap.objects().into_iter();
         match objects.find(|object| object.id == id && object.live) {
             Some(object) => object.live = false,
             None => self.dead_early.push(id),

@@ -1,5 +1,8 @@
-//! The heap of the literal simulator: objects one by one, in spaces that are searched.
+//! The heaps of the literal simulator: objects one by one, in spaces that are searched. Here are those of the
+//! paper's collectors.
 
+use crate::reference_cells::Swept;
+use crate::reference_regions::Regions;
 use plimsoll_sim::threads::heap::{Algorithm, Collection, Kind};
 use plimsoll_trace::ObjectId;
 
@@ -11,7 +14,7 @@ pub(crate) struct Object {
     pub(crate) live: bool,
 }
 
-fn bytes(space: &[Object]) -> u64 {
+pub(crate) fn bytes(space: &[Object]) -> u64 {
     space.iter().map(|object| object.size).sum()
 }
 
@@ -24,22 +27,61 @@ pub(crate) fn live(space: &[Object]) -> u64 {
 }
 
 /// Empties a space. Returns the objects that were alive, and the bytes of the others.
-fn evacuate(space: &mut Vec<Object>) -> (Vec<Object>, u64) {
+pub(crate) fn evacuate(space: &mut Vec<Object>) -> (Vec<Object>, u64) {
     let dead = bytes(space) - live(space);
     let survivors = space.iter().copied().filter(|object| object.live).collect();
     space.clear();
     (survivors, dead)
 }
 
-/// A heap of two spaces; the young one is empty where the collector has one only.
-pub(crate) struct Heap {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) size: u64,
-    pub(crate) young: Vec<Object>,
-    pub(crate) old: Vec<Object>,
+/// A collection that did nothing yet.
+pub(crate) const NOTHING: Collection = Collection {
+    kind: Kind::Minor,
+    work: 0,
+    marked: 0,
+    compacted: 0,
+    swept: 0,
+    concurrent: 0,
+    freed: 0,
+};
+
+/// A heap.
+pub(crate) trait Heap {
+    /// Whether an object found room.
+    fn place(&mut self, object: Object) -> bool;
+    /// Collects for an object of that size.
+    fn collect(&mut self, size: u64, all: bool) -> Collection;
+    /// All objects.
+    fn objects(&mut self) -> Vec<&mut Object>;
+    /// Bytes of cells and regions that are not used.
+    fn fragmented(&self) -> u64 {
+        0
+    }
 }
 
-impl Heap {
+/// The heap of a collector.
+pub(crate) fn heap(algorithm: Algorithm, size: u64) -> Box<dyn Heap> {
+    match algorithm {
+        Algorithm::G1 => Box::new(Regions::new(size)),
+        Algorithm::GenMs => Box::new(Swept::new(size)),
+        _ => Box::new(Spaces {
+            algorithm,
+            size,
+            young: Vec::new(),
+            old: Vec::new(),
+        }),
+    }
+}
+
+/// A heap of two spaces; the young one is empty where the collector has one only.
+struct Spaces {
+    algorithm: Algorithm,
+    size: u64,
+    young: Vec<Object>,
+    old: Vec<Object>,
+}
+
+impl Spaces {
     /// The sizes of the young and of the old space.
     fn sizes(&self) -> (u64, u64) {
         let nursery = self.size / 3;
@@ -48,10 +90,13 @@ impl Heap {
             Algorithm::SemiSpace => (0, self.size / 2),
             Algorithm::GenCopy => (nursery, (self.size - nursery) / 2),
             Algorithm::GenMc => (nursery, self.size - nursery),
+            other => panic!("{other:?} has no spaces"),
         }
     }
+}
 
-    pub(crate) fn place(&mut self, object: Object) -> bool {
+impl Heap for Spaces {
+    fn place(&mut self, object: Object) -> bool {
         let (young, old) = self.sizes();
         let (space, size) = match object.size > young || young == 0 {
             true => (&mut self.old, old),
@@ -64,7 +109,7 @@ impl Heap {
         fits
     }
 
-    pub(crate) fn collect(&mut self, size: u64, all: bool) -> Collection {
+    fn collect(&mut self, size: u64, all: bool) -> Collection {
         let (young, old) = self.sizes();
         let is_large = size > young || young == 0;
         let fits = live(&self.young) + bytes(&self.old) <= old;
@@ -73,9 +118,9 @@ impl Heap {
             let work = bytes(&survivors);
             self.old.extend(survivors);
             return Collection {
-                kind: Kind::Minor,
                 work,
                 freed,
+                ..NOTHING
             };
         }
         let (mut survivors, dead_old) = evacuate(&mut self.old);
@@ -88,10 +133,22 @@ impl Heap {
             self.young = young_survivors;
         }
         self.old = survivors;
+        let marked = match self.algorithm {
+            // What stays in the nursery is not copied.
+            Algorithm::SemiSpace | Algorithm::GenCopy => bytes(&self.young),
+            _ => work,
+        };
         Collection {
             kind: Kind::Full,
             work,
+            marked,
+            compacted: marked,
             freed: dead_old + dead_young,
+            ..NOTHING
         }
+    }
+
+    fn objects(&mut self) -> Vec<&mut Object> {
+        self.young.iter_mut().chain(&mut self.old).collect()
     }
 }

@@ -90,6 +90,25 @@ pub struct StreamInfo {
     pub totals: Option<Totals>,
 }
 
+/// The sum of Fowler, Noll and Vo: 64 bits, variant 1a.
+struct Fnv {
+    value: u64,
+}
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv {
+            value: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.value = (self.value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
 /// A trace that is open.
 #[derive(Clone)]
 pub struct Trace {
@@ -175,6 +194,24 @@ impl Trace {
     /// The most bytes of objects that lived at one time in the recorded order, if its writer has noted that.
     pub fn largest_live(&self) -> Option<u64> {
         self.largest_live
+    }
+
+    /// A number that tells this trace from others: of its header, and of the heads of its blocks, which have
+    /// the checksums of all that is in them. Reads no more than these.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`].
+    pub fn fingerprint(&self) -> Result<u64, TraceError> {
+        let mut sum = Fnv::new();
+        sum.add(&self.header.to_bytes());
+        let blocks = self.streams.values().flat_map(|info| &info.blocks);
+        let mut head = [0; HEAD];
+        for &offset in blocks.chain(&self.names) {
+            let read = self.source.read(&mut head, offset);
+            read.map_err(TraceError::io(&self.name))?;
+            sum.add(&head);
+        }
+        Ok(sum.value)
     }
 
     /// Its names.

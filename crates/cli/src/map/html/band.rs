@@ -1,9 +1,10 @@
 //! The address space over time: time from left to right, addresses from bottom to top.
 
 use super::rows::{Cell, Row, Rows};
-use super::scale::{Unit, number, size, ticks, timeline};
-use super::svg::{Align, Box, Svg};
+use super::style::paint;
 use super::{Look, State, WIDTH};
+use crate::picture::scale::{Unit, number, size, ticks, timeline};
+use crate::picture::svg::{Align, Box, Svg};
 use plimsoll_map::Kind;
 
 /// Left and right end of the axes, pixels.
@@ -150,7 +151,7 @@ impl<'a> Band<'a> {
                     size(row.kib << 10)
                 );
                 let at = Box::new(left, *top, right - left, *height);
-                svg.shaded(at, run.cell.kind, run.cell.state, &says);
+                svg.filled(at, &paint(run.cell.kind, run.cell.state), &says);
             }
         }
     }
@@ -178,7 +179,7 @@ impl<'a> Band<'a> {
                 column += same.len();
                 if let Some(kind) = same[0] {
                     let says = format!("{}, {}", kind.name(), State::Absent.name());
-                    svg.shaded(at(left, right), kind, State::Absent, &says);
+                    svg.filled(at(left, right), &paint(kind, State::Absent), &says);
                 }
             }
         }
@@ -247,7 +248,11 @@ impl<'a> Band<'a> {
             if x + width > WIDTH {
                 (x, y) = (ACROSS.0, y + 20.0);
             }
-            svg.shaded(Box::new(x, y, 12.0, 12.0), kind, State::Resident, "");
+            svg.filled(
+                Box::new(x, y, 12.0, 12.0),
+                &paint(kind, State::Resident),
+                "",
+            );
             svg.words((x + 17.0, y + 10.5), Align::Start, "small", kind.name());
             x += width;
         }

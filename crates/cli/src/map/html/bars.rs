@@ -1,8 +1,9 @@
 //! A bar for each area, divided by state, with the numbers beside it.
 
-use super::scale::size;
-use super::svg::{Align, Box, Svg};
+use super::style::paint;
 use super::{Look, State, WIDTH};
+use crate::picture::scale::size;
+use crate::picture::svg::{Align, Box, Svg};
 use plimsoll_map::{Kind, States};
 
 /// Where bars begin and end, pixels.
@@ -75,13 +76,13 @@ fn bar(svg: &mut Svg, top: f64, longest: u64, kind: Kind, states: &States) {
         let width = pixels(bytes).max(1.0);
         let says = format!("{}, {}: {}", kind.name(), state.name(), size(bytes));
         let at = Box::new(x, top, width, THICK);
-        svg.shaded(at, kind, state, &says);
+        svg.filled(at, &paint(kind, state), &says);
         x += width;
     }
     let referenced = pixels(states.referenced.unwrap_or(0).min(states.resident));
     if referenced >= 0.5 {
         let at = Box::new(BARS.0, top + THICK + 1.0, referenced, 2.0);
-        svg.plain(at, "mark");
+        svg.filled(at, "mark", "");
     }
 }
 
@@ -100,11 +101,11 @@ fn numbers(svg: &mut Svg, top: f64, class: &str, states: &States) {
 fn legend(svg: &mut Svg, top: f64) {
     let mut x = BARS.0;
     for state in [State::Resident, State::Swapped, State::Cached] {
-        svg.shaded(Box::new(x, top, 22.0, 12.0), Kind::Other, state, "");
+        svg.filled(Box::new(x, top, 22.0, 12.0), &paint(Kind::Other, state), "");
         svg.words((x + 28.0, top + 10.5), Align::Start, "small", state.name());
         x += 52.0 + 6.0 * state.name().len() as f64;
     }
-    svg.plain(Box::new(x, top + 9.0, 22.0, 2.0), "mark");
+    svg.filled(Box::new(x, top + 9.0, 22.0, 2.0), "mark", "");
     let words = "referenced (used of late)";
     svg.words((x + 28.0, top + 10.5), Align::Start, "small", words);
 }

@@ -3,25 +3,22 @@
 //! | module | is |
 //! |---|---|
 //! | `space` | where the memory of one look lies, kept in little room |
-//! | `svg` | writes SVG, escapes what comes from outside |
-//! | `style` | colours, patterns, and both kinds of page: light and dark |
-//! | `scale` | round numbers along an axis, sizes as people read them |
+//! | `style` | colours and patterns of the areas |
 //! | `bars` | a bar per area and state |
 //! | `rows`, `band` | the address space over time: which addresses are a row; the picture |
 //! | `stacks` | the areas over time, stacked |
 //! | `page` | the page |
 //!
-//! The hue of a colour says the area, the shade says the state, in all of the pictures.
+//! What writes SVG and HTML is [`crate::picture`]. The hue of a colour says the area, the shade says the
+//! state, in all of the pictures.
 
 mod band;
 mod bars;
 mod page;
 mod rows;
-mod scale;
 mod space;
 mod stacks;
 mod style;
-mod svg;
 
 pub use page::page;
 pub use space::Space;

@@ -2,11 +2,12 @@
 
 use super::band::band;
 use super::bars::bars;
-use super::scale::{number, size};
 use super::stacks::stacks;
 use super::style::{patterns, style};
-use super::svg::{escape, shortened};
 use super::{Look, Shown};
+use crate::picture::page::document;
+use crate::picture::scale::{number, size};
+use crate::picture::svg::{escape, shortened};
 use plimsoll_map::Kind;
 use std::fmt::Write as _;
 
@@ -25,32 +26,19 @@ Each row is a piece of the address space, as high as the most memory that it hel
 and the state of most of it. A light strip is a gap between addresses in which something is mapped and \
 nothing is held. The first address of each stretch stands at the right.";
 
-/// Nothing is loaded from anywhere, and nothing runs, whatever the names of files say.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-
 /// A page of HTML that needs no other file. `again` is after how many seconds a browser should read
 /// it again, while looks are still added.
 pub fn page(processes: &[Shown], again: Option<u64>) -> String {
     let kinds = kinds(processes);
     let titles: Vec<&str> = processes.iter().map(|one| one.title.as_str()).collect();
-    let title = escape(&shortened(&titles.join(", "), LONGEST_TITLE));
-    let again = again.map_or(String::new(), |seconds| {
-        format!("<meta http-equiv=\"refresh\" content=\"{seconds}\">\n")
-    });
-    let mut text = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n{again}\
-         <title>Memory of {title}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}",
-        style(&kinds),
-        patterns(&kinds)
-    );
+    let title = shortened(&titles.join(", "), LONGEST_TITLE);
+    let mut text = patterns(&kinds);
     let boxes = MOST_BOXES / processes.len().max(1);
     for process in processes {
         section(&mut text, process, &kinds, boxes);
     }
-    text.push_str("</body>\n</html>\n");
-    text
+    let title = format!("Memory of {title}");
+    document(&title, &style(&kinds), again, &text)
 }
 
 /// The areas that any look has, and the one that legends are drawn with.

@@ -1,8 +1,9 @@
 //! The areas over time, stacked: what is in memory above the line, what is in swap below it.
 
-use super::scale::{Unit, number, size, ticks, timeline};
-use super::svg::{Align, Box, Svg};
+use super::style::paint;
 use super::{Look, State, WIDTH};
+use crate::picture::scale::{Unit, number, size, ticks, timeline};
+use crate::picture::svg::{Align, Box, Svg};
 use plimsoll_map::{Kind, States};
 
 /// Left and right end of the axes, pixels.
@@ -109,7 +110,7 @@ impl Stack<'_> {
             );
             let upper = self.points(&tops);
             let lower = self.points(&bases).rev();
-            svg.polygon(upper.chain(lower), kind, self.state, &says);
+            svg.polygon(upper.chain(lower), &paint(kind, self.state), &says);
             self.name(svg, kind, (&bases, &tops));
             bases = tops;
         }
@@ -140,12 +141,8 @@ impl Stack<'_> {
             return;
         }
         let y = self.zero + self.scale * (*base as f64 + bytes as f64 / 2.0);
-        svg.shaded(
-            Box::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0),
-            kind,
-            self.state,
-            "",
-        );
+        let key = Box::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0);
+        svg.filled(key, &paint(kind, self.state), "");
         let words = format!("{} {}", kind.name(), size(bytes));
         svg.words((ACROSS.1 + 24.0, y + 4.0), Align::Start, "", &words);
     }

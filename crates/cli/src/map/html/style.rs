@@ -1,28 +1,17 @@
-//! The style of a page: the colour of each area in each state, on a light and on a dark page.
+//! The colour of each area in each state.
 
 use super::State;
-use super::svg::paint;
 use plimsoll_map::Kind;
 use std::fmt::Write as _;
 
-/// What is not an area: text, lines, the page. In a dark room the second half counts.
-const PAGE: &str = "\
-:root{color-scheme:light dark}
-body{font:14px/1.5 system-ui,sans-serif;margin:24px auto;max-width:980px;padding:0 12px;\
-background:#fff;color:#1f2328}
-h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:28px 0 4px}
-p{margin:4px 0;max-width:75ch}.faint{color:#59636e}
-svg{display:block;width:100%;height:auto}.patterns{position:absolute;width:0;height:0}
-text{font:12px system-ui,sans-serif;fill:#1f2328}.bold{font-weight:600}.small{fill:#59636e;font-size:11px}
-.grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:#59636e;stroke-width:1}
-.mark{fill:#1f2328}rect{shape-rendering:crispEdges}
-@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}.faint{color:#9198a1}
-text{fill:#e6edf3}.small{fill:#9198a1}.grid{stroke:#30363d}.axis{stroke:#9198a1}.mark{fill:#e6edf3}}
-";
+/// The class of what is painted: `r3`, `s3`, …
+pub(super) fn paint(kind: Kind, state: State) -> String {
+    format!("{}{}", state.letter(), kind as usize)
+}
 
-/// The style of a page with these areas.
+/// What the style of a page has of these areas.
 pub(super) fn style(kinds: &[Kind]) -> String {
-    let mut style = PAGE.to_owned();
+    let mut style = String::new();
     for &kind in kinds {
         let [r, g, b] = kind.colour();
         for state in State::ALL {

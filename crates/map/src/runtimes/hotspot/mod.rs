@@ -16,7 +16,9 @@
 //! | `spaces`, `regions`, `z` | the heaps of Serial, Parallel and Epsilon; of G1 and Shenandoah; of ZGC |
 //! | `collector` | card tables |
 //! | `code`, `metaspace`, `threads` | the code cache; metadata of classes; stacks |
+//! | [`allocation`] | what each Java thread has allocated, read again and again |
 
+pub mod allocation;
 mod code;
 mod collector;
 mod fields;

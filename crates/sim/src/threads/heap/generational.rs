@@ -18,17 +18,27 @@ const MATURE: u64 = 0;
 pub(super) struct Generational {
     nursery: Space,
     mature: Space,
+    /// Whether the mature space is copied, or else compacted.
+    copies: bool,
+    /// How a heap of so many bytes is divided.
+    divide: fn(u64) -> Sizes,
     /// The place of objects in the nursery; it is new whenever they have moved on, so that whoever still has
     /// an older one is mature.
     era: u64,
 }
 
+/// Bytes of the nursery, and of what the mature space can hold.
+pub(super) type Sizes = (u64, u64);
+
 impl Generational {
-    /// With sizes in bytes: of the nursery, and of what the mature space can hold.
-    pub(super) fn new(nursery: u64, mature: u64) -> Generational {
+    /// A heap of `heap` bytes that is divided by a rule.
+    pub(super) fn new(heap: u64, divide: fn(u64) -> Sizes, copies: bool) -> Generational {
+        let (nursery, mature) = divide(heap);
         Generational {
             nursery: Space::new(nursery),
             mature: Space::new(mature),
+            copies,
+            divide,
             era: MATURE + 1,
         }
     }
@@ -48,8 +58,7 @@ impl Generational {
     /// if that is a large one.
     fn survivors_fit(&self, size: u64) -> bool {
         let large = if size > self.nursery.size { size } else { 0 };
-        let room = self.mature.size - self.mature.used;
-        self.nursery.live.saturating_add(large) <= room
+        self.nursery.live.saturating_add(large) <= self.mature.room()
     }
 }
 
@@ -71,26 +80,33 @@ impl Collector for Generational {
 
     fn collect(&mut self, size: u64, all: bool) -> Collection {
         if !all && size <= self.nursery.size && self.survivors_fit(size) {
-            return Collection {
-                kind: Kind::Minor,
-                work: self.nursery.live,
-                freed: self.promote(),
-            };
+            let work = self.nursery.live;
+            return Collection::copying(Kind::Minor, work, self.promote());
         }
         let work = self.nursery.live + self.mature.live;
         let mut freed = self.mature.sweep();
-        freed += match self.survivors_fit(size) {
-            true => self.promote(),
-            false => self.nursery.sweep(),
+        let mut stays = 0;
+        freed += if self.survivors_fit(size) {
+            self.promote()
+        } else {
+            stays = self.nursery.live;
+            self.nursery.sweep()
         };
-        Collection {
-            kind: Kind::Full,
-            work,
-            freed,
+        match self.copies {
+            true => Collection {
+                marked: stays,
+                compacted: stays,
+                ..Collection::copying(Kind::Full, work, freed)
+            },
+            false => Collection::compacting(work, freed),
         }
     }
 
     fn used(&self) -> u64 {
         self.nursery.used + self.mature.used
+    }
+
+    fn resize(&mut self, heap: u64) {
+        (self.nursery.size, self.mature.size) = (self.divide)(heap);
     }
 }

@@ -13,7 +13,7 @@ const BUFFER: usize = 256 << 10;
 /// A file that is being written beside its place, with `.part` at the end of its name. If it is never
 /// complete, it is removed; if we are killed, it stays and can be read as far as it goes.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     part: PathBuf,
     /// Written in its place if that is no plain file, such as `/dev/null`.
@@ -22,7 +22,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn create(path: &Path) -> Result<Output, CliError> {
+    pub(crate) fn create(path: &Path) -> Result<Output, CliError> {
         let special = path.metadata().is_ok_and(|it| !it.is_file());
         let part = if special {
             path.to_owned()
@@ -40,14 +40,29 @@ impl Output {
         })
     }
 
+    /// Waits until what was written is on the disk, for files that hold the work of hours.
+    pub(crate) fn sync(&mut self) -> Result<(), CliError> {
+        let flushed = self.out.flush();
+        let synced = flushed.and_then(|()| self.out.get_ref().sync_all());
+        synced.map_err(CliError::path(&self.part))
+    }
+
     /// Puts the file in its place.
-    pub(super) fn complete(mut self) -> Result<(), CliError> {
+    pub(crate) fn complete(mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::path(&self.part))?;
         if self.part != self.path {
             std::fs::rename(&self.part, &self.path).map_err(CliError::path(&self.path))?;
         }
         self.whole = true;
         Ok(())
+    }
+
+    /// Replaces a file by this text, at once, so that whoever reads it sees a whole one.
+    pub(crate) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
+        let mut output = Output::create(path)?;
+        let written = output.write_all(text.as_bytes());
+        written.map_err(CliError::path(&output.part))?;
+        output.complete()
     }
 }
 

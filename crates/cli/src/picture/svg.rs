@@ -1,13 +1,11 @@
 //! Writes SVG and HTML text. What comes from outside is escaped here and nowhere else.
 
-use super::State;
-use plimsoll_map::Kind;
 use plimsoll_wire::checks::is_printable;
 use std::fmt::Write as _;
 
 /// A picture that is being written. Its unit is the pixel of a page that is not zoomed.
 #[derive(Debug)]
-pub(super) struct Svg {
+pub(crate) struct Svg {
     text: String,
     width: f64,
     height: f64,
@@ -15,7 +13,7 @@ pub(super) struct Svg {
 
 /// How a text is aligned to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// It begins there.
     Start,
     /// Its middle is there.
@@ -26,15 +24,15 @@ pub(super) enum Align {
 
 /// A rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Box {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(crate) struct Box {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 impl Box {
-    pub(super) fn new(x: f64, y: f64, width: f64, height: f64) -> Box {
+    pub(crate) fn new(x: f64, y: f64, width: f64, height: f64) -> Box {
         Box {
             x,
             y,
@@ -46,7 +44,7 @@ impl Box {
 
 impl Svg {
     /// An empty picture of this width.
-    pub(super) fn new(width: f64) -> Svg {
+    pub(crate) fn new(width: f64) -> Svg {
         Svg {
             text: String::new(),
             width,
@@ -56,7 +54,7 @@ impl Svg {
 
     /// The whole picture, so high that all of its boxes and texts are in it. `says` tells those who
     /// cannot see it what it shows.
-    pub(super) fn finish(self, says: &str) -> String {
+    pub(crate) fn finish(self, says: &str) -> String {
         let (width, height) = (self.width.ceil(), self.height.ceil());
         format!(
             "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" \
@@ -70,10 +68,9 @@ impl Svg {
         self.height = self.height.max(y);
     }
 
-    /// A box in the colour of an area, shaded by a state. `says` appears when a pointer rests on it.
-    pub(super) fn shaded(&mut self, at: Box, kind: Kind, state: State, says: &str) {
+    /// A box of a class of the page's style. `says`, if it is not empty, appears when a pointer rests on it.
+    pub(crate) fn filled(&mut self, at: Box, class: &str, says: &str) {
         self.reaches(at.y + at.height);
-        let class = paint(kind, state);
         let _ = write!(
             self.text,
             "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
@@ -88,28 +85,13 @@ impl Svg {
         };
     }
 
-    /// A box of a class of the page's style.
-    pub(super) fn plain(&mut self, at: Box, class: &str) {
-        self.reaches(at.y + at.height);
-        let _ = writeln!(
-            self.text,
-            "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
-            Short(at.x),
-            Short(at.y),
-            Short(at.width),
-            Short(at.height)
-        );
-    }
-
-    /// A polygon in the colour of an area, shaded by a state.
-    pub(super) fn polygon(
+    /// A polygon of a class of the page's style.
+    pub(crate) fn polygon(
         &mut self,
         points: impl IntoIterator<Item = (f64, f64)>,
-        kind: Kind,
-        state: State,
+        class: &str,
         says: &str,
     ) {
-        let class = paint(kind, state);
         let _ = write!(self.text, "<polygon class=\"{class}\" points=\"");
         for (x, y) in points {
             self.reaches(y);
@@ -118,8 +100,18 @@ impl Svg {
         let _ = writeln!(self.text, "\"><title>{}</title></polygon>", escape(says));
     }
 
+    /// Lines from point to point, of a class of the page's style.
+    pub(crate) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
+        let _ = write!(self.text, "<polyline class=\"{class}\" points=\"");
+        for &(x, y) in points {
+            self.reaches(y);
+            let _ = write!(self.text, "{},{} ", Short(x), Short(y));
+        }
+        let _ = writeln!(self.text, "\"/>");
+    }
+
     /// A line of a class of the page's style.
-    pub(super) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+    pub(crate) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
         self.reaches(y1.max(y2));
         let _ = writeln!(
             self.text,
@@ -132,7 +124,7 @@ impl Svg {
     }
 
     /// Words at a point of their base line, of a class of the page's style.
-    pub(super) fn words(&mut self, (x, y): (f64, f64), align: Align, class: &str, words: &str) {
+    pub(crate) fn words(&mut self, (x, y): (f64, f64), align: Align, class: &str, words: &str) {
         self.reaches(y + 4.0);
         let anchor = match align {
             Align::Start => "",
@@ -147,11 +139,6 @@ impl Svg {
             escape(words)
         );
     }
-}
-
-/// The class of what is painted: `r-eden`, `s-eden`, …
-pub(super) fn paint(kind: Kind, state: State) -> String {
-    format!("{}{}", state.letter(), kind as usize)
 }
 
 /// A number with one decimal at most.
@@ -170,7 +157,7 @@ impl std::fmt::Display for Short {
 
 /// Text as it is written between tags and in quotes. Marks that steer a terminal or reverse a line
 /// become visible.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -187,7 +174,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A text without its middle, if it has more characters than `most`.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
         return text.to_owned();

@@ -4,7 +4,7 @@ use super::svg::{Align, Svg};
 use crate::size::Human;
 
 /// Bytes as people read them: `812 KiB`, `15.2 MiB`.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let short = Human(bytes).to_string();
     match short.char_indices().next_back() {
         Some((at, unit)) if unit.is_ascii_alphabetic() => format!("{} {unit}iB", &short[..at]),
@@ -14,7 +14,7 @@ pub(super) fn size(bytes: u64) -> String {
 
 /// Round numbers from 0 to at most `last`: multiples of 1, 2 or 5 times a power of ten, at most
 /// `most` steps.
-pub(super) fn ticks(last: f64, most: u32) -> Vec<f64> {
+pub(crate) fn ticks(last: f64, most: u32) -> Vec<f64> {
     if last.is_nan() || last <= 0.0 || last.is_infinite() {
         return vec![0.0];
     }
@@ -29,14 +29,14 @@ pub(super) fn ticks(last: f64, most: u32) -> Vec<f64> {
 
 /// The unit of an axis of sizes, and how many bytes it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Unit {
-    pub(super) name: &'static str,
-    pub(super) bytes: f64,
+pub(crate) struct Unit {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: f64,
 }
 
 impl Unit {
     /// MiB, unless these bytes are very few or very many.
-    pub(super) fn of(bytes: u64) -> Unit {
+    pub(crate) fn of(bytes: u64) -> Unit {
         let (name, bytes) = match bytes {
             ..0x20_0000 => ("KiB", 1u64 << 10),
             0x10_0000_0000.. => ("GiB", 1 << 30),
@@ -50,13 +50,13 @@ impl Unit {
 }
 
 /// A number of an axis without needless decimals.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// An axis of seconds between two pixels, at a height.
-pub(super) fn timeline(
+pub(crate) fn timeline(
     svg: &mut Svg,
     (left, right): (f64, f64),
     y: f64,

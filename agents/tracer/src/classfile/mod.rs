@@ -1,0 +1,34 @@
+//! Class files, read and written again with code inserted. Source: "The Java Virtual Machine Specification",
+//! chapters 4 and 6.
+//!
+//! What is inserted has no branches and leaves the stack as it was. So no frame has to be computed: those
+//! that
+//! are there move with the code.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | [`bytes`] | numbers, most significant byte first |
+//! | [`pool`] | constants, to which some are added |
+//! | [`code`] | instructions: lengths, targets, what they take from and put on the stack |
+//! | [`frames`] | the types that a method's code has at its targets |
+//! | [`method`] | one method's code with snippets in it |
+//! | `file` | a whole class file, method by method |
+
+pub mod bytes;
+pub mod code;
+pub mod file;
+pub mod frames;
+pub mod method;
+pub mod pool;
+
+/// Why a class stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It ends too early, or refers to what is not there.
+    #[error("the class file is damaged")]
+    Damaged,
+    /// A method or the constants are longer than a class file can have.
+    #[error("it is too long with what would be inserted")]
+    Long,
+}

@@ -1,0 +1,238 @@
+//! The constants of a class file, to which some are added.
+
+use super::Fault;
+use super::bytes::{Reader, put2, short};
+use std::collections::HashMap;
+
+/// A constant, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Constant<'a> {
+    Text(&'a [u8]),
+    Class(u16),
+    NameAndType(u16, u16),
+    /// A field, a method or an interface method: class, name and type.
+    Member(u16, u16),
+    /// A dynamic constant or call site: name and type.
+    Dynamic(u16),
+    Other,
+}
+
+/// A field or a method that code refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Its class's name; empty for call sites.
+    pub class: &'a [u8],
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its type.
+    pub descriptor: &'a [u8],
+}
+
+/// What is added, so that nothing is added twice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Added {
+    Text(Vec<u8>),
+    Class(u16),
+    NameAndType(u16, u16),
+    Method(u16, u16),
+    Int(i32),
+}
+
+/// The constants.
+#[derive(Debug)]
+pub struct Pool<'a> {
+    constants: Vec<Constant<'a>>,
+    /// The bytes of those that the class file has.
+    old: &'a [u8],
+    new: Vec<u8>,
+    /// How many there are, and one.
+    count: usize,
+    added: HashMap<Added, u16>,
+}
+
+impl<'a> Pool<'a> {
+    /// Reads them, from their count on.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`].
+    pub fn read(bytes: &'a [u8], reader: &mut Reader<'a>) -> Result<Pool<'a>, Fault> {
+        let count = usize::from(reader.u2()?);
+        let begin = reader.at();
+        let mut constants = Vec::with_capacity(count);
+        constants.push(Constant::Other);
+        while constants.len() < count {
+            let tag = reader.u1()?;
+            let constant = match tag {
+                1 => {
+                    let length = reader.u2()?;
+                    Constant::Text(reader.take(length.into())?)
+                }
+                7 => Constant::Class(reader.u2()?),
+                9..=11 => Constant::Member(reader.u2()?, reader.u2()?),
+                12 => Constant::NameAndType(reader.u2()?, reader.u2()?),
+                17 | 18 => {
+                    reader.u2()?;
+                    Constant::Dynamic(reader.u2()?)
+                }
+                3 | 4 => reader.take(4).map(|_| Constant::Other)?,
+                5 | 6 => reader.take(8).map(|_| Constant::Other)?,
+                8 | 16 | 19 | 20 => reader.take(2).map(|_| Constant::Other)?,
+                15 => reader.take(3).map(|_| Constant::Other)?,
+                _ => return Err(Fault::Damaged),
+            };
+            constants.push(constant);
+            if matches!(tag, 5 | 6) {
+                constants.push(Constant::Other);
+            }
+        }
+        let old = bytes.get(begin..reader.at()).ok_or(Fault::Damaged)?;
+        let count = constants.len();
+        Ok(Pool {
+            constants,
+            old,
+            new: Vec::new(),
+            count,
+            added: HashMap::new(),
+        })
+    }
+
+    /// No constants.
+    pub fn empty() -> Pool<'static> {
+        Pool {
+            constants: vec![Constant::Other],
+            old: &[],
+            new: Vec::new(),
+            count: 1,
+            added: HashMap::new(),
+        }
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// [`Fault::Damaged`] if it is none.
+    pub fn text(&self, index: u16) -> Result<&'a [u8], Fault> {
+        match self.constants.get(usize::from(index)) {
+            Some(Constant::Text(text)) => Ok(text),
+            _ => Err(Fault::Damaged),
+        }
+    }
+
+    /// A class's name.
+    ///
+    /// # Errors
+    /// As [`Pool::text`].
+    pub fn class(&self, index: u16) -> Result<&'a [u8], Fault> {
+        match self.constants.get(usize::from(index)) {
+            Some(Constant::Class(name)) => self.text(*name),
+            _ => Err(Fault::Damaged),
+        }
+    }
+
+    /// A field, a method or a call site.
+    ///
+    /// # Errors
+    /// As [`Pool::text`].
+    pub fn member(&self, index: u16) -> Result<Member<'a>, Fault> {
+        let (class, both) = match self.constants.get(usize::from(index)) {
+            Some(Constant::Member(class, both)) => (self.class(*class)?, *both),
+            Some(Constant::Dynamic(both)) => (&[][..], *both),
+            _ => return Err(Fault::Damaged),
+        };
+        match self.constants.get(usize::from(both)) {
+            Some(Constant::NameAndType(name, descriptor)) => Ok(Member {
+                class,
+                name: self.text(*name)?,
+                descriptor: self.text(*descriptor)?,
+            }),
+            _ => Err(Fault::Damaged),
+        }
+    }
+
+    fn add(&mut self, what: Added) -> Result<u16, Fault> {
+        if let Some(index) = self.added.get(&what) {
+            return Ok(*index);
+        }
+        // The highest index is 65534.
+        let index = short(self.count)
+            .ok()
+            .filter(|index| *index < u16::MAX)
+            .ok_or(Fault::Long)?;
+        let new = &mut self.new;
+        match &what {
+            Added::Text(text) => {
+                new.push(1);
+                put2(new, short(text.len())?);
+                new.extend_from_slice(text);
+            }
+            Added::Class(name) => {
+                new.push(7);
+                put2(new, *name);
+            }
+            Added::NameAndType(one, other) | Added::Method(one, other) => {
+                new.push(match what {
+                    Added::NameAndType(..) => 12,
+                    _ => 10,
+                });
+                put2(new, *one);
+                put2(new, *other);
+            }
+            Added::Int(number) => {
+                new.push(3);
+                new.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+        self.count += 1;
+        self.added.insert(what, index);
+        Ok(index)
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// [`Fault::Long`] if there are too many constants.
+    pub fn add_text(&mut self, text: &str) -> Result<u16, Fault> {
+        self.add(Added::Text(text.as_bytes().to_vec()))
+    }
+
+    /// Adds a class.
+    ///
+    /// # Errors
+    /// As [`Pool::add_text`].
+    pub fn add_class(&mut self, name: &[u8]) -> Result<u16, Fault> {
+        let name = self.add(Added::Text(name.to_vec()))?;
+        self.add(Added::Class(name))
+    }
+
+    fn add_name_and_type(&mut self, name: &str, descriptor: &str) -> Result<u16, Fault> {
+        let name = self.add_text(name)?;
+        let descriptor = self.add_text(descriptor)?;
+        self.add(Added::NameAndType(name, descriptor))
+    }
+
+    /// Adds a method of a class.
+    ///
+    /// # Errors
+    /// As [`Pool::add_text`].
+    pub fn add_method(&mut self, class: &str, name: &str, descriptor: &str) -> Result<u16, Fault> {
+        let class = self.add_class(class.as_bytes())?;
+        let both = self.add_name_and_type(name, descriptor)?;
+        self.add(Added::Method(class, both))
+    }
+
+    /// Adds a number.
+    ///
+    /// # Errors
+    /// As [`Pool::add_text`].
+    pub fn add_int(&mut self, number: i32) -> Result<u16, Fault> {
+        self.add(Added::Int(number))
+    }
+
+    /// Appends their count and all of them.
+    pub fn write(&self, into: &mut Vec<u8>) {
+        // `add` keeps the count below 65536.
+        put2(into, self.count as u16);
+        into.extend_from_slice(self.old);
+        into.extend_from_slice(&self.new);
+    }
+}

@@ -1,0 +1,68 @@
+//! What the recorder tells `plimsoll trace` at the end: a file of lines, `key value`. `plimsoll trace` makes
+//! it and gives it its length, so that it can be written even when the disk is full.
+
+use crate::session::Session;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The name of the file in the folder of a recording.
+pub const FILE: &str = "report";
+
+static OUT: OnceLock<File> = OnceLock::new();
+static BEFORE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Classes and methods that could not be changed.
+static UNCHANGED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes classes or methods that stay as they are, and so do not tell what they do.
+pub fn unchanged(count: u64) {
+    UNCHANGED.fetch_add(count, Ordering::Relaxed);
+}
+
+/// Opens the file.
+pub fn open(folder: &Path) {
+    if let Ok(file) = File::options().write(true).open(folder.join(FILE)) {
+        let _ = OUT.set(file);
+    }
+}
+
+/// Notes objects and bytes that were there before the recording.
+pub fn before(sums: (u64, u64)) {
+    BEFORE[0].store(sums.0, Ordering::Relaxed);
+    BEFORE[1].store(sums.1, Ordering::Relaxed);
+}
+
+/// Writes everything, at the end of the machine.
+pub fn end(session: &Session, allocated: (u64, u64), by_machine: Option<u64>) {
+    let mut text = String::from("ended yes\n");
+    let mut line = |key: &str, value: u64| {
+        let _ = writeln!(text, "{key} {value}");
+    };
+    line("objects", allocated.0);
+    line("bytes", allocated.1);
+    line("objects-before", BEFORE[0].load(Ordering::Relaxed));
+    line("bytes-before", BEFORE[1].load(Ordering::Relaxed));
+    line("doubles", session.doubles.load(Ordering::Relaxed));
+    line("unchanged", UNCHANGED.load(Ordering::Relaxed));
+    if let Some(bytes) = by_machine {
+        line("bytes-by-machine", bytes);
+    }
+    if let Some(why) = session.failure() {
+        let _ = writeln!(text, "failed {}", why.replace('\n', " "));
+    }
+    if let Some(file) = OUT.get() {
+        let _ = file.write_all_at(text.as_bytes(), 0);
+    }
+}
+
+/// Writes numbers of objects, a line each.
+pub fn alive(path: &OsStr, numbers: &[u32]) {
+    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    // A test that misses the file fails.
+    let _ = std::fs::write(path, lines);
+}

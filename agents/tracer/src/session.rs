@@ -1,0 +1,476 @@
+//! The recording of this process: what all its threads have in common.
+
+use crate::jvmti::Jvmti;
+use crate::recorder::Recorder;
+use crate::table::Object;
+use plimsoll_trace::merlin::groups;
+use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, TraceError};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+/// How exact deaths are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reference stores and uses are recorded, from which deaths are computed.
+    Exact,
+    /// Deaths of some objects are recorded where a collection finds them.
+    Sampled,
+}
+
+/// What all threads of a recording have in common. It lives as long as the process.
+#[derive(Debug)]
+pub struct Session {
+    /// The machine's interface.
+    pub jvmti: Jvmti,
+    /// How exact deaths are to be.
+    pub mode: Mode,
+    folder: PathBuf,
+    header: Header,
+    threads: Mutex<Threads>,
+    classes: RwLock<HashMap<u32, ClassId>>,
+    /// Held while an object gets its hash, so that no two objects get the same one; the last one.
+    hashing: Mutex<u32>,
+    /// The method `Object.clone`, by its identifier.
+    pub clone_method: OnceLock<usize>,
+    /// In sampled recordings the number of the next group.
+    groups: AtomicU64,
+    /// The groups whose first object was found dead, and whether there are any.
+    freed: Mutex<Vec<u64>>,
+    any_freed: AtomicBool,
+    /// Objects whose hash was one that had been given before.
+    pub doubles: AtomicU64,
+    /// Objects and bytes allocated by threads that have ended.
+    allocated: (AtomicU64, AtomicU64),
+    /// Why the recording cannot be written any more.
+    failed: OnceLock<String>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    next: u32,
+    /// The numbers of threads, by the hash of the object `Thread`.
+    by_object: HashMap<u32, ThreadId>,
+    recorders: Vec<&'static Mutex<Recorder>>,
+}
+
+/// The class and the bytes of an object.
+type Allocated = (ClassId, u64);
+
+/// What this thread records into.
+#[derive(Clone, Copy)]
+enum Mine {
+    /// It has done nothing yet that is recorded.
+    Unknown,
+    Begun(&'static Mutex<Recorder>),
+    /// It has ended, or it cannot be recorded.
+    Ended,
+}
+
+thread_local! {
+    static MINE: Cell<Mine> = const { Cell::new(Mine::Unknown) };
+    /// Whether this thread may be about to clone an object.
+    static CLONES: Cell<bool> = const { Cell::new(false) };
+    /// What this thread has allocated for a clone that has no number yet.
+    static CLONE: Cell<Option<Allocated>> = const { Cell::new(None) };
+    /// The thread whose end this one waits for: the hash of its object, its number, and the timeout,
+    /// nanoseconds.
+    static JOINS: Cell<Option<(u32, ThreadId, u64)>> = const { Cell::new(None) };
+}
+
+static SESSION: OnceLock<Session> = OnceLock::new();
+/// Whether events are recorded: after everything is set up, and until the machine ends.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+/// The session, while it records.
+pub fn recording() -> Option<&'static Session> {
+    SESSION.get().filter(|_| RECORDING.load(Ordering::Acquire))
+}
+
+/// The session, once it exists.
+pub fn session() -> Option<&'static Session> {
+    SESSION.get()
+}
+
+/// Locks, also after a panic of another thread: what is in there stays whole.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Makes the session of this process. False if there is one.
+    pub fn begin(jvmti: Jvmti, mode: Mode, folder: PathBuf, header: Header) -> bool {
+        let session = Session {
+            jvmti,
+            mode,
+            folder,
+            header,
+            threads: Mutex::default(),
+            classes: RwLock::default(),
+            hashing: Mutex::new(0),
+            clone_method: OnceLock::new(),
+            groups: AtomicU64::new(1),
+            freed: Mutex::default(),
+            any_freed: AtomicBool::new(false),
+            doubles: AtomicU64::new(0),
+            allocated: (AtomicU64::new(0), AtomicU64::new(0)),
+            failed: OnceLock::new(),
+        };
+        SESSION.set(session).is_ok()
+    }
+
+    /// Begins to record.
+    pub fn start(&self) {
+        RECORDING.store(true, Ordering::Release);
+    }
+
+    /// Ends the recording: what runs on is not recorded any more. Returns objects and bytes allocated.
+    pub fn stop(&self) -> (u64, u64) {
+        RECORDING.store(false, Ordering::Release);
+        for recorder in self.recorders() {
+            let mut recorder = lock(recorder);
+            self.sum_up(&mut recorder);
+            if let Err(error) = recorder.finish(false) {
+                self.fail(&error);
+            }
+        }
+        (
+            self.allocated.0.load(Ordering::Relaxed),
+            self.allocated.1.load(Ordering::Relaxed),
+        )
+    }
+
+    fn sum_up(&self, recorder: &mut Recorder) {
+        let (objects, bytes) = std::mem::take(&mut recorder.allocated);
+        self.allocated.0.fetch_add(objects, Ordering::Relaxed);
+        self.allocated.1.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn recorders(&self) -> Vec<&'static Mutex<Recorder>> {
+        lock(&self.threads).recorders.clone()
+    }
+
+    /// Writes what all threads have collected.
+    pub fn sync(&self) {
+        for recorder in self.recorders() {
+            let synced = lock(recorder).sync();
+            if let Err(error) = synced {
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// The recording cannot be written. The program goes on; a person is told once.
+    pub fn fail(&self, error: &TraceError) {
+        RECORDING.store(false, Ordering::Release);
+        if self.failed.set(error.to_string()).is_ok() {
+            eprintln!("plimsoll: the program is not recorded any further: {error}");
+        }
+    }
+
+    /// Why the recording could not be written, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// The number of an object that was just allocated: its identity hash, which it gets here.
+    pub fn number(&self, object: Object) -> u32 {
+        let mut last = lock(&self.hashing);
+        let hash = self.jvmti.hash(object);
+        if hash <= *last {
+            self.doubles.fetch_add(1, Ordering::Relaxed);
+        }
+        *last = hash;
+        hash
+    }
+
+    /// The number of a thread, by the hash of its object; a new one if it has none.
+    pub fn thread(&self, object: u32) -> ThreadId {
+        let mut threads = lock(&self.threads);
+        let threads = &mut *threads;
+        *threads.by_object.entry(object).or_insert_with(|| {
+            threads.next += 1;
+            ThreadId(threads.next - 1)
+        })
+    }
+
+    /// The number of a thread that has one.
+    pub fn known_thread(&self, object: u32) -> Option<ThreadId> {
+        lock(&self.threads).by_object.get(&object).copied()
+    }
+
+    /// Begins the recording of the current thread, whose object is given. The machine may tell twice that the
+    /// main thread has started.
+    pub fn begin_thread(&self, object: Object) -> Option<&'static Mutex<Recorder>> {
+        if let Mine::Begun(recorder) = MINE.get() {
+            return Some(recorder);
+        }
+        let thread = self.thread(self.jvmti.hash(object));
+        let name = self.jvmti.thread(object).name;
+        match Recorder::create(&self.folder, &self.header, thread, &name) {
+            Ok(recorder) => {
+                let recorder: &'static Mutex<Recorder> = Box::leak(Box::new(Mutex::new(recorder)));
+                lock(&self.threads).recorders.push(recorder);
+                MINE.set(Mine::Begun(recorder));
+                Some(recorder)
+            }
+            Err(error) => {
+                MINE.set(Mine::Ended);
+                self.fail(&error);
+                None
+            }
+        }
+    }
+
+    /// Ends the recording of the current thread.
+    pub fn end_thread(&self) {
+        if let Mine::Begun(recorder) = MINE.replace(Mine::Ended) {
+            {
+                let mut recorder = lock(recorder);
+                self.sum_up(&mut recorder);
+                if let Err(error) = recorder.finish(true) {
+                    self.fail(&error);
+                }
+            }
+            lock(&self.threads)
+                .recorders
+                .retain(|it| !std::ptr::eq(*it, recorder));
+        }
+    }
+
+    /// What the current thread records into.
+    pub fn mine(&self) -> Option<&'static Mutex<Recorder>> {
+        match MINE.get() {
+            Mine::Begun(recorder) => Some(recorder),
+            Mine::Ended => None,
+            Mine::Unknown => self
+                .jvmti
+                .current_thread()
+                .and_then(|thread| self.begin_thread(thread)),
+        }
+    }
+
+    /// Appends an event to the stream of the current thread.
+    pub fn push(&self, event: &Event) {
+        self.record(|recorder| recorder.push(event));
+    }
+
+    /// Does something with the recorder of the current thread.
+    pub fn record(&self, work: impl FnOnce(&mut Recorder) -> Result<(), TraceError>) {
+        if let Some(mine) = self.mine()
+            && let Err(error) = work(&mut lock(mine))
+        {
+            self.fail(&error);
+        }
+    }
+
+    /// The current thread has allocated an object.
+    pub fn allocated(&self, object: Object, class: Object, size: u64) {
+        if size == 0 {
+            return;
+        }
+        if self.mode == Mode::Sampled {
+            return self.allocated_in_group(object, class, size);
+        }
+        let Some(allocated) = self.of_class(class, size) else {
+            return;
+        };
+        // The machine gives a clone the head of a new object when it has copied the rest, and a number that
+        // it
+        // had would be lost.
+        if CLONES.get() && self.jvmti.method() == self.clone_method.get().copied() {
+            CLONE.set(Some(allocated));
+            return;
+        }
+        self.born(object, allocated);
+    }
+
+    /// The current thread has allocated an object, which dies with others of its group.
+    fn allocated_in_group(&self, object: Object, class: Object, size: u64) {
+        let Some((class, size)) = self.of_class(class, size) else {
+            return;
+        };
+        let mut first = None;
+        self.record(|recorder| {
+            let (group, place) =
+                recorder.member(class, || self.groups.fetch_add(1, Ordering::Relaxed));
+            first = (place == 0).then_some(group);
+            recorder.allocated.0 += 1;
+            recorder.allocated.1 += size;
+            let object = groups::member(group, place);
+            recorder.push(&Event::Alloc {
+                object,
+                size,
+                class: Some(class),
+                site: None,
+            })
+        });
+        // Asking the machine may wait for it, so that is not done under the lock.
+        if let Some(group) = first {
+            self.jvmti.tag(object, group as i64);
+        }
+        if self.any_freed.load(Ordering::Acquire) {
+            self.bury();
+        }
+    }
+
+    /// A collection has found that the first object of a group is dead. A thread of the machine tells this;
+    /// it
+    /// has no stream.
+    pub fn freed(&self, group: u64) {
+        lock(&self.freed).push(group);
+        self.any_freed.store(true, Ordering::Release);
+    }
+
+    /// Puts the deaths that collections have found into the stream of the current thread.
+    pub fn bury(&self) {
+        self.any_freed.store(false, Ordering::Release);
+        let freed = std::mem::take(&mut *lock(&self.freed));
+        for group in freed {
+            self.push(&Event::Death {
+                object: groups::member(group, 0),
+            });
+        }
+    }
+
+    /// The current thread may be about to clone an object.
+    pub fn clones(&self) {
+        CLONES.set(true);
+        CLONE.set(None);
+    }
+
+    /// The current thread has cloned an object, if it was about to.
+    pub fn cloned(&self, clone: Object) {
+        CLONES.set(false);
+        if let Some(allocated) = CLONE.take() {
+            self.born(clone, allocated);
+        }
+    }
+
+    /// An object gets its number.
+    fn born(&self, object: Object, (class, size): Allocated) {
+        let number = self.number(object);
+        if number == 0 {
+            return;
+        }
+        self.record(|recorder| {
+            recorder.allocated.0 += 1;
+            recorder.allocated.1 += size;
+            let object = ObjectId(number.into());
+            recorder.push(&Event::Alloc {
+                object,
+                size,
+                class: Some(class),
+                site: None,
+            })
+        });
+    }
+
+    /// The class of an object that the current thread allocates. It gets a name where it is met first.
+    fn of_class(&self, class: Object, size: u64) -> Option<Allocated> {
+        let class_hash = self.jvmti.hash(class);
+        let mine = self.mine()?;
+        let known = lock(mine).classes.get(&class_hash).copied();
+        // Asking the machine for a name may wait for it, so that is not done under the lock.
+        let (class, name) = match known {
+            Some(class) => (class, None),
+            None => (self.class(class_hash), self.jvmti.signature(class)),
+        };
+        if let Some(name) = name {
+            let mut recorder = lock(mine);
+            recorder.classes.insert(class_hash, class);
+            let named = recorder.name(class, &readable(&name));
+            drop(recorder);
+            if let Err(error) = named {
+                self.fail(&error);
+            }
+        }
+        Some((class, size))
+    }
+
+    /// The current thread waits in a monitor. In that of a thread it waits for the thread's end: the machine
+    /// notifies it then, and no stream does.
+    pub fn waits(&self, object: Object, timeout: u64) {
+        let hash = self.jvmti.hash(object);
+        match self.known_thread(hash) {
+            Some(thread) => JOINS.set(Some((hash, thread, timeout))),
+            None => self.push(&Event::Wait {
+                monitor: monitor(hash),
+                timeout,
+            }),
+        }
+    }
+
+    /// The current thread has waited.
+    pub fn waited(&self, timed_out: bool) {
+        let Some((hash, thread, timeout)) = JOINS.take() else {
+            return;
+        };
+        let monitor = monitor(hash);
+        if timed_out {
+            return self.push(&Event::Wait { monitor, timeout });
+        }
+        // Who joins waits with the thread's monitor, and gives it up meanwhile.
+        self.push(&Event::Exit { monitor });
+        self.push(&Event::Join { thread });
+        self.push(&Event::Enter { monitor });
+    }
+
+    /// The number of a class, by the hash of its object.
+    pub fn class(&self, object: u32) -> ClassId {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let read = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(class) = read.get(&object) {
+            return *class;
+        }
+        drop(read);
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        *classes.entry(object).or_insert_with(|| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            ClassId(NonZeroU32::new(number).unwrap_or(NonZeroU32::MAX))
+        })
+    }
+}
+
+/// The number of a monitor, by the hash of its object: that of the object where objects have their hashes for
+/// numbers.
+pub fn monitor(object: u32) -> MonitorId {
+    let sampled = session().is_some_and(|session| session.mode == Mode::Sampled);
+    MonitorId(u64::from(object) | if sampled { groups::MONITORS } else { 0 })
+}
+
+/// A class's name as people write it, from its signature.
+fn readable(signature: &str) -> String {
+    let element = signature.trim_start_matches('[');
+    let dimensions = signature.len() - element.len();
+    let name = match element {
+        "Z" => "boolean".into(),
+        "B" => "byte".into(),
+        "C" => "char".into(),
+        "S" => "short".into(),
+        "I" => "int".into(),
+        "J" => "long".into(),
+        "F" => "float".into(),
+        "D" => "double".into(),
+        _ => element
+            .trim_start_matches('L')
+            .trim_end_matches(';')
+            .replace('/', "."),
+    };
+    name + &"[]".repeat(dimensions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_classes_are_those_of_the_language() {
+        assert_eq!(readable("Ljava/util/Map$Entry;"), "java.util.Map$Entry");
+        assert_eq!(readable("[[I"), "int[][]");
+        assert_eq!(readable("[Lq/A;"), "q.A[]");
+    }
+}

@@ -1,0 +1,362 @@
+//! What it does to Java programs with more threads than processors to have their threads ordered by what they
+//! allocate (`plimsoll run --phases`).
+
+use crate::harness::folder::Folder;
+use crate::harness::interrupt;
+use crate::harness::java::Classes;
+use crate::harness::programs::{Jvm, cache, sibling};
+use crate::measurement::{About, Measurement};
+use crate::report::results::{Cell, Results, number};
+use crate::report::statistics::{median_interval, spread};
+use crate::runner::{Runner, Variant};
+use crate::{Error, Result};
+use plimsoll_testbed::children::end_with_us;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// As users run it, a program may not lose more than this.
+const HARMLESS: &str = "*: withdrawn by itself, at least 0.95 of the tasks";
+const COLLECTS: &str =
+    "phases: under LARF or MQRR, collections take at most 0.9 of the time for a task";
+const JVM: Jvm = Jvm {
+    version: 17,
+    collector: "Serial",
+};
+/// Runs of each variant in a repetition, so that five repetitions are enough for intervals.
+const PASSES: usize = 2;
+/// Seconds before tasks count, and seconds in which they do.
+const TIMES: (u32, u32) = (3, 12);
+/// As [`TIMES`], with `--slice`.
+const SHORT: (u32, u32) = (1, 3);
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Program {
+    name: &'static str,
+    class: &'static str,
+    /// Sizes of the heap and of its nursery, MiB.
+    heap: [u32; 2],
+    /// Its arguments, without the times.
+    arguments: [&'static str; 3],
+}
+
+/// 24 threads with working sets of 2 MiB, of which 24 fill the heap by half; 24 threads that search.
+const PROGRAMS: [Program; 2] = [
+    Program {
+        name: "phases",
+        class: "Phases",
+        heap: [160, 64],
+        arguments: ["24", "2048", "100"],
+    },
+    Program {
+        name: "lucene",
+        class: "Searches",
+        heap: [96, 24],
+        arguments: ["24", "20000", "200"],
+    },
+];
+
+/// An order of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    name: &'static str,
+    flags: &'static [&'static str],
+}
+
+/// The kernel's own order, which the others are compared with, is the first one.
+const ORDERS: [Order; 6] = [
+    Order {
+        name: "the kernel's",
+        flags: &[],
+    },
+    Order {
+        name: "LARF",
+        flags: &["--phases", "larf", "--phases-always"],
+    },
+    Order {
+        name: "LARF by the idle policy",
+        flags: &[
+            "--phases",
+            "larf",
+            "--phases-always",
+            "--phases-lever",
+            "idle",
+        ],
+    },
+    Order {
+        name: "LARF by slices",
+        flags: &[
+            "--phases",
+            "larf",
+            "--phases-always",
+            "--phases-lever",
+            "slices",
+        ],
+    },
+    Order {
+        name: "MQRR",
+        flags: &[
+            "--phases",
+            "mqrr",
+            "--phases-always",
+            "--phases-quantum",
+            "2M",
+        ],
+    },
+    Order {
+        name: "LARF, withdrawn by itself",
+        flags: &["--phases", "larf"],
+    },
+];
+
+/// What a run reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Told {
+    /// Tasks in a second.
+    tasks: f64,
+    /// Milliseconds of a task: the mean, and of the slowest hundredth.
+    turnaround: f64,
+    slowest: f64,
+    /// How evenly tasks are spread over threads: 1 is evenly.
+    fairness: f64,
+    /// In a thousand tasks.
+    collections: f64,
+    /// Milliseconds of collections in a thousand tasks.
+    collecting: f64,
+}
+
+/// The measurement `phases-live`.
+pub(super) struct PhasesLive;
+
+impl Measurement for PhasesLive {
+    fn about(&self) -> About {
+        About {
+            name: "phases-live",
+            question: "What does it do to Java programs to order their threads by what they allocate?",
+            asks: &[HARMLESS, COLLECTS],
+            minutes: 35,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let folder = Folder::new("phases")?;
+        let phases = Classes::of("bench/programs/Phases.java")?;
+        let searches = Classes::with("bench/programs/lucene/Searches.java", &cache("lucene/*"))?;
+        let path = |program: &Program| match program.name {
+            "phases" => phases.folder().display().to_string(),
+            _ => format!("{}:{}", searches.folder().display(), cache("lucene/*")),
+        };
+        let ran = runner
+            .experiment(variants())
+            .rotating(|(program, _)| program.name)
+            .run(|(program, order), turn| {
+                let passes = if runner.slice() { 1 } else { PASSES };
+                let mut told = Vec::new();
+                for pass in 1..=passes {
+                    interrupt::check()?;
+                    turn.progress.tell(format_args!("{pass} of {passes}"));
+                    let times = if runner.slice() { SHORT } else { TIMES };
+                    told.push(once(folder.path(), &path(program), program, order, times)?);
+                }
+                Ok(told)
+            })?;
+        Ok(report(&ran, runner))
+    }
+}
+
+fn variants() -> Vec<(String, (Program, Order))> {
+    let pairs = PROGRAMS
+        .iter()
+        .flat_map(|program| ORDERS.map(|order| (*program, order)));
+    let name = |(program, order): &(Program, Order)| format!("{}, {}", program.name, order.name);
+    pairs.map(|pair| (name(&pair), pair)).collect()
+}
+
+fn once(
+    folder: &Path,
+    path: &str,
+    program: &Program,
+    order: &Order,
+    times: (u32, u32),
+) -> Result<Told> {
+    let mut command = Command::new(sibling("plimsoll"));
+    // No broker answers there, so the program is alone.
+    command.env("PLIMSOLL_SOCKET", folder.join("no-broker"));
+    command.args(["run", "--policy", "isla-vista", "--adapter", "none"]);
+    command
+        .args(order.flags)
+        .args(["--", &JVM.java()])
+        .args(JVM.choice());
+    let [heap, nursery] = program.heap;
+    let flags = [
+        format!("-Xms{heap}m"),
+        format!("-Xmx{heap}m"),
+        format!("-Xmn{nursery}m"),
+    ];
+    command.args(flags).args(["-cp", path, program.class]);
+    command
+        .args(program.arguments)
+        .args([times.0, times.1].map(|n| n.to_string()));
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    end_with_us(&mut command);
+    let output = command.output().map_err(Error::start(&command))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = said.lines().last().and_then(Told::read);
+    told.filter(|_| output.status.success()).ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Error::program(
+            program.class,
+            format!("{}: {}", output.status, errors.trim()),
+        )
+    })
+}
+
+impl Told {
+    /// From the last line of a program.
+    fn read(line: &str) -> Option<Told> {
+        let value = |name: &str| {
+            let mut words = line.split_whitespace();
+            words.find_map(|word| {
+                word.strip_prefix(name)?
+                    .strip_prefix('=')?
+                    .parse::<f64>()
+                    .ok()
+            })
+        };
+        let tasks = value("tasks").filter(|&tasks| tasks > 0.0)?;
+        Some(Told {
+            tasks,
+            turnaround: value("turnaround")?,
+            slowest: value("slowest")?,
+            fairness: value("fairness")?,
+            collections: value("collections")?,
+            collecting: value("collecting")? / tasks * 1000.0,
+        })
+    }
+}
+
+type Ran = Variant<(Program, Order), Vec<Told>>;
+
+/// All runs of a variant, in order.
+fn runs(variant: &Ran) -> Vec<Told> {
+    variant.outcomes.iter().flatten().copied().collect()
+}
+
+/// A value of each run of a variant by that of the run beside it under the kernel's order.
+fn ratios(variant: &Ran, ran: &[Ran], of: impl Fn(&Told) -> f64) -> Vec<f64> {
+    let is_first = |other: &&Ran| other.what.0 == variant.what.0 && other.what.1 == ORDERS[0];
+    let first = ran.iter().find(is_first).map(runs).unwrap_or_default();
+    let pairs = runs(variant).into_iter().zip(first);
+    let ratios = pairs.map(|(one, first)| of(&one) / of(&first));
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// A median of ratios with its interval, where there are enough of them.
+fn shown(ratios: &[f64]) -> Cell {
+    let median = number(spread(ratios).median);
+    let interval = median_interval(ratios);
+    let interval = interval.map(|(low, high)| format!(" ({} to {})", number(low), number(high)));
+    format!("{median}{}", interval.unwrap_or_default())
+        .as_str()
+        .into()
+}
+
+fn report(ran: &[Ran], runner: &Runner) -> Results {
+    let mut results = runner
+        .results(
+            "Two Java programs with 24 threads, their threads in the kernel's order and ordered by what they \
+             allocate.",
+            "JDK 17, Serial, a fixed heap; on all processors. `phases`: a task allocates 2 MiB, goes through \
+             them a hundred times, and drops them. `lucene`: a task is a search in an index in memory, whose \
+             best 200 documents are read. Runs of all orders take turns. Medians; in parentheses the 95 % \
+             interval of the median of the ratios to the run beside it in the kernel's order. Fairness: how \
+             evenly tasks are spread over threads (Jain), 1 is evenly. Put back by nice levels if not said \
+             otherwise; not withdrawn, but for the last one.",
+        )
+        .columns(&[
+            ("program", ""),
+            ("order", ""),
+            ("tasks", "1/s"),
+            ("by the kernel's", ""),
+            ("collections in 1000 tasks", ""),
+            ("collecting in 1000 tasks", "ms"),
+            ("by the kernel's", ""),
+            ("turnaround", "ms"),
+            ("by the kernel's", ""),
+            ("slowest 1 %", "ms"),
+            ("fairness", ""),
+        ]);
+    for variant in ran {
+        let runs = runs(variant);
+        let median = |of: fn(&Told) -> f64| spread(&runs.iter().map(of).collect::<Vec<_>>()).median;
+        let by = |of: fn(&Told) -> f64| shown(&ratios(variant, ran, of));
+        let (program, order) = variant.what;
+        results.row([
+            program.name.into(),
+            order.name.into(),
+            median(|told| told.tasks).into(),
+            by(|told| told.tasks),
+            median(|told| told.collections).into(),
+            median(|told| told.collecting).into(),
+            by(|told| told.collecting),
+            median(|told| told.turnaround).into(),
+            by(|told| told.turnaround),
+            median(|told| told.slowest).into(),
+            median(|told| told.fairness).into(),
+        ]);
+    }
+    judge(ran, &mut results);
+    results
+}
+
+fn judge(ran: &[Ran], results: &mut Results) {
+    let last = ORDERS[ORDERS.len() - 1];
+    for variant in ran.iter().filter(|variant| variant.what.1 == last) {
+        let kept = spread(&ratios(variant, ran, |told| told.tasks)).median;
+        let claim = HARMLESS.replace('*', variant.what.0.name);
+        results.target(&claim, number(kept), kept >= 0.95);
+    }
+    let disciplines = ["LARF", "MQRR"];
+    let ordered = ran.iter().filter(|variant| {
+        variant.what.0.name == "phases" && disciplines.contains(&variant.what.1.name)
+    });
+    let best = ordered
+        .map(|variant| spread(&ratios(variant, ran, |told| told.collecting)).median)
+        .fold(f64::INFINITY, f64::min);
+    results.target(COLLECTS, number(best), best <= 0.9);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_read() {
+        let line =
+            "tasks=50.0 turnaround=2.5 slowest=9 fairness=0.97 collections=60 collecting=13.5";
+        let told = Told::read(line).unwrap();
+        assert_eq!((told.tasks, told.collecting), (50.0, 270.0));
+        for broken in ["", "tasks=0", "tasks=50", "tasks=x turnaround=2"] {
+            assert_eq!(Told::read(broken), None);
+        }
+    }
+
+    #[test]
+    fn runs_are_compared_with_those_beside_them() {
+        let told = |tasks| Told {
+            tasks,
+            ..Told::default()
+        };
+        let variant = |order: usize, tasks: &[f64]| Variant {
+            name: String::new(),
+            what: (PROGRAMS[0], ORDERS[order]),
+            outcomes: tasks
+                .iter()
+                .map(|&tasks| vec![told(tasks)])
+                .collect::<Vec<_>>(),
+        };
+        let ran = [variant(0, &[10.0, 20.0]), variant(1, &[11.0, 18.0])];
+        assert_eq!(ratios(&ran[1], &ran, |told| told.tasks), [1.1, 0.9]);
+        assert!(ratios(&ran[1], &ran, |told| told.slowest).is_empty());
+    }
+}

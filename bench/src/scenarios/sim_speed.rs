@@ -1,0 +1,315 @@
+//! How fast `plimsoll sim` is, and how much memory it needs: traces of the same live size that grow a
+//! hundredfold, under each collector and scheduler.
+
+use crate::harness::folder::Folder;
+use crate::harness::ground::Ground;
+use crate::harness::job::{self, Conditions, Ending, Job};
+use crate::harness::programs::sibling;
+use crate::measurement::{About, Measurement};
+use crate::report::results::Results;
+use crate::report::statistics::{Spread, spread};
+use crate::runner::{Runner, Turn, Variant};
+use crate::{Error, Result};
+use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
+use plimsoll_trace::Trace;
+use plimsoll_trace::synth::{self, Options, table};
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+const FAST: &str = "at least 10 million events a second and core";
+const SMALL: &str = "from ten to a hundred times the events: at most 1.1 times the resident peak";
+const SAME: &str = "the same output each time, to the byte";
+
+/// The program of the traces: 16 million objects, 4 MiB live. It is not scaled, because quanta would not be.
+const PROGRAM: &str = "lusearch";
+/// How long the traces are, as multiples of the shortest.
+const LENGTHS: [u32; 3] = [1, 10, 100];
+/// Size of the heap, as a multiple of the largest live size: enough for collectors that keep halves empty.
+const HEAP: u64 = 5;
+/// Quantum of the disciplines that count time, nanoseconds. It is short, so there are many switches.
+const QUANTUM: u64 = 10_000;
+/// Seconds after which a simulation is given up.
+const LONGEST: f64 = 1200.0;
+/// Bytes of a mebibyte.
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// `sim-speed`.
+pub(super) struct SimSpeed;
+
+/// A simulation.
+#[derive(Clone, Copy, Debug)]
+struct What {
+    /// Which of [`LENGTHS`].
+    length: usize,
+    collector: Algorithm,
+    rule: Rule,
+}
+
+/// What came of one run.
+struct Ran {
+    events: u64,
+    /// Events for each second of processor time.
+    speed: f64,
+    /// Seconds that the whole command took.
+    seconds: f64,
+    /// Its resident peak, bytes.
+    resident: u64,
+    /// What it wrote.
+    output: Vec<u8>,
+}
+
+impl Measurement for SimSpeed {
+    fn about(&self) -> About {
+        About {
+            name: "sim-speed",
+            question: "How fast is plimsoll sim, and what memory does it need?",
+            asks: &[FAST, SMALL, SAME],
+            minutes: 20,
+        }
+    }
+
+    fn run(&self, runner: &Runner) -> Result<Results> {
+        let folder = Folder::on_disk("sim-speed")?;
+        let mut traces: [Option<Made>; LENGTHS.len()] = Default::default();
+        let ground = Ground::without_swap(runner.name())?;
+        let ran = runner.experiment(variants()).wanted().run(|what, turn| {
+            let made = match &mut traces[what.length] {
+                Some(made) => made,
+                none => {
+                    turn.progress.tell(format_args!("its trace is made"));
+                    none.insert(Made::new(folder.path(), LENGTHS[what.length])?)
+                }
+            };
+            once(*what, made, &ground, turn)
+        })?;
+        Ok(report(&ran, runner))
+    }
+}
+
+fn variants() -> Vec<(String, What)> {
+    let mut variants = Vec::new();
+    for (length, times) in LENGTHS.iter().enumerate() {
+        for collector in Algorithm::ALL {
+            for rule in Rule::ALL {
+                let name = format!("{times}x {} {}", collector.name(), rule.name());
+                let what = What {
+                    length,
+                    collector,
+                    rule,
+                };
+                variants.push((name, what));
+            }
+        }
+    }
+    variants
+}
+
+/// A trace, and what has to be known of it.
+struct Made {
+    path: PathBuf,
+    trace: Trace,
+    survey: Survey,
+}
+
+impl Made {
+    /// Makes a trace so many times as long as the shortest.
+    fn new(folder: &Path, times: u32) -> Result<Made> {
+        let wrong = |error: &dyn std::fmt::Display| Error::program("the trace", error.to_string());
+        let program = table::PROGRAMS.iter().find(|it| it.name == PROGRAM);
+        let program = program.ok_or_else(|| wrong(&"no such program"))?;
+        let longest = LENGTHS[LENGTHS.len() - 1];
+        let options = Options {
+            scale: 1.0,
+            shorten: f64::from(longest / times),
+            seed: 1,
+        };
+        let path = folder.join(format!("{times}x.plt"));
+        let file = File::create(&path).map_err(Error::file("write", &path))?;
+        let mut file = synth::write(program, &options, BufWriter::new(file), PROGRAM)
+            .map_err(|error| wrong(&error))?;
+        file.flush().map_err(Error::file("write", &path))?;
+        let trace = Trace::open(&path).map_err(|error| wrong(&error))?;
+        let survey = Survey::of(&trace).map_err(|error| wrong(&error))?;
+        Ok(Made {
+            path,
+            trace,
+            survey,
+        })
+    }
+}
+
+/// Simulates within this process for the speed, then as a command for memory and output.
+fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran> {
+    turn.progress.tell(format_args!("speed"));
+    let settings = Settings {
+        quanta: Quanta {
+            time: QUANTUM,
+            ..Quanta::PAPER
+        },
+        ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)
+    };
+    let before = thread_cpu_ns();
+    let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)
+        .map_err(|error| Error::program("the simulation", error.to_string()))?;
+    let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
+    let job = Job {
+        command: vec![
+            sibling("plimsoll").display().to_string(),
+            "sim".to_owned(),
+            made.path.display().to_string(),
+            format!("--scheduler={}", what.rule.name().to_lowercase()),
+            format!("--collector={}", what.collector.name().to_lowercase()),
+            format!("--heap={HEAP}"),
+            format!("--quantum={}us", QUANTUM / 1000),
+            "--json".to_owned(),
+        ],
+        ..Job::default()
+    };
+    let conditions = Conditions {
+        longest: LONGEST,
+        ..Conditions::default()
+    };
+    let ended = job::run(ground, &[job], &conditions, &turn.progress)?.remove(0);
+    if ended.ending != Ending::Finished {
+        return Err(Error::program(
+            "plimsoll sim",
+            format!("{:?}", ended.ending),
+        ));
+    }
+    let output = ground.folder().join("0.out");
+    Ok(Ran {
+        events: outcome.events,
+        speed: outcome.events as f64 / seconds.max(1e-9),
+        seconds: ended.seconds,
+        resident: ended.resident,
+        output: std::fs::read(&output).map_err(Error::file("read", &output))?,
+    })
+}
+
+/// Of all runs of a variant.
+fn of(ran: &Variant<What, Ran>, value: impl Fn(&Ran) -> f64) -> Spread {
+    spread(&ran.outcomes.iter().map(value).collect::<Vec<_>>())
+}
+
+fn report(ran: &[Variant<What, Ran>], runner: &Runner) -> Results {
+    let mut results = runner
+        .results(
+            "Speed and memory of plimsoll sim on traces of the same live size.",
+            "Made-up traces of lusearch: 32 threads, 4 MiB live, a heap of five times that, a \
+             quantum of 10 µs. Speed: events by the processor time of a simulation within the \
+             measuring program, which reads the trace. Time and resident peak are those of \
+             `plimsoll sim`, which reads it once more before.",
+        )
+        .columns(&[
+            ("trace", "million events"),
+            ("collector", ""),
+            ("scheduler", ""),
+            ("speed", "million events/s"),
+            ("slowest", "million events/s"),
+            ("time", "s"),
+            ("resident peak", "MiB"),
+        ]);
+    for one in ran {
+        let speed = of(one, |it| it.speed / 1e6);
+        results.row([
+            of(one, |it| it.events as f64 / 1e6).median.into(),
+            one.what.collector.name().into(),
+            one.what.rule.name().into(),
+            speed.median.into(),
+            speed.min.into(),
+            of(one, |it| it.seconds).median.into(),
+            of(one, |it| it.resident as f64 / MIB).median.into(),
+        ]);
+    }
+    judge(ran, &mut results);
+    results
+}
+
+fn judge(ran: &[Variant<What, Ran>], results: &mut Results) {
+    let speeds = ran.iter().map(|one| of(one, |it| it.speed).median);
+    let slowest = speeds.fold(f64::INFINITY, f64::min) / 1e6;
+    let said = format!("{slowest:.1} million at least");
+    results.target(FAST, said, slowest >= 10.0);
+    let growth = growths(ran).into_iter().reduce(f64::max);
+    let said = growth.map_or("no pair was run".to_owned(), |it| format!("{it:.2} times"));
+    results.target(SMALL, said, growth.map(|it| it <= 1.1));
+    let differ = ran.iter().filter(|one| {
+        let mut outputs = one.outcomes.iter().map(|it| &it.output);
+        let first = outputs.next();
+        outputs.any(|output| Some(output) != first)
+    });
+    let differ = differ.count();
+    let said = format!("{differ} of {} differ", ran.len());
+    results.target(SAME, said, differ == 0);
+}
+
+/// The resident peak of the longest trace by that of the middle one, for each collector and scheduler. The
+/// shortest does not fill the block that is held of each thread.
+fn growths(ran: &[Variant<What, Ran>]) -> Vec<f64> {
+    let peak = |one: &Variant<What, Ran>| of(one, |it| it.resident as f64).median;
+    let middle = ran.iter().filter(|one| one.what.length == 1);
+    middle
+        .filter_map(|middle| {
+            let long = ran.iter().find(|one| {
+                one.what.length == LENGTHS.len() - 1
+                    && one.what.collector == middle.what.collector
+                    && one.what.rule == middle.what.rule
+            });
+            Some(peak(long?) / peak(middle).max(1.0))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(length: usize, residents: &[u64]) -> Variant<What, Ran> {
+        let ran = |&resident: &u64| Ran {
+            events: 1000,
+            speed: 2e7,
+            seconds: 1.0,
+            resident,
+            output: vec![length as u8],
+        };
+        Variant {
+            name: String::new(),
+            what: What {
+                length,
+                collector: Algorithm::G1,
+                rule: Rule::Larf,
+            },
+            outcomes: residents.iter().map(ran).collect(),
+        }
+    }
+
+    #[test]
+    fn growth_is_that_of_the_median_from_the_middle_to_the_longest() {
+        let ran = [
+            variant(0, &[10]),
+            variant(1, &[100, 90, 500]),
+            variant(2, &[105, 106, 1]),
+        ];
+        assert_eq!(growths(&ran), [1.05]);
+        assert!(growths(&ran[..2]).is_empty());
+        assert_eq!(variants().len(), 3 * 6 * 3);
+    }
+
+    #[test]
+    fn outputs_that_differ_are_seen() {
+        let judged = |ran: &[Variant<What, Ran>]| -> Vec<Option<bool>> {
+            let mut results = Results::new("test", "", "", 1);
+            judge(ran, &mut results);
+            results.targets.iter().map(|it| it.met).collect()
+        };
+        let mut ran = [variant(1, &[1, 1]), variant(2, &[2, 2])];
+        assert_eq!(judged(&ran), [Some(true), Some(false), Some(true)]);
+        ran[1].outcomes[1].output.push(1);
+        assert_eq!(judged(&ran)[2], Some(false));
+        assert_eq!(judged(&ran[..1])[1], None);
+    }
+}

@@ -1,0 +1,265 @@
+//! `plimsoll together`.
+
+use super::sim::{self, CollectorChoice, HeapChoice, SchedulerChoice};
+use clap::{Args, ValueEnum};
+use plimsoll_sim::paging::Costs;
+use plimsoll_sim::together::{Hog, Policy};
+use plimsoll_wire::messages::{Priority, Weight};
+use std::path::PathBuf;
+
+/// The most processors of a program.
+const MOST_PROCESSORS: i64 = 1024;
+
+/// `plimsoll together`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = super::EXIT_CODES)]
+pub struct Together {
+    /// The traces, one for each program; a trace may be given several times
+    #[arg(value_name = "TRACE", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// The memory of all programs together
+    #[arg(short, long, value_name = "SIZE", value_parser = sim::bytes)]
+    pub memory: u64,
+    /// Who sizes the heaps; several are compared, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "shares"
+    )]
+    pub policy: Vec<SharingChoice>,
+    /// Weights, 1 to 10000: one for all programs, or one for each, separated by commas
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "100",
+        allow_negative_numbers = true
+    )]
+    pub weight: Vec<Weight>,
+    /// Priority classes, -100 to 100: one for all programs, or one for each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
+    pub priority: Vec<Priority>,
+    /// When programs start: one time for all, or one for each (0s,90s)
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "0s", value_parser = moment)]
+    pub start: Vec<u64>,
+    /// When programs are stopped, if they have not ended: one time for all, or one for each (- is never)
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "-", value_parser = end,
+        allow_hyphen_values = true)]
+    pub stop: Vec<End>,
+    /// Which ready thread of a program runs next: one for all programs, or one for each
+    #[arg(
+        short,
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "rr"
+    )]
+    pub scheduler: Vec<SchedulerChoice>,
+    /// How garbage is collected: one for all programs, or one for each
+    #[arg(
+        short,
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "genmc"
+    )]
+    pub collector: Vec<CollectorChoice>,
+    /// The most that heaps may ever be: so many times the largest live size (1.5), or so large (64M); one for
+    /// all programs, or one for each (3 under fixed and the memory otherwise, when absent)
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = sim::heap)]
+    pub heap: Vec<HeapChoice>,
+    /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
+    #[arg(long, value_name = "HOG", value_parser = hog)]
+    pub hog: Vec<Hog>,
+    /// What paging costs
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "ssd")]
+    pub paging: PagingChoice,
+    /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
+    #[arg(long, value_name = "N", default_value_t = 4,
+        value_parser = clap::value_parser!(u64).range(0..=1000))]
+    pub reach: u64,
+    /// How long a thread runs under rr and larf: 1.14ms, 500us
+    #[arg(short, long, value_name = "TIME", default_value = "1.14ms", value_parser = sim::time)]
+    pub quantum: u64,
+    /// How many processors each program has, 1 to 1024
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=MOST_PROCESSORS))]
+    pub processors: u32,
+    /// Instructions a nanosecond, for traces that count instructions
+    #[arg(long, value_name = "RATE", default_value = "1", value_parser = sim::rate)]
+    pub instructions: f64,
+    /// Draw memory and work over time into this file: SVG, or HTML where its name ends so
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// The same for programs, in exact numbers
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Who sizes the heaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SharingChoice {
+    /// The broker; programs report what their collections cost
+    Shares,
+    /// The broker, by weights alone
+    Weights,
+    /// Each heap by the allocation stalls that it sees
+    IslaVista,
+    /// Each heap by its allocation rate and the cost of its collections
+    SquareRoot,
+    /// Nobody: heaps are as large as they may be
+    Fixed,
+}
+
+impl From<SharingChoice> for Policy {
+    fn from(choice: SharingChoice) -> Policy {
+        match choice {
+            SharingChoice::Shares => Policy::Shares,
+            SharingChoice::Weights => Policy::Weights,
+            SharingChoice::IslaVista => Policy::IslaVista,
+            SharingChoice::SquareRoot => Policy::SquareRoot,
+            SharingChoice::Fixed => Policy::Fixed,
+        }
+    }
+}
+
+/// What memory is paged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PagingChoice {
+    /// A solid-state disk
+    Ssd,
+    /// A disk of 2007
+    Disk,
+}
+
+impl From<PagingChoice> for Costs {
+    fn from(choice: PagingChoice) -> Costs {
+        match choice {
+            PagingChoice::Ssd => Costs::SOLID_STATE,
+            PagingChoice::Disk => Costs::DISK,
+        }
+    }
+}
+
+/// When a program is stopped, nanoseconds; never when `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End(
+    /// See [`End`].
+    pub Option<u64>,
+);
+
+/// Nanoseconds since the beginning, which is `0s`.
+fn moment(text: &str) -> Result<u64, String> {
+    match text {
+        "0" | "0s" => Ok(0),
+        _ => sim::time(text),
+    }
+}
+
+fn end(text: &str) -> Result<End, String> {
+    match text {
+        "-" => Ok(End(None)),
+        _ => moment(text).map(|time| End(Some(time))),
+    }
+}
+
+/// `SIZE@FROM-UNTIL:RATE`; without a rate it takes all of it in a second.
+fn hog(text: &str) -> Result<Hog, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is no hog: give its size, its times and its rate, such as 256M@45s-180s:10M"
+        )
+    };
+    let (size, rest) = text.split_once('@').ok_or_else(wrong)?;
+    let (times, rate) = match rest.split_once(':') {
+        Some((times, rate)) => (times, Some(rate)),
+        None => (rest, None),
+    };
+    let (from, until) = times.split_once('-').ok_or_else(wrong)?;
+    let size = sim::bytes(size)?;
+    Ok(Hog {
+        size,
+        from: moment(from)?,
+        until: moment(until)?,
+        rate: rate.map_or(Ok(size), sim::bytes)?,
+    })
+}
+
+/// The value for a program, of a list of one for all or one for each.
+pub fn of<T: Copy>(list: &[T], program: usize) -> Option<T> {
+    match list {
+        [one] => Some(*one),
+        all => all.get(program).copied(),
+    }
+}
+
+impl Together {
+    /// What is wrong with the lengths of the lists, if anything.
+    pub fn fault(&self) -> Option<String> {
+        let lists = [
+            ("weight", self.weight.len()),
+            ("priority", self.priority.len()),
+            ("start", self.start.len()),
+            ("stop", self.stop.len()),
+            ("scheduler", self.scheduler.len()),
+            ("collector", self.collector.len()),
+            ("heap", self.heap.len()),
+        ];
+        let programs = self.traces.len();
+        let wrong = lists
+            .iter()
+            .find(|(name, len)| *len != 1 && *len != programs && !(*name == "heap" && *len == 0));
+        wrong.map(|(name, len)| {
+            format!("--{name} has {len} values for {programs} programs: give one for all, or one for each")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hogs_and_times_have_units_and_bounds() {
+        let second = 1_000_000_000;
+        let expected = Hog {
+            size: 256 << 20,
+            from: 45 * second,
+            until: 180 * second,
+            rate: 10 << 20,
+        };
+        assert_eq!(hog("256M@45s-180s:10M"), Ok(expected));
+        assert_eq!(hog("1M@0s-1s").map(|hog| hog.rate), Ok(1 << 20));
+        for text in [
+            "",
+            "256M",
+            "256M@45s",
+            "x@1s-2s",
+            "1M@1-2",
+            "1M@1s-2s:0",
+            "1M@1s-2s:x",
+        ] {
+            assert!(hog(text).is_err(), "{text}");
+        }
+        assert_eq!(end("-"), Ok(End(None)));
+        assert_eq!(end("90s"), Ok(End(Some(90 * second))));
+        assert!(end("never").is_err() && moment("-1s").is_err());
+    }
+
+    #[test]
+    fn a_list_is_for_all_or_for_each() {
+        assert_eq!((of(&[7], 0), of(&[7], 5)), (Some(7), Some(7)));
+        assert_eq!((of(&[7, 8], 1), of(&[7, 8], 2)), (Some(8), None));
+    }
+}

@@ -1,0 +1,254 @@
+//! What is simulated: each trace with each heap, collector, scheduler and quantum.
+
+use super::constants;
+use super::run::{Cell, Run};
+use crate::args::Sim;
+use crate::args::sim::HeapChoice;
+use crate::error::CliError;
+use crate::say;
+use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::{Costs, Settings, SimError, Survey, Traced, simulate};
+use plimsoll_trace::{Deaths, Ending, Trace, TraceError};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The most simulations of one command.
+const MOST: usize = 100_000;
+
+/// A trace that is simulated.
+struct Subject {
+    trace: Trace,
+    /// Events, if the trace has them counted; 1 otherwise.
+    events: u64,
+    /// Made by who needs it first, because all of the trace is read for it.
+    survey: OnceLock<Result<Survey, TraceError>>,
+}
+
+impl Subject {
+    fn open(path: &Path) -> Result<Subject, CliError> {
+        let trace = open(path)?;
+        let totals = trace.streams().values().filter_map(|info| info.totals);
+        let events = totals.map(|it| it.events).fold(0, u64::saturating_add);
+        Ok(Subject {
+            trace,
+            events: events.max(1),
+            survey: OnceLock::new(),
+        })
+    }
+
+    fn survey(&self) -> Result<&Survey, String> {
+        let survey = self.survey.get_or_init(|| Survey::of(&self.trace));
+        survey.as_ref().map_err(TraceError::to_string)
+    }
+
+    /// The largest live size in the recorded order, bytes.
+    fn largest_live(&self) -> Result<u64, String> {
+        match self.trace.largest_live() {
+            Some(bytes) => Ok(bytes),
+            None => self.survey().map(|survey| survey.largest_live),
+        }
+    }
+}
+
+/// A simulation that was asked for.
+struct Planned {
+    subject: usize,
+    settings: Settings,
+    cell: Cell,
+}
+
+/// All simulations that were asked for, in the order in which they are shown.
+pub(super) struct Plan {
+    subjects: Vec<Subject>,
+    planned: Vec<Planned>,
+    instructions: f64,
+}
+
+impl Plan {
+    /// Opens the traces.
+    ///
+    /// # Errors
+    /// When one cannot be opened, or when it are too many.
+    pub(super) fn of(args: &Sim) -> Result<Plan, CliError> {
+        let mut plan = Plan {
+            subjects: Vec::new(),
+            planned: Vec::new(),
+            instructions: args.instructions,
+        };
+        let costs = constants::costs(args)?;
+        for path in &args.traces {
+            let subject = Subject::open(path)?;
+            let live = subject.largest_live().map_err(CliError::Simulation)?;
+            let fingerprint = format!("{:016x}", subject.trace.fingerprint()?);
+            for heap in distinct(&args.heap) {
+                for collector in distinct(&args.collector) {
+                    for (rule, quanta) in schedulers(args) {
+                        let settings = Settings {
+                            rule,
+                            quanta,
+                            collector: collector.into(),
+                            heap: bytes(heap, live),
+                            ..settings(args, costs)
+                        };
+                        let cell = cell(&subject.trace, &fingerprint, live, &settings, args);
+                        plan.add(settings, cell)?;
+                    }
+                }
+            }
+            plan.subjects.push(subject);
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, settings: Settings, cell: Cell) -> Result<(), CliError> {
+        if self.planned.len() >= MOST {
+            let why = format!("more than {MOST} simulations: ask for them in parts");
+            return Err(CliError::Usage(why));
+        }
+        self.planned.push(Planned {
+            subject: self.subjects.len(),
+            settings,
+            cell,
+        });
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.planned.len()
+    }
+
+    /// What the simulation of this number is of.
+    pub(super) fn cell(&self, index: usize) -> &Cell {
+        &self.planned[index].cell
+    }
+
+    /// Where the table ends that begins with this one: its simulations differ in their schedulers only.
+    pub(super) fn end_of_table(&self, first: usize) -> Option<usize> {
+        let begin = self.planned.get(first)?;
+        let same = |other: &&Planned| {
+            let (one, other_cell) = (&begin.cell, &other.cell);
+            begin.subject == other.subject
+                && one.heap == other_cell.heap
+                && one.collector == other_cell.collector
+        };
+        Some(first + self.planned[first..].iter().take_while(same).count())
+    }
+
+    /// How long it takes, as a number of events.
+    pub(super) fn events(&self, index: usize) -> u64 {
+        self.subjects[self.planned[index].subject].events
+    }
+
+    /// Simulates it.
+    pub(super) fn run(&self, index: usize) -> Run {
+        let Planned {
+            subject,
+            settings,
+            cell,
+        } = &self.planned[index];
+        let subject = &self.subjects[*subject];
+        let result = match subject.survey() {
+            Ok(survey) => {
+                let mut program = Traced::new(&subject.trace, survey, self.instructions);
+                simulate(&mut program, settings)
+            }
+            Err(why) => Err(SimError::Read(why.into())),
+        };
+        Run::new(cell.clone(), result)
+    }
+}
+
+/// Opens a trace, and warns of what makes its simulation less exact.
+pub(crate) fn open(path: &Path) -> Result<Trace, CliError> {
+    let trace = Trace::open(path)?;
+    let name = trace.name();
+    if let Ending::Cut { offset, why } = trace.ending() {
+        say(format_args!(
+            "warning: {name} is cut at byte {offset} ({why}); what stands before is simulated"
+        ));
+    }
+    match trace.header().deaths {
+        Deaths::Exact => {}
+        Deaths::AtCollections => say(format_args!(
+            "warning: in {name} objects die only where a collection found them, so they live too long here"
+        )),
+        Deaths::Unknown => say(format_args!(
+            "warning: {name} does not tell when objects die, so all of them live to the end here"
+        )),
+    }
+    Ok(trace)
+}
+
+/// What a list has, each once.
+fn distinct<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
+    let mut once: Vec<T> = Vec::new();
+    for item in list {
+        if !once.contains(item) {
+            once.push(*item);
+        }
+    }
+    once
+}
+
+/// The schedulers, each with each of its quanta.
+fn schedulers(args: &Sim) -> Vec<(Rule, Quanta)> {
+    let (times, sizes) = (distinct(&args.quantum), distinct(&args.memory_quantum));
+    let quanta = |time, bytes| Quanta {
+        time,
+        bytes,
+        most: args.time_bound,
+    };
+    let mut all = Vec::new();
+    for scheduler in distinct(&args.scheduler) {
+        let rule = Rule::from(scheduler);
+        match rule {
+            Rule::Mqrr => all.extend(sizes.iter().map(|size| (rule, quanta(times[0], *size)))),
+            Rule::RoundRobin | Rule::Larf => {
+                all.extend(times.iter().map(|time| (rule, quanta(*time, sizes[0]))));
+            }
+        }
+    }
+    all
+}
+
+/// The size of a heap, bytes.
+fn bytes(heap: HeapChoice, largest_live: u64) -> u64 {
+    match heap {
+        HeapChoice::Times(times) => (largest_live as f64 * times).ceil() as u64,
+        HeapChoice::Bytes(bytes) => bytes,
+    }
+}
+
+/// What is the same for all simulations.
+fn settings(args: &Sim, costs: Costs) -> Settings {
+    Settings {
+        processors: args.processors as usize,
+        patience: args.patience,
+        priorities: args.priorities,
+        costs,
+        ..Settings::new(Rule::RoundRobin, Algorithm::GenMc, 0)
+    }
+}
+
+fn cell(trace: &Trace, fingerprint: &str, live: u64, settings: &Settings, args: &Sim) -> Cell {
+    let quanta = settings.quanta;
+    let by_memory = settings.rule == Rule::Mqrr;
+    Cell {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.name().to_string(),
+        fingerprint: fingerprint.to_owned(),
+        scheduler: settings.rule.name().to_owned(),
+        collector: settings.collector.name().to_owned(),
+        heap: settings.heap,
+        recorded_largest_live: live,
+        processors: settings.processors,
+        quantum: (!by_memory).then_some(quanta.time),
+        memory_quantum: by_memory.then_some(quanta.bytes),
+        time_bound: by_memory.then_some(quanta.most),
+        patience: settings.patience,
+        priorities: settings.priorities,
+        instructions: args.instructions,
+        costs: settings.costs,
+    }
+}

@@ -1,0 +1,204 @@
+//! `plimsoll run --phases` on real Java programs.
+
+mod common;
+
+use common::{Place, Started, stderr, wait_for};
+use plimsoll_kernel::process::{Process, descendants};
+use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters, threads};
+use plimsoll_testbed::children::copy_program;
+use plimsoll_testbed::java::{Jdk, javac, jdks};
+use plimsoll_testbed::skip;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the programs have. They yield to others on this machine.
+const NICE: i32 = 10;
+/// `run` without a broker and without another adapter, and then its words.
+const ALONE: [&str; 6] = ["run", "-v", "--policy", "isla-vista", "--adapter", "none"];
+
+/// A JDK, and the folder with the compiled program. `None`, and says why, where they or rights are missing.
+fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
+    let (Some(jdk), Some(javac)) = (jdks().pop(), javac()) else {
+        skip("no JDK with javac");
+        return None;
+    };
+    if !Rights::find().lower {
+        skip("we have no right to lower nice levels");
+        return None;
+    }
+    let source = "../phases/tests/java/Turnover.java";
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut command = Command::new(javac);
+    command
+        .args(["--release", "11", "-d"])
+        .arg(place.path(""))
+        .arg(source);
+    assert!(command.status().unwrap().success());
+    Some((jdk, place.path("")))
+}
+
+/// Makes a command run on one processor, and yield to others.
+fn yielding(command: &mut Command) {
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(|| {
+            let mut first: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut first);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const first);
+            let plain = Parameters {
+                policy: Policy::Other,
+                nice: NICE,
+                slice: 0,
+            };
+            set_parameters(0, &plain).map_err(|_| std::io::Error::other("parameters"))
+        });
+    }
+}
+
+/// The words that start the program with so many threads.
+fn program(jdk: &Jdk, classes: &Path, count: &str) -> Vec<String> {
+    let words = [
+        "--",
+        &jdk.java().display().to_string(),
+        "-XX:+UseSerialGC",
+        "-Xmx64m",
+        "-cp",
+    ];
+    let mut words: Vec<String> = words.map(str::to_owned).into();
+    words.extend([
+        classes.display().to_string(),
+        "Turnover".into(),
+        count.into(),
+    ]);
+    words
+}
+
+/// The scheduling parameters of all threads of a process.
+fn all(pid: i32) -> Vec<Parameters> {
+    let process = Process::open(pid).unwrap();
+    let tids = threads(&process, 1000).unwrap();
+    tids.into_iter()
+        .filter_map(|tid| parameters(tid).ok())
+        .collect()
+}
+
+/// The Java process below one of ours.
+fn machine(root: u32) -> Option<i32> {
+    let mut found = Vec::new();
+    descendants(root as i32, 100, &mut found).ok()?;
+    let is_java = |pid: &i32| {
+        Process::open(*pid)
+            .and_then(|it| it.comm())
+            .is_ok_and(|it| it == "java")
+    };
+    found.into_iter().find(is_java)
+}
+
+#[test]
+fn if_we_are_killed_no_thread_stays_back() {
+    let place = Place::new();
+    let Some((jdk, classes)) = java(&place) else {
+        return;
+    };
+    let words = program(&jdk, &classes, "6");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ours = ["--phases", "larf", "--phases-always"];
+    let mut command = place.command(&[&ALONE[..], &ours, &words].concat());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    yielding(&mut command);
+    let mut started = Started(command.spawn().unwrap());
+    let java = wait_for("the machine starts", || machine(started.0.id()));
+    wait_for("some are put back", || {
+        all(java).iter().any(|it| it.nice == 19).then_some(())
+    });
+    started.signal(libc::SIGKILL);
+    started.wait();
+    wait_for("all have what they had", || {
+        all(java).iter().all(|it| it.nice == NICE).then_some(())
+    });
+    // The end of its input ends it.
+    drop(started);
+    common::signal_to(java as u32, libc::SIGKILL);
+}
+
+#[test]
+fn without_rights_slices_are_set_and_nice_levels_refused() {
+    let place = Place::new();
+    let Some((jdk, classes)) = java(&place) else {
+        return;
+    };
+    if !Rights::find().slices {
+        return skip("this kernel has no slices");
+    }
+    let own = classes.join("plimsoll");
+    copy_program(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
+    std::fs::set_permissions(&classes, PermissionsExt::from_mode(0o755)).unwrap();
+    for (lever, said) in [("slices", "by slices"), ("nice", "needs CAP_SYS_NICE")] {
+        let own = own.display().to_string();
+        let mut words = vec![
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+            &own,
+        ];
+        words.extend(ALONE);
+        words.extend(["--phases", "larf", "--phases-lever", lever]);
+        let program = program(&jdk, &classes, "3");
+        words.extend(program.iter().map(String::as_str));
+        let mut command = place.program("setpriv", &words);
+        let log = place.path(lever);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        command.stderr(std::fs::File::create(&log).unwrap());
+        yielding(&mut command);
+        let mut started = Started(command.spawn().unwrap());
+        let read = || std::fs::read_to_string(&log).unwrap();
+        let over = || started.0.try_wait().unwrap().is_some();
+        let mut over = over;
+        wait_for(said, || (read().contains(said) || over()).then_some(()));
+        assert!(read().contains(said), "{}", read());
+        // The program runs on all the same, and ends with its input.
+        drop(started.0.stdin.take());
+        assert!(started.wait().success(), "{}", read());
+    }
+}
+
+#[test]
+fn a_program_that_is_no_java_is_left_alone() {
+    let place = Place::new();
+    let words = ["--phases", "mqrr", "--phases-quantum", "64K", "--", "true"];
+    let output = place.call(&[&ALONE[..1], &ALONE[2..], &words].concat());
+    assert!(output.status.success());
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let place = Place::new();
+    for words in [
+        &["--phases", "fifo", "true"][..],
+        &["--phases-quantum", "1M", "true"],
+        &["--phases-lever", "idle", "true"],
+        &["--phases", "mqrr", "--phases-quantum", "0", "true"],
+        &["--phases", "larf", "-f", "programs.toml"],
+    ] {
+        let output = place.call(&[&["run"], words].concat());
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+    }
+    for words in [
+        &["undo-phases"][..],
+        &["undo-phases", "1", "2", "nice", "other", "x", "0", "0"],
+    ] {
+        assert_eq!(place.call(words).status.code(), Some(2), "{words:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! What is seen, by mode and JDK.
+
+use crate::common::stderr;
+use crate::{Stage, java, recorded};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a machine allocates for threads before it tells of them.
+const UNSEEN: u64 = 6 << 10;
+/// What the program prints.
+const PRINTED: &str = "sum 293610 kept 143 shared 30\n";
+
+/// Bytes in the trace and bytes that the machine counts, as the summary tells them.
+fn counts(told: &str) -> (u64, u64) {
+    let number = |before: &str, after: &str| -> u64 {
+        let rest = told
+            .split_once(before)
+            .unwrap_or_else(|| panic!("{before}: {told}"))
+            .1;
+        rest.split(after).next().unwrap().trim().parse().unwrap()
+    };
+    (
+        number("objects, ", " bytes"),
+        number("machine counts ", " bytes"),
+    )
+}
+
+/// The objects of a trace in text: class, and whether it dies.
+fn objects(text: &str) -> BTreeMap<u64, (String, bool)> {
+    let field = |words: &[&str], name: &str| -> Option<u64> {
+        words
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.parse().ok())
+    };
+    let mut names: BTreeMap<u64, &str> = BTreeMap::new();
+    let mut objects = BTreeMap::new();
+    let mut deaths = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["name", "class", number, name] => drop(names.insert(number.parse().unwrap(), name)),
+            [_, "alloc", ..] => {
+                let class = names[&field(&words, "class=").unwrap()].to_owned();
+                objects.insert(field(&words, "object=").unwrap(), (class, false));
+            }
+            [_, "death", ..] => deaths.push(field(&words, "object=").unwrap()),
+            _ => {}
+        }
+    }
+    for object in deaths {
+        objects.get_mut(&object).unwrap().1 = true;
+    }
+    objects
+}
+
+#[test]
+fn everything_is_seen_and_deaths_are_those_of_the_heap() {
+    let Some(stage) = Stage::new() else { return };
+    for jdk in recorded() {
+        let (java, version) = (jdk.java().display().to_string(), jdk.version);
+        // Code of the machine's own classes is verified, too.
+        let verified = [
+            "-XX:+BytecodeVerificationLocal",
+            "-XX:+BytecodeVerificationRemote",
+        ];
+        let program = [
+            &[java.as_str(), "-Xmx256m"],
+            &verified[..],
+            &["-cp", ".", "Shapes"],
+        ]
+        .concat();
+        let mut command = stage.command(&["-o", "t"], &program);
+        let output = command
+            .env("PLIMSOLL_TRACE_ALIVE", stage.place.path("alive"))
+            .output()
+            .unwrap();
+        let told = stderr(&output);
+        assert!(output.status.success(), "{version}: {told}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            PRINTED,
+            "{version}"
+        );
+        assert!(
+            !told.contains("warning") && !told.contains("could not be changed"),
+            "{version}: {told}"
+        );
+        let (seen, counted) = counts(&told);
+        assert!(
+            seen.abs_diff(counted) <= counted / 1000 + UNSEEN,
+            "{version}: {told}"
+        );
+        let checked: Value = serde_json::from_str(&stage.text(&["verify", "t", "--json"])).unwrap();
+        assert_eq!(checked["faults"], 0, "{version}: {checked}");
+        let text = stage.text(&["convert", "t"]);
+        let objects = objects(&text);
+        let alive = std::fs::read_to_string(stage.place.path("alive")).unwrap();
+        let alive: BTreeSet<u64> = alive.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(objects.len() > 30_000 && alive.len() > 5000);
+        // What the machine keeps for itself is dead for the program, so only its own classes are compared.
+        // Lambdas that capture nothing are kept by their call sites, which are the machine's.
+        let ours = |class: &str| {
+            let own = class.starts_with("Shapes") || class.starts_with("java.util.HashMap");
+            own && !class.contains("$$Lambda")
+        };
+        let early = objects
+            .iter()
+            .filter(|(number, (class, dead))| *dead && ours(class) && alive.contains(number));
+        assert_eq!(
+            early.collect::<Vec<_>>(),
+            [],
+            "{version}: dead, but the machine can reach them"
+        );
+        let late = objects
+            .iter()
+            .filter(|(number, (_, dead))| !dead && !alive.contains(number))
+            .count();
+        assert!(
+            late < objects.len() / 1000,
+            "{version}: {late} are not dead, but the machine cannot reach them"
+        );
+        threads_and_waits(&text);
+        assert!(!stage.place.path("t.recording").exists());
+    }
+}
+
+/// The events of the program's second part.
+fn threads_and_waits(text: &str) {
+    let named = |name: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("name thread") && line.ends_with(name));
+        line.unwrap_or_else(|| panic!("{name}"))
+            .split(' ')
+            .nth(2)
+            .unwrap()
+            .to_owned()
+    };
+    let waiter = named("waiter");
+    let has = |thread: &str, event: &str| {
+        text.lines()
+            .any(|line| line.starts_with(&format!("{thread} {event}")))
+    };
+    assert!(
+        text.contains(&format!("0 start thread={waiter} priority=7")) || has("0", "start peer"),
+        "{waiter}"
+    );
+    for event in [
+        "join",
+        "notify",
+        "sleep time=",
+        "park timeout=1000000",
+        "unpark",
+        "enter",
+        "exit",
+        "end",
+    ] {
+        let by = if event == "unpark" {
+            named("pool-1-thread-1")
+        } else {
+            "0".to_owned()
+        };
+        let others = ["pool-1-thread-2", "pool-1-thread-3"].map(named);
+        let some = has(&by, event) || (event == "unpark" && others.iter().any(|it| has(it, event)));
+        assert!(some, "{event}");
+    }
+    assert!(has(&waiter, "wait") && has(&waiter, "end"));
+}
+
+#[test]
+fn a_lighter_recording_tells_deaths_where_collections_find_them() {
+    let Some(stage) = Stage::new() else { return };
+    for jdk in recorded() {
+        let (java, version) = (jdk.java().display().to_string(), jdk.version);
+        let output = stage.record(
+            &["--sampled", "-o", "t"],
+            &[&java, "-Xmx256m", "-cp", ".", "Lives", "20000"],
+        );
+        let told = stderr(&output);
+        assert!(output.status.success(), "{version}: {told}");
+        let (seen, counted) = counts(&told);
+        assert!(
+            seen.abs_diff(counted) <= counted / 1000 + UNSEEN,
+            "{version}: {told}"
+        );
+        let checked: Value = serde_json::from_str(&stage.text(&["verify", "t", "--json"])).unwrap();
+        assert_eq!(checked["faults"], 0, "{version}: {checked}");
+        let info: Value = serde_json::from_str(&stage.text(&["info", "t", "--json"])).unwrap();
+        assert_eq!(info["deaths"], "at-collections");
+        // 50 arrays of 416 bytes live, and what a young generation holds is found later.
+        let most = info["largest_live"].as_u64().unwrap();
+        assert!((20 << 10..10 << 20).contains(&most), "{version}: {most}");
+        assert!(stage.text(&["convert", "t"]).contains(" enter monitor="));
+    }
+}
+
+#[test]
+fn a_recorded_program_is_simulated() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    let output = stage.record(
+        &["-o", "t"],
+        &[&java, "-Xmx256m", "-cp", ".", "Lives", "2000"],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stage
+        .place
+        .text(&["sim", "t", "-c", "genmc", "--heap", "4"]);
+    assert!(text.contains("MQRR"), "{text}");
+}
+
+#[test]
+fn the_raw_trace_can_be_kept_and_worked_on_later() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    let output = stage.record(&["--raw", "-o", "raw"], &[&java, "-cp", ".", "Lives", "10"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stage.text(&["info", "raw"]).contains("unknown, raw"));
+    stage.text(&["deaths", "raw", "-o", "t"]);
+    assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+}

@@ -1,0 +1,86 @@
+//! `plimsoll trace -- java …`: programs are recorded on every JDK, and what goes wrong is told.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad;
+mod good;
+
+use common::{Place, library};
+use plimsoll_testbed::java::{Jdk, javac, jdks};
+use plimsoll_testbed::skip;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tests run one at a time, because several machines on two processors start slowly.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A place with our program, the recorder beside it, and compiled test programs.
+pub(crate) struct Stage {
+    pub(crate) place: Place,
+    own: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    /// `None`, and says so, where nothing can be compiled.
+    pub(crate) fn new() -> Option<Stage> {
+        let Some(javac) = javac() else {
+            skip(format_args!("no javac"));
+            return None;
+        };
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::new();
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents/tracer/tests/java");
+        let mut command = Command::new(javac);
+        command.args(["--release", "11", "-d"]).arg(place.path(""));
+        command.args(["Shapes.java", "Lives.java"].map(|source| sources.join(source)));
+        assert!(command.status().unwrap().success());
+        let own = place.path("bin/plimsoll");
+        std::fs::create_dir(place.path("bin")).unwrap();
+        let recorder = "libplimsoll_tracer.so";
+        for (from, to) in [
+            (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
+            (library(recorder), place.path("bin").join(recorder)),
+        ] {
+            if std::fs::hard_link(&from, &to).is_err() {
+                std::fs::copy(from, to).unwrap();
+            }
+        }
+        Some(Stage {
+            place,
+            own,
+            _turn: turn,
+        })
+    }
+
+    /// `plimsoll trace`, with what is given before and after `--`.
+    pub(crate) fn command(&self, args: &[&str], program: &[&str]) -> Command {
+        let args = [&["trace"], args, &["--"], program].concat();
+        self.place.program(self.own.to_str().unwrap(), &args)
+    }
+
+    /// Records a program to its end.
+    pub(crate) fn record(&self, args: &[&str], program: &[&str]) -> Output {
+        self.command(args, program).output().unwrap()
+    }
+
+    /// A command on a trace, which must succeed.
+    pub(crate) fn text(&self, args: &[&str]) -> String {
+        self.place.text(&[&["trace"], args].concat())
+    }
+}
+
+/// The JDKs whose programs can be recorded.
+pub(crate) fn recorded() -> Vec<Jdk> {
+    let mut all = jdks();
+    all.retain(|jdk| jdk.version >= 17);
+    all
+}
+
+/// One of them, for tests of which one is enough.
+pub(crate) fn java() -> Option<String> {
+    let first = recorded().into_iter().next();
+    first.map(|jdk| jdk.java().display().to_string())
+}

@@ -1,0 +1,404 @@
+//! The loop: look, decide, place; and windows.
+
+use crate::guard::{Guarded, undo_heirs};
+use crate::hold::Setter;
+use crate::lever::Lever;
+use crate::news::News;
+use crate::watch::{Followed, Watch};
+use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::sched::{
+    Parameters, Policy, Rights, SLICES, parameters, processors, set_parameters,
+};
+use plimsoll_kernel::{Error, Result};
+use plimsoll_map::runtimes::hotspot::allocation::{Allocation, AllocationError};
+use plimsoll_policy::phases::live::{Front, Outcome, Switch, Trial, Window, pace};
+use plimsoll_policy::phases::{Quanta, Rule};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thiserror::Error as Explained;
+
+/// The longest sleep, after which is seen that we are to stop.
+const GRAIN: Duration = Duration::from_millis(50);
+/// The part of a window, as its inverse, at its begin that is not compared: what the one before left
+/// unfinished is finished there.
+const SETTLES: u64 = 5;
+/// Windows in which nobody was put back, after which that is told.
+const IN_VAIN: u32 = 5;
+
+/// How the threads of a program are ordered.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The discipline.
+    pub rule: Rule,
+    /// Its quanta. A time below that between two looks has no effect.
+    pub quanta: Quanta,
+    /// The time between two looks, at least.
+    pub look: Duration,
+    /// The length of a window.
+    pub window: Duration,
+    /// How threads are put back; the strongest that can be undone if absent.
+    pub lever: Option<Lever>,
+    /// Windows without the discipline are left out, and with them the bound on harm. For measurements.
+    pub always: bool,
+    /// A program, and its command that calls [`crate::undo`], which undoes everything if we are killed.
+    pub guard: Option<(PathBuf, &'static str)>,
+}
+
+impl Options {
+    /// The usual ones. Windows of a second have some collections in them.
+    pub fn of(rule: Rule) -> Options {
+        Options {
+            rule,
+            quanta: Quanta {
+                time: 10_000_000,
+                bytes: 1 << 20,
+                most: 100_000_000,
+            },
+            look: Duration::from_millis(10),
+            window: Duration::from_secs(1),
+            lever: None,
+            always: false,
+            guard: None,
+        }
+    }
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The program has ended.
+    ProgramGone,
+    /// We were told to stop.
+    Stopped,
+}
+
+/// Why threads are not ordered.
+#[derive(Debug, Explained)]
+pub enum FollowError {
+    /// What they allocate is not known.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// No parameter can be changed and changed back.
+    #[error(
+        "the threads of process {pid} are not ordered: {lever} cannot be changed and changed back here; that \
+         needs CAP_SYS_NICE or a limit RLIMIT_NICE of 20 or more for nice levels, and Linux 6.12 for slices"
+    )]
+    NoLever {
+        /// The process.
+        pid: i32,
+        /// What was to be changed.
+        lever: &'static str,
+    },
+    /// The program's own parameters leave nothing to change.
+    #[error(
+        "the threads of process {pid} are not ordered: the program runs under a policy of real time, or \
+         under the idle policy, or at nice 19, where {lever} order nothing"
+    )]
+    NoRoom {
+        /// The process.
+        pid: i32,
+        /// What was to be changed.
+        lever: &'static str,
+    },
+    /// Its threads have other numbers here than for itself.
+    #[error(
+        "the threads of process {0} are not ordered: it is in a pid namespace of its own, so its JVM knows \
+         them by other numbers; run plimsoll in there"
+    )]
+    Namespace(i32),
+    /// The kernel does not tell, or refuses.
+    #[error(transparent)]
+    Kernel(#[from] Error),
+}
+
+/// Orders the threads of a process with a machine, until it ends or `stop` is set. Blocks, so give it a
+/// thread of its own. When it returns everything is undone, on an error too.
+///
+/// # Errors
+/// [`FollowError`]. A machine that is just starting may have no tables yet: try again.
+pub fn follow(
+    process: &Arc<Process>,
+    options: &Options,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&News),
+) -> std::result::Result<Ended, FollowError> {
+    let pid = process.pid();
+    if process.ids()?.inner_pid != pid {
+        return Err(FollowError::Namespace(pid));
+    }
+    let setter = setter(pid, options)?;
+    let allocation = Allocation::open(process)?;
+    let processors = processors(process);
+    tell(&News::Follows {
+        pid,
+        rule: options.rule,
+        quanta: options.quanta,
+        lever: setter.lever(),
+        processors,
+    });
+    let guard = options.guard.as_ref();
+    let guard =
+        guard.map(|(program, command)| Guarded::start((program, command), process, &setter));
+    if let Some(Err(error)) = &guard {
+        tell(&News::NoGuard(error.to_string()));
+    }
+    hurry();
+    let mut following = Following {
+        process: Arc::clone(process),
+        watch: Watch::new(process, allocation),
+        front: Front::new(options.rule, options.quanta, processors),
+        processors,
+        options,
+        setter,
+        trial: Trial::default(),
+        window: Window::default(),
+        was_back: false,
+        in_vain: 0,
+        told_many: false,
+        changes: 0,
+        looks: 0,
+    };
+    let ended = following.run(stop, tell);
+    following.undo();
+    drop(guard);
+    tell(&News::Ends {
+        pid,
+        gain: following.trial.gain(),
+        changes: following.changes,
+        looks: following.looks,
+        cost: thread_cpu_ns(),
+    });
+    match ended {
+        Err(Error::Gone { .. }) => Ok(Ended::ProgramGone),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(Ended::Stopped),
+    }
+}
+
+/// Finds the lever for a process.
+fn setter(pid: i32, options: &Options) -> std::result::Result<Setter, FollowError> {
+    let rights = Rights::find();
+    let lever = match options.lever {
+        Some(lever) => Some(lever).filter(|lever| lever.is_allowed(rights)),
+        None => Lever::of(rights),
+    };
+    let name = options.lever.map_or("no parameter of threads", Lever::name);
+    let lever = lever.ok_or(FollowError::NoLever { pid, lever: name })?;
+    let setter = Setter::new(pid, lever, rights)?;
+    match lever.fits(setter.base()) {
+        true => Ok(setter),
+        false => Err(FollowError::NoRoom {
+            pid,
+            lever: lever.name(),
+        }),
+    }
+}
+
+/// The calling thread gets a processor soon when it wakes: it has the shortest slice. It needs no more than
+/// others, and less of it.
+fn hurry() {
+    let own = parameters(0)
+        .ok()
+        .filter(|own| own.policy != Policy::Special);
+    if let Some(own) = own {
+        let slice = *SLICES.start();
+        // Where the kernel has no slices it stays as it is.
+        let _ = set_parameters(0, &Parameters { slice, ..own });
+    }
+}
+
+struct Following<'a> {
+    process: Arc<Process>,
+    watch: Watch,
+    front: Front,
+    processors: usize,
+    options: &'a Options,
+    setter: Setter,
+    trial: Trial,
+    /// The present window, without its begin.
+    window: Window,
+    /// Somebody was put back in the present window.
+    was_back: bool,
+    /// Windows in which nobody was, one after the other; none after it was told.
+    in_vain: u32,
+    told_many: bool,
+    changes: u64,
+    looks: u64,
+}
+
+impl Following<'_> {
+    fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&News)) -> Result<()> {
+        let wanted = nanoseconds(self.options.look);
+        let length = nanoseconds(self.options.window);
+        let (mut last, mut begin) = (now_ns(), now_ns());
+        let mut pause = wanted;
+        loop {
+            if sleep_until(last.saturating_add(pause), stop) {
+                return Ok(());
+            }
+            let (now, used) = (now_ns(), thread_cpu_ns());
+            let elapsed = now.saturating_sub(last);
+            last = now;
+            self.look(now.saturating_sub(begin) > length / SETTLES, elapsed)?;
+            if now.saturating_sub(begin) >= length {
+                self.end_window(tell)?;
+                begin = now_ns();
+            }
+            pause = pace(wanted, thread_cpu_ns().saturating_sub(used));
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.options.always || self.trial.switch() == Switch::On
+    }
+
+    /// One look, and the places that follow from it. `counts`: it belongs to the window.
+    fn look(&mut self, counts: bool, elapsed: u64) -> Result<()> {
+        self.looks += 1;
+        let Following { watch, front, .. } = self;
+        let mut leave = |followed: Followed| {
+            if let Some(thread) = followed.thread {
+                front.leave(thread);
+            }
+        };
+        watch.look(&mut leave)?;
+        if counts {
+            let window = &mut self.window;
+            window.elapsed = window.elapsed.saturating_add(elapsed);
+            for followed in self.watch.threads() {
+                window.bytes = window.bytes.saturating_add(followed.used.bytes);
+                window.time = window.time.saturating_add(followed.used.time);
+                window.waited = window.waited.saturating_add(followed.waited);
+            }
+        }
+        match self.is_on() {
+            true => self.order(elapsed),
+            false => Ok(()),
+        }
+    }
+
+    fn order(&mut self, elapsed: u64) -> Result<()> {
+        let front = &mut self.front;
+        for followed in self.watch.threads_mut() {
+            if followed.allocates && followed.used.time > 0 {
+                let thread = *followed.thread.get_or_insert_with(|| front.admit());
+                front.look(thread, followed.used);
+            }
+        }
+        front.decide(elapsed);
+        self.was_back |= front.back() > 0;
+        for followed in self.watch.threads_mut() {
+            if followed.held.is_none() {
+                followed.held = self.setter.take(followed.tid).ok();
+            }
+            let Some(held) = &mut followed.held else {
+                continue;
+            };
+            // A new thread may have inherited that its creator was put back.
+            let placed = match followed.thread {
+                Some(thread) => self.setter.place(held, front.place(thread)),
+                None => self.setter.restore(held),
+            };
+            match placed {
+                Ok(changed) => self.changes += u64::from(changed),
+                // The next look sees that it has ended.
+                Err(Error::Gone { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_window(&mut self, tell: &mut dyn FnMut(&News)) -> Result<()> {
+        let was_on = self.is_on();
+        if was_on {
+            undo_heirs_but(&self.process, &self.setter, self.watch.threads());
+            self.tell_whether_it_does_anything(tell);
+        }
+        let window = std::mem::take(&mut self.window);
+        if !self.told_many && self.watch.left() > 0 {
+            self.told_many = true;
+            tell(&News::TooMany {
+                pid: self.process.pid(),
+                left: self.watch.left(),
+            });
+        }
+        if self.options.always {
+            return Ok(());
+        }
+        let outcome = self.trial.end(window);
+        if was_on && !self.is_on() {
+            self.undo();
+        }
+        match (outcome, self.trial.gain()) {
+            (Outcome::Stood, Some(gain)) => tell(&News::Stood(gain)),
+            (Outcome::Withdrawn(windows), gain) => {
+                tell(&News::Withdrawn(gain, self.options.window * windows));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tell_whether_it_does_anything(&mut self, tell: &mut dyn FnMut(&News)) {
+        let was_back = std::mem::take(&mut self.was_back);
+        if was_back {
+            self.in_vain = IN_VAIN;
+        }
+        if self.in_vain >= IN_VAIN {
+            return;
+        }
+        self.in_vain += 1;
+        if self.in_vain == IN_VAIN {
+            let threads = self.watch.threads().iter();
+            tell(&News::NothingToDo {
+                pid: self.process.pid(),
+                threads: threads.filter(|followed| followed.thread.is_some()).count(),
+                processors: self.processors,
+            });
+        }
+    }
+
+    /// Gives all threads back what they had, and forgets the order.
+    fn undo(&mut self) {
+        for followed in self.watch.threads_mut() {
+            followed.thread = None;
+            if let Some(held) = &mut followed.held {
+                // One that has ended needs nothing, and one that we may not set was not set.
+                self.changes += u64::from(self.setter.restore(held).unwrap_or(false));
+            }
+            followed.held = None;
+        }
+        self.front = Front::new(self.options.rule, self.options.quanta, self.processors);
+        undo_heirs(&self.process, &self.setter);
+    }
+}
+
+/// As [`undo_heirs`], but for those threads that are ordered.
+fn undo_heirs_but(process: &Process, setter: &Setter, ordered: &[Followed]) {
+    let is_ordered = |tid: i32| {
+        let followed = ordered.iter().find(|followed| followed.tid == tid);
+        followed.is_some_and(|followed| followed.held.is_some())
+    };
+    crate::guard::undo_heirs_where(process, setter, &|tid| !is_ordered(tid));
+}
+
+/// Sleeps until a time (of [`now_ns`]). Returns whether we are to stop.
+fn sleep_until(until: u64, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Acquire) {
+            return true;
+        }
+        match Duration::from_nanos(until.saturating_sub(now_ns())) {
+            Duration::ZERO => return false,
+            left => std::thread::sleep(left.min(GRAIN)),
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,88 @@
+//! If the process that orders threads is killed, nobody is there to undo it: who was put back would stay
+//! there. So a process of its own waits for the end of its standard input, which is the other end of a pipe
+//! that only the first one has, and undoes then what is left.
+
+use crate::hold::Setter;
+use plimsoll_kernel::process::Process;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The most threads that are looked at.
+const MOST: usize = 65_536;
+
+/// The process that waits. It undoes what is left, and ends, when this is dropped.
+#[derive(Debug)]
+pub struct Guarded(Child);
+
+impl Guarded {
+    /// Starts `program COMMAND PID START WORDS…`, which is to call [`undo`] with the words after `COMMAND`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn start(
+        (program, command): (&Path, &str),
+        process: &Process,
+        setter: &Setter,
+    ) -> std::io::Result<Guarded> {
+        let mut guard = Command::new(program);
+        guard
+            .arg(command)
+            .arg(process.pid().to_string())
+            .arg(process.start_time().to_string())
+            .args(setter.words());
+        // The terminal's signals are for the first process, whose end ends this one.
+        guard.process_group(0);
+        guard
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Ok(Guarded(guard.spawn()?))
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for the end of `input`, then gives all threads of a process what the program had, where they still
+/// have what was set. `words`: as they were given to the command. False if they make no sense.
+pub fn undo(input: &mut dyn Read, words: &[String]) -> bool {
+    let number = |word: Option<&String>| word.and_then(|word| word.parse::<u64>().ok());
+    let (Some(pid), Some(start)) = (number(words.first()), number(words.get(1))) else {
+        return false;
+    };
+    let setter = words.get(2..).and_then(Setter::from_words);
+    let (Some(setter), Ok(pid)) = (setter, i32::try_from(pid)) else {
+        return false;
+    };
+    let mut buffer = [0; 64];
+    while input.read(&mut buffer).is_ok_and(|read| read > 0) {}
+    // It may be gone, or its number be that of another one.
+    if let Ok(process) = Process::open_known(pid, start) {
+        undo_heirs(&process, &setter);
+    }
+    true
+}
+
+/// Gives all threads and child processes that still have what was set what the program had.
+pub(crate) fn undo_heirs(process: &Process, setter: &Setter) {
+    undo_heirs_where(process, setter, &|_| true);
+}
+
+/// As [`undo_heirs`], for those that satisfy `is`.
+pub(crate) fn undo_heirs_where(process: &Process, setter: &Setter, is: &dyn Fn(i32) -> bool) {
+    let threads = plimsoll_kernel::sched::threads(process, MOST);
+    let mut all = threads.unwrap_or_default();
+    // Those below a process that cannot be looked at are not known.
+    let _ = plimsoll_kernel::process::descendants(process.pid(), MOST, &mut all);
+    for tid in all {
+        if is(tid) {
+            setter.restore_heir(tid);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Which thread of a running Java program goes first, by what it allocates: the disciplines of
+//! [`plimsoll_policy::phases`] on a real kernel, from outside. The JVM is not attached to and does not stop.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | *look* | the counters of all threads are read: what each ran, waited and allocated |
+//! | *front*, *back* | ordinary parameters; parameters with which others go first ([`Lever`]) |
+//! | *lever* | which parameters those are |
+//! | *window* | a time in which the discipline is on or off throughout |
+//!
+//! Data flows one way: look -> decide ([`plimsoll_policy::phases::live`]) -> place. Windows with and without
+//! the discipline alternate, and it is withdrawn where the program gets less done with it.
+//!
+//! What was changed is undone when the discipline is off, when it ends, and on every error. A thread whose
+//! parameters somebody else changes meanwhile is left alone from then on. Threads that the program starts
+//! inherit the parameters of their creator; they, and child processes, get back what the program had.
+//!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `watch` | the threads of one machine, and what each did since the last look |
+//! | `lever` | parameters of front and back |
+//! | `hold` | which threads have other parameters than they had, and what they had |
+//! | `follow` | the loop, for one machine |
+//! | `guard` | undoes everything if the process with the loop is killed |
+//! | `news` | what there is to tell people |
+
+mod follow;
+mod guard;
+mod hold;
+mod lever;
+mod news;
+mod watch;
+
+pub use follow::{Ended, FollowError, Options, follow};
+pub use guard::{Guarded, undo};
+pub use lever::Lever;
+pub use news::News;
+pub use plimsoll_map::runtimes::hotspot::allocation::AllocationError;

@@ -1,0 +1,312 @@
+//! Threads of real Java programs: they are put back, and get back what they had, whatever ends it.
+
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters, threads};
+use plimsoll_phases::{Ended, FollowError, Lever, News, Options, follow};
+use plimsoll_policy::phases::Rule;
+use plimsoll_testbed::java::{Jdk, javac, jdks};
+use plimsoll_testbed::skip;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What the programs have. They yield to others on this machine.
+const NICE: i32 = 10;
+/// The longest wait, which is enough for a busy machine. Nothing is asserted about time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One program at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn classes() -> Option<&'static Path> {
+    static CLASSES: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compiled = CLASSES.get_or_init(|| {
+        let javac = javac()?;
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("phases");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Turnover.java");
+        let mut command = Command::new(javac);
+        command
+            .args(["--release", "11", "-d"])
+            .arg(&folder)
+            .arg(source);
+        assert!(command.status().unwrap().success());
+        Some(folder)
+    });
+    compiled.as_deref()
+}
+
+/// A Java program on one processor. Ended when dropped.
+struct Program(Child);
+
+impl Program {
+    /// Says why, and returns `None`, where it cannot be.
+    fn start(jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
+        if !Rights::find().lower {
+            skip("we have no right to lower nice levels");
+            return None;
+        }
+        let Some(classes) = classes() else {
+            skip("no JDK with javac");
+            return None;
+        };
+        let mut command = Command::new(jdk.java());
+        command
+            .args(["-XX:+UseSerialGC", "-Xmx64m", "-cp"])
+            .arg(classes);
+        command.arg("Turnover").args(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                let mut first: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(0, &mut first);
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const first);
+                let plain = Parameters {
+                    policy: Policy::Other,
+                    nice: NICE,
+                    slice: 0,
+                };
+                set_parameters(0, &plain).map_err(|_| std::io::Error::other("parameters"))
+            });
+        }
+        Some(Program(command.spawn().unwrap()))
+    }
+
+    fn process(&self) -> Arc<Process> {
+        Arc::new(Process::open(self.0.id() as i32).unwrap())
+    }
+
+    /// How many of its threads satisfy this.
+    fn count(&self, is: impl Fn(&Parameters) -> bool) -> usize {
+        let tids = threads(&self.process(), 1000).unwrap();
+        let all = tids.into_iter().filter_map(|tid| parameters(tid).ok());
+        all.filter(|it| is(it)).count()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn options(rule: Rule, lever: Lever) -> Options {
+    Options {
+        look: Duration::from_millis(5),
+        window: Duration::from_millis(200),
+        lever: Some(lever),
+        always: true,
+        ..Options::of(rule)
+    }
+}
+
+fn is_plain(it: &Parameters) -> bool {
+    it.policy == Policy::Other && it.nice == NICE && it.slice == Rights::find().slice
+}
+
+/// Follows a program, once its machine can be read, until `done` says so of what was told and of the program.
+fn follow_until(
+    program: &Program,
+    options: &Options,
+    done: impl Fn(&[News]) -> bool + Sync,
+) -> (Result<Ended, FollowError>, Vec<News>) {
+    let told = Mutex::new(Vec::new());
+    let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let process = program.process();
+    let until = Instant::now() + PATIENCE;
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Acquire) && Instant::now() < until {
+                if done(&told.lock().unwrap()) {
+                    stop.store(true, Ordering::Release);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stop.store(true, Ordering::Release);
+        });
+        let mut tell = |news: &News| told.lock().unwrap().push(news.clone());
+        let ended = loop {
+            match follow(&process, options, &stop, &mut tell) {
+                Err(FollowError::Allocation(_)) if Instant::now() < until && process.alive() => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                ended => break ended,
+            }
+        };
+        over.store(true, Ordering::Release);
+        ended
+    });
+    (ended, told.into_inner().unwrap())
+}
+
+fn changes(told: &[News]) -> u64 {
+    let end = told.iter().find_map(|news| match news {
+        News::Ends { changes, .. } => Some(*changes),
+        _ => None,
+    });
+    end.unwrap()
+}
+
+#[test]
+fn threads_are_put_back_and_all_of_them_get_back_what_they_had() {
+    let _one = alone();
+    for (index, jdk) in jdks().iter().enumerate() {
+        let Some(program) = Program::start(jdk, &["6"]) else {
+            return;
+        };
+        let rule = [Rule::Larf, Rule::Mqrr][index % 2];
+        let lever = [Lever::Nice, Lever::Idle][index % 2];
+        // Some may have inherited it from one that started them.
+        let is_back = |it: &Parameters| it.policy == Policy::Idle || it.nice == 19;
+        let (ended, told) = follow_until(&program, &options(rule, lever), |_| {
+            program.count(is_back) >= 3
+        });
+        assert_eq!(ended.unwrap(), Ended::Stopped);
+        assert!(changes(&told) >= 2, "JDK {} {told:?}", jdk.version);
+        assert_eq!(program.count(|it| !is_plain(it)), 0, "JDK {}", jdk.version);
+    }
+}
+
+#[test]
+fn slices_order_threads_without_rights_to_lower_anything() {
+    let _one = alone();
+    let Some(jdk) = jdks().pop() else { return };
+    if !Rights::find().slices {
+        return skip("this kernel has no slices");
+    }
+    let Some(program) = Program::start(&jdk, &["6"]) else {
+        return;
+    };
+    let is_back = |it: &Parameters| it.slice == 100_000_000;
+    let options = options(Rule::Larf, Lever::Slices);
+    let (ended, _) = follow_until(&program, &options, |_| program.count(is_back) >= 3);
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    assert_eq!(program.count(|it| !is_plain(it)), 0);
+}
+
+#[test]
+fn threads_that_come_and_go_are_ordered_and_inherit_nothing() {
+    let _one = alone();
+    let Some(jdk) = jdks().into_iter().nth(1) else {
+        return;
+    };
+    let Some(program) = Program::start(&jdk, &["6", "20"]) else {
+        return;
+    };
+    let options = options(Rule::Larf, Lever::Nice);
+    let newest = || {
+        threads(&program.process(), 1000)
+            .unwrap()
+            .into_iter()
+            .max()
+            .unwrap()
+    };
+    let first = newest();
+    let is_back = |it: &Parameters| it.nice == 19;
+    // Sixty threads have come.
+    let (ended, told) = follow_until(&program, &options, |_| {
+        newest() > first + 60 && program.count(is_back) > 0
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    assert!(changes(&told) > 20, "{told:?}");
+    // A thread that is born while all is undone may inherit from one whose turn to be restored is to come.
+    let until = Instant::now() + PATIENCE;
+    while program.count(|it| !is_plain(it)) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(program.count(|it| !is_plain(it)), 0);
+}
+
+#[test]
+fn a_machine_that_is_killed_ends_it() {
+    let _one = alone();
+    let Some(jdk) = jdks().pop() else { return };
+    let Some(program) = Program::start(&jdk, &["4"]) else {
+        return;
+    };
+    let pid = program.0.id() as i32;
+    let options = options(Rule::Larf, Lever::Nice);
+    let (ended, told) = follow_until(&program, &options, |_| {
+        if program.count(|it| it.nice == 19) > 0 {
+            // SAFETY: takes numbers only; the child was not waited for.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        false
+    });
+    assert_eq!(ended.unwrap(), Ended::ProgramGone, "{told:?}");
+}
+
+#[test]
+fn with_one_thread_there_is_nothing_to_do_and_that_is_told() {
+    let _one = alone();
+    let Some(jdk) = jdks().pop() else { return };
+    let Some(program) = Program::start(&jdk, &["1"]) else {
+        return;
+    };
+    let is_told = |told: &[News]| {
+        told.iter()
+            .any(|news| matches!(news, News::NothingToDo { .. }))
+    };
+    let options = Options {
+        always: false,
+        ..options(Rule::Larf, Lever::Nice)
+    };
+    let (ended, told) = follow_until(&program, &options, is_told);
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    let said = told
+        .iter()
+        .find(|news| news.is_important())
+        .unwrap()
+        .to_string();
+    assert!(said.starts_with("nothing to order in process"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_ordered_is_refused() {
+    let _one = alone();
+    let own = Arc::new(Process::own().unwrap());
+    let stop = AtomicBool::new(false);
+    let mut tell = |_: &News| {};
+    // The thread that this starts from may be of the idle policy, where no nice level does anything.
+    for lever in Lever::ALL {
+        let refused = follow(&own, &options(Rule::Larf, lever), &stop, &mut tell).unwrap_err();
+        let said = refused.to_string();
+        assert!(
+            said.contains("has no HotSpot JVM") || said.contains("are not ordered"),
+            "{said}"
+        );
+    }
+    let Some(jdk) = jdks().pop() else { return };
+    let Some(program) = Program::start(&jdk, &["2"]) else {
+        return;
+    };
+    let pid = program.0.id() as i32;
+    let idle = Parameters {
+        policy: Policy::Idle,
+        nice: NICE,
+        slice: 0,
+    };
+    set_parameters(pid, &idle).unwrap();
+    let refused = follow(
+        &program.process(),
+        &options(Rule::Larf, Lever::Nice),
+        &stop,
+        &mut tell,
+    );
+    assert!(
+        matches!(refused, Err(FollowError::NoRoom { .. })),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,178 @@
+//! Who is in front.
+
+use crate::phases::{PATIENCE, Quanta, Quantum, ReadyQueue, Rule, Thread, Used};
+
+/// Looks in which a thread has its turn and does not run, after which it is taken to block. One is not
+/// enough: the kernel may have let another program run.
+const ABSENT: u32 = 2;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In front: it has its turn, or it is away.
+    Front,
+    /// Behind those in front.
+    Back,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Away,
+    Ready,
+    Turn,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    state: State,
+    /// What it used since its turn began, or since it went away.
+    used: Used,
+    /// Time since its turn began, nanoseconds.
+    held: u64,
+    /// Looks in a row in which it did not run.
+    absent: u32,
+    /// It ran since the last decision.
+    ran: bool,
+}
+
+/// Who of a program's threads is in front, under one discipline: as many as there are processors, and who
+/// blocks.
+///
+/// The kernel does not tell when a thread blocks or wakes. A thread that runs is ready; one that has its turn
+/// and does not run is away. Who is put back may still run where a processor has nothing better to do, so no
+/// processor idles for this.
+///
+/// The order of the calls: [`Front::look`] for each thread that ran, then [`Front::decide`], again and
+/// again. [`Front::admit`] and [`Front::leave`] in between.
+///
+/// # The bound on waiting
+/// While others are ready, a turn ends by the quantum, and after [`Quanta::most`] in any case. So with the
+/// bound of [`ReadyQueue`] in dispatches, a thread is back for at most [`Front::longest_back`].
+pub struct Front {
+    queue: ReadyQueue,
+    quantum: Quantum,
+    /// The longest turn, nanoseconds.
+    most: u64,
+    slots: usize,
+    /// By the number of the thread.
+    entries: Vec<Entry>,
+    /// Who has a turn; at most `slots`.
+    turns: Vec<Thread>,
+}
+
+impl Front {
+    /// No threads yet, on so many processors.
+    pub fn new(rule: Rule, quanta: Quanta, processors: usize) -> Front {
+        let queue = ReadyQueue::new(rule.build(quanta), PATIENCE);
+        let slots = processors.max(1);
+        Front {
+            quantum: queue.quantum(),
+            queue,
+            most: quanta.most.max(1),
+            slots,
+            entries: Vec::new(),
+            turns: Vec::with_capacity(slots),
+        }
+    }
+
+    /// A new thread, which is away until it is seen to run.
+    pub fn admit(&mut self) -> Thread {
+        let thread = self.queue.admit(0);
+        let entry = Entry {
+            state: State::Away,
+            used: Used::default(),
+            held: 0,
+            absent: 0,
+            ran: false,
+        };
+        match self.entries.get_mut(thread.index()) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        thread
+    }
+
+    /// A thread has ended. Its number may be given out again.
+    pub fn leave(&mut self, thread: Thread) {
+        self.queue.leave(thread);
+        self.turns.retain(|&other| other != thread);
+        if let Some(entry) = self.entries.get_mut(thread.index()) {
+            entry.state = State::Away;
+        }
+    }
+
+    /// What a thread used since the last look.
+    pub fn look(&mut self, thread: Thread, used: Used) {
+        let Some(entry) = self.entries.get_mut(thread.index()) else {
+            return;
+        };
+        entry.used.time = entry.used.time.saturating_add(used.time);
+        entry.used.bytes = entry.used.bytes.saturating_add(used.bytes);
+        entry.ran |= used.time > 0;
+        if entry.state == State::Away && entry.ran {
+            entry.state = State::Ready;
+            self.queue.ready(thread, std::mem::take(&mut entry.used));
+        }
+    }
+
+    /// Ends turns and begins others. `elapsed`: since the last decision, nanoseconds. Allocates nothing.
+    pub fn decide(&mut self, elapsed: u64) {
+        let Front {
+            queue,
+            entries,
+            turns,
+            ..
+        } = self;
+        let (quantum, most) = (self.quantum, self.most);
+        turns.retain(|&thread| {
+            let entry = &mut entries[thread.index()];
+            entry.held = entry.held.saturating_add(elapsed);
+            entry.absent = if entry.ran { 0 } else { entry.absent + 1 };
+            if entry.absent >= ABSENT {
+                entry.state = State::Away;
+            } else if quantum.is_used_up(entry.used) || entry.held >= most {
+                entry.state = State::Ready;
+                queue.ready(thread, std::mem::take(&mut entry.used));
+            }
+            entry.state == State::Turn
+        });
+        while turns.len() < self.slots
+            && let Some(thread) = queue.dispatch()
+        {
+            let entry = &mut entries[thread.index()];
+            *entry = Entry {
+                state: State::Turn,
+                used: Used::default(),
+                held: 0,
+                absent: 0,
+                ran: false,
+            };
+            turns.push(thread);
+        }
+        for entry in entries {
+            entry.ran = false;
+        }
+    }
+
+    /// Where a thread is.
+    pub fn place(&self, thread: Thread) -> Place {
+        match self.entries.get(thread.index()) {
+            Some(entry) if entry.state == State::Ready => Place::Back,
+            _ => Place::Front,
+        }
+    }
+
+    /// Threads that are back.
+    pub fn back(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The longest time that a thread which is put back now stays there, nanoseconds, if no further threads
+    /// come and a look is taken every `look` nanoseconds.
+    pub fn longest_back(&self, look: u64) -> u64 {
+        let turn = self.most.saturating_add(look);
+        let turn = turn.max(look.saturating_mul(u64::from(ABSENT) + 1));
+        let rounds = self.queue.longest_wait() / self.slots as u64 + 1;
+        rounds.saturating_mul(turn)
+    }
+}

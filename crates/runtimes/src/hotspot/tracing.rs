@@ -1,0 +1,101 @@
+//! What a machine is started with so that the recorder can see what its program does.
+
+use crate::java::{self, Jvm};
+use crate::regular::Root;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The recorder's file, in a build tree and where it is installed.
+pub const LIBRARY: &str = "libplimsoll_tracer.so";
+/// The oldest version of Java that can be recorded.
+pub const OLDEST: u32 = 17;
+
+/// Makes young collections frequent, so that they tell when objects died. The program's own flags come
+/// later and
+/// prevail.
+pub const SHORT_YOUNG: [&str; 2] = ["-XX:NewSize=4m", "-XX:MaxNewSize=4m"];
+
+/// Why a program cannot be recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Refusal {
+    #[error(
+        "{} starts no HotSpot virtual machine itself: only Java programs can be recorded, and only by their \
+         `java` (a script that starts one: give the `java …` that it calls)", .0.display()
+    )]
+    NoJava(PathBuf),
+    #[error(
+        "{} starts {found}, and Java {OLDEST} or later is needed to record a program", path.display()
+    )]
+    Old { path: PathBuf, found: String },
+    #[error("{LIBRARY} is not installed: it belongs beside plimsoll or into lib/plimsoll")]
+    NoLibrary,
+}
+
+/// What comes between `java` and its arguments: `mode:identity:folder` is what the recorder is told.
+///
+/// # Errors
+/// [`Refusal`], when the launcher at `real` (links were followed) starts nothing that can be recorded, or the
+/// recorder is not installed beside `own`, our program.
+pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>, Refusal> {
+    if java::of_launcher(&Root::Ours, real) != Some(Jvm::HotSpot) {
+        return Err(Refusal::NoJava(real.to_owned()));
+    }
+    match java::version_at(real) {
+        Some(version) if version >= OLDEST => {}
+        version => {
+            let found = version.map_or("an unknown version of Java".into(), |it| {
+                format!("Java {it}")
+            });
+            return Err(Refusal::Old {
+                path: real.to_owned(),
+                found,
+            });
+        }
+    }
+    let library = crate::ours::library(own, LIBRARY, LIBRARY).ok_or(Refusal::NoLibrary)?;
+    let mut agent = OsString::from("-agentpath:");
+    agent.push(library);
+    agent.push("=");
+    agent.push(told);
+    let flags = [
+        // Objects in the archive of classes have identity hashes of their own.
+        "-Xshare:off",
+        // The machine warns of native methods in a class of its own; they are the recorder's.
+        "-Xlog:jni+resolve=off",
+        // Identity hashes are counted up: the recorder takes them as numbers of objects.
+        "-XX:+UnlockExperimentalVMOptions",
+        "-XX:hashCode=3",
+        // All that the program's code allocates is allocated.
+        "-XX:-DoEscapeAnalysis",
+        "-XX:-OptimizeStringConcat",
+        // Copies are made by code that the recorder sees.
+        "-XX:+UnlockDiagnosticVMOptions",
+        "-XX:DisableIntrinsic=_copyOf,_copyOfRange,_clone",
+    ];
+    Ok(std::iter::once(agent)
+        .chain(flags.map(OsString::from))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_java_and_what_is_too_old_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let java = home.path().join("bin/java");
+        let arguments = || arguments(&java, Path::new("/none/plimsoll"), OsStr::new(""));
+        std::fs::create_dir_all(home.path().join("lib/server")).unwrap();
+        std::fs::create_dir(home.path().join("bin")).unwrap();
+        std::fs::write(&java, "").unwrap();
+        assert_eq!(arguments(), Err(Refusal::NoJava(java.clone())));
+        std::fs::write(home.path().join("lib/server/libjvm.so"), "").unwrap();
+        std::fs::write(home.path().join("release"), "JAVA_VERSION=\"11.0.2\"\n").unwrap();
+        let old = arguments().unwrap_err().to_string();
+        assert!(old.contains("Java 11, and Java 17 or later"), "{old}");
+        std::fs::write(home.path().join("release"), "JAVA_VERSION=\"21\"\n").unwrap();
+        assert_eq!(arguments(), Err(Refusal::NoLibrary));
+    }
+}

@@ -1,0 +1,79 @@
+//! A simulation that goes on as far as it is told, with a heap that somebody else sizes.
+
+use super::error::SimError;
+use super::ground::Ground;
+use super::log::Log;
+use super::machine::Machine;
+use super::program::Program;
+use super::settings::Settings;
+use super::tally::Outcome;
+
+/// A program while it runs. Times are nanoseconds since its beginning, sizes bytes.
+pub struct Running<'a, L, G>(Machine<'a, L, G>);
+
+impl<'a, L: Log, G: Ground> Running<'a, L, G> {
+    /// A program that stands at its beginning, on this ground.
+    ///
+    /// # Errors
+    /// It has no threads, or two of one number.
+    pub fn new(
+        program: &'a mut dyn Program,
+        settings: &'a Settings,
+        log: &'a mut L,
+        ground: G,
+    ) -> Result<Running<'a, L, G>, SimError> {
+        let mut machine = Machine::new(program, settings, log, ground)?;
+        machine.begin()?;
+        Ok(Running(machine))
+    }
+
+    /// Goes on until nothing more happens before `until`. Returns when something happens next; nothing where
+    /// the program has ended. What began before `until` is done whole, so a program may be further than that.
+    ///
+    /// # Errors
+    /// As those of [`super::simulate`].
+    pub fn advance(&mut self, until: u64) -> Result<Option<u64>, SimError> {
+        self.0.advance(Some(until))
+    }
+
+    /// Collects the whole heap although nothing needs room, at `now` or, if the program is further, as soon
+    /// as it can. Returns when that is done.
+    pub fn collect(&mut self, now: u64) -> u64 {
+        let machine = &mut self.0;
+        let running = |which: &usize| machine.processors[*which].running.is_some();
+        let first = (0..machine.processors.len())
+            .filter(running)
+            .min_by_key(|&which| machine.processors[which].clock);
+        let which = first.unwrap_or(0);
+        if first.is_none() {
+            let clock = &mut machine.processors[which].clock;
+            *clock = now.max(*clock);
+        }
+        let collection = machine.heap.collect(0, true);
+        machine.pause(which, collection);
+        machine.processors[which].clock
+    }
+
+    /// The heap is of `heap` bytes from now on. Nothing is collected before an object finds no room.
+    pub fn resize(&mut self, heap: u64) {
+        self.0.heap.resize(heap);
+    }
+
+    /// The size of the heap.
+    pub fn heap(&self) -> u64 {
+        self.0.heap.size()
+    }
+
+    /// What has come of the program so far: what it would be if it had ended.
+    pub fn so_far(&self) -> Outcome {
+        self.0.outcome()
+    }
+
+    /// The outcome of a program that has ended.
+    ///
+    /// # Errors
+    /// Threads wait for each other for ever, are never started, or objects died that were never allocated.
+    pub fn finish(self) -> Result<Outcome, SimError> {
+        self.0.finish()
+    }
+}

@@ -1,0 +1,172 @@
+//! Where the bytes of a heap are, in blocks of memory.
+//!
+//! A collector of `threads` knows how much is in use and what a collection examined, not where. Here objects
+//! lie one behind the other in a *side* of the heap's blocks, the oldest first:
+//!
+//! - Allocation goes on behind the last byte in use.
+//! - A collection of the young objects examines the last bytes, those that it keeps or frees, and moves the
+//!   live ones together at the place where they began.
+//! - A collection of the whole heap examines all bytes in use. It moves the live ones together, or copies
+//!   them into the other side where the collector keeps one empty.
+//!
+//! What was in use before and is free now stays in memory until it is used again or given back.
+
+use crate::threads::Collected;
+use crate::threads::heap::Kind;
+use std::ops::Range;
+
+/// The blocks of one heap.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Number of the first block in the memory.
+    first: u32,
+    /// Blocks of a side.
+    span: u32,
+    /// Bytes of a block.
+    block: u64,
+    /// How many sides there are: two where the collector copies into an empty one.
+    sides: u32,
+    /// The side that is in use.
+    side: u32,
+    /// How many blocks of it allocation has entered since the last collection, or kept in it.
+    entered: u32,
+}
+
+impl Layout {
+    /// A heap that is never larger than `most` bytes.
+    pub(super) fn new(most: u64, block: u64, halves: bool) -> Layout {
+        Layout {
+            first: 0,
+            span: (most.div_ceil(block) + 1) as u32,
+            block,
+            sides: if halves { 2 } else { 1 },
+            side: 0,
+            entered: 0,
+        }
+    }
+
+    /// All blocks that it can ever use; a number.
+    pub(super) fn blocks(&self) -> usize {
+        self.span as usize * self.sides as usize
+    }
+
+    /// How many sides it has.
+    pub(super) fn sides(&self) -> u64 {
+        u64::from(self.sides)
+    }
+
+    /// All blocks of it.
+    pub(super) fn all(&self) -> Range<u32> {
+        self.first..self.first + self.blocks() as u32
+    }
+
+    /// Its blocks begin there.
+    pub(super) fn placed_at(&mut self, first: u32) {
+        self.first = first;
+    }
+
+    /// How many blocks hold so many bytes.
+    fn holding(&self, bytes: u64) -> u32 {
+        bytes.div_ceil(self.block).min(u64::from(self.span)) as u32
+    }
+
+    /// The blocks of a side from one place to another.
+    fn part(&self, side: u32, part: Range<u32>) -> Range<u32> {
+        let begin = self.first + side * self.span;
+        begin + part.start.min(part.end)..begin + part.end
+    }
+
+    /// `used` bytes are in use after an allocation. The blocks that it has entered.
+    pub(super) fn enter(&mut self, used: u64) -> Range<u32> {
+        let end = self.holding(used);
+        let entered = self.part(self.side, self.entered..end);
+        self.entered = self.entered.max(end);
+        entered
+    }
+
+    /// A collection. The blocks that it examines, and the blocks of the other side that it copies into.
+    pub(super) fn collect(&mut self, collected: &Collected) -> [Range<u32>; 2] {
+        let collection = &collected.collection;
+        let before = collected.used.saturating_add(collection.freed);
+        let young = collection.work.saturating_add(collection.freed);
+        let begin = match collection.kind {
+            // Mixed ones also examine some regions elsewhere; as if what they free lay at the end.
+            Kind::Minor | Kind::Mixed => before.saturating_sub(young) / self.block,
+            Kind::Full => 0,
+        };
+        let begin = begin.min(u64::from(self.span)) as u32;
+        let examined = self.part(self.side, begin..self.holding(before));
+        let mut copied = 0..0;
+        if collection.kind == Kind::Full && self.sides == 2 {
+            self.side = 1 - self.side;
+            copied = self.part(self.side, 0..self.holding(collection.work));
+        }
+        // The block that is filled in part is entered again by the next allocation.
+        self.entered = (collected.used / self.block).min(u64::from(self.span)) as u32;
+        [examined, copied]
+    }
+
+    /// A block of the part of the heap that holds its first `bytes`, in turns; nothing where there is none.
+    pub(super) fn within(&self, bytes: u64, turn: u64) -> Option<u32> {
+        let count = bytes / self.block;
+        let place = turn.checked_rem(count)?;
+        Some(self.first + self.side * self.span + place as u32)
+    }
+
+    /// The blocks that hold nothing while `used` bytes are in use, those that are needed last first.
+    pub(super) fn free(&self, used: u64) -> impl Iterator<Item = u32> + use<> {
+        let other = match self.sides {
+            2 => self.part(1 - self.side, 0..self.span),
+            _ => 0..0,
+        };
+        let behind = self.part(self.side, self.holding(used)..self.span);
+        other.rev().chain(behind.rev())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::heap::Collection;
+
+    fn collected(kind: Kind, work: u64, freed: u64, used: u64) -> Collected {
+        Collected {
+            collection: Collection::copying(kind, work, freed),
+            pause: 0,
+            used,
+            live: work,
+            allocated: 0,
+        }
+    }
+
+    #[test]
+    fn allocation_goes_on_behind_what_is_in_use() {
+        let mut layout = Layout::new(1000, 100, false);
+        layout.placed_at(50);
+        assert_eq!(layout.enter(10), 50..51);
+        assert_eq!(layout.enter(100), 51..51);
+        assert_eq!(layout.enter(350), 51..54);
+        // 200 bytes are old, 150 are young, of which 50 live.
+        let young = collected(Kind::Minor, 50, 100, 250);
+        assert_eq!(layout.collect(&young), [52..54, 0..0]);
+        assert_eq!(layout.enter(260), 52..53, "the block that is half full");
+        let all = collected(Kind::Full, 120, 140, 120);
+        assert_eq!(layout.collect(&all), [50..53, 0..0]);
+        assert_eq!(layout.free(120).last(), Some(52));
+        assert_eq!(layout.free(120).next(), Some(60));
+    }
+
+    #[test]
+    fn a_collector_with_halves_copies_into_the_other_side() {
+        let mut layout = Layout::new(400, 100, true);
+        assert_eq!(layout.blocks(), 10);
+        layout.enter(200);
+        let all = collected(Kind::Full, 110, 90, 110);
+        assert_eq!(layout.collect(&all), [0..2, 5..7]);
+        assert_eq!(layout.enter(120), 6..7);
+        let free: Vec<u32> = layout.free(120).collect();
+        assert_eq!(free, [4, 3, 2, 1, 0, 9, 8, 7]);
+        assert_eq!(layout.within(250, 3), Some(6));
+        assert_eq!(layout.within(99, 3), None);
+    }
+}
