@@ -3,6 +3,7 @@
 use crate::machine::{Sums, library, totals};
 use crate::support::{MIB, eventually, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use rustix::process::Signal;
 use std::path::Path;
 
 #[test]
@@ -29,10 +30,12 @@ fn stalls_are_counted_under_pressure_and_only_there() {
     let quiet = sums.collects(&page, 4);
     assert_eq!((quiet.stalls, quiet.stall_ns), (0, 0), "{quiet:?}");
     // Less than what lives: it cannot but page.
-    // The kernel gives up where the program uses pages again faster than they are taken.
+    // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
+    sums.process.signal(Signal::STOP).unwrap();
     eventually("the limit comes down", || {
         cgroup.cgroup().set_limit(Some(72 * MIB)).is_ok()
     });
+    sums.process.signal(Signal::CONT).unwrap();
     eventually("pauses stall", || {
         sums.checked();
         let told = totals(&page);

@@ -116,6 +116,12 @@ public class Shapes {
         System.out.println("sum " + sum + " kept " + KEPT.size() + " shared " + SHARED.size());
     }
 
+    static void until(Thread thread, Thread.State state) {
+        while (thread.getState() != state) {
+            Thread.yield();
+        }
+    }
+
     static void threads(int rounds) throws Exception {
         ReentrantLock lock = new ReentrantLock();
         CountDownLatch latch = new CountDownLatch(3);
@@ -138,6 +144,7 @@ public class Shapes {
         pool.shutdown();
         Object gate = new Object();
         boolean[] open = {false};
+        Thread main = Thread.currentThread();
         Thread waiter = new Thread(() -> {
             synchronized (gate) {
                 while (!open[0]) {
@@ -148,10 +155,13 @@ public class Shapes {
                     }
                 }
             }
+            // Until it is joined: who joins a thread that has ended waits for nothing.
+            until(main, Thread.State.WAITING);
         }, "waiter");
         waiter.setPriority(7);
         waiter.start();
         Thread.sleep(5);
+        until(waiter, Thread.State.WAITING);
         synchronized (gate) {
             open[0] = true;
             gate.notifyAll();
