@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Long enough to read what is there, and shorter than the time between two reports.
+const NOW: Duration = Duration::from_micros(200);
+
 /// A running program that reports on itself. Ended when dropped.
 #[derive(Debug)]
 pub struct Child {
@@ -110,6 +113,21 @@ impl Child {
             }
             self.pending.extend_from_slice(&buffer[..n]);
         }
+    }
+
+    /// The newest report, or the next one if there is none: what it said while nobody listened is no news.
+    /// `None` as in [`Child::next`].
+    ///
+    /// # Errors
+    /// When its output cannot be read.
+    pub fn latest(&mut self, patience: Duration) -> io::Result<Option<Progress>> {
+        let mut last = self.next(patience)?;
+        while last.is_some()
+            && let Some(newer) = self.next(NOW)?
+        {
+            last = Some(newer);
+        }
+        Ok(last)
     }
 
     /// Skips reports until one is as wanted, and returns it.

@@ -145,7 +145,7 @@ fn read_all(signals: &mut [Both]) -> Vec<(Stalled, Stalled)> {
 
 /// Waits until a program has gone on by some rounds.
 fn go_on(child: &mut Child) {
-    let rounds = child.next(PATIENCE).unwrap().unwrap().rounds;
+    let rounds = child.latest(PATIENCE).unwrap().unwrap().rounds;
     child.until(PATIENCE, |p| p.rounds > rounds + 1).unwrap();
 }
 

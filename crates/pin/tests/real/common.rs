@@ -168,9 +168,5 @@ pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
 
 /// The last report of a program that is there by now.
 pub(crate) fn latest(child: &mut Child) -> Progress {
-    let mut last = child.next(PATIENCE).unwrap().unwrap();
-    while let Some(next) = child.next(Duration::from_millis(1)).unwrap() {
-        last = next;
-    }
-    last
+    child.latest(PATIENCE).unwrap().unwrap()
 }
