@@ -204,9 +204,11 @@ fn a_recorded_program_is_simulated() {
         &[&java, "-Xmx256m", "-cp", ".", "Lives", "2000"],
     );
     assert!(output.status.success(), "{}", stderr(&output));
+    // One thread drops what another one allocated. In another order of threads that comes late, so more may
+    // be alive than was when it was recorded.
     let text = stage
         .place
-        .text(&["sim", "t", "-c", "genmc", "--heap", "4"]);
+        .text(&["sim", "t", "-c", "genmc", "--heap", "64M"]);
     assert!(text.contains("MQRR"), "{text}");
 }
 
