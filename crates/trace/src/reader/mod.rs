@@ -25,8 +25,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// The most blocks of names that are read: 4 Mi names of 16 bytes.
-const MAX_NAMES: usize = 64;
+/// The most bytes of names that are read: 4 Mi names of 16 bytes. A few names may be spread over many blocks.
+const MAX_NAMES: usize = 64 << 20;
 
 /// Where a trace's bytes are. Several streams read at the same time.
 pub trait Source: Send + Sync {
@@ -221,11 +221,13 @@ impl Trace {
     pub fn names(&self) -> Result<Names, TraceError> {
         let mut names = Names::new();
         let mut loader = Loader::new(self)?;
-        if self.names.len() > MAX_NAMES {
-            return Err(self.too_many(MAX_NAMES, "blocks of names"));
-        }
+        let mut bytes = 0;
         for &offset in &self.names {
             let (_, content) = loader.load(offset, Kind::Names)?;
+            bytes += content.len();
+            if bytes > MAX_NAMES {
+                return Err(self.too_many(MAX_NAMES, "bytes of names"));
+            }
             names::take(&content, &mut names).map_err(|why| self.block_fault(offset, why))?;
             loader.spare = content;
         }
