@@ -4,12 +4,11 @@ mod common;
 
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_kernel::process::{Process, descendants};
-use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters, threads};
-use plimsoll_testbed::children::copy_program;
+use plimsoll_kernel::sched::{Parameters, Rights, parameters, threads};
+use plimsoll_testbed::children::{copy_program, on_one_processor};
 use plimsoll_testbed::java::{Jdk, javac, jdks};
 use plimsoll_testbed::skip;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,24 +36,6 @@ fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
         .arg(source);
     assert!(command.status().unwrap().success());
     Some((jdk, place.path("")))
-}
-
-/// Makes a command run on one processor, and yield to others.
-fn yielding(command: &mut Command) {
-    // SAFETY: between fork and exec only system calls are made.
-    unsafe {
-        command.pre_exec(|| {
-            let mut first: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(0, &mut first);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const first);
-            let plain = Parameters {
-                policy: Policy::Other,
-                nice: NICE,
-                slice: 0,
-            };
-            set_parameters(0, &plain).map_err(|_| std::io::Error::other("parameters"))
-        });
-    }
 }
 
 /// The words that start the program with so many threads.
@@ -110,7 +91,7 @@ fn if_we_are_killed_no_thread_stays_back() {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    yielding(&mut command);
+    on_one_processor(&mut command, NICE);
     let mut started = Started(command.spawn().unwrap());
     let java = wait_for("the machine starts", || machine(started.0.id()));
     wait_for("some are put back", || {
@@ -155,7 +136,7 @@ fn without_rights_slices_are_set_and_nice_levels_refused() {
         let log = place.path(lever);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(std::fs::File::create(&log).unwrap());
-        yielding(&mut command);
+        on_one_processor(&mut command, NICE);
         let mut started = Started(command.spawn().unwrap());
         let read = || std::fs::read_to_string(&log).unwrap();
         let over = || started.0.try_wait().unwrap().is_some();

@@ -4,9 +4,9 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters, threads};
 use plimsoll_phases::{Ended, FollowError, Lever, News, Options, follow};
 use plimsoll_policy::phases::Rule;
+use plimsoll_testbed::children::on_one_processor;
 use plimsoll_testbed::java::{Jdk, javac, jdks};
 use plimsoll_testbed::skip;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,20 +65,7 @@ impl Program {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only system calls are made.
-        unsafe {
-            command.pre_exec(|| {
-                let mut first: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(0, &mut first);
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const first);
-                let plain = Parameters {
-                    policy: Policy::Other,
-                    nice: NICE,
-                    slice: 0,
-                };
-                set_parameters(0, &plain).map_err(|_| std::io::Error::other("parameters"))
-            });
-        }
+        on_one_processor(&mut command, NICE);
         Some(Program(command.spawn().unwrap()))
     }
 

@@ -2,7 +2,9 @@
 //! with their parent, and are ended in good order.
 
 use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::sched::{Parameters, Policy, set_parameters};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -45,6 +47,25 @@ pub fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec one system call is made, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+    }
+}
+
+/// Makes `command` run on the first processor, under the usual policy at this nice level, whatever we run
+/// under.
+pub fn on_one_processor(command: &mut Command, nice: i32) {
+    let plain = Parameters {
+        policy: Policy::Other,
+        nice,
+        slice: 0,
+    };
+    let mut first = CpuSet::new();
+    first.set(0);
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            sched_setaffinity(None, &first)?;
+            set_parameters(0, &plain).map_err(|_| io::Error::other("parameters"))
+        });
     }
 }
 
