@@ -3,14 +3,13 @@
 //! one thread allocates in turn. All of a group die with that one.
 
 use super::mend::Mend;
-use super::whole::{Found, Out};
+use super::whole::{Found, Out, begin};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId};
-use crate::header::{Deaths, Header};
+use crate::header::Deaths;
 use crate::live::Map;
 use crate::order::Recorded;
 use crate::reader::Trace;
-use crate::writer::Writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
@@ -42,16 +41,7 @@ pub fn write<W: Write>(
     into: W,
     name: &str,
 ) -> Result<(W, Found), TraceError> {
-    let mut header = Header {
-        raw: false,
-        deaths: Deaths::AtCollections,
-        ..raw.header().clone()
-    };
-    header.facts.extend(facts.clone());
-    let mut writer = Writer::new(into, name, &header)?;
-    for ((what, number), name) in &raw.names()? {
-        writer.name(*what, *number, name)?;
-    }
+    let writer = begin(raw, Deaths::AtCollections, facts, into, name)?;
     let mut out = Out::new(raw, writer, Mend::default());
     let mut groups: Map<Group> = Map::default();
     let mut late: Vec<ObjectId> = Vec::new();

@@ -61,16 +61,7 @@ pub fn write<W: Write>(
             last.set(object.0, time as Time)?;
         }
     }
-    let mut header = Header {
-        raw: false,
-        deaths: Deaths::Exact,
-        ..raw.header().clone()
-    };
-    header.facts.extend(facts.clone());
-    let mut writer = Writer::new(into, name, &header)?;
-    for ((what, number), name) in &raw.names()? {
-        writer.name(*what, *number, name)?;
-    }
+    let writer = begin(raw, Deaths::Exact, facts, into, name)?;
     let mut out = Out::new(raw, writer, Mend::default());
     let mut merlin = Merlin::default();
     let mut window: Vec<(ThreadId, Event)> = Vec::new();
@@ -93,6 +84,27 @@ pub fn write<W: Write>(
     }
     out.window(&mut window, merlin.now(), &merlin.collect())?;
     out.finish(&ended)
+}
+
+/// Begins the trace of a recording: its header with these deaths and further facts, and its names.
+pub(super) fn begin<W: Write>(
+    raw: &Trace,
+    deaths: Deaths,
+    facts: &BTreeMap<String, String>,
+    into: W,
+    name: &str,
+) -> Result<Writer<W>, TraceError> {
+    let mut header = Header {
+        raw: false,
+        deaths,
+        ..raw.header().clone()
+    };
+    header.facts.extend(facts.clone());
+    let mut writer = Writer::new(into, name, &header)?;
+    for ((what, number), name) in &raw.names()? {
+        writer.name(*what, *number, name)?;
+    }
+    Ok(writer)
 }
 
 /// The trace that is being written.
