@@ -330,7 +330,7 @@ fn nothing_unfinished_and_no_path_of_one_machine() {
     ]
     .map(|halves| halves.concat())
     .into();
-    let paths = ["/root/", "/home/"].map(str::to_owned);
+    let paths = ["root", "home"].map(|folder| format!("/{folder}/"));
     let here = format!("{}/", root().display());
     let mut faults = Vec::new();
     for (name, text) in tracked() {

@@ -15,6 +15,7 @@ use crate::args::Together;
 use crate::args::sim::HeapChoice;
 use crate::args::together::of;
 use crate::error::CliError;
+use crate::output::Output;
 use crate::{json, print, printed, say};
 use plimsoll_policy::phases::Quanta;
 use plimsoll_sim::threads::{self, Settings, Survey, Traced};
@@ -56,7 +57,7 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
         all.push(outcome);
     }
     if let Some(path) = &args.plot {
-        std::fs::write(path, plot::file(&all, path)?).map_err(CliError::path(path))?;
+        Output::replace(path, &plot::file(&all, path)?)?;
     }
     match args.json {
         true => printed(json::write(&all, true, &mut std::io::stdout().lock())),
