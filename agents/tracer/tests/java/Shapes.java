@@ -125,7 +125,13 @@ public class Shapes {
     static void threads(int rounds) throws Exception {
         ReentrantLock lock = new ReentrantLock();
         CountDownLatch latch = new CountDownLatch(3);
-        ExecutorService pool = Executors.newFixedThreadPool(3);
+        List<Thread> workers = new ArrayList<>();
+        ExecutorService pool = Executors.newFixedThreadPool(3, work -> {
+            workers.add(new Thread(work));
+            return workers.get(workers.size() - 1);
+        });
+        // All of them wait for it, so whoever gives it up wakes another.
+        lock.lock();
         for (int t = 0; t < 3; t++) {
             int me = t;
             pool.execute(() -> {
@@ -140,6 +146,10 @@ public class Shapes {
                 latch.countDown();
             });
         }
+        for (Thread worker : workers) {
+            until(worker, Thread.State.WAITING);
+        }
+        lock.unlock();
         latch.await();
         pool.shutdown();
         Object gate = new Object();
