@@ -7,7 +7,7 @@ use super::whole::{Found, Out, begin};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId};
 use crate::header::Deaths;
-use crate::live::Map;
+use crate::numbered::Map;
 use crate::order::Recorded;
 use crate::reader::Trace;
 use std::collections::{BTreeMap, BTreeSet};
