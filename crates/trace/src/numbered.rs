@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Numbers that follow each other lie side by side in a [`Table`], so many of them, because they are looked
-/// for one after the other, too. A power of two.
-const RUN: u64 = 4;
-/// Slots of an empty table; a power of two, and at least [`RUN`].
+/// Slots of an empty table; a power of two.
 const FEWEST: usize = 64;
 /// A table grows when more than this part of its slots is taken: 5 of 8.
 const FULL: (usize, usize) = (5, 8);
@@ -160,9 +157,7 @@ impl<V: Copy> Table<V> {
     /// The slot that a number has if no other one does.
     #[inline]
     fn home(&self, number: u64) -> usize {
-        let (run, within) = (number / RUN, number % RUN);
-        let slot = mixed(run).wrapping_mul(RUN).wrapping_add(within);
-        slot as usize & (self.slots.len() - 1)
+        mixed(number) as usize & (self.slots.len() - 1)
     }
 
     /// The slot behind another one.
