@@ -1,5 +1,5 @@
-//! The memory of a simulation is that of the live objects and the threads: a trace of ten times the events and
-//! the same live size needs no more of it.
+//! The memory of a simulation is that of the live objects and the threads: a trace of ten times the events
+//! and the same live size needs no more of it.
 
 use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;

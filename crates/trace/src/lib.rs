@@ -9,7 +9,8 @@
 //! Rooms inside, each imports only from those before it:
 //! - [`event`] (what happens in a thread, and the numbers of threads, objects and monitors), [`error`] (why
 //!   not, and where in a trace);
-//! - [`numbered`] (maps by number), `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its
+//! - [`numbered`] (maps by number);
+//! - `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its
 //!   checksums), [`header`] (the head of a trace), [`names`], [`index`] (its end);
 //! - [`writer`], [`reader`];
 //! - [`order`] (the streams merged as the program ran), `live` (the objects that live), [`check`] (whether
