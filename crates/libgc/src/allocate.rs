@@ -77,7 +77,13 @@ pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *
 fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
     let thread = current::get();
     // SAFETY: this thread's own; null if it is not registered.
-    quantum::count(unsafe { thread.as_ref() }?, bytes.saturating_add(extra()));
+    let turn = unsafe { &thread.as_ref()?.turn };
+    if turn.is_over() {
+        // The thread may be stopped while it waits, and then the frames below are scanned.
+        clear_stack();
+        turn.end();
+    }
+    turn.count(bytes.saturating_add(extra()));
     match leaks::wanted() {
         true => None,
         false => take(thread, bytes, kind),

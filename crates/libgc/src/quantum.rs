@@ -10,7 +10,7 @@
 //! time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its slice.
 
 use crate::collector;
-use crate::thread::{self, Thread};
+use crate::thread;
 use plimsoll_heap::{Class, GRANULE};
 use plimsoll_policy::phases::{Quantum, TIME_BOUND, Used};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -32,7 +32,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    fn is_over(&self) -> bool {
+    /// Whether the thread has allocated its quantum.
+    pub(crate) fn is_over(&self) -> bool {
         let quantum = Quantum {
             time: TIME_BOUND,
             bytes: BYTES.load(Relaxed),
@@ -42,6 +43,31 @@ impl Turn {
             time: 0,
             bytes: self.spent.load(Relaxed),
         })
+    }
+
+    /// Gives the processor up. The caller holds no lock of the collector's and is outside of its thread's bins, so
+    /// the world may be stopped meanwhile. In a callback that the program runs under the collector's lock
+    /// this does nothing: the turn ends later.
+    #[inline(never)]
+    pub(crate) fn end(&self) {
+        if collector::is_mine() {
+            return;
+        }
+        self.spent.store(0, Relaxed);
+        if thread::running() > PROCESSORS.load(Relaxed) {
+            GIVEN.fetch_add(1, Relaxed);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Counts an object of `bytes` bytes that the thread is about to allocate.
+    pub(crate) fn count(&self, bytes: usize) {
+        let size = match Class::of(bytes) {
+            Some(class) => class.bytes(),
+            None => bytes.checked_next_multiple_of(GRANULE).unwrap_or(0),
+        };
+        let spent = self.spent.load(Relaxed).saturating_add(size as u64);
+        self.spent.store(spent, Relaxed);
     }
 }
 
@@ -61,26 +87,4 @@ pub(crate) fn given() -> Option<u64> {
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     BYTES.load(Relaxed) != 0
-}
-
-/// Counts an object of `bytes` bytes that this thread is about to allocate. Before that, gives the processor up
-/// if what the thread allocated since it last did is the quantum or more.
-///
-/// The caller holds no lock of the collector's and is outside of its thread's bins, so the world may be stopped
-/// meanwhile. In a callback that the program runs under the collector's lock nothing is given up until later.
-pub(crate) fn count(thread: &Thread, bytes: usize) {
-    let turn = &thread.turn;
-    if turn.is_over() && !collector::is_mine() {
-        turn.spent.store(0, Relaxed);
-        if thread::running() > PROCESSORS.load(Relaxed) {
-            GIVEN.fetch_add(1, Relaxed);
-            std::thread::yield_now();
-        }
-    }
-    let size = match Class::of(bytes) {
-        Some(class) => class.bytes(),
-        None => bytes.checked_next_multiple_of(GRANULE).unwrap_or(0),
-    };
-    let spent = turn.spent.load(Relaxed).saturating_add(size as u64);
-    turn.spent.store(spent, Relaxed);
 }

@@ -316,6 +316,7 @@ impl Stats {
             absent: Some(self.absent as u64),
             summaries: Some(self.summaries),
             retained: Some(retained),
+            order: None,
         }
     }
 

@@ -98,7 +98,7 @@ fn each_turn_of_a_large_quantum_is_exact() {
 
 #[test]
 fn each_turn_under_stress_is_exact() {
-    let stress = [("PLIMSOLL_GC_STRESS", "400")];
+    let stress = [("PLIMSOLL_GC_STRESS", "1500")];
     each_turn_is_exact("stress", "10K", MEMORY_QUANTUM, &stress);
 }
 
