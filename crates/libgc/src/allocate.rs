@@ -71,8 +71,8 @@ pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *
     with_registers(|here| allocate_below(bytes, kind, first_only, here))
 }
 
-/// With a memory quantum: counts the object, which may end this thread's turn, and takes a place for it from the
-/// thread's bins, if they may be used.
+/// With a memory quantum: counts the object, which may end this thread's turn, and takes a place for it from
+/// the thread's bins, if they may be used.
 #[inline(never)]
 fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
     let thread = current::get();

@@ -1,10 +1,11 @@
-//! The memory quantum: a thread that has allocated so many bytes gives its processor up. This is memory-quantum
-//! round robin (MQRR; "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage Collection
-//! Performance", Xian, Srisa-an and Jiang, ISMM 2007, section 3.2), where the allocator itself ends a turn.
+//! The memory quantum: a thread that has allocated so many bytes gives its processor up. This is
+//! memory-quantum round robin (MQRR; "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage
+//! Collection Performance", Xian, Srisa-an and Jiang, ISMM 2007, section 3.2), where the allocator itself ends
+//! a turn.
 //!
-//! `PLIMSOLL_GC_QUANTUM` turns it on. Then no thread has a quick word ([`current::quick`]), so each allocation
-//! takes the slow way, which counts it here. While it is off, the slow way has one branch more, and the quick one
-//! is as it was.
+//! `PLIMSOLL_GC_QUANTUM` turns it on. Then no thread has a quick word ([`crate::thread::current::quick`]), so
+//! each allocation takes the slow way, which counts it here. While it is off, the slow way has one branch
+//! more, and the quick one is as it was.
 //!
 //! Who runs next, and for how long at most, stays up to the kernel: a thread that gives way is ready all the
 //! time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its slice.
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// The quantum, bytes; 0 while there is none. Written once, when the collector is made.
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// How many threads have to be registered before one gives way: more than this program has processors. Written
+/// Processors that this program may use: with no more registered threads than that, nobody gives way. Written
 /// with [`BYTES`].
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
 
@@ -45,9 +46,9 @@ impl Turn {
         })
     }
 
-    /// Gives the processor up. The caller holds no lock of the collector's and is outside of its thread's bins, so
-    /// the world may be stopped meanwhile. In a callback that the program runs under the collector's lock
-    /// this does nothing: the turn ends later.
+    /// Gives the processor up. The caller holds no lock of the collector's and is outside of its thread's
+    /// bins, so the world may be stopped meanwhile. In a callback that the program runs under the collector's
+    /// lock this does nothing: the turn ends later.
     #[inline(never)]
     pub(crate) fn end(&self) {
         if collector::is_mine() {
