@@ -1,7 +1,7 @@
 //! The memory quantum: a thread that has allocated so many bytes gives its processor up. This is
 //! memory-quantum round robin (MQRR; "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage
-//! Collection Performance", Xian, Srisa-an and Jiang, ISMM 2007, section 3.2), where the allocator itself ends
-//! a turn.
+//! Collection Performance", Xian, Srisa-an and Jiang, ISMM 2007, section 3.2), where the allocator ends a
+//! turn.
 //!
 //! `PLIMSOLL_GC_QUANTUM` turns it on. Then no thread has a quick word ([`crate::thread::current::quick`]), so
 //! each allocation takes the slow way, which counts it here. While it is off, the slow way has one branch

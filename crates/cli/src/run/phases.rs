@@ -32,8 +32,8 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Starts it for a program and its descendants, and tells the broker of it through `member`. `None` if the
-    /// user does not want it.
+    /// Starts it for a program and its descendants, and tells the broker of it through `member`. `None` if
+    /// the user does not want it.
     pub(super) fn start(
         pid: u32,
         wanted: &args::Phases,
