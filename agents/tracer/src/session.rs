@@ -391,11 +391,15 @@ impl Session {
         Some((class, size))
     }
 
-    /// The current thread waits in a monitor. In that of a thread it waits for the thread's end: the machine
-    /// notifies it then, and no stream does.
+    /// The current thread waits in a monitor. In that of another thread it waits for the thread's end: the
+    /// machine notifies it then, and no stream does.
     pub fn waits(&self, object: Object, timeout: u64) {
         let hash = self.jvmti.hash(object);
-        match self.known_thread(hash) {
+        let own = self.mine().map(|mine| lock(mine).thread());
+        match self
+            .known_thread(hash)
+            .filter(|thread| Some(*thread) != own)
+        {
             Some(thread) => JOINS.set(Some((hash, thread, timeout))),
             None => self.push(&Event::Wait {
                 monitor: monitor(hash),

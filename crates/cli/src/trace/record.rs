@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 const REPORT: usize = 4096;
 /// The file in the folder of a recording that the recorder writes at the end.
 const REPORT_FILE: &str = "report";
+/// What the report and the facts of a trace call the bytes that the machine counted as allocated.
+const COUNTED: &str = "bytes-by-machine";
 
 /// Records a program. Returns its status.
 ///
@@ -187,7 +189,7 @@ fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(
             "warning: {cut} threads are not recorded to their ends"
         ));
     }
-    let facts = facts(args, status);
+    let facts = facts(args, status, &report);
     if args.raw {
         let out = Output::create(output)?;
         let out = merge::merge(&traces, out, &output.display().to_string())?;
@@ -198,17 +200,21 @@ fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(
     Ok(())
 }
 
-fn facts(args: &Record, status: u8) -> BTreeMap<String, String> {
+fn facts(args: &Record, status: u8, report: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let words = args.program.iter().map(|word| word.to_string_lossy());
     let program: Vec<_> = words.collect();
-    BTreeMap::from([
+    let counted = report.get_key_value(COUNTED);
+    let counted = counted.map(|(key, value)| (key.clone(), value.clone()));
+    let mut facts = BTreeMap::from([
         ("program".to_owned(), program.join(" ")),
         (
             "recorder".to_owned(),
             format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
         ),
         ("status".to_owned(), status.to_string()),
-    ])
+    ]);
+    facts.extend(counted);
+    facts
 }
 
 /// Makes one trace with deaths of raw ones of one recording.
@@ -297,7 +303,7 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
         Human(found.largest_live),
         found.deaths
     ));
-    if let Some(machine) = number("bytes-by-machine") {
+    if let Some(machine) = number(COUNTED) {
         let apart = found.bytes as f64 / machine.max(1) as f64 * 100.0 - 100.0;
         say(format_args!(
             "the Java virtual machine counts {machine} bytes allocated meanwhile: {apart:+.3} %"
@@ -318,6 +324,12 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
     if let Some(unchanged @ 1..) = number("unchanged") {
         say(format_args!(
             "{unchanged} classes or methods could not be changed: what they store and lock is not seen"
+        ));
+    }
+    if found.waits > 0 {
+        say(format_args!(
+            "left out: {} waits in monitors of threads that did not end meanwhile",
+            found.waits
         ));
     }
     if found.monitors > 0 {
