@@ -1,11 +1,13 @@
 //! The simulations of a program, made by `plimsoll`.
 
-use super::{Program, Source};
+use super::programs::{Program, Source};
+use super::recorded::Recorded;
 use crate::harness::programs::sibling;
+use crate::progress::Progress;
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Quanta of RR and LARF, nanoseconds: the paper's, and one that has the relation to a phase of allocation
@@ -15,20 +17,30 @@ pub(super) const QUANTA: [u64; 2] = [1_140_000, 10_000];
 pub(super) const SCHEDULERS: [&str; 3] = ["RR", "LARF", "MQRR"];
 
 /// The simulations of a program.
-pub(super) struct Runs(Vec<Value>);
+pub(super) struct Runs {
+    runs: Vec<Value>,
+    /// Of a recorded program: how much more bytes are in the trace than the virtual machine counted, percent.
+    pub(super) apart: Option<f64>,
+}
 
 impl Runs {
-    /// Makes the trace of a program, and simulates it: under GenMC with the heaps of Tables 2 to 4, under the
+    /// Makes or takes the trace of a program, and simulates it: under GenMC with the heaps of Tables 2 to 4, under the
     /// other collectors with that of Figures 6 and 7.
     ///
     /// # Errors
     /// When `plimsoll` cannot be started, or has no outcomes to print.
-    pub(super) fn of(program: &Program, folder: &Path, is_slice: bool) -> Result<Runs> {
-        let trace = trace(program, folder, is_slice)?;
+    pub(super) fn of(
+        program: &Program,
+        folder: &Path,
+        is_slice: bool,
+        progress: &Progress,
+    ) -> Result<Runs> {
+        let Recorded { path, apart } = trace(program, folder, is_slice, progress)?;
+        progress.tell(format_args!("{}", program.name));
         let mut runs = Vec::new();
         for (collectors, heaps) in [("genmc", "1.5,3"), ("markcompact,semispace,gencopy", "3")] {
             let mut command = Command::new(sibling("plimsoll"));
-            command.arg("sim").arg(&trace).args(["-s", "rr,larf,mqrr"]);
+            command.arg("sim").arg(&path).args(["-s", "rr,larf,mqrr"]);
             command.args([
                 "-q",
                 "1.14ms,10us",
@@ -43,7 +55,7 @@ impl Runs {
                 .map_err(|error| Error::program("plimsoll sim", error.to_string()))?;
             runs.extend(list);
         }
-        Ok(Runs(runs))
+        Ok(Runs { runs, apart })
     }
 
     /// A number of an outcome under RR, LARF and MQRR; `None` where a simulation has no outcome.
@@ -55,7 +67,7 @@ impl Runs {
         field: &str,
     ) -> [Option<f64>; 3] {
         SCHEDULERS.map(|scheduler| {
-            let run = self.0.iter().find(|run| {
+            let run = self.runs.iter().find(|run| {
                 let times = |name: &str| run[name].as_f64().unwrap_or_default();
                 let ratio = times("heap") / times("recorded_largest_live");
                 let own = run["quantum"].as_u64();
@@ -71,7 +83,7 @@ impl Runs {
     /// What the trace has of the columns of Table 1: objects (millions), bytes (MB), largest live size (MB),
     /// threads.
     pub(super) fn size(&self) -> [Option<f64>; 4] {
-        let run = self.0.iter().find(|run| run["outcome"].is_object());
+        let run = self.runs.iter().find(|run| run["outcome"].is_object());
         let number = |name: &str| run?["outcome"][name].as_f64();
         let live = run.and_then(|run| run["recorded_largest_live"].as_f64());
         let mb = |bytes: f64| bytes / super::super::MIB;
@@ -88,7 +100,12 @@ impl Runs {
 const SLICE: &str = "30";
 
 /// The trace of a program.
-fn trace(program: &Program, folder: &Path, is_slice: bool) -> Result<PathBuf> {
+fn trace(
+    program: &Program,
+    folder: &Path,
+    is_slice: bool,
+    progress: &Progress,
+) -> Result<Recorded> {
     match program.source {
         Source::MadeUp { name, shorten } => {
             let path = folder.join(format!("{name}.plt"));
@@ -99,8 +116,9 @@ fn trace(program: &Program, folder: &Path, is_slice: bool) -> Result<PathBuf> {
                 command.args(["--scale", SLICE]);
             }
             output(command.arg("-o").arg(&path), &[0])?;
-            Ok(path)
+            Ok(Recorded { path, apart: None })
         }
+        Source::Recorded(what) => what.of(program.name, is_slice, progress),
     }
 }
 
