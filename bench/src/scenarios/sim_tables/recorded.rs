@@ -137,7 +137,8 @@ fn tracer(path: &Path) -> Command {
     command
 }
 
-/// Runs a program that ends by itself, in a folder. What it says goes to a file, and into the error if it fails.
+/// Runs a program that ends by itself, in a folder. What it says goes to a file, and into the error if it
+/// fails.
 fn to_its_end(mut command: Command, folder: &Path) -> Result<()> {
     let log = folder.join("log");
     let file = File::create(&log).map_err(Error::file("write", &log))?;

@@ -24,8 +24,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Makes or takes the trace of a program, and simulates it: under GenMC with the heaps of Tables 2 to 4, under the
-    /// other collectors with that of Figures 6 and 7.
+    /// Makes or takes the trace of a program, and simulates it: under GenMC with the heaps of Tables 2 to 4,
+    /// under the other collectors with that of Figures 6 and 7.
     ///
     /// # Errors
     /// When `plimsoll` cannot be started, or has no outcomes to print.

@@ -222,7 +222,8 @@ impl Liberty {
              <httpEndpoint id=\"defaultHttpEndpoint\" host=\"127.0.0.1\" httpPort=\"{}\" httpsPort=\"-1\"/>\n\
              <executor coreThreads=\"{CONNECTIONS}\" maxThreads=\"{CONNECTIONS}\"/>\n\
              <webApplication location=\"{}\" contextRoot=\"/pages\"/>\n\
-             <applicationMonitor updateTrigger=\"disabled\"/>\n<config updateTrigger=\"disabled\"/>\n</server>\n",
+             <applicationMonitor updateTrigger=\"disabled\"/>\n\
+             <config updateTrigger=\"disabled\"/>\n</server>\n",
             address.port(),
             pages.display()
         );
