@@ -55,7 +55,7 @@ const fn recorded(name: &'static str, what: Recording, paper: Option<Paper>) -> 
 
 const ORDERS: Recording = Recording::Ours {
     class: "Orders",
-    arguments: &["8", "40000"],
+    arguments: &["8", "15000"],
     slice: &["8", "500"],
 };
 
