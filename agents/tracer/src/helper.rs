@@ -215,6 +215,11 @@ pub fn class_file() -> Result<Vec<u8>, Fault> {
     it.own("starting0", "(II)V")?;
     it.put(&[177]);
     it.method("starting", "(Ljava/lang/Thread;)V")?;
+    // Who is interrupted goes on, as if it was unparked.
+    it.number(0)?;
+    it.own("unparking0", "(I)V")?;
+    it.put(&[177]);
+    it.method("interrupting", "(Ljava/lang/Thread;)V")?;
     for (name, descriptor) in REPLACED {
         replaced(&mut it, name, descriptor)?;
     }

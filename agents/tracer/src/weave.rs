@@ -473,6 +473,11 @@ impl Weaving<'_, '_> {
                 self.woven.before[index].push(op::DUP);
                 self.woven.before[index].extend(call(pool, "starting", "(Ljava/lang/Thread;)V")?);
             }
+            (b"interrupt0", b"()V") => {
+                let told = call(pool, "interrupting", "(Ljava/lang/Thread;)V")?;
+                self.woven.before[index].push(op::DUP);
+                self.woven.before[index].extend(told);
+            }
             (b"sleep" | b"sleep0" | b"sleepNanos0", _) => {
                 self.woven.before[index].extend(call(pool, "sleeping", "()V")?);
             }

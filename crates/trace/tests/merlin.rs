@@ -309,3 +309,28 @@ fn a_thread_that_comes_from_outside_is_started_where_the_others_stand() {
     );
     assert_eq!(streams[&1], [unpark, Event::End]);
 }
+
+#[test]
+fn a_wait_that_an_interrupt_ended_ends_by_it() {
+    let monitor = MonitorId(7);
+    let (enter, exit) = (Event::Enter { monitor }, Event::Exit { monitor });
+    let timeout = 0;
+    let unpark = Event::Unpark {
+        thread: ThreadId(0),
+    };
+    let start = Event::Start {
+        thread: ThreadId(1),
+        priority: 5,
+    };
+    let recorded = [
+        (0, start),
+        (0, enter),
+        (0, Event::Wait { monitor, timeout }),
+        (1, unpark),
+        (0, exit),
+        (0, Event::End),
+    ];
+    let park = Event::Park { timeout };
+    let expected = [start, enter, exit, park, enter, exit, Event::End];
+    assert_eq!(mended(&recorded)[&0], expected);
+}

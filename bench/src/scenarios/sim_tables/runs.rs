@@ -21,7 +21,13 @@ pub(super) struct Runs {
     runs: Vec<Value>,
     /// Of a recorded program: how much more bytes are in the trace than the virtual machine counted, percent.
     pub(super) apart: Option<f64>,
+    /// The largest live size under round robin, in recorded ones: the unit of heaps. Threads that fall behind
+    /// the recorded order keep longer what others drop, under any scheduler. 1 for made-up programs.
+    live: f64,
 }
+
+/// A heap that is large enough to learn the largest live size, in recorded ones.
+const AMPLE: &str = "12";
 
 impl Runs {
     /// Makes or takes the trace of a program, and simulates it: under GenMC with the heaps of Tables 2 to 4,
@@ -37,25 +43,26 @@ impl Runs {
     ) -> Result<Runs> {
         let Recorded { path, apart } = trace(program, folder, is_slice, progress)?;
         progress.tell(format_args!("{}", program.name));
+        let live = match program.is_recorded() {
+            true => live(&simulate(&path, "rr", "1.14ms", "markcompact", AMPLE)?),
+            false => 1.0,
+        };
         let mut runs = Vec::new();
-        for (collectors, heaps) in [("genmc", "1.5,3"), ("markcompact,semispace,gencopy", "3")] {
-            let mut command = Command::new(sibling("plimsoll"));
-            command.arg("sim").arg(&path).args(["-s", "rr,larf,mqrr"]);
-            command.args([
-                "-q",
+        for (collectors, heaps) in [
+            ("genmc", &[1.5, 3.0][..]),
+            ("markcompact,semispace,gencopy", &[3.0]),
+        ] {
+            let heaps = heaps.iter().map(|heap| format!("{:.6}", heap * live));
+            let heaps = heaps.collect::<Vec<_>>().join(",");
+            runs.extend(simulate(
+                &path,
+                "rr,larf,mqrr",
                 "1.14ms,10us",
-                "--json",
-                "--heap",
-                heaps,
-                "-c",
                 collectors,
-            ]);
-            let text = output(&mut command, &[0, 1])?;
-            let list: Vec<Value> = serde_json::from_str(&text)
-                .map_err(|error| Error::program("plimsoll sim", error.to_string()))?;
-            runs.extend(list);
+                &heaps,
+            )?);
         }
-        Ok(Runs { runs, apart })
+        Ok(Runs { runs, apart, live })
     }
 
     /// A number of an outcome under RR, LARF and MQRR; `None` where a simulation has no outcome.
@@ -69,7 +76,7 @@ impl Runs {
         SCHEDULERS.map(|scheduler| {
             let run = self.runs.iter().find(|run| {
                 let times = |name: &str| run[name].as_f64().unwrap_or_default();
-                let ratio = times("heap") / times("recorded_largest_live");
+                let ratio = times("heap") / times("recorded_largest_live") / self.live;
                 let own = run["quantum"].as_u64();
                 run["scheduler"] == scheduler
                     && run["collector"] == collector
@@ -93,6 +100,40 @@ impl Runs {
             live.map(mb),
             number("threads"),
         ]
+    }
+
+    /// The largest live size of a recorded program under round robin, MB.
+    pub(super) fn largest_live(&self) -> Option<f64> {
+        let recorded = self.size()[2]?;
+        Some(recorded * self.live)
+    }
+}
+
+/// Simulates a trace in all ways that these lists make.
+fn simulate(
+    path: &Path,
+    schedulers: &str,
+    quanta: &str,
+    collectors: &str,
+    heaps: &str,
+) -> Result<Vec<Value>> {
+    let mut command = Command::new(sibling("plimsoll"));
+    command.arg("sim").arg(path).args(["-s", schedulers]);
+    command.args(["-q", quanta, "--json", "--heap", heaps, "-c", collectors]);
+    let text = output(&mut command, &[0, 1])?;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::program("plimsoll sim", error.to_string()))
+}
+
+/// The largest live size of a simulation, in recorded ones; 1 if it has no outcome.
+fn live(runs: &[Value]) -> f64 {
+    let run = runs.first();
+    let number = |value: &Value| value.as_f64().filter(|value| *value > 0.0);
+    let ours = run.and_then(|run| number(&run["outcome"]["largest_live"]));
+    let recorded = run.and_then(|run| number(&run["recorded_largest_live"]));
+    match (ours, recorded) {
+        (Some(ours), Some(recorded)) => ours / recorded,
+        _ => 1.0,
     }
 }
 
@@ -137,5 +178,30 @@ fn output(command: &mut Command, statuses: &[i32]) -> Result<String> {
                 format!("{}: {said}", out.status),
             ))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn heaps_of_recorded_programs_are_in_what_lives_under_round_robin() {
+        let run = json!({
+            "scheduler": "RR", "collector": "GenMC", "quantum": 1_140_000, "heap": 6_000,
+            "recorded_largest_live": 1_000, "outcome": {"largest_live": 2_000, "minor": 7},
+        });
+        assert_eq!(live(std::slice::from_ref(&run)), 2.0);
+        let failed = json!({"recorded_largest_live": 1_000, "outcome": null});
+        assert_eq!(live(&[failed]), 1.0);
+        let runs = Runs {
+            runs: vec![run],
+            apart: None,
+            live: 2.0,
+        };
+        let minor = runs.three("GenMC", 3.0, 1_140_000, "minor");
+        assert_eq!(minor, [Some(7.0), None, None]);
+        assert_eq!(runs.three("GenMC", 6.0, 1_140_000, "minor"), [None; 3]);
     }
 }

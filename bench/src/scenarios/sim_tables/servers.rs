@@ -219,7 +219,8 @@ impl Liberty {
         let (pages, server) = (folder.join("pages"), folder.join("servers/recorded"));
         let xml = format!(
             "<server>\n<featureManager><feature>pages-3.1</feature></featureManager>\n\
-             <httpEndpoint id=\"defaultHttpEndpoint\" host=\"127.0.0.1\" httpPort=\"{}\" httpsPort=\"-1\"/>\n\
+             <httpEndpoint id=\"defaultHttpEndpoint\" host=\"127.0.0.1\" httpPort=\"{}\" \
+             httpsPort=\"-1\"/>\n\
              <executor coreThreads=\"{CONNECTIONS}\" maxThreads=\"{CONNECTIONS}\"/>\n\
              <webApplication location=\"{}\" contextRoot=\"/pages\"/>\n\
              <applicationMonitor updateTrigger=\"disabled\"/>\n\

@@ -21,6 +21,8 @@ pub(super) struct Mend {
     /// What a thread does that has not gone on since: it waits. A machine that ends meanwhile makes that none
     /// of the program's waits.
     waiting: BTreeMap<ThreadId, Event>,
+    /// Those of them that were unparked or interrupted meanwhile.
+    unparked: BTreeSet<ThreadId>,
     /// The monitors that each thread holds, in the order in which they were entered, as often as each.
     held: BTreeMap<ThreadId, Vec<MonitorId>>,
     /// Events that were left out, because they belong to monitors that are not held.
@@ -53,12 +55,31 @@ impl Mend {
 
     /// A thread waits. It is not told yet.
     pub(super) fn hold(&mut self, thread: ThreadId, event: Event) {
+        self.unparked.remove(&thread);
         self.waiting.insert(thread, event);
     }
 
-    /// The wait of a thread that goes on, if it waited.
-    pub(super) fn resumes(&mut self, thread: ThreadId) -> Option<Event> {
-        self.waiting.remove(&thread)
+    /// A thread is unparked or interrupted.
+    pub(super) fn unparks(&mut self, thread: ThreadId) {
+        if self.waiting.contains_key(&thread) {
+            self.unparked.insert(thread);
+        }
+    }
+
+    /// What a thread that goes on has waited for, if it waited. A wait in a monitor that an interrupt ended is
+    /// told as parking without the monitor: nothing else in a trace can end it.
+    pub(super) fn resumes(&mut self, thread: ThreadId) -> Vec<Event> {
+        let unparked = self.unparked.remove(&thread);
+        match self.waiting.remove(&thread) {
+            Some(Event::Wait { monitor, timeout }) if unparked => {
+                let held = self.held.get(&thread);
+                let times = held.map_or(0, |held| held.iter().filter(|it| **it == monitor).count());
+                let exits = std::iter::repeat_n(Event::Exit { monitor }, times);
+                let enters = std::iter::repeat_n(Event::Enter { monitor }, times);
+                exits.chain([Event::Park { timeout }]).chain(enters).collect()
+            }
+            waited => waited.into_iter().collect(),
+        }
     }
 
     /// A thread has ended.

@@ -207,6 +207,9 @@ impl<'a, W: Write> Out<'a, W> {
         if !self.mend.stands(thread, event) {
             return Ok(());
         }
+        if let Event::Unpark { thread } = event {
+            self.mend.unparks(*thread);
+        }
         match event {
             Event::Wait { .. } | Event::Park { .. } | Event::Sleep { .. } => {
                 self.resume(thread)?;
@@ -232,8 +235,8 @@ impl<'a, W: Write> Out<'a, W> {
                 .push(starter, &Event::Start { thread, priority })?;
         }
         self.turn(thread)?;
-        if let Some(held) = self.mend.resumes(thread) {
-            self.writer.push(thread, &held)?;
+        for waited in self.mend.resumes(thread) {
+            self.writer.push(thread, &waited)?;
         }
         if let Some(time) = self.time.remove(&thread) {
             self.writer.push(thread, &Event::Compute { time })?;
