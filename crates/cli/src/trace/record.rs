@@ -11,6 +11,7 @@ use crate::output::Output;
 use crate::run::{child, plainly};
 use crate::say;
 use crate::size::Human;
+use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
 use plimsoll_runtimes::hotspot::tracing;
 use plimsoll_trace::merlin::groups;
 use plimsoll_trace::merlin::whole::{self, Found};
@@ -50,8 +51,10 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
         argv.extend(tracing::SHORT_YOUNG.map(OsString::from));
     }
     argv.extend_from_slice(rest);
+    let (begin, before) = (now_ns(), children_cpu_ns());
     let status = plainly(argv)?;
-    match finish(args, output, &folder, status) {
+    let ran = [now_ns() - begin, children_cpu_ns().saturating_sub(before)];
+    match finish(args, output, &folder, (status, ran)) {
         Ok(()) => {
             folder.remove();
             Ok(status)
@@ -160,8 +163,14 @@ impl Drop for Folder {
     }
 }
 
-/// Makes the trace of what was recorded.
-fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(), CliError> {
+/// Makes the trace of what was recorded. Of the program its status is given, and how long it ran: nanoseconds
+/// of time, and of processors.
+fn finish(
+    args: &Record,
+    output: &Path,
+    folder: &Folder,
+    (status, ran): (u8, [u64; 2]),
+) -> Result<(), CliError> {
     let traces = folder.traces()?;
     let report = folder.report();
     if traces.is_empty() {
@@ -193,8 +202,15 @@ fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(
         let out = merge::merge(&traces, out, &output.display().to_string())?;
         return out.complete();
     }
+    let begin = now_ns();
     let found = deaths(&traces, &facts, output)?;
     summary(output, &found, &report);
+    let [time, processor, deaths] =
+        [ran[0], ran[1], now_ns() - begin].map(|time| time as f64 / 1e9);
+    say(format_args!(
+        "the program took {time:.2} s ({processor:.2} s of processors), and finding deaths took \
+         {deaths:.2} s more"
+    ));
     Ok(())
 }
 
