@@ -32,7 +32,7 @@ pub(super) fn made(
         }
     }
     // It never returns.
-    Err(Fault::Damaged)
+    Err(Fault::Unusual)
 }
 
 /// The parameters of a method.
