@@ -17,7 +17,7 @@ pub const NAME: &str = "java/lang/PlimsollRecorder";
 /// machine is told so), for compiled it would take none.
 pub const ROOMY: &str = "room";
 /// Places of its local variables, 8 bytes each: more than all that is inserted takes.
-const ROOM: u16 = 500;
+const ROOM: u16 = 128;
 /// Places of local variables of all other methods.
 const LOCALS: u16 = 8;
 /// What takes references, long and returns nothing.

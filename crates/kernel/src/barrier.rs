@@ -16,7 +16,7 @@ fn membarrier(command: Command) -> libc::c_long {
 }
 
 /// Whether this kernel, and what filters our system calls, offers it. Linux does since 4.14.
-pub fn is_offered() -> bool {
+fn is_offered() -> bool {
     let offered = membarrier(Command::Query);
     offered > 0 && offered & Command::PrivateExpedited as libc::c_long != 0
 }

@@ -2,7 +2,6 @@
 
 use crate::java::{self, Jvm};
 use crate::regular::Root;
-use plimsoll_kernel::barrier;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -10,9 +9,6 @@ use std::path::{Path, PathBuf};
 pub const LIBRARY: &str = "libplimsoll_tracer.so";
 /// The oldest version of Java that can be recorded.
 pub const OLDEST: u32 = 17;
-
-/// The oldest of those that we record with a flag for barriers by the kernel.
-const BARRIERS: u32 = 21;
 
 /// Makes young collections frequent, so that they tell when objects died. The program's own flags come
 /// later and
@@ -45,8 +41,8 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
     if java::of_launcher(&Root::Ours, real) != Some(Jvm::HotSpot) {
         return Err(Refusal::NoJava(real.to_owned()));
     }
-    let version = match java::version_at(real) {
-        Some(version) if version >= OLDEST => version,
+    match java::version_at(real) {
+        Some(version) if version >= OLDEST => {}
         version => {
             let found = version.map_or("an unknown version of Java".into(), |it| {
                 format!("Java {it}")
@@ -56,7 +52,7 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
                 found,
             });
         }
-    };
+    }
     let library = crate::ours::library(own, LIBRARY, LIBRARY).ok_or(Refusal::NoLibrary)?;
     let mut agent = OsString::from("-agentpath:");
     agent.push(library);
@@ -80,12 +76,8 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
         "-XX:CompileCommand=quiet",
         "-XX:CompileCommand=exclude,java.lang.PlimsollRecorder::room",
     ];
-    // Calls of native methods are faster if the kernel puts the barriers in. A machine that is told so and
-    // may not use them does not start.
-    let barriers = version >= BARRIERS && barrier::is_offered();
-    let barriers = barriers.then_some("-XX:+UseSystemMemoryBarrier");
     Ok(std::iter::once(agent)
-        .chain(flags.into_iter().chain(barriers).map(OsString::from))
+        .chain(flags.map(OsString::from))
         .collect())
 }
 
