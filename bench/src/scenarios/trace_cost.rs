@@ -94,8 +94,8 @@ impl Measurement for TraceCost {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let folder = Folder::on_disk("trace-cost")?;
-        let orders = Classes::of("bench/programs/traced/Orders.java")?;
-        let bank = Classes::of("bench/programs/traced/Bank.java")?;
+        let orders = Classes::for_version(17, "bench/programs/traced/Orders.java", "")?;
+        let bank = Classes::for_version(17, "bench/programs/traced/Bank.java", "")?;
         let divisor = if runner.slice() { SLICE } else { 1 };
         let algorithm = lucene(folder.path(), divisor)?;
         let arguments = |program: &str| match program {
@@ -155,6 +155,10 @@ fn program_of(classes: &Classes, libraries: &str, name: &str, numbers: &[u32]) -
 fn lucene(folder: &Path, divisor: u32) -> Result<String> {
     let source = root().join(ALGORITHM);
     let text = std::fs::read_to_string(&source).map_err(Error::file("read", &source))?;
+    if !text.contains(ROUNDS) {
+        let why = format!("it has no `{ROUNDS}`");
+        return Err(Error::program(ALGORITHM, why));
+    }
     let path = folder.join("index.alg");
     let text = text.replace(ROUNDS, &format!(": {} ]", 200 / divisor));
     std::fs::write(&path, text).map_err(Error::file("write", &path))?;
