@@ -95,15 +95,7 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
                 b"Code" => method(&about, content, &mut pool, weaver),
                 _ => Ok(None),
             };
-            let new = match new {
-                // With other constants it might mean something: the machine is to see the class as it is.
-                Err(Fault::Damaged) => return Err(Fault::Damaged),
-                Err(Fault::Unusual | Fault::Long) => {
-                    written.left += 1;
-                    None
-                }
-                Ok(new) => new,
-            };
+            let new = unless_left(new, &mut written.left)?;
             changed |= new.is_some();
             let content = new.as_deref().unwrap_or(content);
             put2(&mut body, name);
@@ -119,6 +111,21 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
         written.bytes = Some(all);
     }
     Ok(written)
+}
+
+/// What is written for a method, if it changes. What is damaged might mean something with other constants, so
+/// the machine is to see the class as it is then.
+fn unless_left(
+    new: Result<Option<Vec<u8>>, Fault>,
+    left: &mut u64,
+) -> Result<Option<Vec<u8>>, Fault> {
+    match new {
+        Err(Fault::Unusual | Fault::Long) => {
+            *left += 1;
+            Ok(None)
+        }
+        new => new,
+    }
 }
 
 fn method<'a>(
