@@ -132,11 +132,11 @@ lucene() {
   mvn -q -B -f bench/programs/lucene/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/lucene"
 }
 
-# A database in memory, for a program of ours that is traced.
+# A database in memory for a program of ours that is traced, and a message broker that is traced.
 traced() {
-  [ -e "$cache/traced/h2-2.2.224.jar" ] && return 0
+  [ -e "$cache/traced/h2-2.2.224.jar" ] && [ -e "$cache/traced/kafka_2.13-3.8.0.jar" ] && return 0
   packages maven
-  say "fetching H2"
+  say "fetching H2 and Kafka"
   mvn -q -B -f bench/programs/traced/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/traced"
 }
 

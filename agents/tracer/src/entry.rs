@@ -258,16 +258,18 @@ unsafe extern "C" fn on_thread_end(_env: *mut Env, _jni: *mut Env, _thread: Obje
 
 unsafe extern "C" fn on_alloc(
     _env: *mut Env,
-    _jni: *mut Env,
+    jni: *mut Env,
     _thread: Object,
     object: Object,
     class: Object,
     size: i64,
 ) {
     unharmed((), || {
-        let Some(session) = session() else { return };
+        let (Some(session), Some(jni)) = (session(), Jni::of(jni)) else {
+            return;
+        };
         match (recording(), session.mode) {
-            (Some(session), _) => session.allocated(object, class, size.max(0) as u64),
+            (Some(session), _) => session.allocated(jni, object, class, size.max(0) as u64),
             (None, Mode::Exact) => drop(session.number(object)),
             (None, Mode::Sampled) => {}
         }

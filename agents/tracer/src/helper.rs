@@ -11,6 +11,15 @@ use crate::classfile::pool::Pool;
 
 /// Its name.
 pub const NAME: &str = "java/lang/PlimsollRecorder";
+/// The method that does nothing but take stack. A method that holds monitors calls it before it does: where
+/// it passes, what is inserted later in the same method does not overflow the stack. An error there would
+/// come between entering and leaving a monitor, where no program expects one. It is never compiled (the
+/// machine is told so), for compiled it would take none.
+pub const ROOMY: &str = "room";
+/// Places of its local variables, 8 bytes each: more than all that is inserted takes.
+const ROOM: u16 = 128;
+/// Places of local variables of all other methods.
+const LOCALS: u16 = 8;
 /// What takes references, long and returns nothing.
 const PUT: &str = "(Ljava/lang/Object;JLjava/lang/Object;)V";
 const SWAP: &str = "(Ljava/lang/Object;JLjava/lang/Object;Ljava/lang/Object;)Z";
@@ -130,6 +139,11 @@ impl Class {
 
     /// Ends a method with the code so far.
     fn method(&mut self, name: &str, descriptor: &str) -> Result<(), Fault> {
+        self.method_with(LOCALS, name, descriptor)
+    }
+
+    /// The same, with so many places of local variables.
+    fn method_with(&mut self, locals: u16, name: &str, descriptor: &str) -> Result<(), Fault> {
         let (name, descriptor) = (self.pool.add_text(name)?, self.pool.add_text(descriptor)?);
         let attribute = self.pool.add_text("Code")?;
         let code = std::mem::take(&mut self.code);
@@ -140,7 +154,7 @@ impl Class {
         }
         put4(methods, code.len() as u32 + 12);
         put2(methods, 10);
-        put2(methods, 8);
+        put2(methods, locals);
         put4(methods, code.len() as u32);
         methods.extend_from_slice(&code);
         put4(methods, 0);
@@ -207,6 +221,8 @@ pub fn class_file() -> Result<Vec<u8>, Fault> {
         it.put(&[177]);
         it.method(name, "(Ljava/lang/Object;)V")?;
     }
+    it.put(&[177]);
+    it.method_with(ROOM, ROOMY, "()V")?;
     stores(&mut it)?;
     copies(&mut it)?;
     it.number(0)?;
@@ -215,6 +231,11 @@ pub fn class_file() -> Result<Vec<u8>, Fault> {
     it.own("starting0", "(II)V")?;
     it.put(&[177]);
     it.method("starting", "(Ljava/lang/Thread;)V")?;
+    // Who is interrupted goes on, as if it was unparked.
+    it.number(0)?;
+    it.own("unparking0", "(I)V")?;
+    it.put(&[177]);
+    it.method("interrupting", "(Ljava/lang/Thread;)V")?;
     for (name, descriptor) in REPLACED {
         replaced(&mut it, name, descriptor)?;
     }
@@ -421,6 +442,6 @@ mod tests {
             ))
         });
         assert_eq!(written.unwrap().left, 0);
-        assert_eq!(methods, 16 + REPLACED.len());
+        assert_eq!(methods, 18 + REPLACED.len());
     }
 }

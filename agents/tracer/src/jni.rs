@@ -142,6 +142,17 @@ impl Jni {
         unsafe { call!(self.env(), 21, fn(Object) -> Object, object) }
     }
 
+    /// A reference that is valid in all threads, for ever, and keeps nothing.
+    pub fn weak(self, object: Object) -> Option<Object> {
+        // SAFETY: as in `class_of`.
+        let weak = unsafe { call!(self.env(), 226, fn(Object) -> Object, object) };
+        // The program's own exception stays, if there is one.
+        match weak.is_null() {
+            true => self.unless_thrown(weak),
+            false => Some(weak),
+        }
+    }
+
     /// A method's identifier.
     pub fn method(
         self,

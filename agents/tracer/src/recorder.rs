@@ -1,12 +1,14 @@
 //! What one thread records, into a file of its own.
 //!
-//! All threads draw the numbers of their events' order from one counter. A stamp is written where another
-//! thread drew a number in between.
+//! Where another thread has recorded an event since this one did, this one draws a number, which is written
+//! as a stamp: it is this thread's turn, until others draw.
 
 use crate::fields;
+use crate::met::Classes;
 use plimsoll_trace::merlin::groups::MEMBERS;
-use plimsoll_trace::{ClassId, Event, Header, Named, ObjectId, ThreadId, TraceError, Writer};
-use std::collections::HashMap;
+use plimsoll_trace::{
+    ClassId, Deaths, Event, Header, Named, ObjectId, ThreadId, TraceError, Writer,
+};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -16,13 +18,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CLOCK: u32 = 64;
 /// Objects of which is known that they were recorded as in use and that nothing happened since.
 const RECENT: usize = 64;
+/// In sampled recordings a thread looks once for so many allocations whether it is its turn: they are in the
+/// order as if they had come together.
+const TOGETHER: u32 = 16;
+/// A field whose number was not asked for yet.
+const UNASKED: u32 = u32::MAX;
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 64 << 10;
 /// The clock of a thread's processor time.
 const CPU: libc::clockid_t = libc::CLOCK_THREAD_CPUTIME_ID;
 
-/// The order in which events are recorded. 0 is before all.
-static ORDER: AtomicU64 = AtomicU64::new(1);
+/// The order in which events are recorded: in the low bits the thread whose events come now, or [`NOBODY`],
+/// and above them the number of its turn.
+static ORDER: AtomicU64 = AtomicU64::new(NOBODY);
+/// Bits of a thread in [`ORDER`], all of them for none. 2^40 turns are enough for weeks.
+const THREAD: u32 = 24;
+const NOBODY: u64 = (1 << THREAD) - 1;
+
+/// Draws the number of the current thread's turn. `None` if it is its turn already: no other thread has
+/// recorded an event since this one did. A thread that looks before another one draws comes before it, and
+/// so it suffices to look. Who learns of what another thread did, by a lock or by what it wrote, sees what
+/// that thread saw here.
+fn turn(thread: ThreadId) -> Option<u64> {
+    let own = u64::from(thread.0).min(NOBODY);
+    let now = ORDER.load(Ordering::Acquire);
+    if now & NOBODY == own && own != NOBODY {
+        return None;
+    }
+    let next = |now: u64| Some((((now >> THREAD) + 1) << THREAD) | own);
+    let drawn = ORDER.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    drawn.ok().map(|before| (before >> THREAD) + 1)
+}
 
 /// The events of one thread.
 #[derive(Debug)]
@@ -30,22 +56,23 @@ pub struct Recorder {
     thread: ThreadId,
     /// The file, until the thread has ended or it cannot be written any more.
     writer: Option<Writer<BufWriter<File>>>,
-    /// The number of the event before.
-    order: u64,
     /// Events until the clock is read again.
     until_clock: u32,
     /// The clock when it was read last, nanoseconds.
     clock: u64,
-    /// What was used since the last event of another kind.
-    recent: [u32; RECENT],
+    /// Allocations that come together, 1 in exact recordings; and how many of them are left.
+    together: u32,
+    left: u32,
+    /// What was used since the last event of another kind: objects, below the count of such events then.
+    recent: [u64; RECENT],
+    /// Events of other kinds than uses.
+    others: u32,
     /// Since when the thread sleeps, nanoseconds of the monotonic clock; 0 while it does not.
     sleeping: u64,
-    /// The classes that this thread has met, by the hash of the class.
-    pub classes: HashMap<u32, ClassId>,
+    /// The classes that this thread has met.
+    pub classes: Classes,
     /// The numbers of fields, by their keys.
-    slots: HashMap<u32, u32>,
-    /// The group that is being filled of each class, and its members so far.
-    groups: HashMap<ClassId, (u64, u64)>,
+    slots: Vec<u32>,
     /// Objects and bytes allocated.
     pub allocated: (u64, u64),
 }
@@ -64,14 +91,18 @@ impl Recorder {
         let mut recorder = Recorder {
             thread,
             writer: None,
-            order: 0,
             until_clock: CLOCK,
             clock: now(CPU),
+            together: match header.deaths {
+                Deaths::AtCollections => TOGETHER,
+                _ => 1,
+            },
+            left: 0,
             recent: [0; RECENT],
+            others: 1,
             sleeping: 0,
-            classes: HashMap::new(),
-            slots: HashMap::new(),
-            groups: HashMap::new(),
+            classes: Classes::new(),
+            slots: Vec::new(),
             allocated: (0, 0),
         };
         let path = file(folder, thread);
@@ -94,18 +125,25 @@ impl Recorder {
     }
 
     /// The group of the next object of a class, and its place there. `next` numbers a new group.
-    pub fn member(&mut self, class: ClassId, next: impl FnOnce() -> u64) -> (u64, u64) {
-        let (group, members) = self.groups.entry(class).or_insert((0, MEMBERS));
-        if *members == MEMBERS {
-            (*group, *members) = (next(), 0);
+    pub fn member(&mut self, class: usize, next: impl FnOnce() -> u64) -> (u64, u64) {
+        let met = self.classes.at(class);
+        if met.members.is_multiple_of(MEMBERS) {
+            (met.group, met.members) = (next(), 0);
         }
-        *members += 1;
-        (*group, *members - 1)
+        met.members += 1;
+        (met.group, met.members - 1)
     }
 
     /// The number of the field that has a key.
     pub fn slot(&mut self, key: u32) -> u32 {
-        *self.slots.entry(key).or_insert_with(|| fields::slot(key))
+        let index = key as usize;
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, UNASKED);
+        }
+        if self.slots[index] == UNASKED {
+            self.slots[index] = fields::slot(key);
+        }
+        self.slots[index]
     }
 
     /// Gives a class a name, where one of its objects is met first.
@@ -124,7 +162,7 @@ impl Recorder {
     /// # Errors
     /// [`TraceError::Io`], such as of a full disk.
     pub fn push(&mut self, event: &Event) -> Result<(), TraceError> {
-        self.recent = [0; RECENT];
+        self.others = self.others.wrapping_add(1);
         let pushed = self.try_push(event);
         if pushed.is_err() {
             self.writer = None;
@@ -138,7 +176,8 @@ impl Recorder {
     /// As [`Recorder::push`].
     pub fn used(&mut self, object: u32) -> Result<(), TraceError> {
         let place = &mut self.recent[object as usize % RECENT];
-        if std::mem::replace(place, object) == object {
+        let known = u64::from(self.others) << 32 | u64::from(object);
+        if std::mem::replace(place, known) == known {
             return Ok(());
         }
         let object = ObjectId(object.into());
@@ -158,11 +197,16 @@ impl Recorder {
             self.sleeping = 0;
             writer.push(self.thread, &Event::Sleep { time })?;
         }
-        let order = ORDER.fetch_add(1, Ordering::Relaxed);
-        if order != self.order + 1 {
-            writer.push(self.thread, &Event::Stamp { order })?;
+        match event {
+            Event::Alloc { .. } if self.left > 0 => self.left -= 1,
+            _ => {
+                if let Some(order) = turn(self.thread) {
+                    writer.push(self.thread, &Event::Stamp { order })?;
+                }
+                let is_alloc = matches!(event, Event::Alloc { .. });
+                self.left = if is_alloc { self.together - 1 } else { 0 };
+            }
         }
-        self.order = order;
         self.until_clock -= 1;
         if self.until_clock == 0 {
             self.until_clock = CLOCK;

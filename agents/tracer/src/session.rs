@@ -1,5 +1,7 @@
 //! The recording of this process: what all its threads have in common.
 
+use crate::biased::{Biased, Own};
+use crate::jni::Jni;
 use crate::jvmti::Jvmti;
 use crate::recorder::Recorder;
 use crate::table::Object;
@@ -54,18 +56,18 @@ struct Threads {
     next: u32,
     /// The numbers of threads, by the hash of the object `Thread`.
     by_object: HashMap<u32, ThreadId>,
-    recorders: Vec<&'static Mutex<Recorder>>,
+    recorders: Vec<&'static Biased<Recorder>>,
 }
 
-/// The class and the bytes of an object.
-type Allocated = (ClassId, u64);
+/// The class of an object, by its place among those that the thread has met, and the object's bytes.
+type Allocated = (usize, u64);
 
 /// What this thread records into.
 #[derive(Clone, Copy)]
 enum Mine {
     /// It has done nothing yet that is recorded.
     Unknown,
-    Begun(&'static Mutex<Recorder>),
+    Begun(&'static Biased<Recorder>),
     /// It has ended, or it cannot be recorded.
     Ended,
 }
@@ -100,6 +102,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What the current thread records into, for use. It is not in use by this thread.
+fn own(mine: &Biased<Recorder>) -> Own<'_, Recorder> {
+    // SAFETY: a recorder is in `MINE` of one thread alone, and every caller gives it up before it calls
+    // anything that asks for it again.
+    unsafe { mine.own() }
+}
+
 impl Session {
     /// Makes the session of this process. False if there is one.
     pub fn begin(jvmti: Jvmti, mode: Mode, folder: PathBuf, header: Header) -> bool {
@@ -131,7 +140,7 @@ impl Session {
     pub fn stop(&self) -> (u64, u64) {
         RECORDING.store(false, Ordering::Release);
         for recorder in self.recorders() {
-            let mut recorder = lock(recorder);
+            let mut recorder = recorder.turn();
             self.sum_up(&mut recorder);
             if let Err(error) = recorder.finish(false) {
                 self.fail(&error);
@@ -149,14 +158,14 @@ impl Session {
         self.allocated.1.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn recorders(&self) -> Vec<&'static Mutex<Recorder>> {
+    fn recorders(&self) -> Vec<&'static Biased<Recorder>> {
         lock(&self.threads).recorders.clone()
     }
 
     /// Writes what all threads have collected.
     pub fn sync(&self) {
         for recorder in self.recorders() {
-            let synced = lock(recorder).sync();
+            let synced = recorder.turn().sync();
             if let Err(error) = synced {
                 self.fail(&error);
             }
@@ -204,7 +213,7 @@ impl Session {
 
     /// Begins the recording of the current thread, whose object is given. The machine may tell twice that the
     /// main thread has started.
-    pub fn begin_thread(&self, object: Object) -> Option<&'static Mutex<Recorder>> {
+    pub fn begin_thread(&self, object: Object) -> Option<&'static Biased<Recorder>> {
         if let Mine::Begun(recorder) = MINE.get() {
             return Some(recorder);
         }
@@ -212,7 +221,8 @@ impl Session {
         let name = self.jvmti.thread(object).name;
         match Recorder::create(&self.folder, &self.header, thread, &name) {
             Ok(recorder) => {
-                let recorder: &'static Mutex<Recorder> = Box::leak(Box::new(Mutex::new(recorder)));
+                let recorder: &'static Biased<Recorder> =
+                    Box::leak(Box::new(Biased::new(recorder)));
                 lock(&self.threads).recorders.push(recorder);
                 MINE.set(Mine::Begun(recorder));
                 Some(recorder)
@@ -229,7 +239,7 @@ impl Session {
     pub fn end_thread(&self) {
         if let Mine::Begun(recorder) = MINE.replace(Mine::Ended) {
             {
-                let mut recorder = lock(recorder);
+                let mut recorder = own(recorder);
                 self.sum_up(&mut recorder);
                 if let Err(error) = recorder.finish(true) {
                     self.fail(&error);
@@ -242,7 +252,7 @@ impl Session {
     }
 
     /// What the current thread records into.
-    pub fn mine(&self) -> Option<&'static Mutex<Recorder>> {
+    pub fn mine(&self) -> Option<&'static Biased<Recorder>> {
         match MINE.get() {
             Mine::Begun(recorder) => Some(recorder),
             Mine::Ended => None,
@@ -261,55 +271,67 @@ impl Session {
     /// Does something with the recorder of the current thread.
     pub fn record(&self, work: impl FnOnce(&mut Recorder) -> Result<(), TraceError>) {
         if let Some(mine) = self.mine()
-            && let Err(error) = work(&mut lock(mine))
+            && let Err(error) = work(&mut own(mine))
         {
             self.fail(&error);
         }
     }
 
     /// The current thread has allocated an object.
-    pub fn allocated(&self, object: Object, class: Object, size: u64) {
-        if size == 0 {
-            return;
-        }
-        if self.mode == Mode::Sampled {
-            return self.allocated_in_group(object, class, size);
-        }
-        let Some(allocated) = self.of_class(class, size) else {
+    pub fn allocated(&self, jni: Jni, object: Object, class: Object, size: u64) {
+        let Some(mine) = self.mine().filter(|_| size > 0) else {
             return;
         };
+        let mut recorder = own(mine);
+        let place = match recorder.classes.find(class) {
+            Some(place) => place,
+            None => {
+                drop(recorder);
+                let Some(place) = self.meets(mine, jni, class) else {
+                    return;
+                };
+                recorder = own(mine);
+                place
+            }
+        };
+        if self.mode == Mode::Sampled {
+            return self.allocated_in_group(recorder, object, place, size);
+        }
+        drop(recorder);
         // The machine gives a clone the head of a new object when it has copied the rest, and a number that
-        // it
-        // had would be lost.
+        // it had would be lost.
         if CLONES.get() && self.jvmti.method() == self.clone_method.get().copied() {
-            CLONE.set(Some(allocated));
+            CLONE.set(Some((place, size)));
             return;
         }
-        self.born(object, allocated);
+        self.born(object, (place, size));
     }
 
     /// The current thread has allocated an object, which dies with others of its group.
-    fn allocated_in_group(&self, object: Object, class: Object, size: u64) {
-        let Some((class, size)) = self.of_class(class, size) else {
-            return;
-        };
-        let mut first = None;
-        self.record(|recorder| {
-            let (group, place) =
-                recorder.member(class, || self.groups.fetch_add(1, Ordering::Relaxed));
-            first = (place == 0).then_some(group);
-            recorder.allocated.0 += 1;
-            recorder.allocated.1 += size;
-            let object = groups::member(group, place);
-            recorder.push(&Event::Alloc {
-                object,
-                size,
-                class: Some(class),
-                site: None,
-            })
+    fn allocated_in_group(
+        &self,
+        mut recorder: Own<'_, Recorder>,
+        object: Object,
+        place: usize,
+        size: u64,
+    ) {
+        let (group, member) =
+            recorder.member(place, || self.groups.fetch_add(1, Ordering::Relaxed));
+        let class = recorder.classes.at(place).class;
+        recorder.allocated.0 += 1;
+        recorder.allocated.1 += size;
+        let pushed = recorder.push(&Event::Alloc {
+            object: groups::member(group, member),
+            size,
+            class: Some(class),
+            site: None,
         });
+        drop(recorder);
+        if let Err(error) = pushed {
+            self.fail(&error);
+        }
         // Asking the machine may wait for it, so that is not done under the lock.
-        if let Some(group) = first {
+        if member == 0 {
             self.jvmti.tag(object, group as i64);
         }
         if self.any_freed.load(Ordering::Acquire) {
@@ -351,7 +373,7 @@ impl Session {
     }
 
     /// An object gets its number.
-    fn born(&self, object: Object, (class, size): Allocated) {
+    fn born(&self, object: Object, (place, size): Allocated) {
         let number = self.number(object);
         if number == 0 {
             return;
@@ -360,6 +382,7 @@ impl Session {
             recorder.allocated.0 += 1;
             recorder.allocated.1 += size;
             let object = ObjectId(number.into());
+            let class = recorder.classes.at(place).class;
             recorder.push(&Event::Alloc {
                 object,
                 size,
@@ -369,33 +392,33 @@ impl Session {
         });
     }
 
-    /// The class of an object that the current thread allocates. It gets a name where it is met first.
-    fn of_class(&self, class: Object, size: u64) -> Option<Allocated> {
-        let class_hash = self.jvmti.hash(class);
-        let mine = self.mine()?;
-        let known = lock(mine).classes.get(&class_hash).copied();
-        // Asking the machine for a name may wait for it, so that is not done under the lock.
-        let (class, name) = match known {
-            Some(class) => (class, None),
-            None => (self.class(class_hash), self.jvmti.signature(class)),
-        };
-        if let Some(name) = name {
-            let mut recorder = lock(mine);
-            recorder.classes.insert(class_hash, class);
-            let named = recorder.name(class, &readable(&name));
-            drop(recorder);
-            if let Err(error) = named {
-                self.fail(&error);
-            }
+    /// The current thread meets a class that it does not know at its address. It gets a name where it is met
+    /// first. What is asked of the machine may wait for it, so that is not done under the lock.
+    #[cold]
+    fn meets(&self, mine: &'static Biased<Recorder>, jni: Jni, class: Object) -> Option<usize> {
+        let hash = self.jvmti.hash(class);
+        if let Some(place) = own(mine).classes.find_by_hash(hash, class) {
+            return Some(place);
         }
-        Some((class, size))
+        let kept = jni.weak(class)?;
+        let name = self.jvmti.signature(class);
+        let number = self.class(hash);
+        let mut recorder = own(mine);
+        let place = recorder.classes.add(hash, number, kept);
+        let named = name.map_or(Ok(()), |name| recorder.name(number, &readable(&name)));
+        drop(recorder);
+        if let Err(error) = named {
+            self.fail(&error);
+        }
+        Some(place)
     }
 
-    /// The current thread waits in a monitor. In that of a thread it waits for the thread's end: the machine
-    /// notifies it then, and no stream does.
+    /// The current thread waits in a monitor. In that of another thread it waits for the thread's end: the
+    /// machine notifies it then, and no stream does.
     pub fn waits(&self, object: Object, timeout: u64) {
         let hash = self.jvmti.hash(object);
-        match self.known_thread(hash) {
+        let me = self.mine().map(|mine| own(mine).thread());
+        match self.known_thread(hash).filter(|thread| Some(*thread) != me) {
             Some(thread) => JOINS.set(Some((hash, thread, timeout))),
             None => self.push(&Event::Wait {
                 monitor: monitor(hash),

@@ -10,17 +10,18 @@ import java.util.TreeMap;
  * An order system in memory, in the manner of SPECjbb2000: warehouses with districts, customers, stock and
  * orders, and one thread for each warehouse that enters orders, takes payments, delivers, and asks for the
  * state of orders and of the stock. One transaction in a hundred concerns a neighbour's warehouse.
- * Arguments: warehouses, and transactions of each. Prints how many of them entered an order: always the same
- * number for the same arguments.
+ * Little lives of what is allocated, so that a short run has as many collections for its size as a long one of
+ * that benchmark. Arguments: warehouses, and transactions of each. Prints how many of them entered an order:
+ * always the same number for the same arguments.
  */
 public final class Orders {
     private static final int DISTRICTS = 10;
-    private static final int CUSTOMERS = 120;
-    private static final int ITEMS = 2_000;
+    private static final int CUSTOMERS = 30;
+    private static final int ITEMS = 500;
     /** Orders that a district keeps after they were delivered. */
-    private static final int KEPT = 60;
+    private static final int KEPT = 10;
     /** Payments that a customer's history keeps. */
-    private static final int HISTORY = 20;
+    private static final int HISTORY = 5;
 
     private record Line(int item, int quantity, long cents, String text) {}
 

@@ -31,13 +31,21 @@ impl Classes {
     /// # Errors
     /// As [`Classes::of`].
     pub fn with(source: &str, libraries: &str) -> Result<Classes> {
+        // The oldest version that is measured is Java 11.
+        Classes::for_version(11, source, libraries)
+    }
+
+    /// As [`Classes::with`], for virtual machines from this version on.
+    ///
+    /// # Errors
+    /// As [`Classes::of`].
+    pub fn for_version(version: u32, source: &str, libraries: &str) -> Result<Classes> {
         let classes = Classes(Folder::new("java")?);
         let java = PathBuf::from(COMPILER.java());
         let java = java.canonicalize().map_err(missing(&java))?;
         let mut command = Command::new(java.with_file_name("javac"));
         command
-            // The oldest version that is measured is Java 11.
-            .args(["--release", "11", "-d"])
+            .args(["--release", &version.to_string(), "-d"])
             .arg(classes.folder())
             .arg("-sourcepath")
             .arg(root().join("bench/programs"))

@@ -4,7 +4,7 @@ use super::broker::{Broker, find};
 use super::ground::Ground;
 use super::interrupt;
 use super::processor::{Yardstick, processor_ns};
-use super::programs::{adapter, sibling};
+use super::programs::{adapter, agent, sibling};
 use super::scenario::{Conditions, Program, Scenario};
 use super::trace::{Ending, Sample, Seen, Trace};
 use super::watch::{Group, Watched};
@@ -128,7 +128,8 @@ impl<'a> Run<'a> {
                 ]);
                 command
                     .arg(program.weight.to_string())
-                    .args(["--adapter", adapter(&program.command), "--"])
+                    .args(["--adapter", adapter(&program.command)])
+                    .args(["--agent", agent(program.agent), "--"])
                     .args(&program.command);
                 command
             }

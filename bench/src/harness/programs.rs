@@ -163,6 +163,11 @@ pub fn adapter(command: &[String]) -> &'static str {
     }
 }
 
+/// The argument of `--agent`.
+pub fn agent(is_wanted: bool) -> &'static str {
+    if is_wanted { "auto" } else { "never" }
+}
+
 /// The adapter that `plimsoll run` preloads into programs on the system's libgc.
 pub fn libgc_adapter() -> PathBuf {
     sibling("libplimsoll_libgc.so")

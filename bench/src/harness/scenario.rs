@@ -19,6 +19,8 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// Whether it runs inside the budget but not under the broker, as a hog does.
     pub outsider: bool,
+    /// Whether our agent is loaded into it, under the broker, if it is a Java program.
+    pub agent: bool,
     /// Whether its command begins with `plimsoll run`, which is no part of the program. Programs under the
     /// broker get that by themselves.
     pub launched: bool,

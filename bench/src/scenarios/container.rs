@@ -6,7 +6,7 @@ use crate::harness::broker::Broker;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
 use crate::harness::job::{Conditions, Ending, Job, Outcome, run};
-use crate::harness::programs::{Jvm, made, sibling};
+use crate::harness::programs::{Jvm, agent, made, sibling};
 use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::results::Results;
@@ -117,6 +117,8 @@ struct Case {
     runtime: Runtime,
     kind: Kind,
     limit: u64,
+    /// Whether our agent is loaded into it, under the broker.
+    agent: bool,
 }
 
 impl Case {
@@ -125,7 +127,8 @@ impl Case {
             Runtime::Java(jvm) => jvm.name(),
             Runtime::Libgc => "libgc".to_owned(),
         };
-        format!("{runtime} {}", self.kind.name)
+        let agent = if self.agent { ", agent" } else { "" };
+        format!("{runtime} {}{agent}", self.kind.name)
     }
 
     fn command(&self, classes: &Path) -> Vec<String> {
@@ -176,7 +179,8 @@ impl Case {
         if place != Where::Alone {
             env.insert("PLIMSOLL_SOCKET".to_owned(), socket.display().to_string());
             let launcher = sibling("plimsoll").display().to_string();
-            command.splice(0..0, [launcher, "run".to_owned(), "--".to_owned()]);
+            let run = ["run", "--agent", agent(self.agent), "--"].map(str::to_owned);
+            command.splice(0..0, [launcher].into_iter().chain(run));
         }
         let job = Job {
             command,
@@ -225,7 +229,7 @@ impl Measurement for Container {
             name: "container",
             question: "Java and libgc in a container without swap: what lives, and how much it does",
             asks: &[NOBODY, SAVED, WORK],
-            minutes: 60,
+            minutes: 95,
         }
     }
 
@@ -262,7 +266,8 @@ fn empty(runner: &Runner) -> Results {
          programs at a time. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 \
          s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for \
          a second, every three seconds. \
-         No heap size is given. Lived: runs that came to their end (what is killed does not, nor what \
+         No heap size is given. Agent: with `--agent auto` under the broker; alone there is none. \
+         Lived: runs that came to their end (what is killed does not, nor what \
          has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
     );
     results.columns(&[
@@ -276,17 +281,23 @@ fn empty(runner: &Runner) -> Results {
     ])
 }
 
+/// The collectors whose free memory our agent gives back.
+const RETURNING: [&str; 3] = ["G1", "Serial", "Parallel"];
+
 /// All cases with their names, which contain the limit.
 fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let java = jvms(&COLLECTORS).map(Runtime::Java);
-    for runtime in java.chain([Runtime::Libgc]) {
+    let without = java.chain([Runtime::Libgc]).map(|runtime| (runtime, false));
+    let with = jvms(&RETURNING).map(|jvm| (Runtime::Java(jvm), true));
+    for (runtime, agent) in without.chain(with) {
         for kind in KINDS {
             for limit in LIMITS {
                 let case = Case {
                     runtime,
                     kind,
                     limit,
+                    agent,
                 };
                 cases.push((format!("{} in {limit} MiB", case.name()), case));
             }

@@ -20,6 +20,7 @@ mod sim_tables;
 mod split;
 mod stall_signal;
 mod together_model;
+mod trace_cost;
 
 use crate::harness::programs::Jvm;
 use crate::harness::scenario::Scenario;
@@ -56,6 +57,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &pin::Pin,
     &phases_live::PhasesLive,
     &sim_speed::SimSpeed,
+    &trace_cost::TraceCost,
 ];
 
 /// The measurement of this name.

@@ -21,23 +21,14 @@ use std::sync::Once;
 const MIB: u64 = 1 << 20;
 
 /// Builds the library, the broker and `plimsoll` in this test's profile, because cargo makes no shared
-/// library for a package's own tests. One command builds the three packages and this test, because cargo
-/// unites the features that one command needs. Like this they are the features of `cargo test --workspace`,
-/// so that nothing is built again.
+/// library for a package's own tests. It asks for the libraries and programs of all packages, and for this
+/// test, because cargo unites the features that one command needs: like this they are the features of `cargo
+/// test --workspace`, so that nothing is built again.
 fn build() {
     static ONCE: Once = Once::new();
     ONCE.call_once_force(|_| {
-        let what = ["--lib", "--bins", "--test", "c"];
-        let packages = [
-            "-p",
-            "plimsoll-c",
-            "-p",
-            "plimsoll-broker",
-            "-p",
-            "plimsoll-cli",
-        ];
-        let arguments = [&what[..], &packages[..]].concat();
-        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments);
+        let what = ["--workspace", "--lib", "--bins", "--test", "c"];
+        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), &what);
     });
 }
 

@@ -8,6 +8,7 @@ use plimsoll_kernel::sched::{Parameters, Rights, parameters, threads};
 use plimsoll_testbed::children::{copy_program, on_one_processor};
 use plimsoll_testbed::java::{Jdk, javac, jdks};
 use plimsoll_testbed::skip;
+use plimsoll_wire::messages::Order;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -105,6 +106,44 @@ fn if_we_are_killed_no_thread_stays_back() {
     // The end of its input ends it.
     drop(started);
     common::signal_to(java as u32, libc::SIGKILL);
+}
+
+/// With a broker, it tells the order of a program's threads as long as there is one.
+#[test]
+fn the_order_is_shown() {
+    let place = Place::new();
+    let Some((jdk, classes)) = java(&place) else {
+        return;
+    };
+    let words = program(&jdk, &classes, "6");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ours = [
+        "run",
+        "--name",
+        "ordered",
+        "--phases",
+        "mqrr",
+        "--phases-always",
+    ];
+    let mut command = place.command(&[&ours[..], &words].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    on_one_processor(&mut command, NICE);
+    let mut started = Started(command.spawn().unwrap());
+    wait_for("the order is told", || {
+        let order = place.principal("ordered")?.collector?.order?;
+        assert_eq!(order, Order::Mqrr);
+        Some(())
+    });
+    assert!(
+        place
+            .text(&["ps", "--json"])
+            .contains("\"order\": \"mqrr\"")
+    );
+    let page = place.text(&["top", "--once", "-g", "ordered"]);
+    assert!(page.contains(" ORDER             mqrr"), "{page}");
+    // The end of its input ends it.
+    drop(started.0.stdin.take());
+    assert!(started.wait().success());
 }
 
 #[test]

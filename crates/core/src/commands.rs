@@ -192,5 +192,6 @@ fn believed_statistics(told: Statistics) -> Statistics {
         absent: bound(told.absent),
         summaries: bound(told.summaries),
         retained: bound(told.retained),
+        order: told.order,
     }
 }

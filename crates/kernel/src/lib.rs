@@ -35,6 +35,7 @@
 //! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | [`patience`] | a bounded wait for what may block |
+//! | [`barrier`] | a memory barrier in all threads of this process |
 //! | `error` | what can go wrong |
 //!
 //! # Conventions
@@ -45,6 +46,7 @@
 //! broken (offered, but malformed).
 
 pub mod advise;
+pub mod barrier;
 pub mod capacity;
 pub mod cgroup;
 pub mod clock;

@@ -9,8 +9,7 @@ use crate::settings::{
 };
 use crate::thread::blocking::with_registers;
 use crate::thread::{Thread, current};
-use crate::{finalize, inspect, leaks, report};
-use crate::{steps, stress};
+use crate::{finalize, inspect, leaks, quantum, report, steps, stress};
 use libc::{c_int, c_void};
 use plimsoll_heap::{Bin, Bins, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
 use plimsoll_kernel::overcommit::largest_mapping;
@@ -28,22 +27,27 @@ pub(crate) fn extra() -> usize {
 /// returns, by default null.
 #[inline(always)]
 pub(crate) fn allocate(bytes: usize, kind: KindId) -> *mut c_void {
-    // SAFETY: this thread's own; null if it is not registered, or looks for leaks.
-    if let Some(thread) = unsafe { current::quick().as_mut() }
-        && let Some(class) = Class::of(bytes.saturating_add(extra()))
-    {
-        thread.enter_bins();
-        let bin = thread.bins.bin(kind, class);
-        let taken = match bin.take(class.bytes()) {
-            None if next_hole(bin, kind, class) => bin.take(class.bytes()),
-            taken => taken,
-        };
-        thread.leave_bins();
-        if let Some(start) = taken {
-            return start as *mut c_void;
-        }
+    match take(current::quick(), bytes, kind) {
+        Some(start) => start as *mut c_void,
+        None => allocate_slowly(bytes, kind, false),
     }
-    allocate_slowly(bytes, kind, false)
+}
+
+/// Takes a place for an object from the bins of this thread, whose state is at `thread`; null if it is not
+/// registered, or must not use them. `None` if they have none.
+#[inline(always)]
+fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<usize> {
+    // SAFETY: this thread's own.
+    let thread = unsafe { thread.as_mut() }?;
+    let class = Class::of(bytes.saturating_add(extra()))?;
+    thread.enter_bins();
+    let bin = thread.bins.bin(kind, class);
+    let taken = match bin.take(class.bytes()) {
+        None if next_hole(bin, kind, class) => bin.take(class.bytes()),
+        taken => taken,
+    };
+    thread.leave_bins();
+    taken
 }
 
 /// Opens the next hole of the superpage that belongs to the bin.
@@ -59,7 +63,31 @@ fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_slowly(bytes: usize, kind: KindId, first_only: bool) -> *mut c_void {
+    if quantum::is_on()
+        && let Some(start) = take_in_turn(bytes, kind)
+    {
+        return start as *mut c_void;
+    }
     with_registers(|here| allocate_below(bytes, kind, first_only, here))
+}
+
+/// With a memory quantum: counts the object, which may end this thread's turn, and takes a place for it from
+/// the thread's bins, if they may be used.
+#[inline(never)]
+fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
+    let thread = current::get();
+    // SAFETY: this thread's own; null if it is not registered.
+    let turn = unsafe { &thread.as_ref()?.turn };
+    if turn.is_over() {
+        // The thread may be stopped while it waits, and then the frames below are scanned.
+        clear_stack();
+        turn.end();
+    }
+    turn.count(bytes.saturating_add(extra()));
+    match leaks::wanted() {
+        true => None,
+        false => take(thread, bytes, kind),
+    }
 }
 
 /// Repeats until there is a place, or nothing more to try.

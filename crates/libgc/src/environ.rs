@@ -9,7 +9,7 @@ use crate::settings::{
     GC_max_retries, GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
 };
 use crate::stats::EARLY_MOST;
-use crate::stress;
+use crate::{quantum, stress};
 use libc::c_int;
 use plimsoll_heap::{Heap, Means};
 use plimsoll_kernel::environment::variable;
@@ -20,9 +20,13 @@ pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
 }
 
+/// A number, perhaps with one of the units k, m and g.
 pub(crate) fn number(name: &str) -> Option<usize> {
-    let text = variable(name)?;
-    let text = text.to_str()?.trim();
+    parse(&variable(name)?)
+}
+
+fn parse(said: &OsStr) -> Option<usize> {
+    let text = said.to_str()?.trim();
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 10),
         None => match text.strip_suffix(['m', 'M']) {
@@ -34,6 +38,17 @@ pub(crate) fn number(name: &str) -> Option<usize> {
         },
     };
     digits.parse::<usize>().ok()?.checked_mul(1 << unit)
+}
+
+/// Turns the memory quantum on.
+fn begin_quantum(said: &OsStr) {
+    match parse(said) {
+        Some(bytes) => quantum::begin(bytes),
+        None => report::warn(
+            c"PLIMSOLL_GC_QUANTUM is no number of bytes (such as 10k or 1m): no thread gives way\n",
+            0,
+        ),
+    }
 }
 
 /// A number as parsed by C's `atoi`, which libgc uses for values without units: text after the
@@ -122,6 +137,9 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     }
     if let Some(said) = variable("PLIMSOLL_GC_MEANS") {
         limit_means(heap, &said);
+    }
+    if let Some(said) = variable("PLIMSOLL_GC_QUANTUM") {
+        begin_quantum(&said);
     }
     pace.markers = number("GC_MARKERS").or_else(|| number("GC_NPROCS"));
 }

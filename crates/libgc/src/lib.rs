@@ -15,6 +15,7 @@
 //! | `incremental`, `steps`, `helpers` | collections of young objects; in steps; by several threads |
 //! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
+//! | `quantum` | threads that give their processors up by what they allocate |
 //! | `places` | where the heap is, for tools that look from outside |
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |
@@ -55,6 +56,7 @@ mod mark;
 mod pace;
 mod places;
 mod private;
+mod quantum;
 mod release;
 mod report;
 mod resize;

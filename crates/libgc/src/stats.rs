@@ -3,8 +3,8 @@
 use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
-use crate::report;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
+use crate::{quantum, report};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
@@ -238,10 +238,13 @@ fn say(cycle: &Cycle, work: &Work, whole: Duration, faults: i64) {
         1 => String::new(),
         steps => format!("in {steps} steps, "),
     };
+    let turns = quantum::given().map_or(String::new(), |given| {
+        format!("; threads gave way {given} times")
+    });
     report::say(&format!(
         "gc {}: {}{steps}{why}; pause {} us, whole {} us, {faults} major faults; live {} KiB in {} objects \
          ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} \
-         made in {} KiB; freed {} superpages, gave back {}, paged out {}\n",
+         made in {} KiB; freed {} superpages, gave back {}, paged out {}{turns}\n",
         GC_gc_no.get(),
         if *young { "young, " } else { "" },
         cycle.pause.as_micros(),
@@ -313,6 +316,7 @@ impl Stats {
             absent: Some(self.absent as u64),
             summaries: Some(self.summaries),
             retained: Some(retained),
+            order: None,
         }
     }
 

@@ -145,10 +145,11 @@ impl Head {
             return Err(BlockFault::ContentSum);
         }
         content.clear();
+        // No more than that: one content is kept of each stream.
+        content.reserve_exact(self.content as usize);
         match self.codec {
             Codec::Plain => content.extend_from_slice(stored),
             Codec::Zstd => {
-                content.reserve(self.content as usize);
                 decompressor
                     .decompress_to_buffer(stored, content)
                     .map_err(|_| BlockFault::Decompress)?;

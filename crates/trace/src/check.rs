@@ -3,14 +3,15 @@
 use crate::error::{At, TraceError};
 use crate::event::{Event, MonitorId, ObjectId, ThreadId};
 use crate::index::Totals;
-use crate::live::{Live, Map};
+use crate::live::Live;
+use crate::numbered::Map;
 use crate::order::Recorded;
 use crate::reader::{Ending, Trace};
 use std::collections::BTreeMap;
 
 /// The most faults that are kept; all are counted.
 pub const MAX_FAULTS: usize = 100;
-/// The most objects that may live at one time: their map has 4 GiB then.
+/// The most objects that may live at one time: their map has 6 GiB then.
 pub const MAX_LIVE: usize = 1 << 27;
 /// The most deaths of objects that nobody has allocated yet.
 pub const MAX_UNBORN: usize = 1 << 20;
@@ -116,9 +117,9 @@ struct Check<'a> {
     report: Report,
     live: Live,
     unborn: Map<Place>,
-    /// All threads but the current one.
-    threads: BTreeMap<ThreadId, Thread>,
-    current: Option<(ThreadId, Thread)>,
+    /// All threads but the current one. In boxes, because one changes its place with each event.
+    threads: BTreeMap<ThreadId, Box<Thread>>,
+    current: Option<(ThreadId, Box<Thread>)>,
     /// Something is more than fits.
     stopped: bool,
 }
@@ -138,7 +139,7 @@ pub fn check(trace: &Trace) -> Result<Report, TraceError> {
         threads: trace
             .streams()
             .keys()
-            .map(|it| (*it, Thread::default()))
+            .map(|it| (*it, Box::default()))
             .collect(),
         current: None,
         stopped: false,
@@ -201,7 +202,7 @@ impl Check<'_> {
     }
 
     /// Takes what is known of a thread.
-    fn turn(&mut self, thread: ThreadId) -> Option<Thread> {
+    fn turn(&mut self, thread: ThreadId) -> Option<Box<Thread>> {
         match self.current.take() {
             Some((current, state)) if current == thread => return Some(state),
             Some((current, state)) => {

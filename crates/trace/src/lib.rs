@@ -9,6 +9,7 @@
 //! Rooms inside, each imports only from those before it:
 //! - [`event`] (what happens in a thread, and the numbers of threads, objects and monitors), [`error`] (why
 //!   not, and where in a trace);
+//! - [`numbered`] (maps by number);
 //! - `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its
 //!   checksums), [`header`] (the head of a trace), [`names`], [`index`] (its end);
 //! - [`writer`], [`reader`];
@@ -32,6 +33,7 @@ mod live;
 pub mod merge;
 pub mod merlin;
 pub mod names;
+pub mod numbered;
 pub mod order;
 pub mod reader;
 pub mod synth;

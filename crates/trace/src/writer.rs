@@ -13,8 +13,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The most bytes that a stream collects before they become a block. 400 threads take 25 MiB then.
-const BLOCK: usize = 64 << 10;
+/// The most bytes that a stream collects before they become a block. 400 threads take 13 MiB then.
+const BLOCK: usize = 32 << 10;
 /// The most bytes that one event adds: two tags' worth of columns, and a number in each.
 const EVENT: usize = 64;
 const _: () = assert!(BLOCK + EVENT + 256 <= MAX_CONTENT);

@@ -206,3 +206,131 @@ fn a_chain_dies_with_its_head_and_a_ring_does_not_keep_itself() {
     assert_eq!(deaths, expected, "the ring lives until its last use");
     assert_eq!(literally(&events), expected);
 }
+
+/// The streams of the trace that is made of a raw one, whose events come in this order.
+fn mended(events: &[(u32, Event)]) -> BTreeMap<u32, Vec<Event>> {
+    let header = Header {
+        raw: true,
+        ..Header::default()
+    };
+    let mut script = Vec::new();
+    for (order, (thread, event)) in (1..).zip(events) {
+        script.push((ThreadId(*thread), Event::Stamp { order }));
+        script.push((ThreadId(*thread), *event));
+    }
+    let raw = open(bytes_of(&header, &script)).unwrap();
+    let table = tempfile::tempfile().unwrap();
+    let (bytes, _) = whole::write(&raw, &BTreeMap::new(), table, Vec::new(), "mended").unwrap();
+    let trace = open(bytes).unwrap();
+    let report = check::check(&trace).unwrap();
+    assert_eq!(report.faults_count, 0, "{:?}", report.faults);
+    let events = |thread: &ThreadId| {
+        let stream = trace.stream(*thread).unwrap().map(Result::unwrap);
+        let events = stream.filter(|event| !matches!(event, Event::Stamp { .. }));
+        (thread.0, events.collect())
+    };
+    trace.streams().keys().map(events).collect()
+}
+
+#[test]
+fn a_thread_that_waits_when_the_machine_ends_waits_for_nothing() {
+    let monitor = MonitorId(7);
+    let (enter, exit) = (Event::Enter { monitor }, Event::Exit { monitor });
+    let wait = Event::Wait {
+        monitor,
+        timeout: 60_000_000_000,
+    };
+    let time = Event::Compute { time: 5 };
+    let recorded = [
+        (0, enter),
+        (0, time),
+        (0, wait),
+        (0, exit),
+        (0, enter),
+        (0, wait),
+    ];
+    let streams = mended(&recorded);
+    assert_eq!(
+        streams[&0],
+        [enter, time, wait, exit, enter, exit, Event::End]
+    );
+}
+
+#[test]
+fn a_wait_that_is_over_before_the_thread_ends_was_no_join() {
+    let peer = ThreadId(1);
+    let start = Event::Start {
+        thread: peer,
+        priority: 5,
+    };
+    let join = Event::Join { thread: peer };
+    let recorded = [
+        (0, start),
+        (0, join),
+        (1, alloc(10, 16)),
+        (1, Event::End),
+        (0, join),
+        (0, Event::End),
+    ];
+    assert_eq!(mended(&recorded)[&0], [start, join, Event::End]);
+}
+
+#[test]
+fn a_thread_that_comes_from_outside_is_started_where_the_others_stand() {
+    let parked = Event::Park { timeout: 0 };
+    let unpark = Event::Unpark {
+        thread: ThreadId(0),
+    };
+    // Thread 0 parks, then a signal comes, whose thread ends the wait.
+    let recorded = [
+        (0, alloc(10, 16)),
+        (0, parked),
+        (1, unpark),
+        (1, Event::End),
+        (
+            0,
+            Event::Use {
+                object: ObjectId(10),
+            },
+        ),
+        (0, Event::End),
+    ];
+    let start = Event::Start {
+        thread: ThreadId(1),
+        priority: 5,
+    };
+    let death = Event::Death {
+        object: ObjectId(10),
+    };
+    let streams = mended(&recorded);
+    assert_eq!(
+        streams[&0],
+        [alloc(10, 16), start, parked, death, Event::End]
+    );
+    assert_eq!(streams[&1], [unpark, Event::End]);
+}
+
+#[test]
+fn a_wait_that_an_interrupt_ended_ends_by_it() {
+    let monitor = MonitorId(7);
+    let (enter, exit) = (Event::Enter { monitor }, Event::Exit { monitor });
+    let timeout = 0;
+    let unpark = Event::Unpark {
+        thread: ThreadId(0),
+    };
+    let start = Event::Start {
+        thread: ThreadId(1),
+        priority: 5,
+    };
+    let recorded = [
+        (0, start),
+        (0, enter),
+        (0, Event::Wait { monitor, timeout }),
+        (1, unpark),
+        (0, exit),
+        (0, Event::End),
+    ];
+    let park = Event::Park { timeout };
+    let expected = [start, enter, exit, park, enter, exit, Event::End];
+    assert_eq!(mended(&recorded)[&0], expected);
+}

@@ -115,6 +115,23 @@ pub struct Report {
     pub collector: Option<Statistics>,
 }
 
+/// How the threads of a program are ordered (`plimsoll run --phases`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Lower allocation rate first.
+    Larf,
+    /// Memory-quantum round robin.
+    Mqrr,
+    /// There was nothing to order so far: never were more threads ready than there are processors.
+    Nothing,
+    /// The program got less done with the order. It is off, but for a trial from time to time.
+    Withdrawn,
+    /// One that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
 /// Statistics of a collector: the collector's page of `top`. Numbers that a collector does not know
 /// are absent. Unknown fields are ignored, because this type is part of both a parameter and
 /// replies.
@@ -136,6 +153,8 @@ pub struct Statistics {
     /// Most bytes that summaries may keep alive beyond the live bytes of the last complete
     /// collection.
     pub retained: Option<u64>,
+    /// How the threads that allocate are ordered; absent where the kernel alone does that.
+    pub order: Option<Order>,
 }
 
 /// `Set`: changes a principal; absent fields keep their values.

@@ -402,6 +402,7 @@ proptest! {
             absent,
             summaries,
             retained,
+            order: None,
         };
         let report = Report { id: 1, collector: Some(collector), ..Report::default() };
         let mut out = Vec::new();

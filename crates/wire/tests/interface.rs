@@ -1,7 +1,7 @@
 //! The interface file and the code agree: methods, errors, and every field with its type.
 
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Pinned,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Order, Pinned,
     Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics, Watch,
     Weight, Which,
 };
@@ -163,6 +163,7 @@ fn collector() -> Statistics {
         absent: Some(1),
         summaries: Some(1),
         retained: Some(1),
+        order: Some(Order::Larf),
     }
 }
 
@@ -364,4 +365,18 @@ fn enumerations_are_the_declared_ones() {
         .map(|kind| serde_json::to_value(kind).unwrap())
         .collect();
     assert_eq!(words(kinds), interface.enums["Kind"]);
+    let orders = [
+        Order::Larf,
+        Order::Mqrr,
+        Order::Nothing,
+        Order::Withdrawn,
+        Order::Unknown,
+    ];
+    let orders = orders
+        .iter()
+        .map(|order| serde_json::to_value(order).unwrap())
+        .collect();
+    assert_eq!(words(orders), interface.enums["Order"]);
+    let newer: Statistics = serde_json::from_str("{\"order\": \"oldest_first\"}").unwrap();
+    assert_eq!(newer.order, Some(Order::Unknown));
 }

@@ -42,6 +42,9 @@ pub mod op {
     pub const JSR_W: u8 = 201;
 }
 
+/// The most parameters of a method.
+const MOST_PARAMETERS: usize = 255;
+
 /// One instruction, where it is in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -201,11 +204,14 @@ fn places(descriptor: &[u8]) -> Option<(usize, &[u8])> {
     Some((count, &descriptor[end + 1..]))
 }
 
-/// The types of a method's parameters, in order.
+/// The types of a method's parameters, in order. `None` also if there are more than a method can have.
 pub fn parameters(descriptor: &[u8]) -> Option<Vec<&[u8]>> {
     let mut rest = descriptor.strip_prefix(b"(")?;
     let mut all = Vec::new();
     while !rest.starts_with(b")") {
+        if all.len() == MOST_PARAMETERS {
+            return None;
+        }
         let (_, after) = places(rest)?;
         all.push(&rest[..rest.len() - after.len()]);
         rest = after;

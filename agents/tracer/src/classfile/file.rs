@@ -29,10 +29,11 @@ pub struct About<'a> {
     pub is_synchronized: bool,
 }
 
-/// Decides what is inserted into a method. After a fault the method stays as it is.
+/// Decides what is inserted into a method. After a fault the method stays as it is, and after
+/// [`Fault::Damaged`] the class does.
 pub type Weaver<'w> = dyn FnMut(&About<'_>, &Code<'_>, &mut Pool<'_>) -> Result<Woven, Fault> + 'w;
 
-/// A class file with something inserted, and how many of its methods had no room for that.
+/// A class file with something inserted, and how many of its methods stay as they are.
 #[derive(Debug, Default)]
 pub struct Written {
     /// The class file; none if nothing changes.
@@ -94,10 +95,7 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
                 b"Code" => method(&about, content, &mut pool, weaver),
                 _ => Ok(None),
             };
-            let new = new.unwrap_or_else(|_| {
-                written.left += 1;
-                None
-            });
+            let new = unless_left(new, &mut written.left)?;
             changed |= new.is_some();
             let content = new.as_deref().unwrap_or(content);
             put2(&mut body, name);
@@ -113,6 +111,21 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
         written.bytes = Some(all);
     }
     Ok(written)
+}
+
+/// What is written for a method, if it changes. What is damaged might mean something with other constants, so
+/// the machine is to see the class as it is then.
+fn unless_left(
+    new: Result<Option<Vec<u8>>, Fault>,
+    left: &mut u64,
+) -> Result<Option<Vec<u8>>, Fault> {
+    match new {
+        Err(Fault::Unusual | Fault::Long) => {
+            *left += 1;
+            Ok(None)
+        }
+        new => new,
+    }
 }
 
 fn method<'a>(

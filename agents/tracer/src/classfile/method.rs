@@ -79,6 +79,10 @@ impl<'a> Code<'a> {
         let (max_stack, max_locals) = (reader.u2()?, reader.u2()?);
         let length = reader.u4()?;
         let bytes = reader.take(length as usize)?;
+        // What is proportional to the code stays small then, whatever the file says.
+        if bytes.len() > usize::from(u16::MAX) {
+            return Err(Fault::Damaged);
+        }
         let count = reader.u2()?;
         let mut handlers = Vec::with_capacity(count.into());
         for _ in 0..count {

@@ -28,6 +28,9 @@ pub enum Fault {
     /// It ends too early, or refers to what is not there.
     #[error("the class file is damaged")]
     Damaged,
+    /// A method does what is allowed, but what no compiler writes.
+    #[error("a method is of no usual form")]
+    Unusual,
     /// A method or the constants are longer than a class file can have.
     #[error("it is too long with what would be inserted")]
     Long,

@@ -161,8 +161,9 @@ impl<'a> Pool<'a> {
         let new = &mut self.new;
         match &what {
             Added::Text(text) => {
+                let length = short(text.len())?;
                 new.push(1);
-                put2(new, short(text.len())?);
+                put2(new, length);
                 new.extend_from_slice(text);
             }
             Added::Class(name) => {

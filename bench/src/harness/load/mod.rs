@@ -8,9 +8,10 @@
 
 mod http;
 
+use super::interrupt;
 use crate::{Error, Result};
 use http::Connection;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -70,6 +71,46 @@ pub fn answers(server: SocketAddr, path: &str) -> bool {
     let answer = Connection::open(server, LOOK)
         .and_then(|mut connection| connection.ask(&http::request(path, server), late));
     answer.is_ok_and(|answer| answer.status == 200)
+}
+
+/// An address that nobody listened at a moment ago.
+///
+/// # Errors
+/// When there is none.
+pub fn free_address() -> Result<SocketAddr> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.map_err(|e| Error::program("a server", format!("no free port: {e}")))
+}
+
+/// Asks a server for a page so often on each of some connections, one request after another.
+///
+/// # Errors
+/// When a request gets no good answer, or a signal came.
+pub fn ask(server: SocketAddr, path: &str, connections: usize, each: u32) -> Result<()> {
+    let request = http::request(path, server);
+    let one = || -> Result<()> {
+        let failed = |what: String| Error::program("the load", what);
+        let mut connection = None;
+        for _ in 0..each {
+            interrupt::check()?;
+            let mut open = match connection.take() {
+                Some(open) => open,
+                None => Connection::open(server, LOOK).map_err(|e| failed(e.to_string()))?,
+            };
+            let answer = open.ask(&request, || interrupt::check().is_err());
+            let answer = answer.map_err(|e| failed(e.to_string()))?;
+            if answer.status != 200 {
+                return Err(failed(format!("status {}", answer.status)));
+            }
+            connection = answer.keep.then_some(open);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..connections).map(|_| scope.spawn(one)).collect();
+        let mut ends = threads.into_iter().map(|thread| thread.join());
+        ends.try_for_each(|end| end.unwrap_or(Err(Error::Panicked("the load"))))
+    })
 }
 
 impl Window {

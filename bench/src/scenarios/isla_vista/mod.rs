@@ -226,18 +226,13 @@ fn method(ran: &[Variant<Case, Run>], longest: f64, runner: &Runner) -> String {
          took {longest:.0} s counts as {longest:.0} s. Pauses by the machine's own log."
     );
     if runner.slice() {
-        let runs = ran.iter().map(|variant| variant.outcomes.len());
-        let (least, most) = runs.fold((usize::MAX, 0), |(least, most), runs| {
-            (least.min(runs), most.max(runs))
-        });
         let left_out = cases().filter(|case| case.is_in_slice() && runner.wants(&case.name()));
         let left_out = left_out.count().saturating_sub(ran.len());
         method.push_str(&format!(
-            " A slice: Serial and G1 of JDK 17 only, and as many runs as fit into {} minutes: {} to {most} \
-             of the {} that were asked for, {left_out} rows left out.",
-            SLICE.as_secs() / 60,
-            least.min(most),
+            " A slice: Serial and G1 of JDK 17 only, and as many of the {} rounds that were asked for as \
+             fit into {} minutes, {left_out} rows left out.",
             runner.repeat(),
+            SLICE.as_secs() / 60,
         ));
     }
     method
@@ -258,6 +253,8 @@ fn report(ran: &[Variant<Case, Run>], longest: f64, runner: &Runner) -> Results 
             ("major faults", ""),
             ("unfinished", ""),
         ]);
+    // In a slice, rounds may be left out.
+    results.repetitions = ran.iter().map(|one| one.outcomes.len()).min().unwrap_or(0);
     for variant in ran {
         let median = |of: fn(&Run) -> f64| {
             spread(&variant.outcomes.iter().map(of).collect::<Vec<_>>()).median

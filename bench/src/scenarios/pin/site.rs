@@ -2,7 +2,7 @@
 //! searches. All of these files are read by nobody else, so that the group under test pays for them.
 
 use crate::harness::folder::Folder;
-use crate::harness::load::answers;
+use crate::harness::load::{answers, free_address};
 use crate::harness::programs::Jvm;
 use crate::progress::Progress;
 use crate::report::results::root;
@@ -11,7 +11,7 @@ use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_testbed::children::{end_with_us, enter};
 use rustix::fs::{Advice, fadvise, fsync};
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -228,12 +228,6 @@ fn missing(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         path,
         why: e.to_string(),
     }
-}
-
-/// An address that nobody listened at a moment ago.
-fn free_address() -> Result<SocketAddr> {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.map_err(|e| Error::program("a server", format!("no free port: {e}")))
 }
 
 /// Copies a folder. Links become what they point to; those to nothing are left out.

@@ -13,6 +13,9 @@ pub(super) struct Outcome {
     /// For each change: the largest distance of a program from its ideal share at the end of the allowed
     /// time, as a fraction of the budget.
     pub(super) at_two_seconds: Vec<f64>,
+    /// For each change: whether each program that is below its new share then could fill what it lacks in the
+    /// allowed time, by the most that a program of this run took within as long.
+    pub(super) in_reach: Vec<bool>,
     /// As `at_two_seconds`, but only of programs above their share while another is below its share.
     pub(super) over: Vec<f64>,
     /// As `at_two_seconds`, but only of programs below their share.
@@ -31,6 +34,7 @@ impl Outcome {
         let mut outcome = Outcome::default();
         let points = scenario.turning_points();
         let mut used = Vec::new();
+        let rise = rise(trace, soon);
         for (index, (at, _)) in points.iter().enumerate() {
             let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
             let mut settled_since = None;
@@ -50,6 +54,13 @@ impl Outcome {
             if let Some(sample) = trace.at(at + soon) {
                 let distances = Distances::of(scenario, sample);
                 outcome.at_two_seconds.push(distances.farthest());
+                let before = trace
+                    .at(*at)
+                    .map(|sample| lack(scenario, sample, at + soon));
+                let most = rise / sample.budget.max(1) as f64;
+                outcome
+                    .in_reach
+                    .push(before.is_none_or(|lack| lack <= most));
                 outcome.over.push(distances.over());
                 outcome.under.push(distances.under);
             }
@@ -63,6 +74,37 @@ impl Outcome {
             .sum();
         outcome
     }
+
+    /// The distances after the changes, each with whether it could be followed.
+    pub(super) fn judged(&self) -> impl Iterator<Item = (f64, bool)> + '_ {
+        let reach = self.in_reach.iter().copied();
+        self.at_two_seconds.iter().copied().zip(reach)
+    }
+}
+
+/// The most by which the use of one program rose within `seconds`, bytes.
+fn rise(trace: &Trace, seconds: f64) -> f64 {
+    let samples = &trace.samples;
+    let mut rise = 0;
+    let mut first = 0;
+    for last in samples {
+        while samples[first].at < last.at - seconds {
+            first += 1;
+        }
+        for (before, now) in samples[first].programs.iter().zip(&last.programs) {
+            rise = rise.max(now.uses.saturating_sub(before.uses));
+        }
+    }
+    rise as f64
+}
+
+/// What the program farthest below its share of `then` lacks of it in `sample`, as a fraction of the budget.
+fn lack(scenario: &Scenario, sample: &Sample, then: f64) -> f64 {
+    let budget = sample.budget.max(1) as f64;
+    let programs = scenario.programs.iter().zip(&sample.programs);
+    programs
+        .map(|(program, seen)| scenario.ideal(&program.name, then) - seen.uses as f64 / budget)
+        .fold(0.0, f64::max)
 }
 
 /// The largest distances of the running programs from their ideal shares, as fractions of the budget.
@@ -103,6 +145,46 @@ mod tests {
     use super::*;
     use crate::harness::scenario::Program;
     use crate::harness::trace::Seen;
+
+    #[test]
+    fn a_change_that_is_larger_than_what_programs_take_in_time_is_out_of_reach() {
+        let program = |name: &str, weight, start| Program {
+            name: name.to_owned(),
+            weight,
+            start,
+            ..Program::default()
+        };
+        let scenario = Scenario {
+            seconds: 40.0,
+            programs: vec![program("one", 10, 0.0), program("other", 10, 20.0)],
+            ..Scenario::default()
+        };
+        let sample = |tenth: u32| {
+            let at = f64::from(tenth) / 10.0;
+            // 100 bytes a second each, up to what they are given.
+            let uses = [at.min(20.0) * 50.0, (at - 20.0).max(0.0) * 100.0];
+            Sample {
+                at,
+                programs: uses
+                    .map(|uses| Seen {
+                        uses: uses as u64,
+                        ..Seen::default()
+                    })
+                    .into(),
+                budget: 1000,
+                ..Sample::default()
+            }
+        };
+        let trace = Trace {
+            samples: (0..400).map(sample).collect(),
+            ..Trace::default()
+        };
+        assert!((rise(&trace, 2.0) - 200.0).abs() < 2.0);
+        let outcome = Outcome::of(&scenario, 2.0, &trace);
+        // 1,000 and 500 bytes are lacking.
+        assert_eq!(outcome.in_reach, [false, false]);
+        assert_eq!(Outcome::of(&scenario, 6.0, &trace).in_reach, [false, true]);
+    }
 
     #[test]
     fn over_and_under_are_told_apart() {

@@ -4,6 +4,8 @@
 /// What the paper has of a program. The three are always RR, LARF and MQRR.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paper {
+    /// Its name there.
+    pub(super) name: &'static str,
     /// Table 1: objects (millions), bytes (MB), largest live size (MB), threads.
     pub(super) size: [f64; 4],
     /// Table 2: minor and full collections.
@@ -67,6 +69,7 @@ fn left([larf, mqrr]: [f64; 2]) -> [f64; 3] {
 }
 
 pub(super) const HSQLDB: Paper = Paper {
+    name: "hsqldb",
     size: [4.43, 134.36, 80.11, 81.0],
     minor: [6.0, 6.0, 6.0],
     full: [5.0, 5.0, 5.0],
@@ -76,6 +79,7 @@ pub(super) const HSQLDB: Paper = Paper {
 };
 
 pub(super) const LUSEARCH: Paper = Paper {
+    name: "lusearch",
     size: [16.4, 2101.92, 3.95, 32.0],
     minor: [2673.0, 2578.0, 2301.0],
     full: [2.0, 2.0, 2.0],
@@ -85,6 +89,7 @@ pub(super) const LUSEARCH: Paper = Paper {
 };
 
 pub(super) const SPECJBB: Paper = Paper {
+    name: "SPECjbb2000",
     size: [1113.86, 128_161.5, 145.52, 36.0],
     minor: [1521.0, 1301.0, 1290.0],
     full: [35.0, 25.0, 25.0],
@@ -94,6 +99,7 @@ pub(super) const SPECJBB: Paper = Paper {
 };
 
 pub(super) const APPSERVER: Paper = Paper {
+    name: "SPECjAppServer2004",
     size: [48.761, 1501.42, 116.01, 407.0],
     minor: [191.0, 180.0, 162.0],
     full: [94.0, 78.0, 65.0],
@@ -103,6 +109,7 @@ pub(super) const APPSERVER: Paper = Paper {
 };
 
 pub(super) const ECPERF: Paper = Paper {
+    name: "ECPerf",
     size: [34.112, 1128.01, 101.12, 405.0],
     minor: [123.0, 93.0, 102.0],
     full: [84.0, 76.0, 60.0],

@@ -177,7 +177,7 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 mod tests {
     use super::*;
     use plimsoll_wire::checks;
-    use plimsoll_wire::messages::{Kind, Priority, Refaults, Statistics, Weight};
+    use plimsoll_wire::messages::{Kind, Order, Priority, Refaults, Statistics, Weight};
     use plimsoll_wire::page::Level;
 
     #[test]
@@ -242,6 +242,7 @@ mod tests {
                 absent: most,
                 summaries: most,
                 retained: most,
+                order: Some(Order::Withdrawn),
             }),
             page: Some("/".repeat(107)),
             children: Vec::new(),

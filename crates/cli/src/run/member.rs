@@ -9,7 +9,7 @@ use crate::error::CliError;
 use plimsoll_client::Principal;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_runtimes::client::ClientLink;
-use plimsoll_wire::messages::{Priority, Weight};
+use plimsoll_wire::messages::{Order, Priority, Report, Statistics, Weight};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,6 +152,18 @@ impl Member {
     /// The link for an adapter. The adapter ends with its program, with us, or when `stop` is set.
     pub fn link(&self, stop: Arc<AtomicBool>) -> ClientLink {
         ClientLink::new(Arc::clone(&self.principal), stop, self.adapter)
+    }
+
+    /// Tells the broker in what order the program's threads run; `None` if the kernel alone decides that.
+    pub fn report_order(&self, order: Option<Order>) {
+        let collector = Statistics {
+            order,
+            ..Statistics::default()
+        };
+        self.principal.report(&Report {
+            collector: Some(collector),
+            ..Report::default()
+        });
     }
 
     /// Why no broker knows the principal; `None` if one does.

@@ -59,7 +59,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     if alone || member.is_some() {
         steer::start(member.as_ref(), running.pid(), choices);
     }
-    let ordered = Ordered::start(running.pid(), &args.phases);
+    let ordered = Ordered::start(running.pid(), &args.phases, member.clone());
     let status = supervise(&mut running, &signals);
     if let Some(ordered) = ordered {
         ordered.let_go();

@@ -1,10 +1,12 @@
 //! `--phases`: finds the Java machine of a program, and orders its threads in a thread of ours.
 
+use super::member::Member;
 use crate::args;
 use plimsoll_kernel::process::Process;
 use plimsoll_phases::{AllocationError, Ended, FollowError, News, Options, follow};
 use plimsoll_policy::phases::Rule;
 use plimsoll_runtimes::{family, hotspot};
+use plimsoll_wire::messages::Order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -30,15 +32,22 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Starts it for a program and its descendants. `None` if the user does not want it.
-    pub(super) fn start(pid: u32, wanted: &args::Phases) -> Option<Ordered> {
+    /// Starts it for a program and its descendants, and tells the broker of it through `member`. `None` if
+    /// the user does not want it.
+    pub(super) fn start(
+        pid: u32,
+        wanted: &args::Phases,
+        member: Option<Member>,
+    ) -> Option<Ordered> {
         let options = options(wanted)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (end, ended) = channel();
         let stops = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name(format!("phases-{pid}"));
         let order = move || {
-            seek(pid, &options, &stops);
+            seek(pid, &options, &stops, &mut |news| {
+                say(news, options.rule, member.as_ref())
+            });
             let _ = end.send(());
         };
         match thread.spawn(order) {
@@ -68,7 +77,7 @@ fn options(wanted: &args::Phases) -> Option<Options> {
 }
 
 /// Looks for a machine among the processes of a program, and orders its threads, again and again.
-fn seek(root: u32, options: &Options, stop: &AtomicBool) {
+fn seek(root: u32, options: &Options, stop: &AtomicBool, say: &mut dyn FnMut(&News)) {
     let mut pause = PAUSES.0;
     // Machines whose threads cannot be ordered: number and time of start.
     let mut given_up: Vec<(i32, u64)> = Vec::new();
@@ -81,7 +90,7 @@ fn seek(root: u32, options: &Options, stop: &AtomicBool) {
             since = Instant::now();
             continue;
         };
-        match follow(&process, options, stop, &mut say) {
+        match follow(&process, options, stop, say) {
             Ok(Ended::Stopped) => return,
             Ok(Ended::ProgramGone) => pause = PAUSES.0,
             Err(FollowError::Kernel(error)) if error.is_gone() => pause = PAUSES.0,
@@ -131,9 +140,31 @@ fn largest(root: u32) -> Option<Process> {
     Process::open(i32::try_from(largest).ok()?).ok()
 }
 
-fn say(news: &News) {
+/// Tells people, and the broker if it knows the program.
+fn say(news: &News, rule: Rule, member: Option<&Member>) {
     match news.is_important() {
         true => warn!("{news}"),
         false => info!("{news}"),
+    }
+    if let Some(member) = member
+        && let Some(order) = changed(news, rule)
+    {
+        member.report_order(order);
+    }
+}
+
+/// The order of threads from now on, if that is news.
+fn changed(news: &News, rule: Rule) -> Option<Option<Order>> {
+    let shown = match rule {
+        Rule::RoundRobin => None,
+        Rule::Larf => Some(Order::Larf),
+        Rule::Mqrr => Some(Order::Mqrr),
+    };
+    match news {
+        News::Follows { .. } | News::Stood(..) => Some(shown),
+        News::NothingToDo { .. } => Some(Some(Order::Nothing)),
+        News::Withdrawn(..) => Some(Some(Order::Withdrawn)),
+        News::Ends { .. } => Some(None),
+        News::TooMany { .. } | News::NoGuard(_) => None,
     }
 }

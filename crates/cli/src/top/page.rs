@@ -3,7 +3,7 @@
 
 use crate::rows::shown;
 use crate::size::Human;
-use plimsoll_wire::messages::{Principal, Refaults, Statistics};
+use plimsoll_wire::messages::{Order, Principal, Refaults, Statistics};
 
 /// Columns of the names of values.
 const NAMES: usize = 12;
@@ -23,6 +23,9 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
 /// The values of the collector and of the refaults, one line each. Unknown values are a dash.
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
     let mut lines = collector_lines(principal);
+    if let Some(order) = principal.collector.and_then(|told| told.order) {
+        lines.push(order_line(order));
+    }
     if let Some(rate) = principal.stall_rate {
         let told = "a second: it waited for memory within the limit";
         lines.push(line("STALLS", rate.to_string(), told));
@@ -38,6 +41,18 @@ fn line(name: &str, value: String, what: &str) -> String {
     format!(" {name:<NAMES$}{value:>10}  {what}")
         .trim_end()
         .to_owned()
+}
+
+/// In what order the program's threads run.
+fn order_line(order: Order) -> String {
+    let (value, what) = match order {
+        Order::Larf => ("larf", "of its threads: who allocates least goes first"),
+        Order::Mqrr => ("mqrr", "of its threads: in turn, by bytes allocated"),
+        Order::Nothing => ("nothing", "to order yet: no thread waited for a processor"),
+        Order::Withdrawn => ("withdrawn", "of its threads: it got less done with one"),
+        Order::Unknown => ("unknown", "of its threads: a newer one"),
+    };
+    line("ORDER", value.to_owned(), what)
 }
 
 /// What was reclaimed and read again.
@@ -84,6 +99,7 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
         absent,
         summaries,
         retained,
+        order: _,
     } = principal.collector.unwrap_or_default();
     let bytes = |value: Option<u64>| value.map_or_else(dash, |value| Human(value).to_string());
     vec![
@@ -186,6 +202,7 @@ mod tests {
             absent: Some(1024),
             summaries: Some(1000),
             retained: Some(3 << 19),
+            order: None,
         });
         let expected = "
  COLLECTIONS         20  since its start
@@ -217,6 +234,22 @@ mod tests {
         assert_eq!(stalls(None), None);
         let told = " STALLS              12  a second: it waited for memory within the limit";
         assert_eq!(stalls(Some(12)).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn tells_the_order_of_threads_where_there_is_one() {
+        let told = |order| {
+            let lines = lines(&principal(Statistics {
+                order,
+                ..Statistics::default()
+            }));
+            lines.into_iter().find(|line| line.starts_with(" ORDER"))
+        };
+        assert_eq!(told(None), None);
+        let larf = " ORDER             larf  of its threads: who allocates least goes first";
+        assert_eq!(told(Some(Order::Larf)).as_deref(), Some(larf));
+        let off = " ORDER        withdrawn  of its threads: it got less done with one";
+        assert_eq!(told(Some(Order::Withdrawn)).as_deref(), Some(off));
     }
 
     #[test]
@@ -263,6 +296,7 @@ mod tests {
             absent: most,
             summaries: most,
             retained: most,
+            order: Some(Order::Withdrawn),
         });
         absurd.name = "x".repeat(64);
         absurd.adapter = Some("\x1b[2J".repeat(20));

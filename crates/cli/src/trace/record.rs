@@ -11,6 +11,7 @@ use crate::output::Output;
 use crate::run::{child, plainly};
 use crate::say;
 use crate::size::Human;
+use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
 use plimsoll_runtimes::hotspot::tracing;
 use plimsoll_trace::merlin::groups;
 use plimsoll_trace::merlin::whole::{self, Found};
@@ -24,6 +25,8 @@ use std::path::{Path, PathBuf};
 const REPORT: usize = 4096;
 /// The file in the folder of a recording that the recorder writes at the end.
 const REPORT_FILE: &str = "report";
+/// What the report and the facts of a trace call the bytes that the machine counted as allocated.
+const COUNTED: &str = "bytes-by-machine";
 
 /// Records a program. Returns its status.
 ///
@@ -50,8 +53,10 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
         argv.extend(tracing::SHORT_YOUNG.map(OsString::from));
     }
     argv.extend_from_slice(rest);
+    let (begin, before) = (now_ns(), children_cpu_ns());
     let status = plainly(argv)?;
-    match finish(args, output, &folder, status) {
+    let ran = [now_ns() - begin, children_cpu_ns().saturating_sub(before)];
+    match finish(args, output, &folder, (status, ran)) {
         Ok(()) => {
             folder.remove();
             Ok(status)
@@ -160,8 +165,14 @@ impl Drop for Folder {
     }
 }
 
-/// Makes the trace of what was recorded.
-fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(), CliError> {
+/// Makes the trace of what was recorded. Of the program its status is given, and how long it ran: nanoseconds
+/// of time, and of processors.
+fn finish(
+    args: &Record,
+    output: &Path,
+    folder: &Folder,
+    (status, ran): (u8, [u64; 2]),
+) -> Result<(), CliError> {
     let traces = folder.traces()?;
     let report = folder.report();
     if traces.is_empty() {
@@ -187,28 +198,39 @@ fn finish(args: &Record, output: &Path, folder: &Folder, status: u8) -> Result<(
             "warning: {cut} threads are not recorded to their ends"
         ));
     }
-    let facts = facts(args, status);
+    let facts = facts(args, status, &report);
     if args.raw {
         let out = Output::create(output)?;
         let out = merge::merge(&traces, out, &output.display().to_string())?;
         return out.complete();
     }
+    let begin = now_ns();
     let found = deaths(&traces, &facts, output)?;
     summary(output, &found, &report);
+    let [time, processor, deaths] =
+        [ran[0], ran[1], now_ns() - begin].map(|time| time as f64 / 1e9);
+    say(format_args!(
+        "the program took {time:.2} s ({processor:.2} s of processors), and finding deaths took \
+         {deaths:.2} s more"
+    ));
     Ok(())
 }
 
-fn facts(args: &Record, status: u8) -> BTreeMap<String, String> {
+fn facts(args: &Record, status: u8, report: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let words = args.program.iter().map(|word| word.to_string_lossy());
     let program: Vec<_> = words.collect();
-    BTreeMap::from([
+    let counted = report.get_key_value(COUNTED);
+    let counted = counted.map(|(key, value)| (key.clone(), value.clone()));
+    let mut facts = BTreeMap::from([
         ("program".to_owned(), program.join(" ")),
         (
             "recorder".to_owned(),
             format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
         ),
         ("status".to_owned(), status.to_string()),
-    ])
+    ]);
+    facts.extend(counted);
+    facts
 }
 
 /// Makes one trace with deaths of raw ones of one recording.
@@ -297,7 +319,7 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
         Human(found.largest_live),
         found.deaths
     ));
-    if let Some(machine) = number("bytes-by-machine") {
+    if let Some(machine) = number(COUNTED) {
         let apart = found.bytes as f64 / machine.max(1) as f64 * 100.0 - 100.0;
         say(format_args!(
             "the Java virtual machine counts {machine} bytes allocated meanwhile: {apart:+.3} %"
@@ -318,6 +340,12 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
     if let Some(unchanged @ 1..) = number("unchanged") {
         say(format_args!(
             "{unchanged} classes or methods could not be changed: what they store and lock is not seen"
+        ));
+    }
+    if found.waits > 0 {
+        say(format_args!(
+            "left out: {} waits in monitors of threads that did not end meanwhile",
+            found.waits
         ));
     }
     if found.monitors > 0 {

@@ -1,7 +1,7 @@
 //! What cannot be recorded, or not to its end.
 
 use crate::common::{stderr, wait_for};
-use crate::{Stage, java};
+use crate::{Stage, java, recorded};
 use plimsoll_testbed::java::jdks;
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,32 @@ fn what_was_written_before_a_machine_was_killed_is_a_trace() {
     let verified = stage.text(&["verify", "t"]);
     assert!(verified.contains("makes sense"), "{verified}");
     assert!(!stage.place.path("t.recording").exists());
+}
+
+#[test]
+fn a_full_stack_and_a_full_heap_are_what_they_are_without_a_recorder() {
+    let Some(stage) = Stage::new() else { return };
+    for jdk in recorded() {
+        let java = jdk.java().display().to_string();
+        for mode in [&["-o", "t"][..], &["--sampled", "-o", "t"]] {
+            let program = [&java, "-Xss512k", "-Xmx128m", "-cp", ".", "Deep"];
+            let output = stage.record(mode, &program);
+            let told = stderr(&output);
+            let version = jdk.version;
+            assert!(output.status.success(), "{version} {mode:?}: {told}");
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "deep\n",
+                "{version}"
+            );
+            assert!(!told.contains("warning"), "{version} {mode:?}: {told}");
+            let verified = stage.text(&["verify", "t"]);
+            assert!(
+                verified.contains("makes sense"),
+                "{version} {mode:?}: {verified}"
+            );
+        }
+    }
 }
 
 /// A small file system, which is gone when this is dropped.

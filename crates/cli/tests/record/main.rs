@@ -35,7 +35,7 @@ impl Stage {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents/tracer/tests/java");
         let mut command = Command::new(javac);
         command.args(["--release", "11", "-d"]).arg(place.path(""));
-        command.args(["Shapes.java", "Lives.java"].map(|source| sources.join(source)));
+        command.args(["Shapes.java", "Lives.java", "Deep.java"].map(|source| sources.join(source)));
         assert!(command.status().unwrap().success());
         let own = place.path("bin/plimsoll");
         std::fs::create_dir(place.path("bin")).unwrap();

@@ -1,12 +1,12 @@
 //! The current thread: a word of thread-local storage at a fixed distance from the thread pointer.
-//! A second word holds the same value while the thread may allocate without the lock.
+//! A second word holds the same value while the thread may allocate without the lock and uncounted.
 //!
 //! Rust's own thread locals cost a call of the loader in a shared library, and allocation must be
 //! faster than that. So these use the initial-exec model, which is open to libraries that are
 //! loaded with the program, and to libraries loaded later that need little of it.
 
 use super::Thread;
-use crate::leaks;
+use crate::{leaks, quantum};
 use std::arch::{asm, global_asm};
 
 global_asm!(
@@ -64,7 +64,7 @@ pub(crate) fn get() -> *mut Thread {
     unsafe { *place() }
 }
 
-/// The same, but also null if every object must be allocated with the lock.
+/// The same, but also null if every object must be allocated with the lock, or counted.
 #[inline(always)]
 pub(crate) fn quick() -> *mut Thread {
     // SAFETY: this thread's own second word.
@@ -76,7 +76,7 @@ pub(super) fn set(thread: *mut Thread) {
     // SAFETY: this thread's own words.
     unsafe {
         *place() = thread;
-        *place().add(1) = if leaks::wanted() {
+        *place().add(1) = if leaks::wanted() || quantum::is_on() {
             std::ptr::null_mut()
         } else {
             thread

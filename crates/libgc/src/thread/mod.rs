@@ -13,6 +13,7 @@ pub(crate) mod unknown;
 pub(crate) use stop::{AtStop, signals};
 
 use crate::collector::{self, Locked};
+use crate::quantum::Turn;
 use crate::report;
 use crate::settings::GC_stackbottom;
 use libc::{c_int, c_void};
@@ -33,6 +34,8 @@ pub(crate) struct Thread {
     pub(crate) bins: Bins,
     /// Bytes that the thread freed since the last collection.
     pub(crate) freed: AtomicUsize,
+    /// What it did with its memory quantum, if there is one.
+    pub(crate) turn: Turn,
     /// The end (highest address) of its stack: see [`Thread::base`].
     base: AtomicUsize,
     /// This is the thread that used the collector first: the variable `GC_stackbottom` holds the
@@ -103,6 +106,14 @@ pub(crate) struct Threads {
     first: *mut Thread,
 }
 
+/// How many threads are registered and have not ended; changes under the collector's lock.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads are registered and have not ended, as far as a thread without the lock can tell.
+pub(crate) fn running() -> usize {
+    RUNNING.load(Relaxed)
+}
+
 fn store(place: &[AtomicUsize; 2], range: Range<usize>) {
     place[0].store(range.start, Relaxed);
     place[1].store(range.end, Relaxed);
@@ -151,6 +162,7 @@ impl Threads {
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
         this.next = self.first;
         self.first = thread;
+        RUNNING.fetch_add(1, Relaxed);
         current::set(thread);
         Some(thread)
     }
@@ -177,6 +189,7 @@ impl Threads {
         while let Some(other) = self.all().find(|&thread| thread != this) {
             self.remove(other);
         }
+        RUNNING.store(usize::from(!this.is_null()), Relaxed);
         // SAFETY: this thread's own.
         if let Some(this) = unsafe { this.as_mut() } {
             // SAFETY: only asks who this is.
@@ -277,6 +290,7 @@ fn leave(gc: &mut Locked, result: *mut c_void) {
     let freed = this.freed.swap(0, Relaxed);
     gc.stats.freed = gc.stats.freed.saturating_add(freed);
     current::set(null_mut());
+    RUNNING.fetch_sub(1, Relaxed);
     if this.created && !this.detached {
         this.result = result;
         this.finished = true;

@@ -5,7 +5,8 @@
 //! rule of the paper would let the heap grow to its maximum too. From the first stall on
 //! [`IslaVista`] decides, and the limit that follows is kept like one of a broker. When the heap has
 //! grown back to its maximum without a stall, the machine is let go again. A machine that was
-//! started so that it does not grow by itself is sized from the start.
+//! started so that it does not grow by itself is enlarged until then where that pays: its limit is half of
+//! its maximum, or twice what it takes if that is more, so that it does not outgrow memory by much at once.
 //!
 //! Three things differ from a heap that asks the policy by itself:
 //! - A limit only grows as far as the heap follows. A collection that did not fill the limit proves
@@ -20,9 +21,6 @@ use plimsoll_policy::sizing::{Ended, IslaVista, Kind, Ratios, Sizing};
 
 /// A heap is never asked to be smaller, bytes.
 const LEAST: u64 = 32 << 20;
-
-/// A machine that does not grow by itself begins with one part in this many of its maximum.
-const BEGIN_PART: u64 = 8;
 
 /// Stalls put a heap under the policy if they took more than this part of the time.
 const TOUCHED: f64 = 1.0 / 64.0;
@@ -94,9 +92,9 @@ impl Feedback {
     /// Looks at one moment.
     pub(super) fn look(&mut self, moment: &Moment) -> Option<Turn> {
         self.span = self.span.and(moment.span);
-        if self.always && self.policy.is_none() {
-            let begin = moment.heap.max(moment.most / BEGIN_PART);
-            self.begin(begin, moment);
+        if self.always && self.felt == 0 {
+            let limit = moment.heap.saturating_mul(2).max(moment.most / 2);
+            self.begin(limit.max(self.size().unwrap_or(0)), moment);
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections < before {
@@ -119,10 +117,11 @@ impl Feedback {
         let stalled = span.stalled;
         let ended = self.ended(span, moment);
         let touched = ended.stalled_part() > TOUCHED;
+        // The first stall tells that the heap has outgrown memory, whatever its limit was until then.
+        let begun = touched && (self.policy.is_none() || self.felt == 0);
         if touched {
             self.felt = self.felt.saturating_add(ended.stalls);
         }
-        let begun = self.policy.is_none() && touched;
         if begun {
             self.begin(moment.heap, moment);
         }

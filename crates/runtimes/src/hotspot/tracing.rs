@@ -72,6 +72,9 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
         // Copies are made by code that the recorder sees.
         "-XX:+UnlockDiagnosticVMOptions",
         "-XX:DisableIntrinsic=_copyOf,_copyOfRange,_clone",
+        // A method of the recorder that is there to take stack, which it would not if it were compiled.
+        "-XX:CompileCommand=quiet",
+        "-XX:CompileCommand=exclude,java.lang.PlimsollRecorder::room",
     ];
     Ok(std::iter::once(agent)
         .chain(flags.map(OsString::from))

@@ -35,7 +35,7 @@
 //! | `waiting` | blocking and waking |
 //! | `monitors` | who holds, contends for and waits in monitors |
 //! | `ground` | the memory below a heap, and who says how large the heap may be |
-//! | `objects` | the live objects of the heap |
+//! | `objects` | the heap with its objects |
 //! | [`heap`] | the collectors |
 //! | `tally` | counting, and the outcome |
 //! | `log` | what happened, for whoever wants to know |

@@ -1,7 +1,7 @@
 //! Monitors: who holds each, who contends for it, and who waits in it to be notified.
 
-use super::objects::ByNumber;
 use plimsoll_trace::MonitorId;
+use plimsoll_trace::numbered::ByNumber;
 use std::collections::VecDeque;
 
 /// One monitor. Threads are indices of streams.

@@ -1,46 +1,26 @@
-//! The live objects of a simulated heap, and what is allocated, live and collected in it.
+//! A simulated heap with its objects, and what is allocated, live and collected in it.
 
 use super::error::Position;
 use super::heap::{Algorithm, Collection, Collector, Kind, Place};
+use plimsoll_trace::numbered::{ByNumber, Table};
 use plimsoll_trace::{ObjectId, ThreadId};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash of one number: traces number objects and monitors one after the other, or by address. The same in
-/// every run.
-#[derive(Default)]
-pub(super) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // An odd number near 2^64 divided by the golden ratio; the product's halves mix all bits.
-        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product as u64) ^ (product >> 64) as u64;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// What is known of a live object.
+#[derive(Clone, Copy)]
+struct Live {
+    /// Where its collector has it.
+    place: Place,
+    /// Bytes.
+    size: u64,
 }
-
-/// A table by number.
-pub(super) type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// A heap with its objects.
 pub(super) struct Heap {
     /// Bytes.
     size: u64,
     collector: Box<dyn Collector>,
-    /// Live objects: place and size.
-    objects: ByNumber<ObjectId, (Place, u64)>,
+    /// Live objects by number.
+    objects: Table<Live>,
     /// Objects that died before they were allocated, because their threads ran in another order than the
     /// recorded one; and where they died.
     early: ByNumber<ObjectId, Position>,
@@ -100,8 +80,8 @@ impl Heap {
         Heap {
             size,
             collector: algorithm.build(size),
-            objects: HashMap::default(),
-            early: HashMap::default(),
+            objects: Table::default(),
+            early: ByNumber::default(),
             count: HeapCount::default(),
         }
     }
@@ -133,7 +113,7 @@ impl Heap {
         }
         count.live += size;
         count.largest_live = count.largest_live.max(count.live);
-        match self.objects.insert(object, (place, size)) {
+        match self.objects.insert(object.0, Live { place, size }) {
             None => Ok(()),
             Some(_) => Err(Refused::Reborn),
         }
@@ -169,8 +149,8 @@ impl Heap {
     /// An object dies; `at` says where.
     #[inline]
     pub(super) fn died(&mut self, object: ObjectId, at: impl FnOnce() -> Position) {
-        match self.objects.remove(&object) {
-            Some((place, size)) => {
+        match self.objects.remove(object.0) {
+            Some(Live { place, size }) => {
                 self.collector.died(place, size);
                 self.count.live -= size;
             }

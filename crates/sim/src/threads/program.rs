@@ -27,6 +27,15 @@ pub trait Program {
     /// # Errors
     /// The stream cannot be read any further.
     fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError>;
+
+    /// Appends the next events of a stream to `into`: as many as come at once, and none after the last.
+    ///
+    /// # Errors
+    /// As those of [`Program::next`], for the first of them.
+    fn read(&mut self, stream: usize, into: &mut Vec<Event>) -> Result<(), ReadError> {
+        into.extend(self.next(stream)?);
+        Ok(())
+    }
 }
 
 /// A program in memory: for tests and examples.

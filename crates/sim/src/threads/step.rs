@@ -36,12 +36,26 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         } else if let Some((monitor, times)) = record.acquires.take() {
             self.enter(which, thread, monitor, times);
         } else {
-            match self.program.next(thread).map_err(SimError::Read)? {
+            let event = match record.batch.get(record.given) {
+                Some(&event) => Some(event),
+                None => self.read_on(thread)?,
+            };
+            match event {
                 Some(event) => return self.come_to(which, thread, event),
                 None => self.cut(which, thread),
             }
         }
         Ok(())
+    }
+
+    /// Reads the next events of a thread. Returns the first of them.
+    fn read_on(&mut self, thread: usize) -> Result<Option<Event>, SimError> {
+        let record = &mut self.threads[thread];
+        record.batch.clear();
+        record.given = 0;
+        let read = self.program.read(thread, &mut record.batch);
+        read.map_err(SimError::Read)?;
+        Ok(record.batch.first().copied())
     }
 
     /// The thread computes until it is done or its quantum is used up.
@@ -62,7 +76,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
 
     fn come_to(&mut self, which: usize, thread: usize, event: Event) -> Result<(), SimError> {
         self.tally.events += 1;
-        self.threads[thread].events += 1;
+        let record = &mut self.threads[thread];
+        record.events += 1;
+        record.given += 1;
         let now = self.processors[which].clock;
         self.log.happened(now, What::Came { thread, event });
         match event {
@@ -294,6 +310,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         self.log.happened(now, What::Ended { thread });
         let record = &mut self.threads[thread];
         record.state = State::Ended;
+        record.batch = Vec::new();
         let (started, allocated) = (record.started, record.allocated);
         let paused = self.tally.paused - record.paused_before;
         self.tally.turnarounds.push(now.saturating_sub(started));

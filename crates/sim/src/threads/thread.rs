@@ -2,7 +2,7 @@
 
 use super::error::Position;
 use plimsoll_policy::phases::{self, Used};
-use plimsoll_trace::{MonitorId, ThreadId};
+use plimsoll_trace::{Event, MonitorId, ThreadId};
 
 /// What a thread that is neither ready nor running waits for. Threads are indices of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub(super) struct Thread {
     pub timer: Option<u64>,
     /// Monitors that it holds; a number.
     pub holds: u64,
+    /// Events of its stream that were read together, and how many of these it came to.
+    pub batch: Vec<Event>,
+    pub given: usize,
     /// Events of its stream that it came to; a number.
     pub events: u64,
     /// Bytes that it allocated.
@@ -92,6 +95,8 @@ impl Thread {
             permit: false,
             timer: None,
             holds: 0,
+            batch: Vec::new(),
+            given: 0,
             events: 0,
             allocated: 0,
             started: 0,

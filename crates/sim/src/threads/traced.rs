@@ -86,6 +86,31 @@ impl<'a> Traced<'a> {
     }
 }
 
+impl Traced<'_> {
+    fn open(&mut self, stream: usize) -> Result<&mut plimsoll_trace::Stream, ReadError> {
+        Ok(match &mut self.streams[stream] {
+            Some(open) => open,
+            closed => closed.insert(self.trace.stream(self.threads[stream])?),
+        })
+    }
+
+    /// These events of a stream come next: their times become nanoseconds. Behind its last one, the stream is
+    /// closed.
+    fn told(&mut self, stream: usize, events: &mut [Event]) {
+        if self.unit != 1.0 {
+            for event in events.iter_mut() {
+                if let Event::Compute { time } = event {
+                    *time = (*time as f64 * self.unit).round() as u64;
+                }
+            }
+        }
+        if matches!(events.last(), None | Some(Event::End)) {
+            // It has the memory of a block, and nobody asks again.
+            self.streams[stream] = None;
+        }
+    }
+}
+
 impl Program for Traced<'_> {
     fn streams(&self) -> Vec<Stream> {
         let stream = |&thread: &ThreadId| Stream {
@@ -96,21 +121,15 @@ impl Program for Traced<'_> {
     }
 
     fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError> {
-        let open = match &mut self.streams[stream] {
-            Some(open) => open,
-            closed => closed.insert(self.trace.stream(self.threads[stream])?),
-        };
-        match open.next().transpose()? {
-            Some(Event::Compute { time }) if self.unit != 1.0 => {
-                let time = (time as f64 * self.unit).round() as u64;
-                Ok(Some(Event::Compute { time }))
-            }
-            event @ (None | Some(Event::End)) => {
-                // It has the memory of a block, and nobody asks again.
-                self.streams[stream] = None;
-                Ok(event)
-            }
-            event => Ok(event),
-        }
+        let mut next = self.open(stream)?.next().transpose()?;
+        self.told(stream, next.as_mut_slice());
+        Ok(next)
+    }
+
+    fn read(&mut self, stream: usize, into: &mut Vec<Event>) -> Result<(), ReadError> {
+        let before = into.len();
+        self.open(stream)?.read(into)?;
+        self.told(stream, &mut into[before..]);
+        Ok(())
     }
 }

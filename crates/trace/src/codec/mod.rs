@@ -113,7 +113,13 @@ impl Position {
     /// Where the stream stands after an event, or what is wrong with the event here.
     #[inline]
     pub(crate) fn after(mut self, event: &Event) -> Result<Position, EventFault> {
-        self.event += 1;
+        self.pass(event)?;
+        Ok(self)
+    }
+
+    /// Goes behind an event; stays before it if it is wrong here.
+    #[inline]
+    pub(crate) fn pass(&mut self, event: &Event) -> Result<(), EventFault> {
         match *event {
             Event::Compute { time } => {
                 self.time = self.time.checked_add(time).ok_or(EventFault::Clock)?;
@@ -149,7 +155,8 @@ impl Position {
             | Event::Notify { monitor, .. } => self.monitor = monitor.0,
             _ => {}
         }
-        Ok(self)
+        self.event += 1;
+        Ok(())
     }
 }
 

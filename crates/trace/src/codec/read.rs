@@ -12,11 +12,15 @@ pub(crate) struct Unpacked {
     bytes: Vec<u8>,
     /// Of each column, the next byte and the end.
     columns: [(usize, usize); COLUMNS],
+    /// What differences are told from: the last object, stamp and monitor of the events that were taken.
+    object: u64,
+    stamp: u64,
+    monitor: u64,
 }
 
 impl Unpacked {
-    /// Takes the content of a block.
-    pub(crate) fn new(bytes: Vec<u8>) -> Result<Unpacked, BlockFault> {
+    /// Takes the content of a block that begins at a position.
+    pub(crate) fn new(bytes: Vec<u8>, from: &Position) -> Result<Unpacked, BlockFault> {
         let mut at = 0;
         let mut next = || {
             let value = varint::take(&bytes, &mut at).map_err(|_| BlockFault::Columns)?;
@@ -43,7 +47,13 @@ impl Unpacked {
         if begin != bytes.len() {
             return Err(BlockFault::Columns);
         }
-        Ok(Unpacked { bytes, columns })
+        Ok(Unpacked {
+            bytes,
+            columns,
+            object: from.object,
+            stamp: from.stamp,
+            monitor: from.monitor,
+        })
     }
 
     /// Gives the memory back, to be used for the next block.
@@ -62,26 +72,40 @@ impl Unpacked {
         self.columns.iter().all(|(next, end)| next == end)
     }
 
-    /// The next event at a position; `None` for one that a reader passes over when it does not know its kind.
-    /// There has to be one more.
+    /// Appends the next event to `into`; false, and nothing, for one that a reader passes over when it does
+    /// not know its kind. There has to be one more.
     #[inline]
-    pub(crate) fn take(&mut self, from: &Position) -> Result<Option<Event>, EventFault> {
+    pub(crate) fn take(&mut self, into: &mut Vec<Event>) -> Result<bool, EventFault> {
         let tag = self.tag()?;
-        let event = match tag & kind::MASK {
-            kind::COMPUTE => Event::Compute {
-                time: self.number(Column::Compute)?,
-            },
-            kind::ALLOC => self.alloc(tag, from)?,
-            kind::DEATH => Event::Death {
-                object: self.named(from)?,
-            },
-            _ => return self.take_other(tag, from),
-        };
-        Ok(Some(event))
+        // The usual kinds go where they belong at once: each has other fields, and a copy of what was just
+        // written in parts makes a processor wait.
+        match tag & kind::MASK {
+            kind::COMPUTE => {
+                let time = self.number(Column::Compute)?;
+                into.push(Event::Compute { time });
+            }
+            kind::ALLOC => {
+                let (object, size) = self.alloc(tag)?;
+                let (class, site) = self.origin(tag)?;
+                into.push(Event::Alloc {
+                    object,
+                    size,
+                    class,
+                    site,
+                });
+            }
+            kind::DEATH => {
+                let object = self.named()?;
+                into.push(Event::Death { object });
+            }
+            kind::PASSED_OVER.. => return Ok(false),
+            _ => into.push(self.take_other(tag)?),
+        }
+        Ok(true)
     }
 
-    fn take_other(&mut self, tag: u8, from: &Position) -> Result<Option<Event>, EventFault> {
-        Ok(Some(match tag & kind::MASK {
+    fn take_other(&mut self, tag: u8) -> Result<Event, EventFault> {
+        Ok(match tag & kind::MASK {
             kind::SLEEP => Event::Sleep {
                 time: self.number(Column::Pause)?,
             },
@@ -97,17 +121,17 @@ impl Unpacked {
                 thread: self.thread()?,
             },
             kind::ENTER => Event::Enter {
-                monitor: self.monitor(tag, from)?,
+                monitor: self.monitor(tag)?,
             },
             kind::EXIT => Event::Exit {
-                monitor: self.monitor(tag, from)?,
+                monitor: self.monitor(tag)?,
             },
             kind::WAIT => Event::Wait {
-                monitor: self.monitor(tag, from)?,
+                monitor: self.monitor(tag)?,
                 timeout: self.timeout(tag)?,
             },
             kind::NOTIFY => Event::Notify {
-                monitor: self.monitor(tag, from)?,
+                monitor: self.monitor(tag)?,
                 all: tag & flag::ALL != 0,
             },
             kind::PARK => Event::Park {
@@ -115,25 +139,24 @@ impl Unpacked {
             },
             kind::STAMP => {
                 let rise = self.number(Column::Stamp)?;
-                let order = from.stamp.checked_add(rise).ok_or(EventFault::Range)?;
-                Event::Stamp { order }
+                self.stamp = self.stamp.checked_add(rise).ok_or(EventFault::Range)?;
+                Event::Stamp { order: self.stamp }
             }
             kind::STORE => Event::Store {
-                holder: self.named(from)?,
+                holder: self.named()?,
                 slot: self.narrow(Column::Slot)?,
-                target: self.target(tag, from)?,
+                target: self.target(tag)?,
             },
             kind::STORE_STATIC => Event::StoreStatic {
                 class: ClassId(self.optional(Column::Holder)?.ok_or(EventFault::Range)?),
                 slot: self.narrow(Column::Slot)?,
-                target: self.target(tag, from)?,
+                target: self.target(tag)?,
             },
             kind::USE => Event::Use {
-                object: self.named(from)?,
+                object: self.named()?,
             },
-            kind::PASSED_OVER.. => return Ok(None),
             unknown => return Err(EventFault::Kind(unknown)),
-        }))
+        })
     }
 
     #[inline]
@@ -163,9 +186,10 @@ impl Unpacked {
         Ok(NonZeroU32::new(self.narrow(column)?))
     }
 
+    /// The number and the size of an object that is allocated.
     #[inline]
-    fn alloc(&mut self, tag: u8, from: &Position) -> Result<Event, EventFault> {
-        let usual = from.object.wrapping_add(1);
+    fn alloc(&mut self, tag: u8) -> Result<(ObjectId, u64), EventFault> {
+        let usual = self.object.wrapping_add(1);
         let object = if tag & flag::NUMBERED == 0 {
             usual
         } else {
@@ -177,39 +201,38 @@ impl Unpacked {
         } else {
             told
         };
-        let (mut class, mut site) = (None, None);
-        if tag & flag::CLASSED != 0 {
-            class = self.optional(Column::Class)?.map(ClassId);
-            site = self.optional(Column::Site)?.map(SiteId);
+        self.object = object;
+        Ok((ObjectId(object), size))
+    }
+
+    /// Its class, and where it is allocated.
+    #[inline]
+    fn origin(&mut self, tag: u8) -> Result<(Option<ClassId>, Option<SiteId>), EventFault> {
+        if tag & flag::CLASSED == 0 {
+            return Ok((None, None));
         }
-        Ok(Event::Alloc {
-            object: ObjectId(object),
-            size,
-            class,
-            site,
-        })
+        let class = self.optional(Column::Class)?.map(ClassId);
+        let site = self.optional(Column::Site)?.map(SiteId);
+        Ok((class, site))
     }
 
     #[inline]
-    fn named(&mut self, from: &Position) -> Result<ObjectId, EventFault> {
-        Ok(ObjectId(back(self.number(Column::Named)?, from.object)))
+    fn named(&mut self) -> Result<ObjectId, EventFault> {
+        Ok(ObjectId(back(self.number(Column::Named)?, self.object)))
     }
 
-    fn target(&mut self, tag: u8, from: &Position) -> Result<ObjectId, EventFault> {
+    fn target(&mut self, tag: u8) -> Result<ObjectId, EventFault> {
         if tag & flag::TARGET == 0 {
             return Ok(ObjectId(0));
         }
-        Ok(ObjectId(back(self.number(Column::Target)?, from.object)))
+        Ok(ObjectId(back(self.number(Column::Target)?, self.object)))
     }
 
-    fn monitor(&mut self, tag: u8, from: &Position) -> Result<MonitorId, EventFault> {
-        if tag & flag::SAME != 0 {
-            return Ok(MonitorId(from.monitor));
+    fn monitor(&mut self, tag: u8) -> Result<MonitorId, EventFault> {
+        if tag & flag::SAME == 0 {
+            self.monitor = unfold(self.number(Column::Monitor)?, self.monitor);
         }
-        Ok(MonitorId(unfold(
-            self.number(Column::Monitor)?,
-            from.monitor,
-        )))
+        Ok(MonitorId(self.monitor))
     }
 
     fn thread(&mut self) -> Result<ThreadId, EventFault> {

@@ -1,6 +1,6 @@
 //! The references in an object.
 
-use crate::live::Map;
+use crate::numbered::Map;
 
 /// From so many on, they are found by a map.
 const FEW: usize = 16;

@@ -2,12 +2,11 @@
 //! class that
 //! one thread allocates in turn. All of a group die with that one.
 
-use super::mend::Mend;
 use super::whole::{Found, Out, begin};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId};
 use crate::header::Deaths;
-use crate::live::Map;
+use crate::numbered::Map;
 use crate::order::Recorded;
 use crate::reader::Trace;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,10 +41,15 @@ pub fn write<W: Write>(
     name: &str,
 ) -> Result<(W, Found), TraceError> {
     let writer = begin(raw, Deaths::AtCollections, facts, into, name)?;
-    let mut out = Out::new(raw, writer, Mend::default());
+    let mut started = BTreeSet::new();
+    for next in Recorded::new(raw)? {
+        if let Event::Start { thread, .. } = next?.1 {
+            started.insert(thread);
+        }
+    }
+    let mut out = Out::new(raw, writer, started);
     let mut groups: Map<Group> = Map::default();
     let mut late: Vec<ObjectId> = Vec::new();
-    let mut ended = BTreeSet::new();
     for next in Recorded::new(raw)? {
         let (thread, event) = next?;
         match event {
@@ -78,12 +82,11 @@ pub fn write<W: Write>(
                 }
             }
             Event::End => {
-                ended.insert(thread);
                 out.event(thread, &event)?;
                 out.end(thread)?;
             }
             _ => out.event(thread, &event)?,
         }
     }
-    out.finish(&ended)
+    out.finish()
 }

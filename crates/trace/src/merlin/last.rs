@@ -4,7 +4,7 @@
 
 use super::Time;
 use crate::error::TraceError;
-use crate::live::Map;
+use crate::numbered::Map;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

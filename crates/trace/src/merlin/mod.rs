@@ -28,7 +28,7 @@ mod mend;
 pub mod whole;
 
 use crate::event::{Event, ObjectId};
-use crate::live::Map;
+use crate::numbered::Map;
 use graph::Edges;
 use std::collections::HashMap;
 

@@ -17,6 +17,9 @@ use std::io::Write;
 /// Events after which deaths are looked for, at least. So many are held: 10 MiB.
 const WINDOW: usize = 1 << 18;
 
+/// The priority of a thread that was given none.
+const NORMAL_PRIORITY: u8 = 5;
+
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -34,6 +37,8 @@ pub struct Found {
     pub doubles: u64,
     /// Events of monitors that the thread did not hold, left out.
     pub monitors: u64,
+    /// Waits in the monitor of a thread that were over before the thread ended, left out: they were no joins.
+    pub waits: u64,
     /// Threads that did not end before the machine did.
     pub unended: u64,
 }
@@ -51,18 +56,18 @@ pub fn write<W: Write>(
     name: &str,
 ) -> Result<(W, Found), TraceError> {
     let mut last = Last::new(table, "the table of objects");
-    let mut ended = BTreeSet::new();
+    let mut started = BTreeSet::new();
     for (time, next) in Recorded::new(raw)?.enumerate() {
-        let (thread, event) = next?;
-        if event == Event::End {
-            ended.insert(thread);
+        let (_, event) = next?;
+        if let Event::Start { thread, .. } = event {
+            started.insert(thread);
         }
         for object in named(&event) {
             last.set(object.0, time as Time)?;
         }
     }
     let writer = begin(raw, Deaths::Exact, facts, into, name)?;
-    let mut out = Out::new(raw, writer, Mend::default());
+    let mut out = Out::new(raw, writer, started);
     let mut merlin = Merlin::default();
     let mut window: Vec<(ThreadId, Event)> = Vec::new();
     for next in Recorded::new(raw)? {
@@ -83,7 +88,7 @@ pub fn write<W: Write>(
         }
     }
     out.window(&mut window, merlin.now(), &merlin.collect())?;
-    out.finish(&ended)
+    out.finish()
 }
 
 /// Begins the trace of a recording: its header with these deaths and further facts, and its names.
@@ -122,8 +127,12 @@ pub(super) struct Out<'a, W: Write> {
 }
 
 impl<'a, W: Write> Out<'a, W> {
-    /// Before the first event. `raw` tells which threads there are.
-    pub(super) fn new(raw: &'a Trace, writer: Writer<W>, mend: Mend) -> Out<'a, W> {
+    /// Before the first event. `raw` tells which threads there are, and `started` which of them others start.
+    pub(super) fn new(
+        raw: &'a Trace,
+        writer: Writer<W>,
+        started: BTreeSet<ThreadId>,
+    ) -> Out<'a, W> {
         Out {
             raw,
             writer,
@@ -131,7 +140,7 @@ impl<'a, W: Write> Out<'a, W> {
             stamp: 0,
             time: BTreeMap::new(),
             live: Live::default(),
-            mend,
+            mend: Mend::new(started),
             found: Found::default(),
         }
     }
@@ -188,26 +197,62 @@ impl<'a, W: Write> Out<'a, W> {
             {
                 return Ok(());
             }
+            Event::Join { thread: other } if !self.mend.has_ended(other) => {
+                self.found.waits += 1;
+                return Ok(());
+            }
             _ if event.is_raw() => return Ok(()),
             _ => {}
         }
-        match self.mend.stands(thread, event) {
-            true => self.put(thread, event),
-            false => Ok(()),
+        if !self.mend.stands(thread, event) {
+            return Ok(());
+        }
+        if let Event::Unpark { thread } = event {
+            self.mend.unparks(*thread);
+        }
+        match event {
+            Event::Wait { .. } | Event::Park { .. } | Event::Sleep { .. } => {
+                self.resume(thread)?;
+                self.mend.hold(thread, *event);
+                Ok(())
+            }
+            _ => self.put(thread, event),
         }
     }
 
     fn put(&mut self, thread: ThreadId, event: &Event) -> Result<(), TraceError> {
-        if self.current != Some(thread) {
-            self.current = Some(thread);
-            self.stamp += 1;
+        self.resume(thread)?;
+        self.writer.push(thread, event)
+    }
+
+    /// What stands before the next event of a thread: its beginning, what it waited for last, and its
+    /// processor time.
+    fn resume(&mut self, thread: ThreadId) -> Result<(), TraceError> {
+        if let Some(starter) = self.mend.begins(thread) {
+            self.turn(starter)?;
+            let priority = NORMAL_PRIORITY;
             self.writer
-                .push(thread, &Event::Stamp { order: self.stamp })?;
+                .push(starter, &Event::Start { thread, priority })?;
+        }
+        self.turn(thread)?;
+        for waited in self.mend.resumes(thread) {
+            self.writer.push(thread, &waited)?;
         }
         if let Some(time) = self.time.remove(&thread) {
             self.writer.push(thread, &Event::Compute { time })?;
         }
-        self.writer.push(thread, event)
+        Ok(())
+    }
+
+    /// What follows is recorded after all that stands so far.
+    fn turn(&mut self, thread: ThreadId) -> Result<(), TraceError> {
+        if self.current == Some(thread) {
+            return Ok(());
+        }
+        self.current = Some(thread);
+        self.stamp += 1;
+        self.writer
+            .push(thread, &Event::Stamp { order: self.stamp })
     }
 
     /// A thread ends.
@@ -215,14 +260,18 @@ impl<'a, W: Write> Out<'a, W> {
         for monitor in self.mend.release(thread) {
             self.put(thread, &Event::Exit { monitor })?;
         }
-        self.put(thread, &Event::End)
+        self.put(thread, &Event::End)?;
+        self.mend.ends(thread);
+        Ok(())
     }
 
     /// Ends the threads that did not end, and the trace.
-    pub(super) fn finish(mut self, ended: &BTreeSet<ThreadId>) -> Result<(W, Found), TraceError> {
+    pub(super) fn finish(mut self) -> Result<(W, Found), TraceError> {
         for thread in self.raw.streams().keys() {
-            if !ended.contains(thread) {
+            if !self.mend.has_ended(*thread) {
                 self.found.unended += 1;
+                // It waited when the machine ended, and nobody knows for what.
+                self.mend.resumes(*thread);
                 self.end(*thread)?;
             }
         }

@@ -6,6 +6,10 @@ use crate::codec::{Position, Unpacked};
 use crate::error::{At, BlockFault, EventFault, TraceError};
 use crate::event::{Event, ThreadId};
 
+/// So many events are unpacked at once. Each has long been written when it is read, and a processor's
+/// caches have what it is told with.
+const BATCH: usize = 64;
+
 /// The events of one thread, in order. It holds one block at a time.
 ///
 /// After an error it ends.
@@ -17,9 +21,17 @@ pub struct Stream {
     blocks: std::vec::IntoIter<u64>,
     /// Where the block begins that is read, bytes.
     block: u64,
-    /// Events that are left of the block.
+    /// Events that are left of the block, those of the batch among them.
     left: u32,
     unpacked: Unpacked,
+    /// Events that are unpacked, and how many of them have been given out.
+    batch: Vec<Event>,
+    given: usize,
+    /// Events behind the batch that are passed over.
+    passed_over: u32,
+    /// What is wrong behind these.
+    fault: Option<EventFault>,
+    /// Before the event that comes next.
     at: Position,
     ended: bool,
     failed: bool,
@@ -50,6 +62,10 @@ impl Stream {
             block: 0,
             left: 0,
             unpacked: Unpacked::default(),
+            batch: Vec::new(),
+            given: 0,
+            passed_over: 0,
+            fault: None,
             at: Position::default(),
             ended: false,
             failed: false,
@@ -64,6 +80,24 @@ impl Stream {
     /// Where the stream stands: before the event that comes next.
     pub fn position(&self) -> &Position {
         &self.at
+    }
+
+    /// Appends the next events to `into`: at least one, unless the stream is at its end.
+    ///
+    /// # Errors
+    /// The first of them cannot be read. What is wrong behind it is told when it is the first.
+    pub fn read(&mut self, into: &mut Vec<Event>) -> Result<(), TraceError> {
+        let Some(first) = self.next() else {
+            return Ok(());
+        };
+        into.push(first?);
+        while let Some(&event) = self.batch.get(self.given) {
+            if self.pass(&event).is_err() {
+                break;
+            }
+            into.push(event);
+        }
+        Ok(())
     }
 
     /// How many events are left of the block that is read.
@@ -108,13 +142,13 @@ impl Stream {
         self.loader.spare = content;
         let (head, content) = self.loader.load(offset, Kind::Events)?;
         self.check(&head).map_err(|why| fault(self, why))?;
-        self.unpacked = Unpacked::new(content).map_err(|why| fault(self, why))?;
+        self.at.monitor = 0;
+        self.at.object = head.object;
+        self.unpacked = Unpacked::new(content, &self.at).map_err(|why| fault(self, why))?;
         if self.unpacked.events() != head.count as usize {
             return Err(fault(self, BlockFault::Columns));
         }
         self.left = head.count;
-        self.at.monitor = 0;
-        self.at.object = head.object;
         Ok(true)
     }
 
@@ -140,41 +174,91 @@ impl Stream {
         Ok(())
     }
 
-    #[inline]
-    fn read(&mut self) -> Result<Option<Event>, TraceError> {
-        loop {
-            if self.left == 0 && !self.next_block()? {
-                return Ok(None);
-            }
-            if self.left == 0 {
-                continue;
-            }
-            let taken = self.unpacked.take(&self.at);
-            let event = match taken {
-                Ok(Some(event)) => event,
-                Ok(None) => {
-                    self.left -= 1;
-                    self.at.event += 1;
-                    continue;
-                }
-                Err(why) => return Err(self.event_fault(why)),
-            };
-            if self.ended || (event.is_raw() && !self.raw) {
-                let why = if self.ended {
-                    EventFault::AfterEnd
-                } else {
-                    EventFault::Raw
-                };
+    /// Unpacks the next events; none are left at the end of the stream.
+    fn next_batch(&mut self) -> Result<(), TraceError> {
+        self.batch.clear();
+        self.given = 0;
+        while self.batch.is_empty() {
+            let passed_over = std::mem::take(&mut self.passed_over);
+            self.left -= passed_over;
+            self.at.event += u64::from(passed_over);
+            if let Some(why) = self.fault.take() {
                 return Err(self.event_fault(why));
             }
-            match self.at.after(&event) {
-                Ok(after) => self.at = after,
-                Err(why) => return Err(self.event_fault(why)),
+            if self.left > 0 {
+                self.unpack();
+            } else if !self.next_block()? {
+                return Ok(());
             }
-            self.left -= 1;
-            self.ended = matches!(event, Event::End);
-            return Ok(Some(event));
         }
+        Ok(())
+    }
+
+    /// Unpacks events of the block, up to one that is passed over or wrong.
+    fn unpack(&mut self) {
+        self.batch.reserve_exact(BATCH);
+        for _ in 0..BATCH.min(self.left as usize) {
+            match self.unpacked.take(&mut self.batch) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.passed_over = 1;
+                    return;
+                }
+                Err(why) => {
+                    self.fault = Some(why);
+                    return;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn read_on(&mut self) -> Option<Result<Event, TraceError>> {
+        if self.failed {
+            return None;
+        }
+        match self.next_batch() {
+            Ok(()) => {
+                let event = *self.batch.first()?;
+                Some(self.give(event))
+            }
+            Err(error) => {
+                self.fail();
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// Gives out the next event of the batch.
+    #[inline]
+    fn give(&mut self, event: Event) -> Result<Event, TraceError> {
+        if let Err(why) = self.pass(&event) {
+            self.fail();
+            return Err(self.event_fault(why));
+        }
+        Ok(event)
+    }
+
+    /// Goes behind the next event of the batch, if it may stand here.
+    #[inline]
+    fn pass(&mut self, event: &Event) -> Result<(), EventFault> {
+        if self.ended {
+            return Err(EventFault::AfterEnd);
+        }
+        if event.is_raw() && !self.raw {
+            return Err(EventFault::Raw);
+        }
+        self.at.pass(event)?;
+        self.given += 1;
+        self.left -= 1;
+        self.ended = matches!(event, Event::End);
+        Ok(())
+    }
+
+    #[cold]
+    fn fail(&mut self) {
+        self.failed = true;
+        self.batch.clear();
     }
 
     #[cold]
@@ -191,11 +275,9 @@ impl Iterator for Stream {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
+        match self.batch.get(self.given) {
+            Some(&event) => Some(self.give(event)),
+            None => self.read_on(),
         }
-        let read = self.read();
-        self.failed = read.is_err();
-        read.transpose()
     }
 }

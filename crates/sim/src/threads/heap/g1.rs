@@ -24,7 +24,7 @@ const WASTE: u64 = 5;
 const MIXED: u64 = 8;
 
 /// The place of objects of zero bytes.
-const NOWHERE: Place = Place(u64::MAX);
+const NOWHERE: Place = Place::new(u64::MAX - 1);
 
 /// A heap of regions.
 ///

@@ -65,13 +65,13 @@ impl Generational {
 impl Collector for Generational {
     fn allocate(&mut self, size: u64) -> Option<Place> {
         if size > self.nursery.size {
-            return self.mature.take(size).then_some(Place(MATURE));
+            return self.mature.take(size).then_some(Place::new(MATURE));
         }
-        self.nursery.take(size).then_some(Place(self.era))
+        self.nursery.take(size).then_some(Place::new(self.era))
     }
 
     fn died(&mut self, place: Place, size: u64) {
-        let space = match place.0 == self.era {
+        let space = match place.number() == self.era {
             true => &mut self.nursery,
             false => &mut self.mature,
         };

@@ -26,9 +26,24 @@ mod regions;
 mod table;
 mod whole;
 
+use std::num::NonZeroU64;
+
 /// Where an object is, as its collector knows it; the object keeps it from allocation to death.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(pub(crate) u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(NonZeroU64);
+
+impl Place {
+    /// The place of a number that its collector chose: any but the greatest.
+    pub(crate) const fn new(number: u64) -> Place {
+        // One more, so that no place takes no room of its own.
+        Place(NonZeroU64::MIN.saturating_add(number))
+    }
+
+    /// That number.
+    fn number(self) -> u64 {
+        self.0.get() - 1
+    }
+}
 
 /// Which part of the heap a collection examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

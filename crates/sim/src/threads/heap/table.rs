@@ -12,12 +12,12 @@ pub(super) struct Object(u32);
 impl Object {
     /// What [`super::Place`] keeps of it.
     pub(super) fn place(self) -> super::Place {
-        super::Place(u64::from(self.0))
+        super::Place::new(u64::from(self.0))
     }
 
     /// The object whose place that is.
     pub(super) fn at(place: super::Place) -> Object {
-        Object(place.0 as u32)
+        Object(place.number() as u32)
     }
 }
 

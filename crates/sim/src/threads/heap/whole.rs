@@ -32,7 +32,7 @@ fn new(heap: u64, parts: u64) -> Whole {
 
 impl Collector for Whole {
     fn allocate(&mut self, size: u64) -> Option<Place> {
-        self.space.take(size).then_some(Place(0))
+        self.space.take(size).then_some(Place::new(0))
     }
 
     fn died(&mut self, _place: Place, size: u64) {

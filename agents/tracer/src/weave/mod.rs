@@ -3,18 +3,19 @@
 //! References on a thread's stack are roots. They are told where they are used: a field is read or written,
 //! an
 //! element, a monitor. Parameters that a method never overwrites are told once, when the method is left, also
-//! by an exception.
+//! by an exception. `parameters` finds these.
+
+mod parameters;
 
 use crate::classfile::Fault;
 use crate::classfile::bytes::put2;
-use crate::classfile::code::{
-    self, Instruction, Stack, argument_places, op, parameters, returned, u2,
-};
+use crate::classfile::code::{self, Instruction, Stack, argument_places, op, returned, u2};
 use crate::classfile::file::About;
-use crate::classfile::frames::{THIS, TOP, Type};
+use crate::classfile::frames::{TOP, Type};
 use crate::classfile::method::{Code, Woven};
 use crate::classfile::pool::{Member, Pool};
 use crate::helper::{self, NAME, REPLACED, UNSAFE, with_receiver};
+use parameters::{Parameters, made};
 use std::collections::BTreeSet;
 
 /// A method of [`helper`] that takes one object.
@@ -96,110 +97,6 @@ fn is_event(opcode: u8) -> bool {
             opcode,
             op::PUTSTATIC | op::AASTORE | op::MONITORENTER..=op::MONITOREXIT | 197
         )
-}
-
-/// In a constructor, the instruction that makes `this` an object: the call of another constructor for it.
-/// `None` elsewhere.
-fn made(about: &About<'_>, code: &Code<'_>, pool: &Pool<'_>) -> Result<Option<usize>, Fault> {
-    if about.name != b"<init>" || about.class == b"java/lang/Object" {
-        return Ok(None);
-    }
-    // Each `new` comes with a call of its own, and compilers write those of arguments before that of `this`.
-    let mut open = 0u32;
-    for (index, it) in code.instructions.iter().enumerate() {
-        match it.opcode {
-            op::NEW => open += 1,
-            op::INVOKESPECIAL if pool.member(u2(code.bytes, it.at + 1)?)?.name == b"<init>" => {
-                match open.checked_sub(1) {
-                    Some(less) => open = less,
-                    None => return Ok(Some(index)),
-                }
-            }
-            _ => {}
-        }
-    }
-    // It never returns.
-    Err(Fault::Damaged)
-}
-
-/// The parameters of a method.
-struct Parameters {
-    /// For each, the local variable, its type where it is a reference that the method never overwrites, and
-    /// whether it takes two places.
-    all: Vec<(u16, Option<Type>, bool)>,
-}
-
-impl Parameters {
-    fn of(
-        about: &About<'_>,
-        code: &Code<'_>,
-        pool: &mut Pool<'_>,
-        made: Option<usize>,
-    ) -> Result<Parameters, Fault> {
-        let mut all: Vec<(u16, Option<Type>, bool)> = Vec::new();
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let mut local = 0;
-        if !about.is_static {
-            all.push((0, Some(Type::Object(about.this)), false));
-            names.push(about.class.to_vec());
-            local = 1;
-        }
-        for descriptor in parameters(about.descriptor).ok_or(Fault::Damaged)? {
-            let name = match descriptor[0] {
-                b'L' => &descriptor[1..descriptor.len() - 1],
-                b'[' => descriptor,
-                _ => &[],
-            };
-            let wide = matches!(descriptor[0], b'J' | b'D');
-            let class = match name.is_empty() {
-                true => None,
-                false => Some(Type::Object(pool.add_class(name)?)),
-            };
-            all.push((local, class, wide));
-            names.push(name.to_vec());
-            local += if wide { 2 } else { 1 };
-        }
-        for it in &code.instructions {
-            if let Some((first, places)) = code::stored(code.bytes, it) {
-                for (local, class, _) in &mut all {
-                    if (first..first + places).contains(local) {
-                        *class = None;
-                    }
-                }
-            }
-        }
-        // The code may say at a target that it does not need a parameter any more.
-        let mut types: Vec<Type> = all
-            .iter()
-            .map(|(_, class, _)| class.unwrap_or(TOP))
-            .collect();
-        if made.is_some() {
-            types[0] = THIS;
-        }
-        let after = made.map_or(0, |index| code.instructions[index].at);
-        for frame in &code.frames {
-            frame.apply(&mut types);
-            for (index, (_, class, _)) in all.iter_mut().enumerate() {
-                let same = match types.get(index) {
-                    Some(Type::Object(it)) => pool.class(*it).is_ok_and(|it| it == names[index]),
-                    Some(it) if *it == THIS => index == 0 && made.is_some() && frame.at <= after,
-                    _ => false,
-                };
-                let own = matches!((types.get(index), &class), (Some(it), Some(own)) if it == own);
-                if !same && !own {
-                    *class = None;
-                }
-            }
-        }
-        Ok(Parameters { all })
-    }
-
-    /// Whether a local variable has the same parameter all the time.
-    fn has(&self, local: u16) -> bool {
-        self.all
-            .iter()
-            .any(|(it, class, _)| *it == local && class.is_some())
-    }
 }
 
 struct Weaving<'w, 'a> {
@@ -343,7 +240,7 @@ impl Weaving<'_, '_> {
             op::PUTFIELD => self.stores(index, it, pool, keys),
             op::PUTSTATIC => {
                 let member = pool.member(u2(self.code.bytes, it.at + 1)?)?;
-                if matches!(member.descriptor[0], b'L' | b'[') {
+                if matches!(member.descriptor.first(), Some(b'L' | b'[')) {
                     let key = keys(member.class, member.name, member.descriptor);
                     self.woven.before[index].push(op::DUP);
                     let after = [
@@ -398,9 +295,9 @@ impl Weaving<'_, '_> {
     ) -> Result<(), Fault> {
         let constant = u2(self.code.bytes, it.at + 1)?;
         let member = pool.member(constant)?;
-        match member.descriptor[0] {
-            b'L' | b'[' => {}
-            b'J' | b'D' => return self.uses(index, 2, None, pool),
+        match member.descriptor.first() {
+            Some(b'L' | b'[') => {}
+            Some(b'J' | b'D') => return self.uses(index, 2, None, pool),
             _ => return self.uses(index, 1, None, pool),
         }
         if self.is_early(index) {
@@ -427,8 +324,8 @@ impl Weaving<'_, '_> {
         let all = self.what == What::All;
         if it.opcode == op::INVOKEDYNAMIC {
             let result = returned(member.descriptor);
-            return match result[0] {
-                b'L' if all && result != b"Ljava/lang/String;" => {
+            return match result.first() {
+                Some(b'L') if all && result != b"Ljava/lang/String;" => {
                     self.with_result(index, "linked", pool)
                 }
                 _ => Ok(()),
@@ -447,7 +344,9 @@ impl Weaving<'_, '_> {
             _ => {}
         }
         match member.class {
-            b"java/lang/System" if all && member.name == b"arraycopy" => {
+            b"java/lang/System"
+                if all && member.name == b"arraycopy" && it.opcode == op::INVOKESTATIC =>
+            {
                 self.replaces(index, &member, "arraycopy", pool)
             }
             b"java/lang/Thread" => self.calls_thread(index, &member, pool),
@@ -472,6 +371,11 @@ impl Weaving<'_, '_> {
             (b"start0", b"()V") => {
                 self.woven.before[index].push(op::DUP);
                 self.woven.before[index].extend(call(pool, "starting", "(Ljava/lang/Thread;)V")?);
+            }
+            (b"interrupt0", b"()V") => {
+                let told = call(pool, "interrupting", "(Ljava/lang/Thread;)V")?;
+                self.woven.before[index].push(op::DUP);
+                self.woven.before[index].extend(told);
             }
             (b"sleep" | b"sleep0" | b"sleepNanos0", _) => {
                 self.woven.before[index].extend(call(pool, "sleeping", "()V")?);
@@ -537,15 +441,28 @@ impl Weaving<'_, '_> {
         for it in &self.kept {
             leaving.extend([local(op::ALOAD, *it), call(pool, "used", OBJECT)?].concat());
         }
+        let enters = |it: &Instruction| it.opcode == op::MONITORENTER;
+        if monitor.is_some() || self.code.instructions.iter().any(enters) {
+            self.woven.prologue = call(pool, helper::ROOMY, "()V")?;
+        }
         if let Some(monitor) = monitor {
-            self.woven.prologue = [monitor.clone(), call(pool, "entered", OBJECT)?].concat();
+            let entered = [monitor.clone(), call(pool, "entered", OBJECT)?].concat();
+            self.woven.prologue.extend(entered);
             leaving.extend([monitor, call(pool, "exiting", OBJECT)?].concat());
         }
         if !leaving.is_empty() {
-            for (index, it) in self.code.instructions.iter().enumerate() {
-                if (op::IRETURN..=op::RETURN).contains(&it.opcode) {
-                    self.woven.before[index].extend_from_slice(&leaving);
-                }
+            let is_return = |it: &Instruction| (op::IRETURN..=op::RETURN).contains(&it.opcode);
+            let instructions = &self.code.instructions;
+            let returns = instructions.iter().filter(|it| is_return(it)).count();
+            if returns * leaving.len() > usize::from(u16::MAX) {
+                return Err(Fault::Long);
+            }
+            for (index, _) in instructions
+                .iter()
+                .enumerate()
+                .filter(|(_, it)| is_return(it))
+            {
+                self.woven.before[index].extend_from_slice(&leaving);
             }
             leaving.push(op::ATHROW);
             let from = self.made.map_or(0, |made| made + 1);

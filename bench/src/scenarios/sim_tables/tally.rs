@@ -1,0 +1,146 @@
+//! What is judged: how many entries change the paper's way, of made-up and of recorded programs.
+
+use crate::report::results::Results;
+
+/// What is asked. The star stands for a kind of program.
+pub(super) const ASKS: [&str; 4] = [
+    "Table 2*: every number of collections changes the paper's way",
+    "Table 3*: every number of contentions and switches changes the paper's way",
+    "Table 4*: every time changes the paper's way",
+    "Figures 6 and 7*: MarkCompact and SemiSpace save less collection time than GenMC",
+];
+
+/// The kinds of programs, by whether they are recorded.
+const KINDS: [&str; 2] = ["made-up", "recorded"];
+
+/// Smaller changes than this count as none, percent.
+const NONE: f64 = 0.5;
+
+/// What is judged. The first index is whether programs are recorded.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// By table and quantum: entries that change the paper's way, and all.
+    same: [[[(u32, u32); 2]; 3]; 2],
+    /// Changes of collection time, percent: under MarkCompact and SemiSpace, and under GenMC.
+    whole: [Vec<f64>; 2],
+    generational: [Vec<f64>; 2],
+}
+
+/// -1, 0 or 1.
+fn direction(change: f64) -> f64 {
+    match change.abs() < NONE {
+        true => 0.0,
+        false => change.signum(),
+    }
+}
+
+fn median(list: &[f64]) -> f64 {
+    let mut list = list.to_vec();
+    list.sort_by(f64::total_cmp);
+    let middle = list.get(list.len() / 2).copied().unwrap_or_default();
+    let below = list.get((list.len().max(1) - 1) / 2).copied();
+    (middle + below.unwrap_or_default()) / 2.0
+}
+
+impl Tally {
+    /// An entry of a table, as changes under LARF and MQRR, percent.
+    pub(super) fn entry(
+        &mut self,
+        is_recorded: bool,
+        table: &str,
+        quantum: usize,
+        paper: [Option<f64>; 2],
+        ours: [Option<f64>; 2],
+    ) {
+        let Some(table) = ["2", "3", "4"].iter().position(|it| *it == table) else {
+            return;
+        };
+        let counts = &mut self.same[usize::from(is_recorded)][table][quantum];
+        for (paper, ours) in paper.into_iter().zip(ours) {
+            let Some(paper) = paper else { continue };
+            let is_same = ours.is_some_and(|ours| direction(ours) == direction(paper));
+            counts.0 += u32::from(is_same);
+            counts.1 += 1;
+        }
+    }
+
+    /// Changes of collection time under a collector, with each quantum, percent.
+    pub(super) fn collector(
+        &mut self,
+        is_recorded: bool,
+        collector: &str,
+        changes: &[[Option<f64>; 2]; 2],
+    ) {
+        let into = match collector {
+            "MarkCompact" | "SemiSpace" => &mut self.whole,
+            "GenMC" => &mut self.generational,
+            _ => return,
+        };
+        into[usize::from(is_recorded)].extend(changes.iter().flatten().flatten());
+    }
+
+    /// Adds what has come out to the results.
+    pub(super) fn judge(&self, results: &mut Results) {
+        for (kind, name) in KINDS.iter().enumerate() {
+            let claim = |which: usize| ASKS[which].replace('*', &format!(", {name}"));
+            for (table, counts) in self.same[kind].iter().enumerate() {
+                let [(paper, all), (short, _)] = *counts;
+                let measured = format!(
+                    "{paper} of {all} with a quantum of 1.14 ms, {short} with one of 10 µs"
+                );
+                let met = (all > 0).then_some(paper.max(short) == all);
+                results.target(&claim(table), measured, met);
+            }
+            let lists = (&self.whole[kind], &self.generational[kind]);
+            let (whole, generational) = (median(lists.0), median(lists.1));
+            let measured = format!("in the median {whole:+.1} % and {generational:+.1} %");
+            let has_both = !lists.0.is_empty() && !lists.1.is_empty();
+            let met = has_both.then_some(whole > generational);
+            results.target(&claim(3), measured, met);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::paper::{self, ENTRIES};
+    use super::super::{changes, programs::PROGRAMS};
+    use super::*;
+
+    #[test]
+    fn the_papers_own_figures_go_its_way() {
+        let mut tally = Tally::default();
+        for program in PROGRAMS {
+            let Some(paper) = program.paper else { continue };
+            let is_recorded = program.is_recorded();
+            for entry in &ENTRIES {
+                let changes = changes((entry.of)(&paper).map(Some));
+                tally.entry(is_recorded, entry.table, 0, changes, changes);
+                let other = changes.map(|it| it.map(|change| -change - 1.0));
+                tally.entry(is_recorded, entry.table, 1, changes, other);
+            }
+        }
+        for (kind, programs) in [(0, 5), (1, 4)] {
+            for (table, each) in [(0, 4), (1, 4), (2, 6)] {
+                let entries = programs * each;
+                assert_eq!(tally.same[kind][table][0], (entries, entries));
+                assert_eq!(tally.same[kind][table][1].1, entries);
+                assert!(tally.same[kind][table][1].0 < entries / 2);
+            }
+        }
+        // What section 5.4.1 says of Table 3: at worst 15 % more contentions, in lusearch.
+        let worst = changes((ENTRIES[2].of)(&paper::LUSEARCH).map(Some))[1];
+        assert!(
+            worst.is_some_and(|it| (15.0..16.0).contains(&it)),
+            "{worst:?}"
+        );
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!(median(&[5.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 900.0]), 3.0);
+    }
+}

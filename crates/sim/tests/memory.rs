@@ -1,0 +1,88 @@
+//! The memory of a simulation is that of the live objects and the threads: a trace of ten times the events
+//! and the same live size needs no more of it.
+
+use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
+use plimsoll_trace::Trace;
+use plimsoll_trace::synth::{self, Options, table};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Counts the bytes that this thread has allocated, and the most since [`peak_of`] began.
+struct Counting;
+
+thread_local! {
+    /// This thread only: that of the test harness may allocate at any time. What it frees here makes the
+    /// count negative.
+    static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn count(bytes: isize) {
+    let (now, most) = BYTES.get();
+    let now = now + bytes;
+    BYTES.set((now, most.max(now)));
+}
+
+// SAFETY: hands everything to the system's allocator unchanged; only counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The most bytes that were allocated at once beyond those before, while something was done.
+fn peak_of<R>(done: impl FnOnce() -> R) -> (isize, R) {
+    let (before, _) = BYTES.get();
+    BYTES.set((before, before));
+    let result = done();
+    (BYTES.get().1 - before, result)
+}
+
+/// About 26,000 objects live at once: tables double at other sizes, 20,480 and 32,768.
+fn trace(shorten: f64) -> Trace {
+    let program = table::find("lusearch").unwrap();
+    let options = Options {
+        scale: 1.25,
+        shorten,
+        ..Options::default()
+    };
+    let bytes = synth::write(program, &options, Vec::new(), "test").unwrap();
+    Trace::from_source(Arc::new(bytes), "test").unwrap()
+}
+
+#[test]
+fn ten_times_the_events_need_no_more_memory() {
+    let [short, long] = [100.0, 10.0].map(trace);
+    for collector in Algorithm::ALL {
+        let [(few, small), (many, large)] = [&short, &long].map(|trace| {
+            let survey = Survey::of(trace).unwrap();
+            let settings = Settings {
+                quanta: Quanta {
+                    time: 10_000,
+                    ..Quanta::PAPER
+                },
+                ..Settings::new(Rule::Larf, collector, 5 * survey.largest_live)
+            };
+            let (peak, outcome) =
+                peak_of(|| simulate(&mut Traced::new(trace, &survey, 1.0), &settings).unwrap());
+            (outcome.events, peak)
+        });
+        assert!(many > 9 * few && few > 200_000, "{few} and {many} events");
+        assert!(
+            large * 10 <= small * 11,
+            "{collector:?}: {small} and {large} bytes"
+        );
+    }
+}
