@@ -55,19 +55,20 @@ impl Counters {
                 places,
                 last: [0; 3],
             };
-            counters.kind();
+            counters.begin();
             counters
         })
     }
 
-    /// What happened since the last call.
+    /// A pause begins. What was counted before is none of it: a collection may have begun before the agent
+    /// was told of any.
+    pub fn begin(&mut self) {
+        self.last = self.read();
+    }
+
+    /// What happened since the pause began.
     pub fn kind(&mut self) -> Kind {
-        let now = self.places.map(|at| match at {
-            0 => 0,
-            // SAFETY: `of` found a counter there, aligned and in memory that the machine keeps mapped
-            // until it ends, before which the agent is told (`VMDeath`) and stops.
-            at => unsafe { (at as *const u64).read_volatile() },
-        });
+        let now = self.read();
         let last = std::mem::replace(&mut self.last, now);
         // A pause for a whole collection may have tried a young one first.
         for index in [1, 0, 2] {
@@ -76,6 +77,15 @@ impl Counters {
             }
         }
         Kind::Unknown
+    }
+
+    fn read(&self) -> [u64; 3] {
+        self.places.map(|at| match at {
+            0 => 0,
+            // SAFETY: `of` found a counter there, aligned and in memory that the machine keeps mapped
+            // until it ends, before which the agent is told (`VMDeath`) and stops.
+            at => unsafe { (at as *const u64).read_volatile() },
+        })
     }
 }
 
@@ -169,6 +179,11 @@ mod tests {
         memory[young] += 1;
         memory[full] += 1;
         assert_eq!(counters.kind(), Kind::Full);
+        // One that the agent was not told of, and then a young one.
+        memory[full] += 1;
+        counters.begin();
+        memory[young] += 1;
+        assert_eq!(counters.kind(), Kind::Young);
     }
 
     #[test]

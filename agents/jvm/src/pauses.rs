@@ -63,6 +63,9 @@ impl Pauses {
     /// A pause begins.
     pub fn begin(&mut self) {
         let start_ns = now_ns();
+        if let Some(counters) = &mut self.counters {
+            counters.begin();
+        }
         self.try_heap(|heap| heap.begin().map(|()| Free::default()));
         self.begun = Some((start_ns, self.reader.read()));
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);

@@ -120,6 +120,8 @@ impl Program {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // Of a machine with the same number that others killed, in the way of another user's machine.
+        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", child.id()));
         Program { child, classes }
     }
 
