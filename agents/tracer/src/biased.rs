@@ -46,7 +46,11 @@ pub struct Own<'a, T>(&'a Biased<T>);
 
 /// What another thread has in its turn.
 #[derive(Debug)]
-pub struct Turn<'a, T>(&'a Biased<T>, #[allow(dead_code)] MutexGuard<'a, ()>);
+pub struct Turn<'a, T> {
+    of: &'a Biased<T>,
+    /// Keeps other threads out until this is gone.
+    _guard: MutexGuard<'a, ()>,
+}
 
 impl<T> Biased<T> {
     /// With a value that nobody uses.
@@ -99,7 +103,10 @@ impl<T> Biased<T> {
         while self.busy.load(Ordering::Acquire) {
             std::thread::sleep(PACE);
         }
-        Turn(self, turn)
+        Turn {
+            of: self,
+            _guard: turn,
+        }
     }
 }
 
@@ -112,7 +119,7 @@ impl<T> Drop for Own<'_, T> {
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
-        self.0.wanted.store(false, Ordering::Release);
+        self.of.wanted.store(false, Ordering::Release);
     }
 }
 
@@ -135,14 +142,14 @@ impl<T> Deref for Turn<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the owner is not busy and will not be, because the value is wanted; others have no turn.
-        unsafe { &*self.0.value.get() }
+        unsafe { &*self.of.value.get() }
     }
 }
 
 impl<T> DerefMut for Turn<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above.
-        unsafe { &mut *self.0.value.get() }
+        unsafe { &mut *self.of.value.get() }
     }
 }
 

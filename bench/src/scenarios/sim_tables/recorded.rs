@@ -1,7 +1,7 @@
 //! Real programs, recorded by `plimsoll trace`. Their traces are kept in `bench/out/traces`, and made again
 //! when the tree is another one.
 
-use super::servers::{Kafka, Liberty, Running};
+use super::servers::{Kafka, Liberty, Running, logged};
 use crate::harness::folder::Folder;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
@@ -11,9 +11,9 @@ use crate::runner::out;
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// On which virtual machine all are recorded.
 pub(super) const JVM: Jvm = Jvm {
@@ -140,12 +140,7 @@ fn tracer(path: &Path) -> Command {
 /// Runs a program that ends by itself, in a folder. What it says goes to a file, and into the error if it
 /// fails.
 fn to_its_end(mut command: Command, folder: &Path) -> Result<()> {
-    let log = folder.join("log");
-    let file = File::create(&log).map_err(Error::file("write", &log))?;
-    let errors = file.try_clone().map_err(Error::file("write", &log))?;
-    command.stdin(Stdio::null()).stdout(file).stderr(errors);
-    command.current_dir(folder);
-    end_with_us(&mut command);
+    let log = logged(&mut command, folder)?;
     let status = command.status().map_err(Error::start(&command))?;
     match status.success() {
         true => Ok(()),

@@ -33,6 +33,20 @@ for (Map.Entry<Integer, String> each : entries.entrySet()) {
 %></body></html>
 "#;
 
+/// Makes a command run in a folder, and end with us. Returns the log there to which it writes what it says.
+///
+/// # Errors
+/// When there can be no log.
+pub(super) fn logged(command: &mut Command, folder: &Path) -> Result<PathBuf> {
+    let log = folder.join("log");
+    let file = File::create(&log).map_err(Error::file("write", &log))?;
+    let errors = file.try_clone().map_err(Error::file("write", &log))?;
+    command.stdin(Stdio::null()).stdout(file).stderr(errors);
+    command.current_dir(folder);
+    end_with_us(command);
+    Ok(log)
+}
+
 /// A server that is being recorded.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -44,12 +58,7 @@ pub(super) struct Running {
 impl Running {
     /// Starts it, with a log in a folder, in which it runs.
     pub(super) fn start(mut command: Command, folder: &Path) -> Result<Running> {
-        let log = folder.join("log");
-        let file = File::create(&log).map_err(Error::file("write", &log))?;
-        let errors = file.try_clone().map_err(Error::file("write", &log))?;
-        command.stdin(Stdio::null()).stdout(file).stderr(errors);
-        command.current_dir(folder);
-        end_with_us(&mut command);
+        let log = logged(&mut command, folder)?;
         let child = command.spawn().map_err(Error::start(&command))?;
         Ok(Running { child, log })
     }
