@@ -157,6 +157,10 @@ fn room() -> Option<(TestCgroup, Swap)> {
     Some((group, swap))
 }
 
+/// Pages outside the memory in use that the honest program may want again after they were reclaimed; it
+/// uses 4,096 or more all the time.
+const RARELY_USED: u64 = 16;
+
 /// The honest user's program, which uses all of its memory all the time.
 struct Honest {
     child: Child,
@@ -202,9 +206,11 @@ impl Honest {
     fn assert_unharmed(&mut self) {
         let process = process(&self.child);
         let memory = process.memory().expect("it lives");
-        // In a full cgroup the kernel reclaims memory that was not touched since the start.
+        // In a full cgroup the kernel reclaims memory that was not touched since the start, and pages of
+        // the program's file; a few of either may be wanted again. What it uses all the time is not.
         assert!(memory.anon >= self.bytes && memory.swap < MIB, "{memory:?}");
-        assert_eq!(process.faults().expect("it lives").major, self.faults);
+        let faults = process.faults().expect("it lives").major - self.faults;
+        assert!(faults <= RARELY_USED, "{faults} major faults: {memory:?}");
         assert_eq!(self.shown()["owed"], json!(0));
     }
 }
