@@ -43,6 +43,7 @@ mod steer;
 mod surprise;
 pub mod tracing;
 mod trigger;
+mod wish;
 
 pub use recognise::is_machine;
 pub use runtime::HotSpot;

@@ -17,11 +17,13 @@ use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::stalls::Signal;
 use super::surprise::Growth;
+use super::wish::Wishes;
 use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
 use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -105,6 +107,8 @@ struct Loop<'a> {
     feedback: Option<(Feedback, Signal)>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
+    /// What the agent is asked to keep.
+    wishes: Wishes,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Its native memory over time.
@@ -185,6 +189,7 @@ impl<'a> Loop<'a> {
             levers,
             feedback,
             agent,
+            wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
             replaced: false,
@@ -292,13 +297,15 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Tells the agent how much of the heap may stay resident at the end of the next collection: what the
-    /// limit leaves beside the native part.
-    fn wish(&self, seen: &Seen) {
-        if let Some(page) = &self.agent {
-            let resident = seen.limit.saturating_sub(seen.native);
-            page.wish((seen.limit > 0).then_some(resident));
+    /// Tells the agent how much of the heap may stay resident at the end of the next collection.
+    fn wish(&mut self, seen: &Seen) {
+        let Some(page) = &self.agent else { return };
+        if let Ok(view) = page.view()
+            && let Some(process) = view.process()
+        {
+            self.wishes.look(process, view.about().signal);
         }
+        page.wish(self.wishes.resident(now_ns(), seen.limit, seen.native));
     }
 
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
