@@ -17,11 +17,10 @@ const STACK: usize = 128 << 10;
 /// be had, the process is just not read.
 pub fn start(mut process: ProcessWriter<'static>) {
     let mut reader = Reader::open();
-    let first = reader.read();
     let work = move || {
         while !is_over() {
             unharmed((), || {
-                process.read(&reading(reader.read().since(first), now_ns()));
+                process.read(&reading(reader.read(), now_ns()));
             });
             std::thread::sleep(PERIOD);
         }
