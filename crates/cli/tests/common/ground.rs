@@ -1,6 +1,6 @@
 //! Cgroups with limits, and the programs that tests run in them.
 
-use super::{Place, Started};
+use super::{Place, Started, library};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::os::unix::process::CommandExt;
@@ -111,4 +111,20 @@ pub fn run_in(place: &Place, group: &TestCgroup, name: &str, words: &[&str]) -> 
 /// The output of a program so far.
 pub fn printed(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(&format!("{name}.out"))).unwrap_or_default()
+}
+
+/// Our program with the agent's library beside it, as in a build tree.
+pub fn ours(place: &Place) -> PathBuf {
+    let own = place.path("bin/plimsoll");
+    let agent = library("libplimsoll_jvm.so");
+    std::fs::create_dir_all(place.path("bin")).unwrap();
+    for (from, to) in [
+        (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
+        (agent, place.path("bin/libplimsoll_jvm.so")),
+    ] {
+        if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+    own
 }
