@@ -139,7 +139,8 @@ impl Source for Memory {
 }
 
 /// Reads the bytes as the tables of a machine, by the reader that agents use, and then as tables that have
-/// all names, with places as the bytes say. Looks for the heap and the counters by both. Nothing is given back.
+/// all names, with places as the bytes say. Looks for the heap and the counters by both. Nothing is given
+/// back.
 pub fn fuzz_tables(bytes: &[u8]) {
     let mut memory = Memory::new(bytes);
     if let Some(tables) = Tables::read(&mut memory) {

@@ -63,14 +63,14 @@ impl Pauses {
             counters.begin();
         }
         self.try_heap(|heap| heap.begin().map(|()| Free::default()));
-        self.begun = Some((start_ns, self.reader.read()));
+        self.begun = Some((start_ns, self.reader.read(start_ns)));
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
 
     /// The pause ends.
     pub fn end(&mut self) {
         let end_ns = now_ns();
-        let now = self.reader.read();
+        let now = self.reader.read(end_ns);
         let counters = self.counters.as_mut();
         let kind = counters.map_or(self.usual, Counters::kind);
         // A pause whose beginning was not seen has no length.

@@ -20,7 +20,8 @@ pub fn start(mut process: ProcessWriter<'static>) {
     let work = move || {
         while !is_over() {
             unharmed((), || {
-                process.read(&reading(reader.read(), now_ns()));
+                let at_ns = now_ns();
+                process.read(&reading(reader.read(at_ns), at_ns));
             });
             std::thread::sleep(PERIOD);
         }

@@ -1,4 +1,8 @@
-//! How the process stalls: the kernel crate's signal and the major faults, read without allocating.
+//! How the process stalls: the kernel crate's signal and the faults, read without allocating.
+//!
+//! The signal is the dearest part of a pause: its path through the kernel is cold each time. So it is not
+//! read where it cannot have changed: a thread stalls where it gets a page, and then a fault was counted.
+//! What stalls otherwise, within system calls, is seen some time later.
 
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::Signal;
@@ -8,6 +12,18 @@ use plimsoll_wire::collections::Signal;
 pub struct Reader {
     stalls: Option<Stalls>,
     counted: Counted,
+    /// The faults at the last reading of `stalls`, and when it was (ns).
+    read_at: Option<(Faults, u64)>,
+}
+
+/// For so long (ns) a reading of the signal counts, if no page was got meanwhile.
+const LASTS_NS: u64 = 100_000_000;
+
+/// Faults of all threads of this process, ended ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Faults {
+    minor: u64,
+    major: u64,
 }
 
 /// Sums that never go back, of counters that may. Changed by each reading.
@@ -69,11 +85,16 @@ impl Reading {
 impl Reader {
     /// Opens the best source of this process. Readings count from here.
     pub fn open() -> Reader {
-        let mut stalls = is_own_proc().then(Stalls::own).and_then(Result::ok);
-        let (stalled, faults) = counters(&mut stalls);
+        Reader::of(is_own_proc().then(Stalls::own).and_then(Result::ok))
+    }
+
+    fn of(mut stalls: Option<Stalls>) -> Reader {
+        let faults = faults();
+        let stalled = read(stalls.as_mut(), faults);
         Reader {
             stalls,
-            counted: Counted::of(stalled, faults),
+            counted: Counted::of(stalled, faults.map(|faults| faults.major)),
+            read_at: None,
         }
     }
 
@@ -97,24 +118,43 @@ impl Reader {
     }
 
     /// The counts so far. They never go back.
-    pub fn read(&mut self) -> Reading {
-        let (stalled, faults) = counters(&mut self.stalls);
-        self.counted.add(stalled, faults)
+    pub fn read(&mut self, now_ns: u64) -> Reading {
+        let faults = faults();
+        let stalled = match self.is_as_it_was(faults, now_ns) {
+            true => None,
+            false => {
+                self.read_at = faults.map(|faults| (faults, now_ns));
+                read(self.stalls.as_mut(), faults)
+            }
+        };
+        self.counted.add(stalled, faults.map(|faults| faults.major))
+    }
+
+    /// Whether the signal cannot have changed since it was read last.
+    fn is_as_it_was(&self, faults: Option<Faults>, now_ns: u64) -> bool {
+        // The pressure is that of other programs, too.
+        let is_own = self
+            .stalls
+            .as_ref()
+            .is_some_and(|stalls| stalls.tier() != Tier::Pressure);
+        let is_same = |(then, at_ns): (Faults, u64)| {
+            faults == Some(then) && now_ns.saturating_sub(at_ns) < LASTS_NS
+        };
+        is_own && self.read_at.is_some_and(is_same)
     }
 }
 
-/// The stalls and the major faults of this process by now; what cannot be read is none.
-fn counters(stalls: &mut Option<Stalls>) -> (Option<Stalled>, Option<u64>) {
-    let faults = major_faults();
-    let stalled = match stalls {
+/// The stalls by now; `None` if they cannot be read.
+fn read(stalls: Option<&mut Stalls>, faults: Option<Faults>) -> Option<Stalled> {
+    let stalls = stalls?;
+    match stalls.tier() {
         // The same count, for which the kernel need not write a text in /proc as well.
-        Some(stalls) if stalls.tier() == Tier::MajorFaults => {
-            faults.map(|count| Stalled { count, ns: 0 })
-        }
-        Some(stalls) => stalls.read().ok(),
-        None => None,
-    };
-    (stalled, faults)
+        Tier::MajorFaults => faults.map(|faults| Stalled {
+            count: faults.major,
+            ns: 0,
+        }),
+        _ => stalls.read().ok(),
+    }
 }
 
 /// Whether `/proc` names this process by the number that it has for itself. In a pid namespace without a
@@ -125,13 +165,16 @@ fn is_own_proc() -> bool {
     named.is_some_and(|named| named.as_os_str() == number.as_str())
 }
 
-/// Major faults of all threads of this process, ended ones included; 1 us.
-fn major_faults() -> Option<u64> {
+/// What the process counts of its faults.
+fn faults() -> Option<Faults> {
     // SAFETY: plain old data, filled in by getrusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing.
     let code = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    (code == 0).then(|| u64::try_from(usage.ru_majflt).unwrap_or(0))
+    (code == 0).then(|| Faults {
+        minor: u64::try_from(usage.ru_minflt).unwrap_or(0),
+        major: u64::try_from(usage.ru_majflt).unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
@@ -186,11 +229,8 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(told(reader.read()).2, 0, "it counts from its opening");
-        let none = Reader {
-            stalls: None,
-            counted: Counted::default(),
-        };
+        assert_eq!(told(reader.read(1)).2, 0, "it counts from its opening");
+        let none = Reader::of(None);
         assert_eq!(none.signal(), Signal::None);
         assert!(none.describe().contains("nothing tells of stalls"));
     }
@@ -199,9 +239,40 @@ mod tests {
     fn major_faults_alone_count_as_stalls() {
         let process = plimsoll_kernel::process::Process::own().unwrap();
         let mut stalls = Stalls::among(process, &[Tier::MajorFaults]).ok();
-        let (stalled, faults) = counters(&mut stalls);
-        assert_eq!(stalled.unwrap().count, faults.unwrap());
-        assert_eq!(counters(&mut None).0, None);
+        let faults = Faults { minor: 9, major: 7 };
+        let told = read(stalls.as_mut(), Some(faults));
+        assert_eq!(told.map(|stalled| stalled.count), Some(7));
+        assert_eq!(read(stalls.as_mut(), None), None);
+        assert_eq!(read(None, Some(faults)), None);
+    }
+
+    #[test]
+    fn the_signal_is_read_again_after_any_fault_and_after_a_while() {
+        let process = plimsoll_kernel::process::Process::own().unwrap();
+        let mut reader = Reader::of(Stalls::among(process, &[Tier::MajorFaults]).ok());
+        let faults = Faults { minor: 9, major: 7 };
+        assert!(
+            !reader.is_as_it_was(Some(faults), 50),
+            "it was not read yet"
+        );
+        reader.read_at = Some((faults, 50));
+        assert!(reader.is_as_it_was(Some(faults), 50));
+        assert!(reader.is_as_it_was(Some(faults), 49 + LASTS_NS));
+        assert!(!reader.is_as_it_was(Some(faults), 50 + LASTS_NS));
+        let (minor, major) = (
+            Faults {
+                minor: 10,
+                ..faults
+            },
+            Faults { major: 8, ..faults },
+        );
+        assert!(!reader.is_as_it_was(Some(minor), 60) && !reader.is_as_it_was(Some(major), 60));
+        assert!(
+            !reader.is_as_it_was(None, 60),
+            "what cannot be read is not known"
+        );
+        reader.stalls = None;
+        assert!(!reader.is_as_it_was(Some(faults), 60));
     }
 
     proptest! {

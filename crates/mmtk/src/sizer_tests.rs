@@ -1,6 +1,7 @@
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A mebibyte, bytes.
 const MIB: u64 = 1 << 20;
 
 /// A heap of 100 MiB that nobody else steers.
