@@ -50,6 +50,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &hotspot::Hotspot,
     &mmtk::Mmtk,
     &isla_vista::IslaVista,
+    &isla_vista::sweep::Sweep,
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
     &sim_tables::SimTables,
