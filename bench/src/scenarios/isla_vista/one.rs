@@ -101,6 +101,8 @@ impl Case {
 pub(super) struct Run {
     /// Whether it ended by itself, with success.
     pub(super) finished: bool,
+    /// Whether the kernel killed it for want of memory.
+    pub(super) killed: bool,
     pub(super) seconds: f64,
     pub(super) logged: Logged,
     pub(super) counted: Counted,
@@ -113,8 +115,15 @@ pub(super) struct Run {
 impl Run {
     fn of(outcome: &Outcome, longest: f64) -> Run {
         let finished = outcome.ending == Ending::Finished;
+        let killed = match &outcome.ending {
+            Ending::Killed => true,
+            // `plimsoll run` ends with this status if its program is killed.
+            Ending::Failed(how) => how.starts_with("exit status: 137"),
+            _ => false,
+        };
         Run {
             finished,
+            killed,
             // What was stopped or killed is not better than what took as long as it could.
             seconds: if finished { outcome.seconds } else { longest },
             faults: outcome.faults as f64,
@@ -154,8 +163,8 @@ impl Stage {
         Ok(Run { room, ..run })
     }
 
-    /// Memory that is short, bytes: what the program takes with the tight heap, and a quarter of what it
-    /// takes more with the largest. With half of that some hardly page in their collections.
+    /// Memory that is short, bytes: what the program takes with the tight heap, and a third of what it takes
+    /// more with the largest. With half of that, some hardly page in their collections.
     fn room(&mut self, case: Case, progress: &Progress) -> Result<u64> {
         let key = (case.program.name, case.jvm.name());
         if let Some(room) = self.rooms.get(&key) {
@@ -216,9 +225,9 @@ impl Stage {
     }
 }
 
-/// The least size, and a quarter of the way to the most, in whole MiB.
+/// The least size, and a third of the way to the most, in whole MiB.
 fn short_of([least, most]: [u64; 2]) -> u64 {
-    (least + most.saturating_sub(least) / 4) / MIB * MIB
+    (least + most.saturating_sub(least) / 3) / MIB * MIB
 }
 
 /// No load was carried out yet; it was; the program has ended.
@@ -272,10 +281,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_is_a_quarter_of_the_way_from_the_least_to_the_most() {
-        assert_eq!(short_of([100 * MIB, 202 * MIB]), 125 * MIB);
+    fn short_is_a_third_of_the_way_from_the_least_to_the_most() {
+        assert_eq!(short_of([100 * MIB, 202 * MIB]), 134 * MIB);
         // One look ten times a second may miss the most.
         assert_eq!(short_of([100 * MIB, 99 * MIB]), 100 * MIB);
+    }
+
+    #[test]
+    fn a_run_that_was_killed_is_told_from_one_that_took_too_long() {
+        let run = |ending| {
+            let outcome = Outcome {
+                ending,
+                seconds: 7.0,
+                resident: 0,
+                faults: 0,
+                pauses: Default::default(),
+                said: String::new(),
+            };
+            let run = Run::of(&outcome, 90.0);
+            (run.finished, run.killed, run.seconds)
+        };
+        let ours = "exit status: 137: the program ended with status 137";
+        assert_eq!(run(Ending::Finished), (true, false, 7.0));
+        assert_eq!(run(Ending::TooLong), (false, false, 90.0));
+        assert_eq!(run(Ending::Killed), (false, true, 90.0));
+        assert_eq!(run(Ending::Failed(ours.into())), (false, true, 90.0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::runner::{Runner, Variant};
 
 type Ran = Variant<Case, Run>;
 
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
     ("program", ""),
     ("memory", "MiB"),
     ("time", "s"),
@@ -20,6 +20,7 @@ const COLUMNS: [(&str, &str); 11] = [
     ("of them in pauses", ""),
     ("stalls in pauses / in all", ""),
     ("unfinished", ""),
+    ("of them killed", ""),
 ];
 const RATIOS: &str =
     "The default's time by Isla Vista's, as in the paper's Table 3; above 1, Isla Vista is faster.";
@@ -40,7 +41,7 @@ pub(super) fn shortage(longest: f64) -> String {
     format!(
         "No broker. `enough`: without a limit. `short`: in a cgroup with swap, whose limit is the most \
          anonymous memory that the program took without a limit, by the default, with the tight heap, and a \
-         quarter of what it took more with the largest: one run of each before, looked at ten times a \
+         third of what it took more with the largest: one run of each before, looked at ten times a \
          second. The limit is as if others took the rest, of whom no program knows: all run with \
          -XX:-UseContainerSupport. A run that was killed, failed, or took {longest:.0} s counts as \
          {longest:.0} s."
@@ -93,7 +94,7 @@ fn row(variant: &Ran) -> [Cell; COLUMNS.len()] {
     let within = stalls(|run| Some(run.counted.stalls?.1 as f64));
     let in_all = stalls(|run| Some(run.counted.stalls?.0 as f64));
     let both = within.zip(in_all);
-    let unfinished = variant.outcomes.iter().filter(|run| !run.finished).count();
+    let count = |is: fn(&Run) -> bool| variant.outcomes.iter().filter(|run| is(run)).count();
     [
         variant.name.as_str().into(),
         match median(|run| Some((run.room? >> 20) as f64)) {
@@ -108,7 +109,8 @@ fn row(variant: &Ran) -> [Cell; COLUMNS.len()] {
         cell(|run| Some(run.faults)),
         cell(|run| Some(run.counted.faults? as f64)),
         both.map_or_else(|| "-".into(), |(a, b)| format!("{a} / {b}").into()),
-        (unfinished as f64).into(),
+        (count(|run| !run.finished) as f64).into(),
+        (count(|run| run.killed) as f64).into(),
     ]
 }
 

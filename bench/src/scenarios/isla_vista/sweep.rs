@@ -53,7 +53,8 @@ impl Measurement for Sweep {
             if ran.iter().any(|one| mine(&one)) {
                 let collector = jvm.collector.to_lowercase();
                 let part = format!("{}-{collector}", program.name);
-                runner.plot(&part, &picture(program, jvm, &ran))?;
+                let picture = picture((program, jvm), &ran, longest(runner));
+                runner.plot(&part, &picture)?;
             }
         }
         Ok(report(&ran, runner))
@@ -105,7 +106,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
             ("Isla Vista, enough", "s"),
             ("default, short", "s"),
             ("Isla Vista, short", "s"),
-            ("unfinished: default, Isla Vista", ""),
+            ("unfinished (killed): default, Isla Vista", ""),
         ]);
     results.repetitions = ran.iter().map(|one| one.outcomes.len()).min().unwrap_or(0);
     let mut costs = Vec::new();
@@ -124,23 +125,28 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
             b,
             c,
             d,
-            format!("{}, {}", unfinished[0], unfinished[1]).into(),
+            unfinished.join(", ").into(),
         ]);
     }
     judge(&mut results, COSTS, most(&costs), |most| most <= 1.5);
     results
 }
 
-/// Runs of a heap under a rule, with memory short, that did not finish.
-fn unfinished(ran: &[Ran], first: Case, rule: Rule) -> usize {
+/// How many runs of a heap under a rule, with memory short, did not finish, and were killed.
+fn unfinished(ran: &[Ran], first: Case, rule: Rule) -> String {
     let case = first.like(true, rule);
     let found = ran.iter().filter(|variant| variant.what == case);
-    let runs = found.flat_map(|variant| &variant.outcomes);
-    runs.filter(|run| !run.finished).count()
+    let runs: Vec<&Run> = found.flat_map(|variant| &variant.outcomes).collect();
+    let count = |is: fn(&Run) -> bool| runs.iter().filter(|run| is(run)).count();
+    format!(
+        "{} ({})",
+        count(|run| !run.finished),
+        count(|run| run.killed)
+    )
 }
 
 /// Time against the maximum heap.
-fn picture(program: Program, jvm: Jvm, ran: &[Ran]) -> Plot {
+fn picture((program, jvm): (Program, Jvm), ran: &[Ran], longest: f64) -> Plot {
     let line = |(index, (name, short, rule)): (usize, (&str, bool, Rule))| {
         let point = |heap: u64| {
             let [first, ..] = Case::four(program, jvm, heap);
@@ -161,7 +167,7 @@ fn picture(program: Program, jvm: Jvm, ran: &[Ran]) -> Plot {
     let room = rooms.flat_map(|one| &one.outcomes).find_map(|run| run.room);
     let note = room.map(|room| {
         format!(
-            "short: {} MiB of memory for all of the program; enough: no limit",
+            "short: {} MiB of memory for all of the program; what did not finish counts as {longest:.0} s",
             room >> 20
         )
     });
@@ -206,7 +212,7 @@ mod tests {
                 }],
             })
             .collect();
-        let plot = picture(program, jvm, &ran);
+        let plot = picture((program, jvm), &ran, 90.0);
         assert_eq!(plot.series.len(), LINES.len());
         assert!(
             plot.series
