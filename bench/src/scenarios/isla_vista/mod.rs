@@ -103,7 +103,10 @@ fn cases() -> impl Iterator<Item = Case> {
     let heaps = ALL
         .into_iter()
         .flat_map(|program| program.heaps(2).map(move |heap| (program, heap)));
-    let machines = heaps.flat_map(|heap| jvms().map(move |jvm| (heap, jvm)));
+    let machines = heaps.flat_map(|heap| {
+        let runs = jvms().filter(move |jvm| jvm.version <= heap.0.newest);
+        runs.map(move |jvm| (heap, jvm))
+    });
     machines.flat_map(|((program, heap), jvm)| {
         let four = Case::four(program, jvm, heap);
         let outside = four[0].like(true, Rule::Outside);

@@ -15,6 +15,8 @@ pub(super) struct Program {
     /// The tight maximum heap: little more than it needs. Tried by hand: from 4/3 to 2.4 times of what
     /// lived at most after a collection of the whole heap.
     pub(super) tight: u64,
+    /// The newest Java that it runs on.
+    pub(super) newest: u32,
 }
 
 /// The largest maximum heap.
@@ -32,26 +34,33 @@ pub(super) const ALL: [Program; 6] = [
     Program {
         name: "graph",
         tight: 224,
+        newest: 25,
     },
     Program {
         name: "lucene",
         tight: 64,
+        newest: 25,
     },
     Program {
         name: "closure",
         tight: 240,
+        newest: 25,
     },
     Program {
         name: "ecj",
         tight: 96,
+        newest: 25,
     },
     Program {
         name: "bank-h2",
         tight: 144,
+        newest: 25,
     },
     Program {
         name: "liberty",
         tight: 96,
+        // Its pages need security policies, which later versions refuse.
+        newest: 17,
     },
 ];
 
