@@ -21,7 +21,7 @@ struct Subject {
     trace: Trace,
     /// Events, if the trace has them counted; 1 otherwise.
     events: u64,
-    /// Made by who needs it first, because all of the trace is read for it.
+    /// Made when it is first needed, because all of the trace is read for it.
     survey: OnceLock<Result<Survey, TraceError>>,
 }
 

@@ -31,7 +31,7 @@ impl Quantum {
 pub enum Ties {
     /// The one that waits longest.
     Oldest,
-    /// The one that became ready last: who just ran goes on, and finishes what it began.
+    /// The one that became ready last: a thread that just ran goes on, and finishes what it began.
     Newest,
 }
 

@@ -1,4 +1,4 @@
-//! Lower allocation rate first (section 3.1): who computes goes before who allocates.
+//! Lower allocation rate first (section 3.1): a thread that computes goes before one that allocates.
 
 use super::{Discipline, Quantum, Ties, Used};
 
