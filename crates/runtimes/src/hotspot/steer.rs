@@ -22,6 +22,7 @@ use crate::family;
 use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -308,12 +309,7 @@ impl<'a> Loop<'a> {
         let others = self.others;
         let own = |bytes| aim(bytes).saturating_sub(others).max(1);
         let granted = numbers.map_or(0, |n| own(n.limit));
-        // The native part may have grown since it was measured. Use beyond the committed heap must
-        // be native.
-        let native = self
-            .footprint
-            .native
-            .max(uses.saturating_sub(heap.committed()));
+        let native = self.native(uses, &heap);
         let limit = self.limit(granted, uses, &heap);
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
@@ -338,6 +334,15 @@ impl<'a> Loop<'a> {
             empties: self.empties(),
             heap,
         })
+    }
+
+    /// The native part, bytes. It may have grown since it was measured: what the heap cannot have touched
+    /// must be native. Much of a heap with generations is committed long before it is touched, so there
+    /// the measured heap tells more.
+    fn native(&self, uses: u64, heap: &Snapshot) -> u64 {
+        let touched = self.control.touched(heap).max(self.footprint.heap);
+        let heap = touched.min(heap.committed());
+        self.footprint.native.max(uses.saturating_sub(heap))
     }
 
     /// Whether an agent gives back what is above the limit.
@@ -387,7 +392,8 @@ impl<'a> Loop<'a> {
     }
 
     fn measure(&mut self) {
-        let start = Instant::now();
+        // On a busy computer the elapsed time includes that of other programs.
+        let start = thread_cpu_ns();
         if let Ok(footprint) = footprint::measure(&self.target.process, self.machine.heap.as_ref())
         {
             self.footprint = footprint;
@@ -397,7 +403,8 @@ impl<'a> Loop<'a> {
         self.cliff = domain.unwrap_or(self.cliff);
         self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
         self.others = family::uses_of_others(self.target.root, self.target.process.pid);
-        self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
+        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
+        self.measure_pause = FOOTPRINT.max(took * FOOTPRINT_PART);
         self.measured = Some(Instant::now());
     }
 
