@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, jdk};
 use common::Place;
+use common::ground::{MIB, alone, classes, jdk};
 use plimsoll_kernel::process::Process;
 use std::time::Duration;
 
