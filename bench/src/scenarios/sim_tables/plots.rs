@@ -34,9 +34,9 @@ pub(super) fn draw(runner: &Runner, program: &Program, runs: &Runs) -> Result<()
         ),
     ] {
         let plot = Plot {
-            title: format!("Marked and copied by allocated bytes, {name}, by {what} (simulated)"),
+            title: format!("Work of collections in {name} by {what} (simulated)"),
             note: note.to_owned(),
-            unit: "mark/cons".to_owned(),
+            unit: "marked and copied, % of the allocated bytes".to_owned(),
             across: across.to_owned(),
             series: lines(&sweep),
             ..Plot::default()
@@ -58,7 +58,7 @@ fn lines(sweep: &Sweep) -> Vec<Series> {
                 scheduler.to_owned()
             },
             points: points
-                .filter_map(|(at, values)| Some((*at, values[number]?)))
+                .filter_map(|(at, values)| Some((*at, values[number]? * 100.0)))
                 .collect(),
             colour: SCHEDULERS
                 .iter()
@@ -83,11 +83,11 @@ mod tests {
     fn a_simulation_without_an_outcome_is_no_point() {
         let sweep = vec![
             (1.5, [Some(0.5), None, Some(0.4), Some(0.3)]),
-            (3.0, [Some(0.2), Some(0.1), Some(0.2), Some(0.1)]),
+            (3.0, [Some(0.25), Some(0.125), Some(0.2), Some(0.1)]),
         ];
         let lines = lines(&sweep);
-        assert_eq!(lines[0].points, [(1.5, 0.5), (3.0, 0.2)]);
-        assert_eq!(lines[1].points, [(3.0, 0.1)]);
+        assert_eq!(lines[0].points, [(1.5, 50.0), (3.0, 25.0)]);
+        assert_eq!(lines[1].points, [(3.0, 12.5)]);
         assert_eq!(
             (lines[2].kind, lines[2].colour),
             (Kind::Dashed, lines[1].colour)
