@@ -68,8 +68,8 @@ impl Measurement for SimTables {
 fn empty(runner: &Runner) -> Results {
     let mut results = runner
         .results(
-            "Each entry of the tables beside the paper's. Under RR the numbers themselves, under LARF and MQRR \
-             the changes against RR. LARF*: LARF that lets threads with equal rates take turns.",
+            "Each entry of the tables beside the paper's. Under RR the numbers themselves, under LARF and \
+             MQRR the changes against RR. LARF*: LARF that lets threads with equal rates take turns.",
             "Simulations, no measurements: a trace gives the same numbers on every machine. All with GenMC \
              and a heap of 3 times the largest live size, but Table 4 with one of 1.5 times, and Figures 6 \
              and 7 with other collectors. The made-up programs (hsqldb to ecperf) have the sums of the \

@@ -15,8 +15,8 @@ pub(super) const ASKS: [&str; 7] = [
     CONSERVED,
 ];
 
-const CONSERVED: &str = "in each simulation what is allocated is freed, live or garbage, and each scheduler lets the \
-     same threads do the same";
+const CONSERVED: &str = "in each simulation what is allocated is freed, live or garbage, and each scheduler \
+     lets the same threads do the same";
 
 /// The kinds of programs, by whether they are recorded.
 const KINDS: [&str; 2] = ["made-up", "recorded"];

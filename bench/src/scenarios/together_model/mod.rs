@@ -74,8 +74,8 @@ impl Measurement for TogetherModel {
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut results = runner
             .results(
-                "The benchmark of section 5.1 with and without its memory hog, and two made-up programs of many \
-                 threads in one memory: collections, the part of the time in them with what they waited \
+                "The benchmark of section 5.1 with and without its memory hog, and two made-up programs of \
+                 many threads in one memory: collections, the part of the time in them with what they waited \
                  for memory, time, blocks read back.",
                 "A model, not a measurement: it gives the same figures on every machine. The two programs \
                  (hsqldb, and specjbb2000 shortened by 300) have 1.8 times the sum of their largest live \

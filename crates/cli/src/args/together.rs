@@ -10,11 +10,12 @@ use std::path::PathBuf;
 
 const QUANTUM: &str =
     "How long a thread runs under rr and larf: one time for all programs, or one for each";
-const MEMORY_QUANTUM: &str = "How much a thread allocates in its turn under mqrr: one size for all programs, or one for each";
-const TIES: &str =
-    "Which of threads with equal rates runs next under larf: one for all programs, or one for each";
-const NEW_RATIO: &str = "How many times as large as the nursery the mature space is, 0.001 to 1000: one for all \
-     programs, or one for each";
+const MEMORY_QUANTUM: &str = "How much a thread allocates in its turn under mqrr: one size for all programs, \
+     or one for each";
+const TIES: &str = "Which of threads with equal rates runs next under larf: one for all programs, or one for \
+     each";
+const NEW_RATIO: &str = "How many times as large as the nursery the mature space is, 0.001 to 1000: one for \
+     all programs, or one for each";
 
 /// `plimsoll together`.
 #[derive(Clone, Debug, Args)]
