@@ -310,14 +310,14 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
     let mut results = runner
         .results(
             "Java programs with 24 or 80 threads, in the kernel's order and ordered by what they allocate.",
-            "JDK 17, Serial, a fixed heap, on all processors. `bank`: 80 clients of a database in memory \
-             (H2); a task is 20 transfers. `lucene`: 24 threads; a task is a search in an index in memory, whose \
-             best 200 documents are read. `phases` is made up, and nothing is claimed of it: 24 threads; a \
-             task allocates 2 MiB, goes through them a hundred times, and drops them. Each run does the \
-             same number of tasks. Runs of all orders take turns. Medians; in parentheses the 95 % interval \
-             of the median of the ratios to the run beside it in the kernel's order. Fairness: how evenly \
-             tasks are spread over threads (Jain), 1 is evenly. Put back by nice levels if not said \
-             otherwise; not withdrawn, but for the last one.",
+            "JDK 17, Serial, a fixed heap, on all processors. `bank`: 80 clients of a database in \
+             memory (H2); a task is 20 transfers. `lucene`: 24 threads; a task is a search in an index \
+             in memory, whose best 200 documents are read. `phases` is made up, and nothing is claimed \
+             of it: 24 threads; a task allocates 2 MiB, goes through them a hundred times, and drops \
+             them. Each run does the same number of tasks. Runs of all orders take turns. Medians; in \
+             parentheses the 95 % interval of the median of the ratios to the run beside it in the \
+             kernel's order. Fairness: how evenly tasks are spread over threads (Jain), 1 is evenly. \
+             Put back by nice levels if not said otherwise; not withdrawn, but for the last one.",
         )
         .columns(&columns);
     for variant in ran {
