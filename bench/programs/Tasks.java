@@ -3,43 +3,59 @@ import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Runs tasks in threads, one after the other in each, and reports in the last line: tasks in a second, milliseconds of a
- * task (mean, and of the slowest hundredth), how evenly tasks are spread over threads (Jain: 1 is evenly), collections in
- * a thousand tasks, and milliseconds of collections in a second.
+ * Runs tasks in threads, one after the other in each, until so many have ended, and reports in the last line: tasks in a
+ * second, milliseconds of a task (mean, and of the slowest hundredth), how evenly tasks are spread over threads (Jain: 1
+ * is evenly), collections in a thousand tasks, and milliseconds of collections in a second.
  */
 final class Tasks {
     /** The most times that are kept for a thread; later ones replace earlier ones. */
     private static final int KEPT = 1 << 14;
 
-    private static volatile boolean counts;
-    private static volatile boolean over;
+    private static final AtomicLong ENDED = new AtomicLong();
+    private static final CountDownLatch BEGUN = new CountDownLatch(1);
+    private static final CountDownLatch OVER = new CountDownLatch(1);
 
     private Tasks() { }
 
     /** One thread, which alone writes the numbers until all is over. */
     private static final class Worker extends Thread {
         private final Callable<?> task;
+        private final int warm;
+        private final int last;
         private final long[] times = new long[KEPT];
         private volatile int done;
 
-        Worker(int number, Callable<?> task) {
+        Worker(int number, Callable<?> task, int warm, int counted) {
             super("tasks-" + number);
             this.task = task;
+            this.warm = warm;
+            last = warm + counted;
             setDaemon(true);
         }
 
         @Override public void run() {
             try {
-                while (!over) {
+                long ended;
+                do {
                     long begin = System.nanoTime();
                     task.call();
-                    if (counts && !over) {
-                        times[done % KEPT] = System.nanoTime() - begin;
+                    long took = System.nanoTime() - begin;
+                    ended = ENDED.incrementAndGet();
+                    if (ended == warm) {
+                        BEGUN.countDown();
+                    }
+                    if (ended > warm && ended <= last) {
+                        times[done % KEPT] = took;
                         done++;
                     }
-                }
+                    if (ended == last) {
+                        OVER.countDown();
+                    }
+                } while (ended < last);
             } catch (Throwable broken) {
                 broken.printStackTrace();
                 System.exit(1);
@@ -47,23 +63,23 @@ final class Tasks {
         }
     }
 
-    /** Runs one thread for each of these for some seconds, and then for some more that count. Does not return. */
-    static void run(Callable<?>[] tasks, int warm, int seconds) throws InterruptedException {
+    /**
+     * Runs one thread for each of these. The tasks that end first do not count, as many as `warm` says; those after
+     * them do. So each run does the same work. What threads have begun when the last of them ends is left.
+     */
+    static void run(Callable<?>[] tasks, int warm, int counted) throws InterruptedException {
         Worker[] workers = new Worker[tasks.length];
         for (int number = 0; number < workers.length; number++) {
-            workers[number] = new Worker(number, tasks[number]);
+            workers[number] = new Worker(number, tasks[number], warm, counted);
             workers[number].start();
         }
-        Thread.sleep(warm * 1000L);
+        BEGUN.await();
         long[] before = collections();
-        counts = true;
         long begin = System.nanoTime();
-        Thread.sleep(seconds * 1000L);
-        over = true;
+        OVER.await();
         double elapsed = (System.nanoTime() - begin) / 1e9;
         long[] after = collections();
         report(workers, elapsed, after[0] - before[0], after[1] - before[1]);
-        System.exit(0);
     }
 
     /** Collections so far, and their milliseconds. */

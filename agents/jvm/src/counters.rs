@@ -203,7 +203,7 @@ mod tests {
                     .fields
                     .insert(("PerfMemory".to_owned(), (*name).to_owned()), field);
             }
-            Counters::of(&Machine::made_up(tables)).is_none()
+            Counters::of(&Machine::with(tables)).is_none()
         };
         let start = |word| ("_start", at(word));
         let size = ("_capacity", at(&values[3]));

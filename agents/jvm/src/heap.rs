@@ -125,9 +125,11 @@ impl Heap {
         let looked = match &mut self.parts {
             Parts::Spaces(spaces) => Some(spaces.look_at_end(!is_young)?),
             Parts::Regions(regions) => match resident {
-                Some(_) => Some(regions.look_at_end()?),
-                // Looking at all regions costs time, which is spent only where it is wished.
-                None => {
+                // Looking at all regions costs time, which is spent only where something may follow.
+                Some(resident) if resident < regions.bytes() || kind == Kind::Full => {
+                    Some(regions.look_at_end()?)
+                }
+                _ => {
                     regions.forget();
                     None
                 }

@@ -28,9 +28,11 @@
 //! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
 //! collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and
 //! faults. [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
+//! [`fuzz`]: for fuzzers.
 
 pub mod counters;
 pub mod entry;
+pub mod fuzz;
 pub mod guard;
 pub mod heap;
 pub mod jvmti;

@@ -15,8 +15,6 @@ pub struct Pauses {
     /// Writes readings of the process, where no thread of its own does.
     process: Option<ProcessWriter<'static>>,
     reader: Reader,
-    /// Readings count from here.
-    first: Reading,
     counters: Option<Counters>,
     /// What pauses are for where there are no counters.
     usual: Kind,
@@ -32,11 +30,10 @@ impl Pauses {
     pub fn new(
         writer: Writer<'static>,
         process: Option<ProcessWriter<'static>>,
-        mut reader: Reader,
+        reader: Reader,
         counters: Option<Counters>,
         heap: Result<Heap, Refusal>,
     ) -> Pauses {
-        let first = reader.read();
         // Where another thread reads the process, the collector works beside the program.
         let usual = match process {
             Some(_) => Kind::Unknown,
@@ -46,7 +43,6 @@ impl Pauses {
             writer,
             process,
             reader,
-            first,
             counters,
             usual,
             heap: None,
@@ -67,14 +63,14 @@ impl Pauses {
             counters.begin();
         }
         self.try_heap(|heap| heap.begin().map(|()| Free::default()));
-        self.begun = Some((start_ns, self.reader.read()));
+        self.begun = Some((start_ns, self.reader.read(start_ns)));
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
 
     /// The pause ends.
     pub fn end(&mut self) {
         let end_ns = now_ns();
-        let now = self.reader.read();
+        let now = self.reader.read(end_ns);
         let counters = self.counters.as_mut();
         let kind = counters.map_or(self.usual, Counters::kind);
         // A pause whose beginning was not seen has no length.
@@ -94,7 +90,7 @@ impl Pauses {
         };
         self.count(&pause, &free);
         if let Some(process) = &mut self.process {
-            process.read(&reading(now.since(self.first), end_ns));
+            process.read(&reading(now, end_ns));
         }
         self.totals.agent_ns += now_ns().saturating_sub(end_ns);
         self.writer.ended(&pause, &self.totals);

@@ -17,11 +17,11 @@ const STACK: usize = 128 << 10;
 /// be had, the process is just not read.
 pub fn start(mut process: ProcessWriter<'static>) {
     let mut reader = Reader::open();
-    let first = reader.read();
     let work = move || {
         while !is_over() {
             unharmed((), || {
-                process.read(&reading(reader.read().since(first), now_ns()));
+                let at_ns = now_ns();
+                process.read(&reading(reader.read(at_ns), at_ns));
             });
             std::thread::sleep(PERIOD);
         }

@@ -221,6 +221,11 @@ impl Regions {
         tag == self.layout.free && top == self.bottom(index)
     }
 
+    /// The whole reserved heap, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.size * self.regions.len() as u64
+    }
+
     /// Called when a pause begins: which regions the program has taken.
     pub fn begin(&mut self) {
         self.taken = 0;

@@ -91,7 +91,7 @@ impl Heap {
         field(names.region, "_type", Place::Offset(32), "");
         field(names.kind, "_tag", Place::Offset(0), "");
         tables.constants.insert(names.free.to_owned(), 0);
-        Machine::made_up(tables)
+        Machine::with(tables)
     }
 
     fn regions(&self) -> Regions {
@@ -274,7 +274,7 @@ fn tables_that_make_no_sense_are_refused() {
         assert_eq!(refused, Some(ODD), "{index}");
     }
     let heap = Heap::new(4);
-    let bare = Machine::made_up(Tables::default());
+    let bare = Machine::with(Tables::default());
     assert!(matches!(Regions::of(&bare), Err(Refusal::NoField(..))));
     let mut other = NAMES[1].free;
     let named = Names {

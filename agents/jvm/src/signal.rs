@@ -1,14 +1,66 @@
-//! How the process stalls: the kernel crate's signal and the major faults, read without allocating.
+//! How the process stalls: the kernel crate's signal and the faults, read without allocating.
+//!
+//! The signal is the dearest part of a pause: its path through the kernel is cold each time. So it is not
+//! read where it cannot have changed: a thread stalls where it gets a page, and then a fault was counted.
+//! What stalls otherwise, within system calls, is seen some time later.
 
-use plimsoll_kernel::stalls::{Stalled, Stalls};
+use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::Signal;
 
 /// Reads the signal of this process. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Reader {
     stalls: Option<Stalls>,
-    /// The last values; they stay when a reading fails.
+    counted: Counted,
+    /// The faults at the last reading of `stalls`, and when it was (ns).
+    read_at: Option<(Faults, u64)>,
+}
+
+/// For so long (ns) a reading of the signal counts, if no page was got meanwhile.
+const LASTS_NS: u64 = 100_000_000;
+
+/// Faults of all threads of this process, ended ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Faults {
+    minor: u64,
+    major: u64,
+}
+
+/// Sums that never go back, of counters that may. Changed by each reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// The counters at the last reading.
     last: Reading,
+    /// What they rose by since the first.
+    sum: Reading,
+}
+
+impl Counted {
+    /// Begins at these counters; what could not be read begins at 0.
+    fn of(stalled: Option<Stalled>, major_faults: Option<u64>) -> Counted {
+        Counted {
+            last: Reading {
+                stalled: stalled.unwrap_or_default(),
+                major_faults: major_faults.unwrap_or_default(),
+            },
+            sum: Reading::default(),
+        }
+    }
+
+    /// Adds what came since the last reading: nothing of a counter that could not be read, and nothing of
+    /// one that wrapped or went back, which counts on from where it is then.
+    fn add(&mut self, stalled: Option<Stalled>, major_faults: Option<u64>) -> Reading {
+        let now = Reading {
+            stalled: stalled.unwrap_or(self.last.stalled),
+            major_faults: major_faults.unwrap_or(self.last.major_faults),
+        };
+        let more = now.since(std::mem::replace(&mut self.last, now));
+        let sum = &mut self.sum;
+        sum.stalled.count = sum.stalled.count.saturating_add(more.stalled.count);
+        sum.stalled.ns = sum.stalled.ns.saturating_add(more.stalled.ns);
+        sum.major_faults = sum.major_faults.saturating_add(more.major_faults);
+        *sum
+    }
 }
 
 /// Counts of the process since some time before.
@@ -21,7 +73,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What came after an earlier reading; counters that went back give 0.
+    /// What came after an earlier reading.
     pub fn since(self, earlier: Reading) -> Reading {
         Reading {
             stalled: self.stalled.since(earlier.stalled),
@@ -31,11 +83,18 @@ impl Reading {
 }
 
 impl Reader {
-    /// Opens the best source of this process.
+    /// Opens the best source of this process. Readings count from here.
     pub fn open() -> Reader {
+        Reader::of(is_own_proc().then(Stalls::own).and_then(Result::ok))
+    }
+
+    fn of(mut stalls: Option<Stalls>) -> Reader {
+        let faults = faults();
+        let stalled = read(stalls.as_mut(), faults);
         Reader {
-            stalls: is_own_proc().then(Stalls::own).and_then(Result::ok),
-            last: Reading::default(),
+            stalls,
+            counted: Counted::of(stalled, faults.map(|faults| faults.major)),
+            read_at: None,
         }
     }
 
@@ -58,14 +117,43 @@ impl Reader {
         text
     }
 
-    /// The counts so far.
-    pub fn read(&mut self) -> Reading {
-        let stalled = self.stalls.as_mut().and_then(|stalls| stalls.read().ok());
-        self.last = Reading {
-            stalled: stalled.unwrap_or(self.last.stalled),
-            major_faults: major_faults().unwrap_or(self.last.major_faults),
+    /// The counts so far. They never go back.
+    pub fn read(&mut self, now_ns: u64) -> Reading {
+        let faults = faults();
+        let stalled = match self.is_as_it_was(faults, now_ns) {
+            true => None,
+            false => {
+                self.read_at = faults.map(|faults| (faults, now_ns));
+                read(self.stalls.as_mut(), faults)
+            }
         };
-        self.last
+        self.counted.add(stalled, faults.map(|faults| faults.major))
+    }
+
+    /// Whether the signal cannot have changed since it was read last.
+    fn is_as_it_was(&self, faults: Option<Faults>, now_ns: u64) -> bool {
+        // The pressure is that of other programs, too.
+        let is_own = self
+            .stalls
+            .as_ref()
+            .is_some_and(|stalls| stalls.tier() != Tier::Pressure);
+        let is_same = |(then, at_ns): (Faults, u64)| {
+            faults == Some(then) && now_ns.saturating_sub(at_ns) < LASTS_NS
+        };
+        is_own && self.read_at.is_some_and(is_same)
+    }
+}
+
+/// The stalls by now; `None` if they cannot be read.
+fn read(stalls: Option<&mut Stalls>, faults: Option<Faults>) -> Option<Stalled> {
+    let stalls = stalls?;
+    match stalls.tier() {
+        // The same count, for which the kernel need not write a text in /proc as well.
+        Tier::MajorFaults => faults.map(|faults| Stalled {
+            count: faults.major,
+            ns: 0,
+        }),
+        _ => stalls.read().ok(),
     }
 }
 
@@ -77,11 +165,131 @@ fn is_own_proc() -> bool {
     named.is_some_and(|named| named.as_os_str() == number.as_str())
 }
 
-/// Major faults of all threads of this process, ended ones included; 1 us.
-fn major_faults() -> Option<u64> {
+/// What the process counts of its faults.
+fn faults() -> Option<Faults> {
     // SAFETY: plain old data, filled in by getrusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing.
     let code = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    (code == 0).then(|| u64::try_from(usage.ru_majflt).unwrap_or(0))
+    (code == 0).then(|| Faults {
+        minor: u64::try_from(usage.ru_minflt).unwrap_or(0),
+        major: u64::try_from(usage.ru_majflt).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stalled(count: u64, ns: u64) -> Option<Stalled> {
+        Some(Stalled { count, ns })
+    }
+
+    fn told(reading: Reading) -> (u64, u64, u64) {
+        let Reading {
+            stalled,
+            major_faults,
+        } = reading;
+        (stalled.count, stalled.ns, major_faults)
+    }
+
+    #[test]
+    fn counters_that_wrap_go_back_or_fail_add_nothing_and_count_on() {
+        let mut counted = Counted::of(stalled(100, u64::MAX - 5), Some(7));
+        assert_eq!(
+            told(counted.add(stalled(102, u64::MAX), Some(8))),
+            (2, 5, 1)
+        );
+        // The time wraps, the faults go back.
+        let wrapped = counted.add(stalled(103, 3), Some(2));
+        assert_eq!(told(wrapped), (3, 5, 1));
+        assert_eq!(told(counted.add(stalled(103, 10), Some(4))), (3, 12, 3));
+        // Nothing can be read for a while: what came meanwhile is counted after it.
+        assert_eq!(told(counted.add(None, None)), (3, 12, 3));
+        assert_eq!(told(counted.add(stalled(105, 11), None)), (5, 13, 3));
+        assert_eq!(told(counted.add(stalled(105, 11), Some(9))), (5, 13, 8));
+        let mut full = Counted::of(None, None);
+        full.add(stalled(u64::MAX, 0), None);
+        full.add(stalled(0, 0), None);
+        assert_eq!(told(full.add(stalled(9, 9), None)), (u64::MAX, 9, 0));
+    }
+
+    #[test]
+    fn a_source_says_what_it_is_and_why_no_better_one_works() {
+        let mut reader = Reader::open();
+        let text = reader.describe();
+        let signal = reader.signal();
+        assert_ne!(signal, Signal::None, "major faults work everywhere: {text}");
+        let tier = Tier::from_number(signal as u8).unwrap();
+        assert!(text.starts_with(tier.name()), "{text}");
+        for better in Tier::ALL.iter().filter(|&&other| other < tier) {
+            assert!(
+                text.contains(&format!("; no {}: ", better.name())),
+                "{text}"
+            );
+        }
+        assert_eq!(told(reader.read(1)).2, 0, "it counts from its opening");
+        let none = Reader::of(None);
+        assert_eq!(none.signal(), Signal::None);
+        assert!(none.describe().contains("nothing tells of stalls"));
+    }
+
+    #[test]
+    fn major_faults_alone_count_as_stalls() {
+        let process = plimsoll_kernel::process::Process::own().unwrap();
+        let mut stalls = Stalls::among(process, &[Tier::MajorFaults]).ok();
+        let faults = Faults { minor: 9, major: 7 };
+        let told = read(stalls.as_mut(), Some(faults));
+        assert_eq!(told.map(|stalled| stalled.count), Some(7));
+        assert_eq!(read(stalls.as_mut(), None), None);
+        assert_eq!(read(None, Some(faults)), None);
+    }
+
+    #[test]
+    fn the_signal_is_read_again_after_any_fault_and_after_a_while() {
+        let process = plimsoll_kernel::process::Process::own().unwrap();
+        let mut reader = Reader::of(Stalls::among(process, &[Tier::MajorFaults]).ok());
+        let faults = Faults { minor: 9, major: 7 };
+        assert!(
+            !reader.is_as_it_was(Some(faults), 50),
+            "it was not read yet"
+        );
+        reader.read_at = Some((faults, 50));
+        assert!(reader.is_as_it_was(Some(faults), 50));
+        assert!(reader.is_as_it_was(Some(faults), 49 + LASTS_NS));
+        assert!(!reader.is_as_it_was(Some(faults), 50 + LASTS_NS));
+        let (minor, major) = (
+            Faults {
+                minor: 10,
+                ..faults
+            },
+            Faults { major: 8, ..faults },
+        );
+        assert!(!reader.is_as_it_was(Some(minor), 60) && !reader.is_as_it_was(Some(major), 60));
+        assert!(
+            !reader.is_as_it_was(None, 60),
+            "what cannot be read is not known"
+        );
+        reader.stalls = None;
+        assert!(!reader.is_as_it_was(Some(faults), 60));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_never_go_back(
+            counters in prop::collection::vec(
+                (any::<Option<u64>>(), any::<u64>(), any::<Option<u64>>()), 0..40),
+        ) {
+            let mut counted = Counted::of(None, None);
+            let mut before = Reading::default();
+            for (count, ns, faults) in counters {
+                let now = counted.add(count.map(|count| Stalled { count, ns }), faults);
+                prop_assert!(now.stalled.count >= before.stalled.count);
+                prop_assert!(now.stalled.ns >= before.stalled.ns);
+                prop_assert!(now.major_faults >= before.major_faults);
+                before = now;
+            }
+        }
+    }
 }

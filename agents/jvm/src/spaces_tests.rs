@@ -271,7 +271,7 @@ fn tables_that_lack_a_name_are_refused_by_that_name() {
     let told = Told::new();
     for collector in [Collector::Serial, Collector::Parallel] {
         let whole = told.tables(collector);
-        let spaces = |tables: Tables| crate::heap::Heap::of(&Machine::made_up(tables)).map(|_| ());
+        let spaces = |tables: Tables| crate::heap::Heap::of(&Machine::with(tables)).map(|_| ());
         assert_eq!(spaces(whole.clone()), Ok(()), "{collector:?}");
         for field in whole.fields.keys() {
             let mut tables = whole.clone();
@@ -316,7 +316,7 @@ fn tables_of_another_vendor_or_version_are_refused() {
                 if let Some(found) = tables.fields.get_mut(field) {
                     found.place = place;
                 }
-                let spaces = crate::heap::Heap::of(&Machine::made_up(tables));
+                let spaces = crate::heap::Heap::of(&Machine::with(tables));
                 assert!(spaces.is_err(), "{field:?} at {place:?}: {spaces:?}");
             }
         }
@@ -324,7 +324,7 @@ fn tables_of_another_vendor_or_version_are_refused() {
     for version in [0, 8, 10, 26, 99, u64::from(u32::MAX)] {
         told.version = version;
         let tables = told.tables(Collector::Serial);
-        let refused = crate::heap::Heap::of(&Machine::made_up(tables)).unwrap_err();
+        let refused = crate::heap::Heap::of(&Machine::with(tables)).unwrap_err();
         assert_eq!(refused, Refusal::Version(version as u32));
     }
 }

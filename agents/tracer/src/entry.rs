@@ -6,15 +6,18 @@ use crate::jni::Jni;
 use crate::jvmti::{Callbacks, Event, Jvmti, Vm};
 use crate::session::{Mode, Session, recording, session};
 use crate::table::{Env, Object};
-use crate::{counters, fields, helper, hooks, report, weave};
+use crate::{collector, counters, fields, helper, hooks, report, weave};
 use plimsoll_trace::{Deaths, Header};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The agent works, or has said why not.
 const DONE: c_int = 0;
 /// The machine is not started, because the recording that was asked for cannot be made.
 const REFUSED: c_int = 1;
+/// Nothing can be collected when the machine ends.
+static NO_LAST: AtomicBool = AtomicBool::new(false);
 /// The tag of objects that were there before the recording. It is taken away again.
 const BEFORE: i64 = 1;
 
@@ -143,6 +146,7 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
             );
             return;
         }
+        NO_LAST.store(collector::is_beside(), Ordering::Relaxed);
         jvmti.collect();
         report::before(match session.mode {
             Mode::Exact => number_all(session),
@@ -225,7 +229,11 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
         let Some(session) = session() else { return };
         if session.mode == Mode::Sampled && recording().is_some() {
             // What is dead at the end is found by a last collection of everything.
-            session.jvmti.collect();
+            if NO_LAST.load(Ordering::Relaxed) {
+                report::own_cycles();
+            } else {
+                session.jvmti.collect();
+            }
             // The machine tells what it has found before it stops telling.
             session.jvmti.switch(Event::ObjectFree, false);
             session.bury();

@@ -11,13 +11,15 @@
 //! # Modules
 //! [`entry`]: what the machine calls. [`session`]: what all threads have in common; [`recorder`]: what one
 //! thread records; [`met`]: the classes that it has met; [`biased`]: its lock; [`keeper`]: writes it now and
-//! then. [`counters`]: the machine's own count; [`report`]: what is told at the end. [`weave`]: what is
+//! then. [`collector`]: the machine's collector; [`counters`]: its own count; [`report`]: what is told at the
+//! end. [`weave`]: what is
 //! inserted into code, [`helper`] and [`hooks`]: what that calls, [`fields`]: numbers of fields,
 //! [`classfile`]: how it is inserted. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]:
 //! panics stay here.
 
 pub mod biased;
 pub mod classfile;
+pub mod collector;
 pub mod counters;
 pub mod entry;
 pub mod fields;

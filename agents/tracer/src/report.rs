@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The name of the file in the folder of a recording.
 pub const FILE: &str = "report";
@@ -22,6 +22,14 @@ static UNCHANGED: AtomicU64 = AtomicU64::new(0);
 /// Notes classes or methods that stay as they are, and so do not tell what they do.
 pub fn unchanged(count: u64) {
     UNCHANGED.fetch_add(count, Ordering::Relaxed);
+}
+
+/// Deaths are known from the collector's own cycles only.
+static OWN_CYCLES: AtomicBool = AtomicBool::new(false);
+
+/// Notes that.
+pub fn own_cycles() {
+    OWN_CYCLES.store(true, Ordering::Relaxed);
 }
 
 /// Opens the file.
@@ -49,6 +57,9 @@ pub fn end(session: &Session, allocated: (u64, u64), by_machine: Option<u64>) {
     line("bytes-before", BEFORE[1].load(Ordering::Relaxed));
     line("doubles", session.doubles.load(Ordering::Relaxed));
     line("unchanged", UNCHANGED.load(Ordering::Relaxed));
+    if OWN_CYCLES.load(Ordering::Relaxed) {
+        line("own-cycles", 1);
+    }
     if let Some(bytes) = by_machine {
         line("bytes-by-machine", bytes);
     }

@@ -17,7 +17,7 @@ import org.apache.lucene.store.ByteBuffersDirectory;
  * Threads that search an index in memory of made-up documents. A task is a query of three words whose best documents are
  * read and put into one text, as a page of results is.
  *
- * Arguments: threads, documents, results of a query, seconds before it counts, seconds that count.
+ * Arguments: threads, documents, results of a query, tasks that do not count, tasks that do.
  */
 public final class Searches {
     private static final int WORDS = 20_000;

@@ -7,6 +7,7 @@ import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -14,6 +15,9 @@ import java.util.concurrent.atomic.AtomicLong;
  * money between accounts, and look up balances. Arguments: threads, transfers of each, accounts. Prints the
  * number of transfers that were tried again, because two wanted the same account, and fails unless the sum of
  * all balances is what it was.
+ *
+ * With two arguments more, the transfers are those of a task, and the two are the tasks that do not count and
+ * those that do ({@link Tasks}).
  */
 public final class Bank {
     private static final String URL = "jdbc:h2:mem:bank;DB_CLOSE_DELAY=-1;LOCK_TIMEOUT=20000";
@@ -44,19 +48,38 @@ public final class Bank {
         try (Connection connection = DriverManager.getConnection(URL)) {
             connection.setAutoCommit(false);
             for (int n = 0; n < transfers; n++) {
-                int from = random.nextInt(accounts);
-                int to = random.nextInt(accounts);
-                // Always in the same order, so that no two wait for each other.
-                while (!moved(connection, Math.min(from, to), Math.max(from, to), 1 + n % 50)) {
-                    AGAIN.incrementAndGet();
-                }
-                if (n % 4 == 0) {
-                    look(connection, random.nextInt(accounts));
-                }
+                step(connection, random, n, accounts);
             }
         } catch (SQLException error) {
             throw new IllegalStateException("thread " + number, error);
         }
+    }
+
+    /** A transfer, and every fourth time a look at a balance. */
+    private static void step(Connection connection, SplittableRandom random, int n, int accounts)
+            throws SQLException {
+        int from = random.nextInt(accounts);
+        int to = random.nextInt(accounts);
+        // Always in the same order, so that no two wait for each other.
+        while (!moved(connection, Math.min(from, to), Math.max(from, to), 1 + n % 50)) {
+            AGAIN.incrementAndGet();
+        }
+        if (n % 4 == 0) {
+            look(connection, random.nextInt(accounts));
+        }
+    }
+
+    /** A client whose task is so many transfers. */
+    private static Callable<Integer> client(int number, int transfers, int accounts) throws SQLException {
+        SplittableRandom random = new SplittableRandom(number * 131L + 7);
+        Connection connection = DriverManager.getConnection(URL);
+        connection.setAutoCommit(false);
+        return () -> {
+            for (int n = 0; n < transfers; n++) {
+                step(connection, random, n, accounts);
+            }
+            return transfers;
+        };
     }
 
     private static boolean moved(Connection connection, int from, int to, int amount) throws SQLException {
@@ -112,12 +135,27 @@ public final class Bank {
         }
     }
 
+    private static void check(Connection connection, int accounts) throws SQLException {
+        if (sum(connection) != (long) accounts * OPENING) {
+            throw new IllegalStateException("the bank holds " + sum(connection));
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         int count = Integer.parseInt(arguments[0]);
         int transfers = Integer.parseInt(arguments[1]);
         int accounts = Integer.parseInt(arguments[2]);
         try (Connection connection = DriverManager.getConnection(URL)) {
             fill(connection, accounts);
+            if (arguments.length == 5) {
+                Callable<?>[] clients = new Callable<?>[count];
+                for (int n = 0; n < count; n++) {
+                    clients[n] = client(n, transfers, accounts);
+                }
+                Tasks.run(clients, Integer.parseInt(arguments[3]), Integer.parseInt(arguments[4]));
+                check(connection, accounts);
+                return;
+            }
             List<Thread> threads = new ArrayList<>();
             for (int n = 0; n < count; n++) {
                 int number = n;
@@ -128,9 +166,7 @@ public final class Bank {
             for (Thread thread : threads) {
                 thread.join();
             }
-            if (sum(connection) != (long) accounts * OPENING) {
-                throw new IllegalStateException("the bank holds " + sum(connection));
-            }
+            check(connection, accounts);
         }
         System.out.println("{\"transfers\": " + (long) count * transfers + ", \"again\": " + AGAIN + "}");
     }

@@ -5,8 +5,9 @@ use super::interrupt;
 use super::pauses::Pauses;
 use crate::progress::Progress;
 use crate::{Error, Result};
-use plimsoll_testbed::children::end_with_us;
+use plimsoll_testbed::children::{end_with_us, signal};
 use plimsoll_testbed::{Refused, refuse};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -107,6 +108,22 @@ pub fn run(
     conditions: &Conditions,
     progress: &Progress,
 ) -> Result<Vec<Outcome>> {
+    run_watched(ground, jobs, conditions, progress, &mut |_| Ok(false))
+}
+
+/// As [`run`]. `look` is called every few milliseconds with the processes that were started for the jobs, and
+/// says whether their work is done: jobs that serve others do not end by themselves. Then they are asked to
+/// end (SIGTERM), and have finished at that time.
+///
+/// # Errors
+/// As [`run`], and what `look` returns.
+pub fn run_watched(
+    ground: &Ground,
+    jobs: &[Job],
+    conditions: &Conditions,
+    progress: &Progress,
+    look: &mut dyn FnMut(&[u32]) -> Result<bool>,
+) -> Result<Vec<Outcome>> {
     ground.limit(conditions.limit)?;
     let start = |job: (usize, &Job)| Running::start(ground, job.1, &job.0.to_string());
     let hog = match &conditions.beside {
@@ -124,6 +141,7 @@ pub fn run(
         .enumerate()
         .map(start)
         .collect::<Result<Vec<_>>>()?;
+    let pids: Vec<u32> = running.iter().map(|one| one.child.id()).collect();
     let begin = Instant::now();
     // Unlike `any`, this looks at every job, because looking at a job notes the time of its end.
     while running
@@ -134,6 +152,9 @@ pub fn run(
         let now = begin.elapsed().as_secs_f64();
         if now >= conditions.longest {
             running.iter_mut().for_each(Running::stop);
+        }
+        if look(&pids)? {
+            running.iter_mut().for_each(Running::finish);
         }
         progress.tell(format_args!("{now:.0} s"));
         std::thread::sleep(PACE);
@@ -149,6 +170,8 @@ struct Running {
     output: PathBuf,
     log: PathBuf,
     stopped: bool,
+    /// Seconds from its start to when its work was done, if it does not end by itself.
+    done: Option<f64>,
     ended: Option<End>,
 }
 
@@ -187,6 +210,7 @@ impl Running {
             output,
             log,
             stopped: false,
+            done: None,
             ended: None,
         })
     }
@@ -226,11 +250,20 @@ impl Running {
         }
     }
 
+    /// Asks it to end, because its work is done.
+    fn finish(&mut self) {
+        if self.done.is_none() && !self.stopped && !self.has_ended() {
+            self.done = Some(self.begin.elapsed().as_secs_f64());
+            signal(self.child.id(), Signal::TERM);
+        }
+    }
+
     fn outcome(&self, job: &Job) -> Outcome {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let last = |text: &str| text.lines().last().unwrap_or_default().to_owned();
         let end = self.ended.as_ref().expect("asked when it has ended");
         let ending = match end.status.signal() {
+            _ if self.done.is_some() => Ending::Finished,
             Some(_) if self.stopped => Ending::TooLong,
             Some(libc::SIGKILL) => Ending::Killed,
             None if end.status.success() => Ending::Finished,
@@ -238,7 +271,7 @@ impl Running {
         };
         Outcome {
             ending,
-            seconds: end.seconds,
+            seconds: self.done.unwrap_or(end.seconds),
             resident: end.resident,
             faults: end.faults,
             pauses: Pauses::read(&read(&job.pauses)),

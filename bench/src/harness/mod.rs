@@ -24,6 +24,7 @@ pub mod play;
 pub mod processor;
 pub mod programs;
 pub mod scenario;
+pub mod servers;
 pub mod trace;
 pub mod watch;
 pub mod work;

@@ -61,6 +61,28 @@ impl From<String> for Cell {
     }
 }
 
+/// A further table of a measurement: its figures in another arrangement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table {
+    /// A sentence on what it shows.
+    pub title: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table. Columns as `(name, unit)`.
+    pub fn new(title: &str, columns: &[(&str, &str)]) -> Table {
+        Table {
+            title: title.to_owned(),
+            columns: named(columns),
+            rows: Vec::new(),
+        }
+    }
+}
+
 /// The results of one measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -80,6 +102,9 @@ pub struct Results {
     pub columns: Vec<Column>,
     /// Rows of the table.
     pub rows: Vec<Vec<Cell>>,
+    /// Further tables, below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
     /// Targets, and whether they were met.
     pub targets: Vec<Target>,
 }
@@ -118,19 +143,14 @@ impl Results {
             commit: commit(),
             columns: Vec::new(),
             rows: Vec::new(),
+            tables: Vec::new(),
             targets: Vec::new(),
         }
     }
 
     /// Sets the columns, as `(name, unit)`.
     pub fn columns(mut self, columns: &[(&str, &str)]) -> Self {
-        self.columns = columns
-            .iter()
-            .map(|(name, unit)| Column {
-                name: (*name).to_owned(),
-                unit: (*unit).to_owned(),
-            })
-            .collect();
+        self.columns = named(columns);
         self
     }
 
@@ -151,24 +171,16 @@ impl Results {
 
     /// The table as text. Its first row holds the headings.
     pub fn cells(&self) -> Vec<Vec<String>> {
-        let head = |c: &Column| match c.unit.as_str() {
-            "" => c.name.clone(),
-            unit => format!("{}, {unit}", c.name),
-        };
-        let heads = self.columns.iter().map(head).collect();
-        let rows = self.rows.iter().map(|row| row.iter().map(show).collect());
-        std::iter::once(heads).chain(rows).collect()
+        cells(&self.columns, &self.rows)
     }
 
     /// Title, table and targets as Markdown, then method, commit and machine.
     pub fn markdown(&self) -> String {
         let mut out = format!("{}\n\n", self.title);
-        for (index, row) in self.cells().iter().enumerate() {
-            let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-            let _ = writeln!(out, "| {} |", row.join(" | "));
-            if index == 0 {
-                let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
-            }
+        tabulate(&mut out, &self.cells());
+        for table in &self.tables {
+            let _ = writeln!(out, "\n{}\n", table.title);
+            tabulate(&mut out, &cells(&table.columns, &table.rows));
         }
         if !self.targets.is_empty() {
             out.push_str("\n| asked for | measured | met |\n|---|---|---|\n");
@@ -199,21 +211,11 @@ impl Results {
 
     /// The table and the targets, for a terminal.
     pub fn text(&self) -> String {
-        let cells = self.cells();
-        let wide = |column: usize| {
-            let cells = cells.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
         let mut out = format!("{}\n\n", self.title);
-        for row in &cells {
-            for (column, cell) in row.iter().enumerate() {
-                let width = wide(column);
-                let _ = match column {
-                    0 => write!(out, "{cell:width$}"),
-                    _ => write!(out, "  {cell:>width$}"),
-                };
-            }
-            out.push('\n');
+        align(&mut out, &self.cells());
+        for table in &self.tables {
+            let _ = writeln!(out, "\n{}\n", table.title);
+            align(&mut out, &cells(&table.columns, &table.rows));
         }
         for target in &self.targets {
             let verdict = target.verdict().trim_matches('*');
@@ -260,6 +262,54 @@ pub fn root() -> PathBuf {
     match built.parent() {
         Some(root) if root.join("Cargo.toml").exists() => root.to_owned(),
         _ => PathBuf::from("."),
+    }
+}
+
+fn named(columns: &[(&str, &str)]) -> Vec<Column> {
+    let column = |(name, unit): &(&str, &str)| Column {
+        name: (*name).to_owned(),
+        unit: (*unit).to_owned(),
+    };
+    columns.iter().map(column).collect()
+}
+
+/// A table as text. Its first row holds the headings.
+fn cells(columns: &[Column], rows: &[Vec<Cell>]) -> Vec<Vec<String>> {
+    let head = |c: &Column| match c.unit.as_str() {
+        "" => c.name.clone(),
+        unit => format!("{}, {unit}", c.name),
+    };
+    let heads = columns.iter().map(head).collect();
+    let rows = rows.iter().map(|row| row.iter().map(show).collect());
+    std::iter::once(heads).chain(rows).collect()
+}
+
+/// Adds a table as Markdown.
+fn tabulate(out: &mut String, cells: &[Vec<String>]) {
+    for (index, row) in cells.iter().enumerate() {
+        let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+        if index == 0 {
+            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+        }
+    }
+}
+
+/// Adds a table in columns.
+fn align(out: &mut String, cells: &[Vec<String>]) {
+    let wide = |column: usize| {
+        let cells = cells.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    for row in cells {
+        for (column, cell) in row.iter().enumerate() {
+            let width = wide(column);
+            let _ = match column {
+                0 => write!(out, "{cell:width$}"),
+                _ => write!(out, "  {cell:>width$}"),
+            };
+        }
+        out.push('\n');
     }
 }
 
@@ -351,6 +401,22 @@ mod tests {
         assert!(table.contains("| who | time, s |"), "{table}");
         assert!(table.contains("| a\\|b | 1.5 |"), "{table}");
         assert!(table.contains("| at most 2 s | 1.5 s | yes |"), "{table}");
+    }
+
+    #[test]
+    fn further_tables_follow_the_first() {
+        let mut results = Results::new("x", "Title.", "", 1).columns(&[("who", "")]);
+        results.row(["someone".into()]);
+        let mut table = Table::new("Ratios.", &[("who", ""), ("ratio", "")]);
+        table.rows.push(vec!["someone".into(), 1.5.into()]);
+        results.tables.push(table);
+        let wanted = "| someone |\n\nRatios.\n\n| who | ratio |\n|---|---|\n| someone | 1.5 |\n";
+        assert!(results.markdown().contains(wanted));
+        assert!(
+            results
+                .text()
+                .ends_with("someone\n\nRatios.\n\nwho      ratio\nsomeone    1.5\n")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Programs in a limit without swap, where the kernel kills a program that exceeds it. A program that
-//! survives alone must survive under the broker too, and do as much work.
+//! survives alone must survive under the broker too, and do as much work. So must several programs in one
+//! limit, which grow at the same time.
 
 use super::hotspot::{COLLECTORS, jvms};
 use crate::harness::broker::Broker;
@@ -11,7 +12,7 @@ use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
-use crate::runner::Runner;
+use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
 use plimsoll_client::{Connection, Socket};
 use plimsoll_testbed::children::signal;
@@ -31,6 +32,12 @@ const LONGEST: f64 = 30.0;
 /// Percent of the limit that is live data, and megabytes of arrays that are replaced per second.
 const LIVE: u64 = 10;
 const RATE: u64 = 150;
+
+/// Several programs in one limit: their number, the limit in MiB, and the megabytes that live in each.
+/// Alone, those with Serial of JDK 17 just live there.
+const CROWD: usize = 5;
+const CROWDED: u64 = 1024;
+const CROWD_LIVE: u64 = 30;
 
 /// What the program does besides replacing arrays.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +61,12 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
+/// What each program of a crowd does.
+const GROWS: Kind = Kind {
+    name: "native",
+    words: &["native", "90"],
+};
+
 /// The place in which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
@@ -66,6 +79,9 @@ enum Where {
 
 const PLACES: [Where; 3] = [Where::Alone, Where::Inside, Where::Outside];
 
+/// The outcomes of all programs of a case, by place.
+type Round = [Vec<Outcome>; 3];
+
 /// The outcomes of the runs in one place.
 #[derive(Clone, Debug, Default)]
 struct Runs {
@@ -75,11 +91,11 @@ struct Runs {
 
 impl Runs {
     /// Sorts the outcomes of all rounds by place.
-    fn of(rounds: &[[Outcome; 3]]) -> [Runs; 3] {
+    fn of(rounds: &[Round]) -> [Runs; 3] {
         let mut all = PLACES.map(|_| Runs::default());
-        for outcomes in rounds {
-            for (runs, outcome) in all.iter_mut().zip(outcomes) {
-                runs.note(outcome);
+        for round in rounds {
+            for (runs, outcomes) in all.iter_mut().zip(round) {
+                outcomes.iter().for_each(|outcome| runs.note(outcome));
             }
         }
         all
@@ -97,6 +113,10 @@ impl Runs {
         self.lived.iter().filter(|lived| **lived).count()
     }
 
+    fn killed(&self) -> usize {
+        self.lived.len() - self.lived()
+    }
+
     /// Median work of the runs that survived.
     fn median(&self) -> f64 {
         spread(&self.work).median
@@ -111,12 +131,15 @@ enum Runtime {
     Libgc,
 }
 
-/// One program in one limit.
+/// One program in one limit, or several of a kind.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     runtime: Runtime,
     kind: Kind,
+    /// MiB, as is what lives.
     limit: u64,
+    live: u64,
+    programs: usize,
     /// Whether our agent is loaded into it, under the broker.
     agent: bool,
 }
@@ -128,7 +151,11 @@ impl Case {
             Runtime::Libgc => "libgc".to_owned(),
         };
         let agent = if self.agent { ", agent" } else { "" };
-        format!("{runtime} {}{agent}", self.kind.name)
+        let each = match self.programs {
+            1 => String::new(),
+            programs => format!(", each of {programs}"),
+        };
+        format!("{runtime} {}{each}{agent}", self.kind.name)
     }
 
     fn command(&self, classes: &Path) -> Vec<String> {
@@ -145,15 +172,19 @@ impl Case {
             }
             Runtime::Libgc => vec![made("container")],
         };
-        let live = self.limit * LIVE / 100;
-        command.extend([live, RATE, u64::from(SECONDS)].map(|n| n.to_string()));
+        command.extend([self.live, RATE, u64::from(SECONDS)].map(|n| n.to_string()));
         command.extend(self.kind.words.iter().map(|word| (*word).to_owned()));
         command
     }
 
-    /// Runs it in all places at the same time, each in a container of its own, so that disturbances on the
-    /// machine affect all places alike.
-    fn run_everywhere(&self, grounds: &[Ground; 3], classes: &Path) -> Result<[Outcome; 3]> {
+    /// Runs it in all places, each a container of its own: at the same time, so that disturbances on the
+    /// machine affect all places alike; several programs one place after the other.
+    fn run_everywhere(&self, grounds: &[Ground; 3], classes: &Path) -> Result<Round> {
+        if self.programs > 1 {
+            let [alone, inside, outside] =
+                [0, 1, 2].map(|at| self.run(&grounds[at], PLACES[at], classes));
+            return Ok([alone?, inside?, outside?]);
+        }
         std::thread::scope(|scope| {
             let threads = [0, 1, 2].map(|at| {
                 let (place, ground) = (PLACES[at], &grounds[at]);
@@ -165,7 +196,7 @@ impl Case {
         })
     }
 
-    fn run(&self, ground: &Ground, place: Where, classes: &Path) -> Result<Outcome> {
+    fn run(&self, ground: &Ground, place: Where, classes: &Path) -> Result<Vec<Outcome>> {
         let mut command = self.command(classes);
         let mut env = BTreeMap::new();
         let broker = match place {
@@ -192,11 +223,11 @@ impl Case {
             longest: LONGEST,
             ..Conditions::default()
         };
-        let outcomes = run(ground, &[job], &conditions, &Progress::silent());
+        let jobs = vec![job; self.programs];
+        let outcomes = run(ground, &jobs, &conditions, &Progress::silent());
         drop(broker);
         end_broker(&socket);
-        let first = outcomes?.into_iter().next();
-        first.ok_or_else(|| Error::program(self.name(), "it has no outcome"))
+        outcomes
     }
 }
 
@@ -216,9 +247,11 @@ fn end_broker(socket: &Path) {
     }
 }
 
-const NOBODY: &str = "nobody is killed who lives alone";
+const NONE: &str = "no program that lives alone is killed";
 const SAVED: &str = "of those killed alone nine tenths live";
 const WORK: &str = "work at least 0.95 of alone where alone lives";
+const CROWDS: &str = "several in one limit: 0 killed of all that live alone";
+const AGENT: &str = "with the agent: 0 killed of all that can live";
 
 /// The measurement `container`.
 pub(super) struct Container;
@@ -228,8 +261,8 @@ impl Measurement for Container {
         About {
             name: "container",
             question: "Java and libgc in a container without swap: what lives, and how much it does",
-            asks: &[NOBODY, SAVED, WORK],
-            minutes: 95,
+            asks: &[NONE, SAVED, WORK, CROWDS, AGENT],
+            minutes: 100,
         }
     }
 
@@ -248,9 +281,10 @@ impl Measurement for Container {
             |grounds, case, _| case.run_everywhere(grounds, classes.folder()),
         )?;
         let mut results = empty(runner);
-        let all: Vec<[Runs; 3]> = ran.iter().map(|one| Runs::of(&one.outcomes)).collect();
-        for (variant, runs) in ran.iter().zip(&all) {
-            note(&variant.what, runs, &mut results);
+        let of = |one: &Variant<Case, Round>| (one.what, Runs::of(&one.outcomes));
+        let all: Vec<(Case, [Runs; 3])> = ran.iter().map(of).collect();
+        for (case, runs) in &all {
+            note(case, runs, &mut results);
         }
         targets(&all, &mut results);
         Ok(results)
@@ -266,6 +300,8 @@ fn empty(runner: &Runner) -> Results {
          programs at a time. A tenth of the limit lives, 150 MB/s of arrays of 1 KB are replaced, for 6 \
          s. Native: 150 MB of direct buffers are filled within one second. Burst: what lives doubles for \
          a second, every three seconds. \
+         Each of 5: five of that program start at once in one limit, 30 MB live in each, and each fills 90 \
+         MB of buffers; the three places have their turns; runs and work are those of all five. \
          No heap size is given. Agent: with `--agent auto` under the broker; alone there is none. \
          Lived: runs that came to their end (what is killed does not, nor what \
          has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
@@ -293,17 +329,27 @@ fn cases() -> Vec<(String, Case)> {
     for (runtime, agent) in without.chain(with) {
         for kind in KINDS {
             for limit in LIMITS {
-                let case = Case {
+                cases.push(Case {
                     runtime,
                     kind,
                     limit,
+                    live: limit * LIVE / 100,
+                    programs: 1,
                     agent,
-                };
-                cases.push((format!("{} in {limit} MiB", case.name()), case));
+                });
             }
         }
     }
-    cases
+    cases.extend(jvms(&["G1", "Serial"]).map(|jvm| Case {
+        runtime: Runtime::Java(jvm),
+        kind: GROWS,
+        limit: CROWDED,
+        live: CROWD_LIVE,
+        programs: CROWD,
+        agent: false,
+    }));
+    let named = |case: Case| (format!("{} in {} MiB", case.name(), case.limit), case);
+    cases.into_iter().map(named).collect()
 }
 
 fn note(case: &Case, runs: &[Runs; 3], results: &mut Results) {
@@ -328,35 +374,63 @@ fn note(case: &Case, runs: &[Runs; 3], results: &mut Results) {
     ]);
 }
 
-fn targets(all: &[[Runs; 3]], results: &mut Results) {
-    let (mut killed, mut safe, mut saved, mut lost) = (0, 0, 0, 0);
-    let mut ratios = Vec::new();
-    for [alone, inside, outside] in all {
-        for ours in [inside, outside] {
-            if alone.lived() == alone.lived.len() {
-                safe += ours.lived.len();
-                killed += ours.lived.len() - ours.lived();
-                ratios.push(ours.median() / alone.median().max(1.0));
-            } else {
-                lost += ours.lived.len();
-                saved += ours.lived();
-            }
+/// How many runs under the broker were killed, of how many.
+#[derive(Clone, Copy, Debug, Default)]
+struct Killed {
+    killed: usize,
+    runs: usize,
+}
+
+impl Killed {
+    /// Of the cases that `counts` names.
+    fn of<'a>(
+        all: impl Iterator<Item = &'a [Runs; 3]>,
+        counts: impl Fn(&[Runs; 3]) -> bool,
+    ) -> Killed {
+        let mut sum = Killed::default();
+        for runs in all.filter(|runs| counts(runs)) {
+            let [_, inside, outside] = runs;
+            sum.killed += inside.killed() + outside.killed();
+            sum.runs += inside.lived.len() + outside.lived.len();
         }
+        sum
     }
-    results.target(
-        NOBODY,
-        format!("{killed} of {safe} runs killed"),
-        killed == 0,
-    );
+
+    /// Writes the target that none of them is killed.
+    fn judge(self, claim: &str, results: &mut Results) {
+        let Killed { killed, runs } = self;
+        let measured = format!("{killed} of {runs} runs killed");
+        results.target(claim, measured, (runs > 0).then_some(killed == 0));
+    }
+}
+
+/// Single programs, several in one limit and those with the agent are judged apart.
+fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
+    let lives_alone = |runs: &[Runs; 3]| runs[0].killed() == 0;
+    let can_live = |runs: &[Runs; 3]| runs.iter().any(|runs| runs.lived() > 0);
+    let those = |which: fn(&Case) -> bool| {
+        let these = all.iter().filter(move |(case, _)| which(case));
+        these.map(|(_, runs)| runs)
+    };
+    let single = || those(|case| case.programs == 1 && !case.agent);
+    Killed::of(single(), lives_alone).judge(NONE, results);
+    let Killed { killed, runs } = Killed::of(single(), |runs| !lives_alone(runs));
+    let saved = runs - killed;
     results.target(
         SAVED,
-        format!("{saved} of {lost} runs"),
-        (lost > 0).then_some(saved * 10 >= lost * 9),
+        format!("{saved} of {runs} runs"),
+        (runs > 0).then_some(saved * 10 >= runs * 9),
     );
-    let work = spread(&ratios);
+    let ratio = |[alone, inside, outside]: &[Runs; 3]| {
+        [inside, outside].map(|ours| ours.median() / alone.median().max(1.0))
+    };
+    let safe = single().filter(|runs| lives_alone(runs));
+    let work = spread(&safe.flat_map(ratio).collect::<Vec<_>>());
     results.target(
         WORK,
         format!("median {:.2}, worst {:.2}", work.median, work.min),
         work.min >= 0.95,
     );
+    Killed::of(those(|case| case.programs > 1), lives_alone).judge(CROWDS, results);
+    Killed::of(those(|case| case.agent), can_live).judge(AGENT, results);
 }

@@ -1,5 +1,6 @@
 //! The measurements, one file or folder each, and the list of them.
 
+mod agent_cost;
 mod broker_cost;
 mod container;
 mod demo;
@@ -41,6 +42,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &broker_cost::BrokerCost,
     &map_cost::MapCost,
     &stall_signal::StallSignal,
+    &agent_cost::AgentCost,
     &libgc_adaptive::LibgcAdaptive,
     &libgc::plain::Plain,
     &libgc::pressure::LibgcPressure,
@@ -50,6 +52,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &hotspot::Hotspot,
     &mmtk::Mmtk,
     &isla_vista::IslaVista,
+    &isla_vista::sweep::Sweep,
     &isla_vista::dynamic::Dynamic,
     &isla_vista_model::IslaVistaModel,
     &sim_tables::SimTables,

@@ -14,6 +14,7 @@ import argparse
 import fcntl
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -64,8 +65,8 @@ def sweep(client, args, plimsoll="plimsoll", progress=None):
         for future in waiting:
             try:
                 number, line, why = future.result()
-            except Exception as error:  # A worker died too often.
-                number, line, why = None, None, str(error)
+            except Exception as error:
+                number, line, why = None, None, _why(error)
             if line is None:
                 failed.append(why)
             else:
@@ -81,14 +82,21 @@ def sweep(client, args, plimsoll="plimsoll", progress=None):
     return subprocess.run([plimsoll, "sim", *args], check=False).returncode
 
 
+def _why(error):
+    """Why a simulation did not come back."""
+    if type(error).__name__ == "KilledWorker":
+        return f"the workers that made it died, perhaps for lack of memory: {error}"
+    return str(error)
+
+
 def _simulate(plimsoll, args, folder, number):
     """Runs on a worker: one simulation. Returns its number, a line of FILE.cells or None, and why there is none."""
     try:
         line = _call([plimsoll, "sim", *args, "--cell", str(number)], cwd=folder)
     except SweepError as error:
-        return number, None, str(error)
+        return number, None, f"on worker {platform.node()}: {error}"
     if not _is_whole(line):
-        return number, None, f"simulation {number} printed no simulation, but {line[:200]!r}"
+        return number, None, f"on worker {platform.node()}: simulation {number} printed no simulation, but {line[:200]!r}"
     return number, line, None
 
 

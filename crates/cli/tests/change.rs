@@ -5,7 +5,7 @@
 mod common;
 
 use common::ground::{
-    MIB, alone, classes, group, java, printed, run_in, swap, within, without_swap,
+    MIB, alone, classes, freeze, group, jdk, printed, run_in, swap, within, without_swap,
 };
 use common::{Place, Started, alive, signal_to, wait_for};
 use plimsoll_testbed::TestCgroup;
@@ -17,9 +17,14 @@ use std::time::Duration;
 const CHURN: &str = "crates/runtimes/tests/java/Churn.java";
 const SERVICE: &str = "bench/programs/Service.java";
 
-/// Starts a Java program that keeps 60 MB, in this group.
-fn churn(place: &Place, group: &TestCgroup, name: &str, classes: &str) -> Started {
-    let java = java();
+/// Starts a Java program of this version that keeps 60 MB, in this group.
+fn churn(
+    place: &Place,
+    group: &TestCgroup,
+    (name, version): (&str, u32),
+    classes: &str,
+) -> Started {
+    let java = jdk(version);
     let words = [&java, "-XX:+UseG1GC", "-cp", classes, "Churn", "60", "100"];
     run_in(place, group, name, &words)
 }
@@ -77,7 +82,7 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
         return;
     };
     let Some(_swap) = swap(&place) else { return };
-    let _java = churn(&place, &group, "j", &classes);
+    let _java = churn(&place, &group, ("j", 11), &classes);
     let script =
         "x=$(head -c 30000000 /dev/zero | tr '\\0' x); while :; do echo ${#x}; sleep 0.2; done";
     let mut plain = run_in(&place, &group, "plain", &["sh", "-c", script]);
@@ -117,13 +122,14 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
         return;
     };
     let Some(_swap) = swap(&place) else { return };
-    let _running = ["a", "b"].map(|name| churn(&place, &group, name, &classes));
+    let programs = [("a", 21), ("b", 17)];
+    let _running = programs.map(|program| churn(&place, &group, program, &classes));
     let pid = is_steered(&place, "a");
     is_steered(&place, "b");
     goes_on(&place, "a");
     signal_to(pid, libc::SIGSTOP);
     // Both would have to give memory back for the newcomer.
-    let _newcomer = churn(&place, &group, "c", &classes);
+    let _newcomer = churn(&place, &group, ("c", 17), &classes);
     is_steered(&place, "c");
     // Long enough for commands to the stopped machine to time out.
     for _ in 0..3 {
@@ -142,6 +148,40 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
     signal_to(broker, libc::SIGCONT);
     all_go_on(&place, &["a", "b", "c"]);
     assert_eq!(group.killed(), 0);
+}
+
+/// A container is paused (`docker pause`): the program and its adapter stand still together.
+#[test]
+fn what_is_frozen_while_it_owes_is_unharmed_and_others_are_served() {
+    let _alone = alone();
+    let place = Place::new();
+    let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("frozen", 500 * MIB))
+    else {
+        return;
+    };
+    let Some(part) = within(&group, "part", None) else {
+        return;
+    };
+    let Some(_swap) = swap(&place) else { return };
+    // The broker comes with the first program, so it is not frozen.
+    let _first = churn(&place, &group, ("b", 17), &classes);
+    is_steered(&place, "b");
+    let _second = churn(&place, &part, ("a", 21), &classes);
+    let pid = is_steered(&place, "a");
+    all_go_on(&place, &["a", "b"]);
+    let Some(frozen) = freeze(&part) else { return };
+    let stood = lines(&place, "a");
+    // Both would have to give memory back for the newcomer.
+    let _newcomer = churn(&place, &group, ("c", 11), &classes);
+    is_steered(&place, "c");
+    for _ in 0..3 {
+        all_go_on(&place, &["b", "c"]);
+    }
+    assert_eq!(lines(&place, "a"), stood, "it stands still");
+    assert!(alive(pid));
+    drop(frozen);
+    all_go_on(&place, &["a", "b", "c"]);
+    assert_eq!((group.killed(), part.killed()), (0, 0));
 }
 
 /// Moves all processes of a group and of the groups within it, and removes these groups.
@@ -175,7 +215,7 @@ fn a_program_whose_group_is_removed_is_steered_in_the_next() {
     let Some(first) = within(&outer, "first", Some(500 * MIB)) else {
         return;
     };
-    let _java = churn(&place, &first, "j", &classes);
+    let _java = churn(&place, &first, ("j", 25), &classes);
     let pid = is_steered(&place, "j");
     let gone = first.cgroup().dir().to_path_buf();
     wait_for("the group is empty and gone", || {
@@ -184,7 +224,7 @@ fn a_program_whose_group_is_removed_is_steered_in_the_next() {
     });
     capacity_is(&place, 400 * MIB);
     goes_on(&place, "j");
-    let _other = churn(&place, &next, "other", &classes);
+    let _other = churn(&place, &next, ("other", 17), &classes);
     is_steered(&place, "other");
     goes_on(&place, "j");
     assert!(alive(pid));
@@ -203,9 +243,11 @@ fn a_broker_within_the_group_of_another_has_its_part() {
         return;
     };
     let Some(_swap) = swap(&around) else { return };
-    let _around = ["a", "b"].map(|name| churn(&around, &outer, name, &classes));
+    let programs = [("a", 17), ("b", 25)];
+    let _around = programs.map(|program| churn(&around, &outer, program, &classes));
     all_go_on(&around, &["a", "b"]);
-    let _inside = ["c", "d"].map(|name| churn(&inside, &inner, name, &classes));
+    let programs = [("c", 17), ("d", 21)];
+    let _inside = programs.map(|program| churn(&inside, &inner, program, &classes));
     for name in ["c", "d"] {
         is_steered(&inside, name);
     }
@@ -227,7 +269,7 @@ fn a_broker_within_the_group_of_another_has_its_part() {
 }
 
 /// Three services hold all the memory of the group, then a fourth one starts.
-fn newcomer(swap_there: bool) {
+fn newcomer(swap_there: bool, version: u32) {
     let place = Place::new();
     let (Some(classes), Some(group)) = (classes(&place, &[SERVICE]), group("full", 900 * MIB))
     else {
@@ -237,7 +279,7 @@ fn newcomer(swap_there: bool) {
     if swap.is_none() && (swap_there || !without_swap(&group, 900 * MIB)) {
         return;
     }
-    let java = java();
+    let java = jdk(version);
     let service = |name: &str, live: &str| {
         let words = [
             "-XX:+UseG1GC",
@@ -276,11 +318,11 @@ fn newcomer(swap_there: bool) {
 #[test]
 fn who_comes_when_the_others_hold_all_gets_its_share() {
     let _alone = alone();
-    newcomer(true);
+    newcomer(true, 11);
 }
 
 #[test]
 fn who_comes_when_the_others_hold_all_gets_its_share_without_swap() {
     let _alone = alone();
-    newcomer(false);
+    newcomer(false, 21);
 }

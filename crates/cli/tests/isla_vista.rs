@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, enter, group, java};
-use common::{Place, Started, library, stderr, wait_for};
+use common::ground::{MIB, alone, classes, enter, group, java, ours};
+use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -71,22 +71,6 @@ impl Graph<'_> {
         let killed = group.as_ref().is_some_and(|group| group.killed() > 0);
         Some((output, killed))
     }
-}
-
-/// Our program with the agent's library beside it, as in a build tree.
-fn ours(place: &Place) -> PathBuf {
-    let own = place.path("bin/plimsoll");
-    let agent = library("libplimsoll_jvm.so");
-    std::fs::create_dir_all(place.path("bin")).unwrap();
-    for (from, to) in [
-        (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
-        (agent, place.path("bin/libplimsoll_jvm.so")),
-    ] {
-        if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
-            std::fs::copy(from, to).unwrap();
-        }
-    }
-    own
 }
 
 #[test]

@@ -171,6 +171,49 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
     assert_eq!(report["failed"][0]["pid"], i32::MAX);
 }
 
+/// The files of containers lie on an overlay, which has a device of its own and only the container sees.
+#[test]
+fn a_program_on_an_overlay_is_attributed() {
+    let mut place = Place::new();
+    let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for name in ["lower", "upper", "work", "mnt"] {
+        std::fs::create_dir(disk.path().join(name)).unwrap();
+    }
+    copy_program("/usr/bin/sleep", disk.path().join("lower/sleep")).unwrap();
+    let script = format!(
+        "cd {} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work mnt && \
+         touch ready && exec mnt/sleep 600",
+        disk.path().display()
+    );
+    let mut command = place.program("unshare", &["--mount", "sh", "-c", &script]);
+    let mut program = Started(command.spawn().unwrap());
+    let ready = disk.path().join("ready");
+    let mounted = wait_for("it is mounted, or cannot be", || {
+        let ended = program.0.try_wait().unwrap().is_some();
+        (ended || ready.exists()).then_some(!ended)
+    });
+    if !mounted {
+        skip("no overlay can be mounted here");
+        return;
+    }
+    let pid = program.0.id().to_string();
+    place.keep(program);
+    is_called(&pid, "sleep");
+    let report = json(&place, &["--addresses", &pid]);
+    let look = &report["processes"][0];
+    let path = look["executable"].as_str().unwrap();
+    assert!(path.ends_with("/mnt/sleep"), "{path}");
+    let areas = look["areas"].as_array().unwrap();
+    let code = areas.iter().find(|area| area["kind"] == "executable");
+    let code = code.expect("an area of its program");
+    let bytes = |field: &str| code[field].as_u64();
+    let of_file = bytes("resident").unwrap() - bytes("anonymous").unwrap();
+    assert!(of_file > 0, "{code}");
+    // The page cache tells nothing of a file on an overlay. Then nothing is said.
+    let cached = bytes("cached");
+    assert!(cached.is_none_or(|cached| cached >= of_file), "{code}");
+}
+
 #[test]
 fn a_thread_of_the_kernel_has_no_map() {
     if std::fs::read_to_string("/proc/2/comm").ok().as_deref() != Some("kthreadd\n") {

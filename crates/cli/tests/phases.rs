@@ -146,6 +146,79 @@ fn the_order_is_shown() {
     assert!(started.wait().success());
 }
 
+/// A program that allocates less as long as one of its threads is put back.
+#[test]
+fn a_withdrawal_is_told_and_shown() {
+    let place = Place::new();
+    let Some((jdk, classes)) = java(&place) else {
+        return;
+    };
+    let mut words = program(&jdk, &classes, "6");
+    words.extend(["0".into(), "harmed".into()]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ours = ["run", "--name", "harmed", "--phases", "larf"];
+    let mut command = place.command(&[&ours[..], &words].concat());
+    let log = place.path("log");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    on_one_processor(&mut command, NICE);
+    let mut started = Started(command.spawn().unwrap());
+    wait_for("the withdrawal is shown", || {
+        let order = place.principal("harmed")?.collector?.order?;
+        (order == Order::Withdrawn).then_some(())
+    });
+    // It stays withdrawn for a minute.
+    let java = machine(started.0.id()).unwrap();
+    assert!(all(java).iter().all(|it| it.nice == NICE));
+    let listing = place.text(&["ps", "--json"]);
+    assert!(listing.contains("\"order\": \"withdrawn\""), "{listing}");
+    let page = place.text(&["top", "--once", "-g", "harmed"]);
+    assert!(page.contains(" ORDER        withdrawn"), "{page}");
+    drop(started.0.stdin.take());
+    assert!(started.wait().success());
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        said.contains("the order of threads is withdrawn for 60 s"),
+        "{said}"
+    );
+}
+
+#[test]
+fn threads_beyond_the_limit_of_open_files_are_told_and_none_stays_back() {
+    let place = Place::new();
+    let Some((jdk, classes)) = java(&place) else {
+        return;
+    };
+    // The Java virtual machine raises the limit for itself.
+    let mut words = vec!["--nofile=48:", env!("CARGO_BIN_EXE_plimsoll")];
+    words.extend(ALONE);
+    words.extend(["--phases", "larf", "--phases-always"]);
+    let program = program(&jdk, &classes, "60");
+    words.extend(program.iter().map(String::as_str));
+    let mut command = place.program("prlimit", &words);
+    let log = place.path("log");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    on_one_processor(&mut command, NICE);
+    let mut started = Started(command.spawn().unwrap());
+    let read = || std::fs::read_to_string(&log).unwrap();
+    let mut over = || started.0.try_wait().unwrap().is_some();
+    let said = "are not ordered: more cannot be followed (raise the limit of open files";
+    wait_for(said, || (read().contains(said) || over()).then_some(()));
+    assert!(read().contains(said), "{}", read());
+    let java = machine(started.0.id()).unwrap();
+    wait_for("the others are put back", || {
+        all(java).iter().any(|it| it.nice == 19).then_some(())
+    });
+    started.signal(libc::SIGKILL);
+    started.wait();
+    wait_for("all have what they had", || {
+        all(java).iter().all(|it| it.nice == NICE).then_some(())
+    });
+    drop(started);
+    common::signal_to(java as u32, libc::SIGKILL);
+}
+
 #[test]
 fn without_rights_slices_are_set_and_nice_levels_refused() {
     let place = Place::new();

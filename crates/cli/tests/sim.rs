@@ -63,6 +63,51 @@ fn a_trace_is_simulated_for_people_and_for_programs() {
 }
 
 #[test]
+fn ratios_and_ways_with_ties_are_axes_where_they_matter() {
+    let place = Place::new();
+    place.text(&[&SYNTH[..], &["t"]].concat());
+    let args = [
+        "sim",
+        "t",
+        "--heap",
+        "8",
+        "-c",
+        "genmc,g1,semispace",
+        "--new-ratio",
+        "2,0.5",
+        "-q",
+        "10us",
+        "--ties",
+        "newest,oldest",
+    ];
+    let text = place.text(&args);
+    for needle in ["GenMC, heap", "G1 (ratio 0.5), heap", "LARF 10.00us oldest"] {
+        assert!(text.contains(needle), "{needle}: {text}");
+    }
+    let runs: Value =
+        serde_json::from_str(&place.text(&[&args[..], &["--json"]].concat())).unwrap();
+    let runs = runs.as_array().unwrap();
+    // Two ratios, but of the collector without generations, with four schedulers each.
+    assert_eq!(runs.len(), (2 + 2 + 1) * 4);
+    for run in runs {
+        assert_eq!(run["new_ratio"].is_null(), run["collector"] == "SemiSpace");
+        assert_eq!(run["ties"].is_null(), run["scheduler"] != "LARF");
+    }
+    let minor = |ratio: f64| {
+        let run = runs
+            .iter()
+            .find(|it| it["collector"] == "GenMC" && it["new_ratio"] == ratio);
+        run.unwrap()["outcome"]["minor"].as_u64().unwrap()
+    };
+    assert!(
+        minor(0.5) <= minor(2.0),
+        "a larger nursery is full less often"
+    );
+    let out = place.call(&["sim", "t", "--new-ratio", "0"]);
+    assert!(stderr(&out).contains("is no ratio"), "{}", stderr(&out));
+}
+
+#[test]
 fn what_cannot_be_simulated_is_said() {
     let place = Place::new();
     place.text(&[&SYNTH[..], &["t"]].concat());

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Place, stderr, wait_for};
 use plimsoll_testbed::{Tmpfs, skip};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -188,6 +189,62 @@ fn a_cluster_makes_the_same_file() {
     let out = python(&place, &args).expect("it was there before");
     let why = "SweepError: plimsoll: text.parquet: it is no Parquet";
     assert!(stderr(&out).contains(why), "{}", stderr(&out));
+}
+
+/// What goes wrong on workers is said, all else is kept, and the same sweep goes on later.
+#[test]
+fn workers_that_die_or_miss_something_cost_only_their_own_simulations() {
+    let place = place();
+    sweep(&place, &["-o", "b.parquet"]);
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let on = |program: &str| {
+        let cluster = ["-m", "plimsoll.sweep", "--workers", "2", "--plimsoll"];
+        let args = [
+            &cluster[..],
+            &[program, "--"],
+            &SWEEP[1..],
+            &["-o", "a.parquet"],
+        ];
+        python(&place, &args.concat())
+    };
+    // A program that is gone once the plan is made; a trace that is; a worker that dies of one simulation.
+    let broken = [
+        ("missing", "rm \"$0\"", "missing cannot be started in"),
+        (
+            "no-trace",
+            "case \"$*\" in *--plan) ;; *) rm -f t;; esac",
+            "t: ",
+        ),
+        (
+            "dies",
+            "case \"$*\" in *'--cell 5') kill -9 $PPID;; esac",
+            "died",
+        ),
+    ];
+    for (name, breaks, why) in broken {
+        let script = format!("#!/bin/sh\n{breaks}\nexec {program} \"$@\"\n");
+        let path = place.write(name, &script);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let Some(out) = on(&path.display().to_string()) else {
+            return;
+        };
+        let said = stderr(&out);
+        assert_eq!(out.status.code(), Some(1), "{name}: {said}");
+        assert!(
+            said.contains("simulations could not be made: "),
+            "{name}: {said}"
+        );
+        assert!(said.contains(why), "{name}: {said}");
+        assert!(!place.path("a.parquet").exists(), "{name}");
+        place.text(&[&SYNTH[..], &["t"]].concat());
+    }
+    let out = on(program).expect("it was there before");
+    assert!(
+        stdout(&out).starts_with("a.parquet: 12 simulations"),
+        "{}",
+        stderr(&out)
+    );
+    assert!(read(&place.path("a.parquet")) == read(&place.path("b.parquet")));
 }
 
 /// Nothing is at this path afterwards that was not there before, and what is there is said to stay.

@@ -80,6 +80,44 @@ fn two_traces_share_a_memory_by_each_policy() {
 }
 
 #[test]
+fn each_program_has_the_settings_of_a_simulation() {
+    let place = made();
+    place.text(&[
+        "sim",
+        "calibrate",
+        "--live",
+        "1M",
+        "--repeat",
+        "5",
+        "-o",
+        "costs",
+    ]);
+    let outcomes = |more: &[&str]| {
+        let args = [
+            "together", "a.plt", "b.plt", "--memory", "16M", "--policy", "fixed", "--json",
+        ];
+        let json = place.text(&[&args[..], more].concat());
+        let all: Value = serde_json::from_str(&json).unwrap();
+        [0, 1].map(|which| all[0]["programs"][which]["outcome"].clone())
+    };
+    let plain = outcomes(&["-s", "mqrr,larf", "--heap", "4"]);
+    for (settings, differs) in [
+        (&["--memory-quantum", "200K,10K"][..], [true, false]),
+        (&["--time-bound", "1us"], [true, false]),
+        (&["--ties", "newest,oldest"], [false, true]),
+        (&["-q", "1.14ms,10us"], [false, true]),
+        (&["--new-ratio", "2,8"], [false, true]),
+        (&["--patience", "0"], [false, true]),
+        (&["--gc-cost", "1"], [true, true]),
+        (&["--constants", "costs"], [true, true]),
+    ] {
+        let found = outcomes(&[&["-s", "mqrr,larf", "--heap", "4"], settings].concat());
+        let changed = [0, 1].map(|which| found[which] != plain[which]);
+        assert_eq!(changed, differs, "{settings:?}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_a_reason() {
     let place = made();
     for (args, status, why) in [
@@ -94,6 +132,11 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             &["--memory", "16M", "--priority", "101"],
             2,
             "give -100 to 100",
+        ),
+        (
+            &["--memory", "16M", "--ties", "newest,oldest,newest"],
+            2,
+            "--ties has 3 values for 2 programs",
         ),
         (&["--memory", "16M", "--hog", "5M"], 2, "is no hog"),
         (

@@ -145,3 +145,84 @@ impl Shared {
         self.collects.store(false, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared() -> Shared {
+        Shared::new(Limits {
+            size: 50,
+            floor: 10,
+            max: 100,
+        })
+    }
+
+    fn limits(size: u64, floor: u64) -> Limits {
+        Limits {
+            size,
+            floor,
+            max: 100,
+        }
+    }
+
+    #[test]
+    fn the_limit_is_the_smaller_one_but_never_less_than_what_lives() {
+        let shared = shared();
+        assert_eq!((shared.limit(), shared.max()), (50, 100));
+        shared.set_bound(30);
+        assert_eq!(shared.limit(), 30);
+        shared.set_bound(5);
+        assert_eq!(shared.limit(), 10, "the floor");
+        shared.set(limits(70, 120), false);
+        assert_eq!(shared.limit(), 100, "nothing exceeds the maximum");
+        shared.set_bound(u64::MAX);
+        shared.set(limits(70, 10), false);
+        assert_eq!(shared.limit(), 70);
+        shared.never_collects();
+        shared.set_bound(5);
+        assert_eq!(shared.limit(), 100, "nothing would help");
+        assert!(!shared.can_grow());
+    }
+
+    #[test]
+    fn a_heap_that_is_stuck_or_at_its_maximum_cannot_grow() {
+        let shared = shared();
+        assert!(shared.can_grow());
+        shared.set(limits(50, 10), true);
+        assert!(!shared.can_grow(), "eight collections helped nobody");
+        shared.set(limits(50, 10), false);
+        assert!(shared.can_grow());
+        shared.set(limits(100, 10), false);
+        assert!(!shared.can_grow());
+    }
+
+    #[test]
+    fn a_wanted_collection_begins_once_and_a_poll_passes_in_between() {
+        let shared = shared();
+        assert!(!shared.take_wanted(), "nobody wants one");
+        shared.want();
+        shared.want();
+        assert!(shared.take_wanted());
+        assert!(!shared.take_wanted(), "it was taken");
+        shared.paused();
+        shared.want();
+        assert!(!shared.take_wanted(), "no poll was let through since");
+        shared.let_through();
+        assert!(shared.take_wanted());
+        assert_eq!(shared.told.wanted.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn of_threads_that_poll_at_once_one_takes_the_wish() {
+        let shared = shared();
+        for round in 1..=200 {
+            shared.want();
+            let taken: usize = std::thread::scope(|scope| {
+                let polls = [0, 1].map(|_| scope.spawn(|| usize::from(shared.take_wanted())));
+                polls.map(|poll| poll.join().unwrap()).iter().sum()
+            });
+            assert_eq!(taken, 1, "round {round}");
+        }
+    }
+}

@@ -31,10 +31,16 @@ impl Signal {
         self.stalls.is_some()
     }
 
-    /// Stalls since the last call; none where the counter cannot be read or went backwards. A tier that
-    /// only tells time counts as one stall.
+    /// Stalls since the last call. A tier that only tells time counts as one stall.
     pub(crate) fn since_last(&mut self) -> Stalled {
-        let Some(Ok(now)) = self.stalls.as_mut().map(Stalls::read) else {
+        let now = self.stalls.as_mut().and_then(|stalls| stalls.read().ok());
+        self.step(now)
+    }
+
+    /// The stalls up to this reading. There are none where the counter could not be read (what comes
+    /// meanwhile counts later), wrapped or went backwards (it counts on from there).
+    fn step(&mut self, now: Option<Stalled>) -> Stalled {
+        let Some(now) = now else {
             return Stalled::default();
         };
         let since = now.since(self.last);
@@ -43,5 +49,65 @@ impl Signal {
             count: since.count.max(u64::from(since.any())),
             ..since
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_kernel::process::Process;
+    use plimsoll_kernel::stalls::Tier;
+
+    fn step(signal: &mut Signal, now: Option<(u64, u64)>) -> (u64, u64) {
+        let now = now.map(|(count, ns)| Stalled { count, ns });
+        let since = signal.step(now);
+        (since.count, since.ns)
+    }
+
+    fn signal(last: (u64, u64)) -> Signal {
+        let (count, ns) = last;
+        Signal {
+            stalls: None,
+            last: Stalled { count, ns },
+        }
+    }
+
+    #[test]
+    fn counters_that_wrap_go_back_or_fail_are_no_stalls() {
+        let mut signal = signal((10, u64::MAX - 1));
+        assert_eq!(step(&mut signal, Some((12, u64::MAX))), (2, 1));
+        assert_eq!(step(&mut signal, Some((3, 5))), (0, 0), "both went back");
+        assert_eq!(step(&mut signal, Some((4, 9))), (1, 4), "and count on");
+        assert_eq!(step(&mut signal, None), (0, 0));
+        assert_eq!(step(&mut signal, Some((7, 9))), (3, 0), "of meanwhile");
+        assert_eq!(step(&mut signal, Some((7, 9))), (0, 0));
+    }
+
+    #[test]
+    fn time_alone_is_a_stall_and_nothing_is_none() {
+        let mut signal = signal((0, 100));
+        assert_eq!(step(&mut signal, Some((0, 250))), (1, 150));
+        assert_eq!(step(&mut signal, Some((0, 250))), (0, 0));
+    }
+
+    #[test]
+    fn without_a_tier_there_are_never_any() {
+        let mut none = signal((0, 0));
+        assert!(!none.works() && !none.since_last().any());
+        assert_eq!(none.name(), "none");
+        let faults = Stalls::among(Process::own().unwrap(), &[Tier::MajorFaults]);
+        let mut faults = Signal {
+            stalls: faults.ok(),
+            last: Stalled::default(),
+        };
+        assert!(faults.works());
+        assert_eq!(faults.name(), Tier::MajorFaults.name());
+        assert_eq!(
+            faults.since_last().ns,
+            0,
+            "faults take no time that is told"
+        );
+        let own = Signal::open();
+        assert!(own.works(), "major faults can be read everywhere");
     }
 }

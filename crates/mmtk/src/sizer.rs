@@ -355,3 +355,7 @@ impl<S: Sizing> Sizer<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[path = "sizer_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
-//! If the process that orders threads is killed, nobody is there to undo it: who was put back would stay
-//! there. So a process of its own waits for the end of its standard input, which is the other end of a pipe
-//! that only the first one has, and undoes then what is left.
+//! If the process that orders threads is killed, nothing is there to undo it: threads that were put back
+//! would stay there. So a process of its own waits for the end of its standard input, which is the other end
+//! of a pipe that only the first one has, and undoes then what is left.
 
 use crate::hold::Setter;
 use plimsoll_kernel::process::Process;

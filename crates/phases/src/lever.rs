@@ -9,7 +9,7 @@ pub enum Lever {
     Idle,
     /// The highest nice level: a weight of 15 to 1024.
     Nice,
-    /// The longest slice for who is back, the shortest for who is in front. Who is in front goes first as
+    /// The longest slice for a thread in the back, the shortest for one in front. That one goes first as
     /// long as it had no more than its part, so this orders threads and takes nothing from any of them.
     Slices,
 }

@@ -6,9 +6,12 @@ use plimsoll_kernel::sched::{Ran, ThreadClock};
 use plimsoll_kernel::{Error, Result};
 use plimsoll_map::runtimes::hotspot::allocation::Allocation;
 use plimsoll_policy::phases::{Thread, Used};
+use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Descriptors that are left for all else, such as the lists of threads that undo what was set.
+const SPARE: u64 = 32;
 /// Looks after which the list of threads is compared even if none of them ran.
 const COMPARE: u32 = 64;
 
@@ -146,6 +149,8 @@ impl Watch {
             .map(|(index, followed)| (followed.tid, index))
             .collect();
         let mut new = Vec::new();
+        let limit = getrlimit(Resource::Nofile).current;
+        let most = limit.map_or(usize::MAX, |limit| limit.saturating_sub(SPARE) as usize);
         self.left = 0;
         for followed in &mut self.followed {
             followed.gone = true;
@@ -155,6 +160,11 @@ impl Watch {
                 let followed = &mut self.followed[place];
                 followed.index = index;
                 followed.gone = false;
+                continue;
+            }
+            // Those that have ended are still among the followed ones.
+            if self.followed.len() + new.len() >= most {
+                self.left += 1;
                 continue;
             }
             let clock = ThreadClock::open(&self.process, thread.tid);

@@ -48,6 +48,11 @@ struct Program(Child);
 impl Program {
     /// Says why, and returns `None`, where it cannot be.
     fn start(jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
+        Program::start_with("Serial", jdk, arguments)
+    }
+
+    /// As [`Program::start`], with another collector.
+    fn start_with(collector: &str, jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
         if !Rights::find().lower {
             skip("we have no right to lower nice levels");
             return None;
@@ -58,7 +63,8 @@ impl Program {
         };
         let mut command = Command::new(jdk.java());
         command
-            .args(["-XX:+UseSerialGC", "-Xmx64m", "-cp"])
+            .arg(format!("-XX:+Use{collector}GC"))
+            .args(["-Xmx64m", "-cp"])
             .arg(classes);
         command.arg("Turnover").args(arguments);
         command
@@ -165,6 +171,28 @@ fn threads_are_put_back_and_all_of_them_get_back_what_they_had() {
     }
 }
 
+/// What threads allocate is read alike under each collector.
+#[test]
+fn threads_are_put_back_under_other_collectors() {
+    let _one = alone();
+    let all = jdks();
+    for (version, collector) in [(11, "Parallel"), (17, "G1"), (21, "Z"), (25, "Z")] {
+        let Some(jdk) = all.iter().find(|jdk| jdk.version == version) else {
+            continue;
+        };
+        let Some(program) = Program::start_with(collector, jdk, &["6"]) else {
+            return;
+        };
+        let options = options(Rule::Larf, Lever::Nice);
+        let is_back = |it: &Parameters| it.nice == 19;
+        let (ended, told) = follow_until(&program, &options, |_| program.count(is_back) >= 3);
+        assert_eq!(ended.unwrap(), Ended::Stopped, "{collector} {version}");
+        assert!(changes(&told) >= 2, "{collector} {version}: {told:?}");
+        let left = program.count(|it| !is_plain(it));
+        assert_eq!(left, 0, "{collector} {version}");
+    }
+}
+
 #[test]
 fn slices_order_threads_without_rights_to_lower_anything() {
     let _one = alone();
@@ -254,10 +282,46 @@ fn with_one_thread_there_is_nothing_to_do_and_that_is_told() {
     assert_eq!(ended.unwrap(), Ended::Stopped);
     let said = told
         .iter()
-        .find(|news| news.is_important())
+        .find(|news| matches!(news, News::NothingToDo { .. }))
+        .filter(|news| news.is_important())
         .unwrap()
         .to_string();
     assert!(said.starts_with("nothing to order in process"), "{said}");
+}
+
+/// The program allocates less as long as one of its threads is put back.
+#[test]
+fn a_program_that_gets_less_done_gets_everything_back_for_a_while() {
+    let _one = alone();
+    let Some(jdk) = jdks().pop() else { return };
+    let Some(program) = Program::start(&jdk, &["6", "0", "harmed"]) else {
+        return;
+    };
+    let options = Options {
+        window: Duration::from_millis(400),
+        always: false,
+        ..options(Rule::Larf, Lever::Nice)
+    };
+    let is_withdrawn = |news: &News| matches!(news, News::Withdrawn(..));
+    // The rest lasts 60 windows, in which the loop changes nothing.
+    let left = OnceLock::new();
+    let (ended, told) = follow_until(&program, &options, |told| {
+        let is_told = told.iter().any(is_withdrawn);
+        if is_told {
+            left.get_or_init(|| program.count(|it| !is_plain(it)));
+        }
+        is_told
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    assert_eq!(left.get(), Some(&0), "threads that are still back");
+    assert!(changes(&told) > 0, "{told:?}");
+    let withdrawn = told.iter().find(|news| is_withdrawn(news)).unwrap();
+    assert!(withdrawn.is_important());
+    let said = withdrawn.to_string();
+    assert!(
+        said.starts_with("the order of threads is withdrawn for 24 s: "),
+        "{said}"
+    );
 }
 
 #[test]

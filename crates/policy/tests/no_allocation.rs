@@ -1,7 +1,7 @@
 //! Checks with a counting allocator that a decision does not allocate.
 
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
-use plimsoll_policy::phases::{Larf, ReadyQueue, Used};
+use plimsoll_policy::phases::{Larf, ReadyQueue, Ties, Used};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
 use plimsoll_policy::sizing::{DropIn, DropInEnough, Ended, HotSpot, Sizing};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -93,7 +93,7 @@ fn decisions_allocate_nothing() {
     });
     let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
     let mut hotspot = HotSpot::default();
-    let mut queue = ReadyQueue::new(Box::new(Larf::new(1000)), 2);
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(1000, Ties::Newest)), 2);
     for priority in 0..50 {
         let thread = queue.admit(priority % 3);
         queue.ready(thread, Used::default());

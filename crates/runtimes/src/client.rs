@@ -39,7 +39,7 @@ impl ClientLink {
     /// An older broker does not know this call and goes on as before.
     fn tell(&self, adapter: Option<&str>) {
         if let Err(error) = self.principal.adapt(adapter) {
-            debug!("the broker was not told who steers: {error}");
+            debug!("the broker was not told what steers: {error}");
         }
     }
 }

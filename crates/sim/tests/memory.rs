@@ -4,51 +4,13 @@
 use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
+use plimsoll_testbed::counting::{Counting, peak_of};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
-
-/// Counts the bytes that this thread has allocated, and the most since [`peak_of`] began.
-struct Counting;
-
-thread_local! {
-    /// This thread only: that of the test harness may allocate at any time. What it frees here makes the
-    /// count negative.
-    static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
-}
-
-fn count(bytes: isize) {
-    let (now, most) = BYTES.get();
-    let now = now + bytes;
-    BYTES.set((now, most.max(now)));
-}
-
-// SAFETY: hands everything to the system's allocator unchanged; only counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-/// The most bytes that were allocated at once beyond those before, while something was done.
-fn peak_of<R>(done: impl FnOnce() -> R) -> (isize, R) {
-    let (before, _) = BYTES.get();
-    BYTES.set((before, before));
-    let result = done();
-    (BYTES.get().1 - before, result)
-}
 
 /// About 26,000 objects live at once: tables double at other sizes, 20,480 and 32,768.
 fn trace(shorten: f64) -> Trace {

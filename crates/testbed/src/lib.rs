@@ -19,6 +19,7 @@
 //! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here |
 //! | [`guest`] | a guest that boots into one of our programs |
 //! | `python` | Python with our modules |
+//! | [`counting`] | an allocator that counts |
 //! | [`page`] | an availability page that a test writes |
 //! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
@@ -27,6 +28,7 @@ pub mod cargo;
 mod cgroup;
 mod child;
 pub mod children;
+pub mod counting;
 mod files;
 pub mod guest;
 pub mod java;

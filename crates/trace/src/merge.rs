@@ -15,6 +15,19 @@ use std::io::Write;
 /// [`TraceError::Merge`] if the traces are not of one recording, or two have a stream of the same thread or
 /// different names for the same thing; those of reading and of writing.
 pub fn merge<W: Write>(traces: &[Trace], into: W, name: &str) -> Result<W, TraceError> {
+    merge_with(traces, &BTreeMap::new(), into, name)
+}
+
+/// As [`merge`], with facts more.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_with<W: Write>(
+    traces: &[Trace],
+    facts: &BTreeMap<String, String>,
+    into: W,
+    name: &str,
+) -> Result<W, TraceError> {
     let mut header = traces
         .first()
         .map(|it| it.header().clone())
@@ -28,6 +41,7 @@ pub fn merge<W: Write>(traces: &[Trace], into: W, name: &str) -> Result<W, Trace
                 .or_insert_with(|| value.clone());
         }
     }
+    header.facts.extend(facts.clone());
     let mut writer = Writer::new(into, name, &header)?;
     let names = agree(traces)?;
     for ((what, number), name) in &names {

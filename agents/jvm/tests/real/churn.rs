@@ -1,25 +1,45 @@
 //! Churn: every collector of every JDK, both ways of loading, wishes that change all the time, requested
 //! collections. A G1 heap into which the agent is loaded later shrinks and grows, and is verified by
-//! its machine. Seconds in the suite; longer with `make stress-jvm`.
+//! its machine. One machine in three is in a group whose limit is below its heap, and pages. Seconds in the
+//! suite; longer with `make stress-jvm`.
 
-use crate::machine::{COLLECTORS, Sums, Way, totals};
-use crate::support::{MIB, jdks};
+use crate::machine::{COLLECTORS, Sums, Way, entering, totals};
+use crate::support::{LONG, MIB, jdks};
+use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Seconds in all for which machines churn, summed over machines.
+/// Seconds that all of it takes, by the clock.
 const SECONDS: &str = "PLIMSOLL_CHURN_SECONDS";
 /// Machines at a time; together they stay below 1 GiB.
 const AT_A_TIME: usize = 2;
 
 fn seconds() -> u64 {
     let given = std::env::var(SECONDS).ok();
-    given.and_then(|text| text.parse().ok()).unwrap_or(12)
+    given.and_then(|text| text.parse().ok()).unwrap_or(6)
 }
+
+/// Of so many machines one is pressed: neither a divisor of the number of JDKs nor of collectors.
+const PRESSED: usize = 3;
+/// The limit of its group, bytes: more than lives, less than heap and native memory together.
+const LIMIT: u64 = 144 * MIB;
+/// Bytes of swap behind the groups.
+const SWAP: u64 = 512 * MIB;
 
 /// What is churned: a machine, its collector, and how the agent is loaded.
 type Case = (u32, PathBuf, &'static str, Way);
+
+/// What came of a machine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Churned {
+    pauses: u64,
+    given_back: u64,
+    /// It read pages of its own from swap or files, within pauses.
+    faults: u64,
+    /// The kernel killed it, because it found nothing in the group that could go to swap at once.
+    killed: u64,
+}
 
 fn cases() -> Vec<Case> {
     let is_long = std::env::var_os(SECONDS).is_some();
@@ -49,13 +69,17 @@ const SHRINKING: [&str; 5] = [
     "-XX:+VerifyAfterGC",
 ];
 
-/// Churns one machine. Returns its pauses and the bytes that it gave back.
-fn churn(home: &Path, collector: &str, way: Way, time: Duration) -> (u64, u64) {
-    let more = match (collector, way) {
+/// Churns one machine, in the group if it is to be pressed.
+fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
+    let (_, home, collector, way) = case;
+    let more = match (*collector, way) {
         ("G1", Way::Attach) => &SHRINKING[..],
         _ => &[],
     };
-    let (mut sums, page) = Sums::of(home, collector, way, more);
+    let enter = group.map(entering);
+    let before = enter.as_ref().map(|enter| ["sh", "-c", enter]);
+    let before = before.as_ref().map_or(&[][..], |before| before);
+    let (mut sums, page) = Sums::after(before, home, collector, *way, more);
     let until = Instant::now() + time;
     let wishes = [
         Some(0),
@@ -65,23 +89,51 @@ fn churn(home: &Path, collector: &str, way: Way, time: Duration) -> (u64, u64) {
         Some(u64::MAX),
         Some(33 * MIB + 12345),
     ];
-    let mut turn = 0;
-    while Instant::now() < until {
-        page.wish(wishes[turn % wishes.len()]);
-        if turn % 7 == 3 {
-            sums.tell("gc");
+    let (mut turn, mut checked) = (0, 0);
+    let mut gone = None;
+    // On to the end of the time, and until it has checked some more objects after that.
+    let mut last = 0;
+    while Instant::now() < until || checked <= last {
+        if Instant::now() < until {
+            last = checked;
+            page.wish(wishes[turn % wishes.len()]);
+            if turn % 7 == 3 {
+                sums.tell("gc");
+            }
         }
+        assert!(Instant::now() < until + LONG, "it does not go on");
         std::thread::sleep(Duration::from_millis(150));
-        sums.checked();
+        match sums.look() {
+            Ok(now) => checked = now,
+            Err(why) => {
+                gone = Some(why);
+                break;
+            }
+        }
         turn += 1;
     }
-    sums.goes_on();
     let told = totals(&page);
+    let churned = Churned {
+        pauses: told.pauses,
+        given_back: told.given_back,
+        faults: told.major_faults,
+        killed: group.map_or(0, TestCgroup::killed),
+    };
     assert_eq!(told.missed, 0);
     let broken = page.view().unwrap().refusal().unwrap_or_default();
     assert!(!broken.contains("stopped making sense"), "{broken}");
-    sums.quit();
-    (told.pauses, told.given_back)
+    match gone {
+        None => sums.quit(),
+        Some(why) => assert!(churned.killed > 0, "{why}"),
+    }
+    churned
+}
+
+/// A group with a limit for a machine that is pressed; `None` for the others, and where there can be none.
+fn group(number: usize, swap: Option<&SwapFile>) -> Option<TestCgroup> {
+    let is_pressed = number.is_multiple_of(PRESSED) && swap.is_some();
+    let group = is_pressed.then(|| TestCgroup::new(&format!("churn-{number}"), Some(LIMIT)));
+    group.and_then(|group| group.map_err(|why| skip(format_args!("{why}"))).ok())
 }
 
 #[test]
@@ -90,34 +142,52 @@ fn no_machine_is_harmed() {
     if cases.is_empty() {
         return;
     }
-    let each = Duration::from_millis(seconds() * 1000 / cases.len() as u64);
     let number = cases.len();
+    let rounds = number.div_ceil(AT_A_TIME) as u64;
+    let each = Duration::from_millis(seconds() * 1000 / rounds);
+    let swap = SwapFile::new(Path::new("/var/tmp"), SWAP);
+    let swap = swap.map_err(|why| skip(format_args!("{why}"))).ok();
     let left = Mutex::new(cases);
-    let sum = Mutex::new((0, 0));
+    let done = Mutex::new(Vec::new());
+    let begin = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 loop {
-                    let next = left.lock().unwrap().pop();
-                    let Some((version, home, collector, way)) = next else {
+                    let (next, number) = {
+                        let mut left = left.lock().unwrap();
+                        (left.pop(), left.len())
+                    };
+                    let Some(case) = next else {
                         break;
                     };
-                    let (pauses, bytes) = churn(&home, collector, way, each);
-                    println!(
-                        "{collector} of {version}, {way:?}: {pauses} pauses, {} MiB",
-                        bytes / MIB
-                    );
-                    let mut sum = sum.lock().unwrap();
-                    *sum = (sum.0 + pauses, sum.1 + bytes);
+                    let group = group(number, swap.as_ref());
+                    let churned = churn(&case, group.as_ref(), each);
+                    let (version, _, collector, way) = case;
+                    let pressed = if group.is_some() { ", pressed" } else { "" };
+                    println!("{collector} of {version}, {way:?}{pressed}: {churned:?}");
+                    done.lock().unwrap().push((group.is_some(), churned));
                 }
             });
         }
     });
-    let (pauses, bytes) = sum.into_inner().unwrap();
-    let churned = each.as_secs_f64() * number as f64;
+    told(&done.into_inner().unwrap(), begin.elapsed(), swap.is_some());
+}
+
+fn told(done: &[(bool, Churned)], took: Duration, is_pressed: bool) {
+    let sum = |of: fn(&Churned) -> u64| -> u64 { done.iter().map(|(_, one)| of(one)).sum() };
+    let (pauses, bytes) = (sum(|one| one.pauses), sum(|one| one.given_back));
+    let pressed: Vec<_> = done.iter().filter(|(pressed, _)| *pressed).collect();
+    let faults: u64 = pressed.iter().map(|(_, one)| one.faults).sum();
     println!(
-        "{number} machines, {churned:.0} s: {pauses} pauses, {} MiB given back, 0 crashes",
-        bytes / MIB
+        "{} machines, {} of them pressed, {AT_A_TIME} at a time, in {:.0} s: {pauses} pauses, {} MiB given \
+         back, {faults} major faults in pauses of those pressed, {} killed by the kernel, 0 crashes",
+        done.len(),
+        pressed.len(),
+        took.as_secs_f64(),
+        bytes / MIB,
+        sum(|one| one.killed),
     );
-    assert!(pauses > number as u64 && bytes > 0);
+    assert!(pauses > done.len() as u64 && bytes > 0);
+    assert!(!is_pressed || !pressed.is_empty());
 }

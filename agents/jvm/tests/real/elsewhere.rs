@@ -2,8 +2,10 @@
 
 use crate::machine::{Sums, library};
 use crate::support::{MIB, jdks};
+use plimsoll_kernel::stalls::Tier;
 use plimsoll_runtimes::hotspot::agent::AgentError;
 use plimsoll_testbed::skip;
+use plimsoll_wire::collections::Signal;
 use std::process::Command;
 
 /// Starts a machine by the way of `before`; `None` with a message where that cannot be.
@@ -59,6 +61,26 @@ fn another_users_machine_is_reached_by_root() {
         assert_eq!(sums.process.status().unwrap().euid, 65534);
         works(sums);
     }
+}
+
+#[test]
+fn a_machine_without_rights_takes_the_next_signal_and_says_so() {
+    let Some(sums) = started(&NOBODY, &NOBODY) else {
+        return;
+    };
+    let page = sums.load().unwrap();
+    let about = page.view().unwrap().about();
+    let without_rights = [Signal::Pressure, Signal::MajorFaults];
+    let text = &about.signal_text;
+    assert!(without_rights.contains(&about.signal), "{text}");
+    let tier = Tier::from_number(about.signal as u8).unwrap();
+    assert!(text.starts_with(tier.name()), "{text}");
+    // The page has room for the first reasons only.
+    let best = Tier::DelayAccounting.name();
+    assert!(text.contains(&format!("; no {best}: ")), "{text}");
+    let told = sums.collects(&page, 3);
+    assert_eq!(told.missed, 0);
+    sums.quit();
 }
 
 /// Runs a script in new namespaces, then the program.

@@ -1,9 +1,10 @@
 //! Every collector of every JDK, loaded at the start or later: the page counts what the machine counts.
 
 use crate::machine::{COLLECTORS, Sums, Way, library, totals};
-use crate::support::{counters, eventually, jdks};
-use plimsoll_runtimes::hotspot::agent::{AgentError, PageError};
+use crate::support::{LONG, counters, eventually, jdks};
+use plimsoll_runtimes::hotspot::agent::{self, AgentError, PageError};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_wire::collections::{self, Collector, Kind, Signal};
@@ -100,11 +101,14 @@ fn the_page_counts_what_the_machine_counts() {
 
 #[test]
 fn an_agent_that_is_loaded_twice_does_nothing_the_second_time() {
-    let Some((_, home)) = jdks().pop() else {
-        return;
-    };
-    for way in [Way::Start, Way::Attach] {
-        let (sums, page) = Sums::of(&home, "Serial", way, &[]);
+    let each = [
+        (Way::Start, "Serial"),
+        (Way::Attach, "Serial"),
+        (Way::Attach, "G1"),
+    ];
+    // Each with a JDK of its own.
+    for ((way, collector), (_, home)) in each.into_iter().zip(jdks().into_iter().rev()) {
+        let (sums, page) = Sums::of(&home, collector, way, &[]);
         let other = tempfile::tempdir().unwrap();
         let copy = other.path().join("libplimsoll_jvm.so");
         std::fs::copy(library(), &copy).unwrap();
@@ -180,26 +184,53 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
 
 #[test]
 fn what_the_user_forbids_is_not_done_and_is_said() {
-    let Some((_, home)) = jdks().pop() else {
-        return;
-    };
-    let small = ["-XX:+UseSerialGC", "-Xmx64m"];
-    let flags = [small[0], small[1], "-XX:-EnableDynamicAgentLoading"];
-    let sums = Sums::start(&home, &[], &flags, ["5", "1"]);
+    let collectors = ["-XX:+UseSerialGC", "-XX:+UseG1GC"];
+    for (collector, (_, home)) in collectors.into_iter().zip(jdks().into_iter().rev()) {
+        forbidden(&home, collector);
+    }
+}
+
+fn forbidden(home: &Path, collector: &str) {
+    let flags = [collector, "-Xmx64m", "-XX:-EnableDynamicAgentLoading"];
+    let sums = Sums::start(home, &[], &flags, ["5", "1"]);
     let refused = sums.load();
     let Err(AgentError::Forbidden { why, .. }) = refused else {
         panic!("{refused:?}")
     };
     assert!(why.contains("EnableDynamicAgentLoading"), "{why}");
     sums.quit();
-    let flags = [small[0], small[1], "-XX:+DisableAttachMechanism"];
-    let sums = Sums::start(&home, &[], &flags, ["5", "1"]);
+    let flags = [collector, "-Xmx64m", "-XX:+DisableAttachMechanism"];
+    let sums = Sums::start(home, &[], &flags, ["5", "1"]);
     let attach = Attach::new(sums.process).unwrap();
     let asked = attach.command("load", &["/none", "true", ""], Duration::from_secs(2));
     assert!(
         matches!(asked, Err(AttachError::Refused { .. })),
         "{asked:?}"
     );
+    sums.quit();
+}
+
+#[test]
+fn a_machine_of_a_version_never_seen_gets_nothing() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = ["-XX:+UseSerialGC", "-Xmx64m"];
+    let sums = Sums::start(&home, &[], &flags, ["5", "1"]);
+    let attach = Attach::new(sums.process).unwrap();
+    let mut machine = Machine::ask(&attach, LONG).unwrap();
+    for version in [0, 8, 26] {
+        machine.version = version;
+        let refused = agent::load(&sums.process, &attach, &machine, &library());
+        let Err(AgentError::Forbidden { why, .. }) = refused else {
+            panic!("{version}: {refused:?}")
+        };
+        assert!(why.contains("11 to 25"), "{why}");
+    }
+    let maps = std::fs::read_to_string(sums.process.path("maps")).unwrap();
+    let ours = [agent::LIBRARY, collections::NAME];
+    assert!(!ours.iter().any(|ours| maps.contains(ours)), "{maps}");
+    sums.goes_on();
     sums.quit();
 }
 

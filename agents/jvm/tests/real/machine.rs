@@ -5,6 +5,7 @@ use plimsoll_runtimes::hotspot::agent::{self, AgentError, Page};
 use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::process::Process;
+use plimsoll_testbed::TestCgroup;
 use plimsoll_wire::collections::Totals;
 use std::ffi::OsString;
 use std::io::Write;
@@ -68,6 +69,17 @@ impl Sums {
 
     /// One with this collector, 160 MiB of heap at most, more flags, and the agent.
     pub(crate) fn of(home: &Path, collector: &str, way: Way, more: &[&str]) -> (Sums, Page) {
+        Sums::after(&[], home, collector, way, more)
+    }
+
+    /// The same, started by the way of `before`.
+    pub(crate) fn after(
+        before: &[&str],
+        home: &Path,
+        collector: &str,
+        way: Way,
+        more: &[&str],
+    ) -> (Sums, Page) {
         let collector = format!("-XX:+Use{collector}GC");
         let load = format!("-agentpath:{}", library().display());
         let mut flags = vec!["-Xmx160m", &collector];
@@ -75,7 +87,7 @@ impl Sums {
         if way == Way::Start {
             flags.push(&load);
         }
-        let sums = Sums::start(home, &[], &flags, ["20", "2"]);
+        let sums = Sums::start(home, before, &flags, ["20", "2"]);
         let page = match way {
             Way::Start => sums.page(),
             Way::Attach => sums.load().unwrap(),
@@ -109,16 +121,21 @@ impl Sums {
     /// # Panics
     /// If an object was not as it was made, or the machine is gone.
     pub(crate) fn checked(&self) -> u64 {
+        self.look().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// The same; an error if the machine is gone, with what it wrote of that.
+    pub(crate) fn look(&self) -> Result<u64, String> {
         let said = self.program.printed();
         assert!(!said.contains("BROKEN"), "{said}");
         if !self.process.alive() {
             let report = std::fs::read_to_string(&self.report).unwrap_or_default();
             let report: String = report.chars().take(6000).collect();
-            panic!("the machine is gone: {said}{report}");
+            return Err(format!("the machine is gone: {said}{report}"));
         }
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let numbers = whole.lines().filter_map(|line| line.parse().ok());
-        numbers.max().unwrap_or(0)
+        Ok(numbers.max().unwrap_or(0))
     }
 
     /// Waits until it has checked some more objects.
@@ -185,4 +202,11 @@ pub(crate) fn totals(page: &Page) -> Totals {
 /// Anonymous memory of a process, bytes.
 pub(crate) fn resident(process: &Process) -> u64 {
     process.memory().unwrap().anon
+}
+
+/// A script that moves itself into a group, and then becomes the program. What was touched before is counted
+/// elsewhere.
+pub(crate) fn entering(group: &TestCgroup) -> String {
+    let procs = group.cgroup().dir().join("cgroup.procs");
+    format!("echo $$ > {} && exec \"$0\" \"$@\"", procs.display())
 }

@@ -1,16 +1,29 @@
 //! The stall signal: nothing without pressure, something under it.
 
-use crate::machine::{Sums, library, totals};
+use crate::machine::{Sums, entering, library, totals};
 use crate::support::{MIB, eventually, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use rustix::process::Signal;
 use std::path::Path;
+
+/// Flags, and the limit at which a machine with them and 60 MiB of live data cannot but page.
+const PRESSED: [(&[&str], u64); 2] = [
+    (&["-XX:+UseSerialGC", "-Xmx160m", "-Xmn80m"], 72 * MIB),
+    // Regions of 1 MiB and a young generation that does not become smaller under pressure.
+    (&["-XX:+UseG1GC", "-Xmx160m", "-Xmn64m"], 80 * MIB),
+];
 
 #[test]
 fn stalls_are_counted_under_pressure_and_only_there() {
     let Some((_, home)) = jdks().pop() else {
         return;
     };
+    for (flags, limit) in PRESSED {
+        stalls(&home, flags, limit);
+    }
+}
+
+fn stalls(home: &Path, flags: &[&str], limit: u64) {
     let cgroup = TestCgroup::new("agent-jvm", None);
     let swap = SwapFile::new(Path::new("/var/tmp"), 256 * MIB);
     let (cgroup, _swap) = match (cgroup, swap) {
@@ -21,11 +34,9 @@ fn stalls_are_counted_under_pressure_and_only_there() {
         }
     };
     let load = format!("-agentpath:{}", library().display());
-    let flags = ["-XX:+UseSerialGC", "-Xmx160m", "-Xmn80m", &load];
-    // In the group from the first page on: what was touched before is counted elsewhere.
-    let enter = format!("echo $$ > {}/cgroup.procs", cgroup.cgroup().dir().display());
-    let enter = format!("{enter} && exec \"$0\" \"$@\"");
-    let sums = Sums::start(&home, &["sh", "-c", &enter], &flags, ["60", "2"]);
+    let flags = [flags, &[&load]].concat();
+    let enter = entering(&cgroup);
+    let sums = Sums::start(home, &["sh", "-c", &enter], &flags, ["60", "2"]);
     let page = sums.page();
     let quiet = sums.collects(&page, 4);
     assert_eq!((quiet.stalls, quiet.stall_ns), (0, 0), "{quiet:?}");
@@ -33,7 +44,7 @@ fn stalls_are_counted_under_pressure_and_only_there() {
     // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
     sums.process.signal(Signal::STOP).unwrap();
     eventually("the limit comes down", || {
-        cgroup.cgroup().set_limit(Some(72 * MIB)).is_ok()
+        cgroup.cgroup().set_limit(Some(limit)).is_ok()
     });
     sums.process.signal(Signal::CONT).unwrap();
     eventually("pauses stall", || {

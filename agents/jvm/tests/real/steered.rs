@@ -2,17 +2,16 @@
 
 use crate::machine::{Sums, library, resident, totals};
 use crate::support::{MIB, Script, eventually, jdks};
+use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::link::Use;
 use plimsoll_runtimes::{Ended, Options};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
-/// A heap of one size follows a limit that comes down and goes up again.
-fn follows(home: &Path, collector: &str) {
-    let flags = [collector, "-Xms300m", "-Xmx300m", "-Xmn150m"];
-    let sums = Sums::start(home, &[], &flags, ["20", "2"]);
-    let what = format!("{collector} of {}", home.display());
-    let (script, process) = (Script::default(), sums.process);
+/// Steers a machine, with the agent, by what the script says.
+fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
+    let script = Script::default();
     let (mut link, pid) = (script.clone(), sums.program.child.id());
     let options = Options {
         agent: Use::Auto,
@@ -20,6 +19,19 @@ fn follows(home: &Path, collector: &str) {
         ..Options::default()
     };
     let steering = std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &options));
+    (script, steering)
+}
+
+/// A heap of one size.
+const ONE_SIZE: [&str; 3] = ["-Xms300m", "-Xmx300m", "-Xmn150m"];
+
+/// A heap of one size follows a limit that comes down and goes up again.
+fn follows(home: &Path, flags: &[&str]) {
+    let flags = [flags, &ONE_SIZE].concat();
+    let sums = Sums::start(home, &[], &flags, ["20", "2"]);
+    let what = format!("{} of {}", flags[0], home.display());
+    let process = sums.process;
+    let (script, steering) = steered(&sums);
     script.limit.store(600 * MIB, Ordering::Relaxed);
     eventually(&format!("{what} fills its heap"), || {
         sums.checked();
@@ -50,7 +62,66 @@ fn a_heap_of_one_size_follows_its_limit() {
     // Java 11 does not tell the least size.
     for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
         for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC"] {
-            follows(&home, collector);
+            follows(&home, &[collector]);
+        }
+    }
+}
+
+#[test]
+fn it_does_so_where_the_program_may_ask_for_no_collections() {
+    for (_, home) in jdks().into_iter().filter(|(version, _)| *version == 21) {
+        follows(&home, &["-XX:+UseG1GC", "-XX:+DisableExplicitGC"]);
+    }
+}
+
+/// Objects that a program checks in some seconds.
+const WORK: u64 = 300_000;
+
+/// A machine whose limit is less than what lives in it goes on, and is not collected for ever.
+fn lives_below(home: &Path, collector: &str, sizes: &[&str]) {
+    let flags = [&[collector], sizes].concat();
+    let sums = Sums::start(home, &[], &flags, ["60", "2"]);
+    let what = format!("{flags:?} of {}", home.display());
+    let (script, steering) = steered(&sums);
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    eventually(&format!("{what} has the agent"), || {
+        Page::of(&sums.process).is_ok()
+    });
+    let page = sums.page();
+    sums.collects(&page, 3);
+    // The live data alone are 60 MiB, and the machine needs as much beside them.
+    script.limit.store(70 * MIB, Ordering::Relaxed);
+    let before = totals(&page);
+    eventually(&format!("{what}: the adapter tries"), || {
+        sums.checked();
+        let told = totals(&page);
+        told.full > before.full || told.given_back > before.given_back
+    });
+    let (before, checked) = (totals(&page), sums.checked());
+    eventually(&format!("{what} does its work"), || {
+        sums.checked() > checked + WORK
+    });
+    // The adapter may take a twentieth of the time for collections; the program works in the rest.
+    let full = totals(&page).full - before.full;
+    assert!(
+        full < WORK / 1000,
+        "{what}: {full} whole collections meanwhile"
+    );
+    assert_eq!(page.view().unwrap().refusal(), None, "{what}");
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    sums.goes_on();
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+}
+
+#[test]
+fn a_limit_below_what_lives_harms_no_machine() {
+    // Java 11 does not tell the least size.
+    let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
+    for (_, home) in jdks.step_by(2) {
+        for collector in ["-XX:+UseG1GC", "-XX:+UseParallelGC"] {
+            lives_below(&home, collector, &ONE_SIZE);
+            lives_below(&home, collector, &["-Xmx300m"]);
         }
     }
 }

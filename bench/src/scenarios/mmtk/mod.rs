@@ -3,9 +3,11 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `report` | the table, the targets and the pictures |
+//! | `report` | the table and the pictures |
+//! | `targets` | what is asked for |
 
 mod report;
+mod targets;
 
 use crate::Result;
 use crate::harness::broker::Broker;
@@ -49,8 +51,10 @@ struct Heap {
 
 /// The place of the fixed heap in [`HEAPS`].
 const FIXED: usize = 0;
-/// The place of Isla Vista without a broker in it.
+/// The places of the others in it.
+const MEM_BALANCER: usize = 1;
 const ISLA_VISTA: usize = 2;
+const BROKER: usize = 3;
 const HEAPS: [Heap; 4] = [
     Heap {
         name: "fixed",
@@ -81,9 +85,6 @@ const PROGRAMS: [(&str, &[&str]); 2] = [
     ("Large live set", &["live", "40m", "600000"]),
 ];
 
-const CALM: &str = "no pressure: Isla Vista at most 1.02 of a fixed heap's time, geometric mean";
-const PRESSED: &str = "pressure: Isla Vista takes less time than a fixed heap, geometric mean";
-
 /// The measurement `mmtk`.
 pub(super) struct Mmtk;
 
@@ -104,7 +105,7 @@ impl Measurement for Mmtk {
             name: "mmtk",
             question: "What does Isla Vista do for the heap of a runtime on MMTk, under each plan, with and \
                        without pressure?",
-            asks: &[CALM, PRESSED],
+            asks: &targets::CLAIMS,
             minutes: 40,
         }
     }

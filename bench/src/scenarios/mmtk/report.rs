@@ -1,6 +1,7 @@
 //! What the runs show: one row a program, plan and pressure, with the heaps side by side.
 
-use super::{CALM, Case, FIXED, HEAPS, ISLA_VISTA, LONGEST, PRESSED, PROGRAMS, Row};
+use super::targets::TARGETS;
+use super::{Case, FIXED, HEAPS, LONGEST, PROGRAMS, Row};
 use crate::Result;
 use crate::harness::job::Outcome;
 use crate::report::chart::{Kind, Series};
@@ -17,7 +18,7 @@ const LONGEST_BAR: f64 = 8.0;
 /// Width of a bar, where the bars of a plan and the gap after them take 1.
 const BAR: f64 = 0.2;
 
-type Ran = Variant<Case, Row>;
+pub(super) type Ran = Variant<Case, Row>;
 
 const TITLE: &str =
     "Programs on a small virtual machine with MMTk 0.33: four kinds of heap under each plan.";
@@ -48,19 +49,19 @@ const COLUMNS: [(&str, &str); 15] = [
 ];
 
 /// A number at a path of what the machine told, as [`Value::pointer`] takes it.
-fn told(run: &Outcome, path: &str) -> f64 {
+pub(super) fn told(run: &Outcome, path: &str) -> f64 {
     let told: Option<Value> = serde_json::from_str(&run.said).ok();
     let number = told.as_ref().and_then(|told| told.pointer(path)?.as_f64());
     number.unwrap_or(0.0)
 }
 
 /// Seconds of the program itself, without the machine's start.
-fn seconds(run: &Outcome) -> f64 {
+pub(super) fn seconds(run: &Outcome) -> f64 {
     told(run, "/seconds")
 }
 
 /// The runs of a variant with one heap.
-fn runs(variant: &Ran, heap: usize) -> Runs {
+pub(super) fn runs(variant: &Ran, heap: usize) -> Runs {
     let rows = variant.outcomes.iter();
     Runs(rows.map(|row| row[heap].clone()).collect())
 }
@@ -97,8 +98,9 @@ pub(super) fn table(ran: &[Ran], runner: &Runner) -> Results {
             a3,
         ]);
     }
-    judge(&mut results, ran, CALM, false, 1.02);
-    judge(&mut results, ran, PRESSED, true, 1.0);
+    for target in &TARGETS {
+        target.judge(&mut results, ran);
+    }
     results
 }
 
@@ -108,40 +110,6 @@ fn time(runs: &Runs) -> Cell {
         true => cell(runs.median(seconds)),
         false => runs.ended().into(),
     }
-}
-
-/// Compares Isla Vista with the fixed heap. If the fixed heap's runs were ended because they took too
-/// long, that time counts; if one was killed, there is no time to compare with, and the plan is only
-/// counted. With Isla Vista, all must have finished.
-fn judge(results: &mut Results, ran: &[Ran], claim: &str, pressure: bool, most: f64) {
-    let mut ratios = Vec::new();
-    let (mut finished, mut killed) = (true, 0);
-    for variant in ran.iter().filter(|one| one.what.pressure == pressure) {
-        let (fixed, ours) = (runs(variant, FIXED), runs(variant, ISLA_VISTA));
-        finished &= ours.all_finished();
-        let base = match (fixed.all_finished(), fixed.survived()) {
-            (true, _) => fixed.median(seconds),
-            (false, true) => Some(fixed.least_seconds()),
-            (false, false) => {
-                killed += 1;
-                None
-            }
-        };
-        let ratio = ratio(ours.median(seconds), base);
-        ratios.extend(ratio.map(|ratio| (ratio, variant.what.plan)));
-    }
-    let worst = ratios.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((worst, plan)) = worst else {
-        return results.target(claim, "nothing to compare".to_owned(), None);
-    };
-    let logs: f64 = ratios.iter().map(|(ratio, _)| ratio.max(1e-9).ln()).sum();
-    let mean = (logs / ratios.len() as f64).exp();
-    let beside = match killed {
-        0 => String::new(),
-        some => format!("; beside {some} in which the fixed heap was killed"),
-    };
-    let measured = format!("{mean:.2}; at most {worst:.2} ({plan}){beside}");
-    results.target(claim, measured, finished && mean <= most);
 }
 
 /// Draws the times under pressure, a picture a program.

@@ -6,7 +6,7 @@
 //! machine closes the loop; ours are Open Liberty on HotSpot under an open loop.
 //!
 //! - `site`: the files that servers run from, and servers;
-//! - `holder`: who keeps file pages;
+//! - `holder`: what keeps file pages;
 //! - `traffic`: counters of the disk;
 //! - `fleet`: servers under a limit, and one run;
 //! - `report`: table, targets and pictures.
@@ -25,7 +25,7 @@ use fleet::Fleet;
 use holder::Way;
 use site::Site;
 
-/// Bytes that all servers and who pins for them may use.
+/// Bytes that all servers and what pins for them may use.
 const LIMIT: u64 = 1 << 30;
 /// Numbers of servers: those of the first fit, those of the last do not get far.
 const SERVERS: [usize; 3] = [2, 8, 10];

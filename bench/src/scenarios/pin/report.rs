@@ -98,9 +98,10 @@ fn method() -> String {
         "Open Liberty 24.0.0.9 on JDK {} ({}, {HEAP} MB of heap, {YOUNG} MB of it young, {KEPT} MB live \
          for good) with a page that asks a Lucene index of {DOCUMENTS} documents, mapped from a file, for \
          four words. {RATE} requests a second, spread over the servers, are due at fixed times, whatever \
-         the answers; latency counts from then. Limit {} MiB for servers and who pins together, swap \
-         behind it, the disk's readahead {ahead}. The servers of a round are started once; variants take \
-         turns in being first. Of each, {SETTLE} s settle and {SECONDS} s are measured. plimsoll pin: at \
+         the answers; latency counts from then. Limit {} MiB for the servers and what pins for them \
+         together, swap behind it, the disk's readahead {ahead}. The servers of a round are started once; \
+         variants take turns in being first. Of each, {SETTLE} s settle and {SECONDS} s are measured. \
+         plimsoll pin: at \
          most {BUDGET} MiB, a window of {WINDOW} s. vmtouch: all pages of the files of which plimsoll pin \
          held some. All executables: as prelockd, all pages of files that are mapped as executable. \
          Files: bytes read less bytes swapped in; swap: in and out. Disk wait: processor time that was \
@@ -114,7 +115,7 @@ fn method() -> String {
 /// Table and targets.
 pub(super) fn report(ran: &Ran, runner: &Runner) -> Results {
     let title =
-        "Servers in 1 GiB, more and more of them: traffic and throughput by who keeps file pages.";
+        "Servers in 1 GiB, more and more of them: traffic and throughput by what keeps file pages.";
     let mut results = runner.results(title, &method()).columns(&[
         ("servers, pages kept by", ""),
         ("throughput", "1/s"),

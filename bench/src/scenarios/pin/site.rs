@@ -115,7 +115,7 @@ impl Site {
         }
     }
 
-    /// Drops what the page cache holds of the files, so that who reads them next is charged for them.
+    /// Drops what the page cache holds of the files, so that the next reader is charged for them.
     /// Pages that a process has mapped stay.
     pub(super) fn forget(&self) {
         for top in [self.folder.path(), &self.liberty] {

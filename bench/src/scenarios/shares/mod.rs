@@ -26,6 +26,8 @@ const SOON: f64 = 2.0;
 /// Index of the column of `bench-hotspot` that holds the seconds until memory had been returned after the
 /// limit fell.
 const LOWERED_IN: usize = 5;
+/// Bytes that an iteration of GCBench allocates: seven depths, each as many bytes as a tree of 2^17 nodes.
+const ITERATION: u64 = 7 * (32 << 17);
 /// Java programs build trees as fast as they can.
 const LIVE: Work = Work {
     live: 24,
@@ -97,7 +99,7 @@ impl Measurement for Shares {
                     let title = format!("Weighted shares: {}", turn.variant);
                     runner.plot(&part, &super::plot(&title, &kind.scenario, &trace))?;
                 }
-                Ok(Outcome::of(&kind.scenario, kind.soon, &trace))
+                Ok(Outcome::of(&kind.scenario, kind.soon, ITERATION, &trace))
             })?;
         let mut results = empty(runner);
         for variant in &ran {
@@ -132,7 +134,7 @@ fn empty(runner: &Runner) -> Results {
          collectors that run beside them, and with a fixed heap of their share they stall at every \
          cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which \
          allocate more slowly than they would have to. Agent: with `--agent auto`; judged by the changes \
-         after which no program lacks more than the most that one of the same run took in as much time.",
+         after which no program lacks more than the most that one of the same run allocated in as much time.",
     );
     results.columns(&[
         ("programs", ""),

@@ -14,7 +14,7 @@ pub(super) struct Outcome {
     /// time, as a fraction of the budget.
     pub(super) at_two_seconds: Vec<f64>,
     /// For each change: whether each program that is below its new share then could fill what it lacks in the
-    /// allowed time, by the most that a program of this run took within as long.
+    /// allowed time, by the most that a program of this run allocated within as long.
     pub(super) in_reach: Vec<bool>,
     /// As `at_two_seconds`, but only of programs above their share while another is below its share.
     pub(super) over: Vec<f64>,
@@ -29,12 +29,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Judges a run in which programs may take `soon` seconds after a change.
-    pub(super) fn of(scenario: &Scenario, soon: f64, trace: &Trace) -> Outcome {
+    /// Judges a run in which programs may take `soon` seconds after a change, and allocate `unit` bytes in
+    /// a unit of their work.
+    pub(super) fn of(scenario: &Scenario, soon: f64, unit: u64, trace: &Trace) -> Outcome {
         let mut outcome = Outcome::default();
         let points = scenario.turning_points();
         let mut used = Vec::new();
-        let rise = rise(trace, soon);
+        let most = most_allocated(trace, soon, unit);
         for (index, (at, _)) in points.iter().enumerate() {
             let next = points.get(index + 1).map_or(scenario.seconds, |p| p.0);
             let mut settled_since = None;
@@ -57,10 +58,10 @@ impl Outcome {
                 let before = trace
                     .at(*at)
                     .map(|sample| lack(scenario, sample, at + soon));
-                let most = rise / sample.budget.max(1) as f64;
+                let reach = most / sample.budget.max(1) as f64;
                 outcome
                     .in_reach
-                    .push(before.is_none_or(|lack| lack <= most));
+                    .push(before.is_none_or(|lack| lack <= reach));
                 outcome.over.push(distances.over());
                 outcome.under.push(distances.under);
             }
@@ -82,20 +83,21 @@ impl Outcome {
     }
 }
 
-/// The most by which the use of one program rose within `seconds`, bytes.
-fn rise(trace: &Trace, seconds: f64) -> f64 {
+/// The most that one program allocated within `seconds`, bytes, where a unit of its work allocates `unit`
+/// bytes. Its memory cannot rise by more in that time, whatever its heap may be.
+fn most_allocated(trace: &Trace, seconds: f64, unit: u64) -> f64 {
     let samples = &trace.samples;
-    let mut rise = 0;
+    let mut most = 0.0_f64;
     let mut first = 0;
     for last in samples {
         while samples[first].at < last.at - seconds {
             first += 1;
         }
         for (before, now) in samples[first].programs.iter().zip(&last.programs) {
-            rise = rise.max(now.uses.saturating_sub(before.uses));
+            most = most.max(now.work - before.work);
         }
     }
-    rise as f64
+    most * unit as f64
 }
 
 /// What the program farthest below its share of `then` lacks of it in `sample`, as a fraction of the budget.
@@ -161,13 +163,15 @@ mod tests {
         };
         let sample = |tenth: u32| {
             let at = f64::from(tenth) / 10.0;
-            // 100 bytes a second each, up to what they are given.
+            // Both allocate 100 bytes a second; the memory of the first rises by less.
             let uses = [at.min(20.0) * 50.0, (at - 20.0).max(0.0) * 100.0];
+            let work = [at, (at - 20.0).max(0.0)];
             Sample {
                 at,
-                programs: uses
-                    .map(|uses| Seen {
-                        uses: uses as u64,
+                programs: [0, 1]
+                    .map(|index| Seen {
+                        uses: uses[index] as u64,
+                        work: work[index],
                         ..Seen::default()
                     })
                     .into(),
@@ -179,11 +183,14 @@ mod tests {
             samples: (0..400).map(sample).collect(),
             ..Trace::default()
         };
-        assert!((rise(&trace, 2.0) - 200.0).abs() < 2.0);
-        let outcome = Outcome::of(&scenario, 2.0, &trace);
+        assert!((most_allocated(&trace, 2.0, 100) - 200.0).abs() < 1e-6);
+        let outcome = Outcome::of(&scenario, 2.0, 100, &trace);
         // 1,000 and 500 bytes are lacking.
         assert_eq!(outcome.in_reach, [false, false]);
-        assert_eq!(Outcome::of(&scenario, 6.0, &trace).in_reach, [false, true]);
+        assert_eq!(
+            Outcome::of(&scenario, 6.0, 100, &trace).in_reach,
+            [false, true]
+        );
     }
 
     #[test]

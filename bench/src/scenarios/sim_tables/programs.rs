@@ -17,7 +17,7 @@ pub(super) struct Program {
 /// Where the trace of a program comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
-    /// `plimsoll trace synth`, shortened: by this, or less where the largest live size does not let it be.
+    /// `plimsoll trace synth`, shortened by this.
     MadeUp { name: &'static str, shorten: u32 },
     /// `plimsoll trace -- java …`.
     Recorded(Recording),
@@ -69,10 +69,11 @@ const BANK: Recording = Recording::Ours {
 /// what they are like is the same.
 pub(super) const PROGRAMS: [Program; 11] = [
     made_up("hsqldb", 1, paper::HSQLDB),
-    made_up("lusearch", 10, paper::LUSEARCH),
-    made_up("specjbb2000", 1000, paper::SPECJBB),
-    made_up("specjappserver2004", 1000, paper::APPSERVER),
-    made_up("ecperf", 1000, paper::ECPERF),
+    made_up("lusearch", 1, paper::LUSEARCH),
+    // In full, a simulation of it takes minutes, and there are dozens.
+    made_up("specjbb2000", 10, paper::SPECJBB),
+    made_up("specjappserver2004", 1, paper::APPSERVER),
+    made_up("ecperf", 1, paper::ECPERF),
     recorded("bank-h2", BANK, Some(paper::HSQLDB)),
     recorded(
         "lucene-search",

@@ -1,10 +1,11 @@
 //! Real programs, recorded by `plimsoll trace`. Their traces are kept in `bench/out/traces`, and made again
 //! when the tree is another one.
 
-use super::servers::{Kafka, Liberty, Running, logged};
+use super::servers::{Running, logged};
 use crate::harness::folder::Folder;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
+use crate::harness::servers::{Kafka, Liberty};
 use crate::progress::Progress;
 use crate::report::results::{commit, root};
 use crate::runner::out;
@@ -109,7 +110,7 @@ impl Recording {
             Recording::Kafka { records, slice } => {
                 let kafka = Kafka::prepare(folder.path())?;
                 let mut command = tracer(path);
-                kafka.add_to(&mut command);
+                command.args(kafka.arguments());
                 let mut running = Running::start(command, folder.path())?;
                 running.wait_for(|| kafka.is_there())?;
                 kafka.load(if is_slice { slice } else { records })?;
@@ -118,7 +119,7 @@ impl Recording {
             Recording::Liberty { requests, slice } => {
                 let liberty = Liberty::prepare(folder.path())?;
                 let mut command = tracer(path);
-                liberty.add_to(&mut command);
+                command.args(liberty.arguments()).envs([liberty.variable()]);
                 let mut running = Running::start(command, folder.path())?;
                 running.wait_for(|| liberty.is_there())?;
                 liberty.load(if is_slice { slice } else { requests })?;

@@ -7,14 +7,24 @@ use crate::progress::Progress;
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Quanta of RR and LARF, nanoseconds: the paper's, and one that has the relation to a phase of allocation
 /// that its text tells.
 pub(super) const QUANTA: [u64; 2] = [1_140_000, 10_000];
-/// The schedulers, in the order of the paper.
-pub(super) const SCHEDULERS: [&str; 3] = ["RR", "LARF", "MQRR"];
+/// The schedulers: in the order of the paper, with LARF in both ways with ties.
+pub(super) const SCHEDULERS: [(&str, Option<&str>); 4] = [
+    ("RR", None),
+    ("LARF", Some("newest")),
+    ("LARF", Some("oldest")),
+    ("MQRR", None),
+];
+/// The heaps of Tables 2 and 3 and of all figures, and of Table 4, in largest live sizes.
+const HEAPS: [f64; 2] = [3.0, 1.5];
+
+/// By a size: a value under each of [`SCHEDULERS`].
+pub(super) type Sweep = Vec<(f64, [Option<f64>; SCHEDULERS.len()])>;
 
 /// The simulations of a program.
 pub(super) struct Runs {
@@ -24,6 +34,8 @@ pub(super) struct Runs {
     /// The largest live size under round robin, in recorded ones: the unit of heaps. Threads that fall behind
     /// the recorded order keep longer what others drop, under any scheduler. 1 for made-up programs.
     live: f64,
+    /// The trace.
+    path: PathBuf,
 }
 
 /// A heap that is large enough to learn the largest live size, in recorded ones.
@@ -48,43 +60,107 @@ impl Runs {
             false => 1.0,
         };
         let mut runs = Vec::new();
-        for (collectors, heaps) in [
-            ("genmc", &[1.5, 3.0][..]),
-            ("markcompact,semispace,gencopy", &[3.0]),
+        for (heap, collectors) in [
+            (HEAPS[0], "genmc,markcompact,semispace,gencopy,genms,g1"),
+            (HEAPS[1], "genmc"),
         ] {
-            let heaps = heaps.iter().map(|heap| format!("{:.6}", heap * live));
-            let heaps = heaps.collect::<Vec<_>>().join(",");
+            let heap = format!("{:.6}", heap * live);
             runs.extend(simulate(
                 &path,
                 "rr,larf,mqrr",
                 "1.14ms,10us",
                 collectors,
-                &heaps,
+                &heap,
             )?);
         }
-        Ok(Runs { runs, apart, live })
+        Ok(Runs {
+            runs,
+            apart,
+            live,
+            path,
+        })
     }
 
-    /// A number of an outcome under RR, LARF and MQRR; `None` where a simulation has no outcome.
-    pub(super) fn three(
+    /// A number under each of [`SCHEDULERS`]; `None` where a simulation has no outcome. `field` is a path of
+    /// names.
+    pub(super) fn each(
         &self,
         collector: &str,
         heap: f64,
         quantum: u64,
         field: &str,
-    ) -> [Option<f64>; 3] {
-        SCHEDULERS.map(|scheduler| {
+    ) -> [Option<f64>; 4] {
+        SCHEDULERS.map(|(scheduler, ties)| {
             let run = self.runs.iter().find(|run| {
                 let times = |name: &str| run[name].as_f64().unwrap_or_default();
                 let ratio = times("heap") / times("recorded_largest_live") / self.live;
                 let own = run["quantum"].as_u64();
                 run["scheduler"] == scheduler
+                    && run["ties"].as_str() == ties
                     && run["collector"] == collector
                     && (ratio - heap).abs() < 0.01
                     && own.is_none_or(|own| own == quantum)
             })?;
-            run["outcome"][field].as_f64()
+            run.pointer(&format!("/{field}"))?.as_f64()
         })
+    }
+
+    /// Mark/cons under GenMC with a short quantum, for each of these heaps (in largest live sizes) with each
+    /// of these ratios of the mature space to the nursery; by that of both of which there are several.
+    ///
+    /// # Errors
+    /// When `plimsoll` cannot be started, or has no outcomes to print.
+    pub(super) fn sweep(&self, heaps: &[f64], ratios: &[f64]) -> Result<Sweep> {
+        let list = |numbers: &[f64], unit: f64| {
+            let numbers = numbers.iter().map(|it| format!("{:.6}", it * unit));
+            numbers.collect::<Vec<_>>().join(",")
+        };
+        let mut command = Command::new(sibling("plimsoll"));
+        command
+            .arg("sim")
+            .arg(&self.path)
+            .args(["--json", "-q", "10us"]);
+        command.args(["--ties", "newest,oldest", "--heap", &list(heaps, self.live)]);
+        command.args(["--new-ratio", &list(ratios, 1.0)]);
+        let runs = run(&mut command)?;
+        let points = runs.chunks(SCHEDULERS.len()).enumerate();
+        let at = if heaps.len() > 1 { heaps } else { ratios };
+        let value = |run: &Value| run["mark_cons"].as_f64();
+        let of = |chunk: &[Value]| std::array::from_fn(|which| chunk.get(which).and_then(value));
+        Ok(points
+            .filter_map(|(index, chunk)| Some((*at.get(index)?, of(chunk))))
+            .collect())
+    }
+
+    /// Simulations with an outcome, and what is wrong with them, if anything: what is allocated is freed,
+    /// live or garbage; and each scheduler lets the same threads do the same. That each of them ends and
+    /// releases its monitors is a condition for an outcome.
+    pub(super) fn conserved(&self) -> (usize, Vec<String>) {
+        let done: Vec<&Value> = self
+            .runs
+            .iter()
+            .filter(|it| it["outcome"].is_object())
+            .collect();
+        let mut faults = Vec::new();
+        for run in &done {
+            let number = |name: &str| run["outcome"][name].as_u64();
+            let parts = ["freed", "live", "garbage"].map(number);
+            let sum = parts.into_iter().try_fold(0, |sum, part| Some(sum + part?));
+            let mut fault = |what: &str| {
+                let name = |field: &str| run[field].as_str().unwrap_or_default().to_owned();
+                let (scheduler, collector) = (name("scheduler"), name("collector"));
+                faults.push(format!("{what}, {scheduler}, {collector}"));
+            };
+            if sum.is_none() || sum != number("allocated") {
+                fault("bytes");
+            }
+            for what in ["threads", "events", "objects", "allocated", "computed"] {
+                if number(what) != done[0]["outcome"][what].as_u64() {
+                    fault(what);
+                }
+            }
+        }
+        (done.len(), faults)
     }
 
     /// What the trace has of the columns of Table 1: objects (millions), bytes (MB), largest live size (MB),
@@ -120,7 +196,13 @@ fn simulate(
     let mut command = Command::new(sibling("plimsoll"));
     command.arg("sim").arg(path).args(["-s", schedulers]);
     command.args(["-q", quanta, "--json", "--heap", heaps, "-c", collectors]);
-    let text = output(&mut command, &[0, 1])?;
+    command.args(["--ties", "newest,oldest"]);
+    run(&mut command)
+}
+
+/// The simulations that `plimsoll sim` makes.
+fn run(command: &mut Command) -> Result<Vec<Value>> {
+    let text = output(command, &[0, 1])?;
     serde_json::from_str(&text).map_err(|error| Error::program("plimsoll sim", error.to_string()))
 }
 
@@ -185,22 +267,68 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn outcome() -> Value {
+        json!({
+            "largest_live": 2_000, "minor": 7, "allocated": 60, "freed": 30, "live": 20, "garbage": 10,
+            "threads": 3, "events": 9, "objects": 5, "computed": 11,
+        })
+    }
+
+    fn runs(runs: Vec<Value>) -> Runs {
+        Runs {
+            runs,
+            apart: None,
+            live: 2.0,
+            path: PathBuf::new(),
+        }
+    }
+
     #[test]
     fn heaps_of_recorded_programs_are_in_what_lives_under_round_robin() {
         let run = json!({
             "scheduler": "RR", "collector": "GenMC", "quantum": 1_140_000, "heap": 6_000,
-            "recorded_largest_live": 1_000, "outcome": {"largest_live": 2_000, "minor": 7},
+            "recorded_largest_live": 1_000, "outcome": outcome(),
         });
         assert_eq!(live(std::slice::from_ref(&run)), 2.0);
         let failed = json!({"recorded_largest_live": 1_000, "outcome": null});
         assert_eq!(live(&[failed]), 1.0);
-        let runs = Runs {
-            runs: vec![run],
-            apart: None,
-            live: 2.0,
+        let runs = runs(vec![run]);
+        let minor = runs.each("GenMC", 3.0, 1_140_000, "outcome/minor");
+        assert_eq!(minor, [Some(7.0), None, None, None]);
+        assert_eq!(
+            runs.each("GenMC", 6.0, 1_140_000, "outcome/minor"),
+            [None; 4]
+        );
+    }
+
+    #[test]
+    fn both_ways_with_ties_are_told_apart() {
+        let larf = |ties: &str, minor: u32| {
+            json!({
+                "scheduler": "LARF", "ties": ties, "collector": "GenMC", "quantum": 10_000, "heap": 6_000,
+                "recorded_largest_live": 1_000, "outcome": {"minor": minor},
+            })
         };
-        let minor = runs.three("GenMC", 3.0, 1_140_000, "minor");
-        assert_eq!(minor, [Some(7.0), None, None]);
-        assert_eq!(runs.three("GenMC", 6.0, 1_140_000, "minor"), [None; 3]);
+        let runs = runs(vec![larf("oldest", 3), larf("newest", 4)]);
+        let minor = runs.each("GenMC", 3.0, 10_000, "outcome/minor");
+        assert_eq!(minor, [None, Some(4.0), Some(3.0), None]);
+    }
+
+    #[test]
+    fn what_is_not_conserved_is_told() {
+        let with = |name: &str, value: u64| {
+            let mut run = json!({"scheduler": "RR", "collector": "G1", "outcome": outcome()});
+            run["outcome"][name] = value.into();
+            run
+        };
+        let good = || with("threads", 3);
+        assert_eq!(
+            runs(vec![good(), json!({"outcome": null})]).conserved(),
+            (1, vec![])
+        );
+        for (name, fault) in [("freed", "bytes, RR, G1"), ("events", "events, RR, G1")] {
+            let found = runs(vec![good(), with(name, 8)]).conserved();
+            assert_eq!(found, (2, vec![fault.to_owned()]));
+        }
     }
 }

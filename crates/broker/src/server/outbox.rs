@@ -111,7 +111,10 @@ mod tests {
         assert!(other.push(&reply, MOST), "nobody else's loss");
         assert!(!other.push(&reply, reply.len()), "its own bound holds too");
         outboxes.drain(..2);
-        assert!(outboxes[200].push(&reply, MOST), "who ends leaves room");
+        assert!(
+            outboxes[200].push(&reply, MOST),
+            "a connection that ends leaves room"
+        );
     }
 
     #[test]

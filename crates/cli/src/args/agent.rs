@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentChoice {
-    /// Where it helps and nothing forbids it: into Java programs with Serial or Parallel, or under Isla Vista
+    /// Where it helps and nothing forbids it: Java programs with Serial, Parallel or G1, or under Isla Vista
     Auto,
     /// Nowhere: the program is steered from outside only
     #[default]

@@ -25,7 +25,7 @@ pub struct Phases {
 /// An order of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PhasesChoice {
-    /// Lower allocation rate first: who computes goes before who allocates
+    /// Lower allocation rate first: threads that compute go before threads that allocate
     Larf,
     /// Memory-quantum round robin: each in turn, until it has allocated its quantum
     Mqrr,

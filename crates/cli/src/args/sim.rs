@@ -1,13 +1,11 @@
 //! `plimsoll sim`.
 
+use super::model::Model;
 use crate::size::Size;
 use clap::{Args, Subcommand, ValueEnum};
-use plimsoll_policy::phases::{PATIENCE, Rule};
+use plimsoll_policy::phases::Rule;
 use plimsoll_sim::threads::heap::Algorithm;
 use std::path::PathBuf;
-
-/// The most processors that are simulated.
-const MOST_PROCESSORS: i64 = 1024;
 
 /// `plimsoll sim`.
 #[derive(Clone, Debug, Args)]
@@ -44,42 +42,9 @@ pub struct Sim {
     /// by commas
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
-    /// How long a thread runs under rr and larf: 1.14ms, 500us; several are separated by commas
-    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
-        default_value = "1.14ms", value_parser = time)]
-    pub quantum: Vec<u64>,
-    /// How much a thread allocates in its turn under mqrr; several are separated by commas
-    #[arg(short, long, value_delimiter = ',', value_name = "LIST",
-        default_value = "10K", value_parser = bytes)]
-    pub memory_quantum: Vec<u64>,
-    /// How long a thread runs under mqrr that allocates less than that
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
-    pub time_bound: u64,
-    /// How many rounds a ready thread may be passed over
-    #[arg(long, value_name = "ROUNDS", default_value_t = PATIENCE)]
-    pub patience: u32,
-    /// How many processors there are, 1 to 1024
-    #[arg(short, long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=MOST_PROCESSORS))]
-    pub processors: u32,
-    /// Heed the priorities that the program gave its threads
-    #[arg(long)]
-    pub priorities: bool,
-    /// What things cost, as `plimsoll sim calibrate` measured it (the paper's constants when absent)
-    #[arg(long, value_name = "FILE")]
-    pub constants: Option<PathBuf>,
-    /// What a collection costs for each byte that it marks or copies, nanoseconds (18 when absent)
-    #[arg(long, value_name = "NS", value_parser = picoseconds)]
-    pub gc_cost: Option<u64>,
-    /// What a contention for a monitor costs, nanoseconds (2700 when absent)
-    #[arg(long, value_name = "NS", value_parser = picoseconds)]
-    pub contention_cost: Option<u64>,
-    /// What a switch of threads costs, nanoseconds (2.3 when absent)
-    #[arg(long, value_name = "NS", value_parser = picoseconds)]
-    pub switch_cost: Option<u64>,
-    /// Instructions a nanosecond, for traces that count instructions
-    #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate)]
-    pub instructions: f64,
+    /// How threads are simulated.
+    #[command(flatten)]
+    pub model: Model,
     /// What is made of the outcomes.
     #[command(flatten)]
     pub outputs: Outputs,
@@ -244,14 +209,6 @@ pub(super) fn time(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Picoseconds, from nanoseconds of 0 to a second.
-fn picoseconds(text: &str) -> Result<u64, String> {
-    let number = text.parse::<f64>().ok();
-    let number = number.filter(|number| (0.0..=1e9).contains(number));
-    let wrong = || format!("`{text}` is no cost: give nanoseconds, 0 to 1000000000");
-    Ok((number.ok_or_else(wrong)? * 1000.0).round() as u64)
-}
-
 /// Instructions a nanosecond.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
@@ -265,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heaps_times_and_costs_have_units_and_bounds() {
+    fn heaps_and_times_have_units_and_bounds() {
         assert_eq!(heap("1.5"), Ok(HeapChoice::Times(1.5)));
         assert_eq!(heap("64M"), Ok(HeapChoice::Bytes(64 << 20)));
         for text in ["0", "-1", "1001", "inf", "nan", "0M", "50%", "much"] {
@@ -275,8 +232,6 @@ mod tests {
         for text in ["", "5", "0.5us", "1001s", "nanms", "-1ms", "1 ms"] {
             assert!(time(text).is_err(), "{text}");
         }
-        assert_eq!(picoseconds("2.3"), Ok(2300));
-        assert!(picoseconds("-1").is_err() && picoseconds("inf").is_err());
         assert!(rate("0").is_err() && rate("nan").is_err() && rate("2") == Ok(2.0));
     }
 }

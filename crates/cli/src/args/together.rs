@@ -1,5 +1,6 @@
 //! `plimsoll together`.
 
+use super::model::Model;
 use super::sim::{self, CollectorChoice, HeapChoice, SchedulerChoice};
 use clap::{Args, ValueEnum};
 use plimsoll_sim::paging::Costs;
@@ -7,12 +8,23 @@ use plimsoll_sim::together::{Hog, Policy};
 use plimsoll_wire::messages::{Priority, Weight};
 use std::path::PathBuf;
 
-/// The most processors of a program.
-const MOST_PROCESSORS: i64 = 1024;
+const QUANTUM: &str =
+    "How long a thread runs under rr and larf: one time for all programs, or one for each";
+const MEMORY_QUANTUM: &str = "How much a thread allocates in its turn under mqrr: one size for all programs, \
+     or one for each";
+const TIES: &str = "Which of threads with equal rates runs next under larf: one for all programs, or one for \
+     each";
+const NEW_RATIO: &str = "How many times as large as the nursery the mature space is, 0.001 to 1000: one for \
+     all programs, or one for each";
 
 /// `plimsoll together`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = super::EXIT_CODES)]
+// The memory of all has that letter here; and a list of a program's settings has one value for each program.
+#[command(mut_arg("memory_quantum", |it| it.short(None).help(MEMORY_QUANTUM)))]
+#[command(mut_arg("quantum", |it| it.help(QUANTUM)))]
+#[command(mut_arg("ties", |it| it.help(TIES)))]
+#[command(mut_arg("new_ratio", |it| it.help(NEW_RATIO)))]
 pub struct Together {
     /// The traces, one for each program; a trace may be given several times
     #[arg(value_name = "TRACE", required = true)]
@@ -89,16 +101,9 @@ pub struct Together {
     #[arg(long, value_name = "N", default_value_t = 4,
         value_parser = clap::value_parser!(u64).range(0..=1000))]
     pub reach: u64,
-    /// How long a thread runs under rr and larf: 1.14ms, 500us
-    #[arg(short, long, value_name = "TIME", default_value = "1.14ms", value_parser = sim::time)]
-    pub quantum: u64,
-    /// How many processors each program has, 1 to 1024
-    #[arg(short, long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=MOST_PROCESSORS))]
-    pub processors: u32,
-    /// Instructions a nanosecond, for traces that count instructions
-    #[arg(long, value_name = "RATE", default_value = "1", value_parser = sim::rate)]
-    pub instructions: f64,
+    /// How threads are simulated.
+    #[command(flatten)]
+    pub model: Model,
     /// Draw memory and work over time into this file: SVG, or HTML where its name ends so
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
@@ -215,6 +220,10 @@ impl Together {
             ("scheduler", self.scheduler.len()),
             ("collector", self.collector.len()),
             ("heap", self.heap.len()),
+            ("quantum", self.model.quantum.len()),
+            ("memory-quantum", self.model.memory_quantum.len()),
+            ("ties", self.model.ties.len()),
+            ("new-ratio", self.model.new_ratio.len()),
         ];
         let programs = self.traces.len();
         let wrong = lists

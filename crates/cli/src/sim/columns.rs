@@ -46,13 +46,14 @@ const fn maybe(name: &'static str, pointer: &'static str, kind: Kind) -> Column 
 }
 
 /// All columns, in their order.
-pub(super) const COLUMNS: [Column; 62] = [
+pub(super) const COLUMNS: [Column; 64] = [
     always("version", "/version", Text),
     always("trace", "/trace", Text),
     always("fingerprint", "/fingerprint", Text),
     always("scheduler", "/scheduler", Text),
     always("collector", "/collector", Text),
     always("heap_bytes", "/heap", Count),
+    maybe("new_ratio", "/new_ratio", Real),
     always(
         "recorded_largest_live_bytes",
         "/recorded_largest_live",
@@ -62,6 +63,7 @@ pub(super) const COLUMNS: [Column; 62] = [
     maybe("quantum_ns", "/quantum", Count),
     maybe("memory_quantum_bytes", "/memory_quantum", Count),
     maybe("time_bound_ns", "/time_bound", Count),
+    maybe("ties", "/ties", Text),
     always("patience", "/patience", Count),
     always("priorities", "/priorities", Flag),
     always("instructions_per_ns", "/instructions", Real),

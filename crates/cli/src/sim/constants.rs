@@ -1,7 +1,7 @@
 //! The file with the constants of the cost formula, which `plimsoll sim calibrate` writes and
 //! `plimsoll sim --constants` reads: TOML, a number of nanoseconds for each name.
 
-use crate::args::Sim;
+use crate::args::Model;
 use crate::error::CliError;
 use plimsoll_sim::threads::Costs;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ impl From<Constants> for Costs {
 ///
 /// # Errors
 /// The file cannot be read, or is no such file.
-pub(super) fn costs(args: &Sim) -> Result<Costs, CliError> {
+pub(crate) fn costs(args: &Model) -> Result<Costs, CliError> {
     let file = args.constants.as_deref().map(Constants::read).transpose()?;
     let costs = file.map_or(Costs::PAPER, Costs::from);
     Ok(Costs {

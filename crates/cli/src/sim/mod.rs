@@ -29,7 +29,8 @@ mod store;
 mod sweep;
 mod table;
 
-pub(crate) use plan::open;
+pub(crate) use constants::costs;
+pub(crate) use plan::{open, settings};
 pub(crate) use table::time;
 
 use crate::args::Sim;

@@ -1,13 +1,13 @@
 //! What is simulated: each trace with each heap, collector, scheduler and quantum.
 
-use super::constants;
+use super::constants::costs;
 use super::run::{Cell, Run};
-use crate::args::Sim;
 use crate::args::sim::HeapChoice;
+use crate::args::{Model, Sim};
 use crate::error::CliError;
 use crate::say;
-use plimsoll_policy::phases::{Quanta, Rule};
-use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_policy::phases::{Quanta, Rule, Ties};
+use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Costs, Settings, SimError, Survey, Traced, simulate};
 use plimsoll_trace::{Deaths, Ending, Trace, TraceError};
 use std::path::Path;
@@ -21,7 +21,7 @@ struct Subject {
     trace: Trace,
     /// Events, if the trace has them counted; 1 otherwise.
     events: u64,
-    /// Made by who needs it first, because all of the trace is read for it.
+    /// Made when it is first needed, because all of the trace is read for it.
     survey: OnceLock<Result<Survey, TraceError>>,
 }
 
@@ -74,25 +74,31 @@ impl Plan {
         let mut plan = Plan {
             subjects: Vec::new(),
             planned: Vec::new(),
-            instructions: args.instructions,
+            instructions: args.model.instructions,
         };
-        let costs = constants::costs(args)?;
+        let costs = costs(&args.model)?;
         for path in &args.traces {
             let subject = Subject::open(path)?;
             let live = subject.largest_live().map_err(CliError::Simulation)?;
             let fingerprint = format!("{:016x}", subject.trace.fingerprint()?);
             for heap in distinct(&args.heap) {
-                for collector in distinct(&args.collector) {
-                    for (rule, quanta) in schedulers(args) {
+                for (collector, new_ratio) in collectors(args) {
+                    for (rule, quanta, ties) in schedulers(args) {
                         let settings = Settings {
                             rule,
                             quanta,
-                            collector: collector.into(),
+                            ties,
+                            collector,
+                            new_ratio,
                             heap: bytes(heap, live),
-                            ..settings(args, costs)
+                            ..settings(&args.model, costs)
                         };
-                        let cell = cell(&subject.trace, &fingerprint, live, &settings, args);
-                        plan.add(settings, cell)?;
+                        let instructions = args.model.instructions;
+                        let trace = &subject.trace;
+                        plan.add(
+                            settings,
+                            cell(trace, &fingerprint, live, &settings, instructions),
+                        )?;
                     }
                 }
             }
@@ -131,6 +137,7 @@ impl Plan {
             begin.subject == other.subject
                 && one.heap == other_cell.heap
                 && one.collector == other_cell.collector
+                && one.new_ratio == other_cell.new_ratio
         };
         Some(first + self.planned[first..].iter().take_while(same).count())
     }
@@ -191,22 +198,56 @@ fn distinct<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
     once
 }
 
-/// The schedulers, each with each of its quanta.
-fn schedulers(args: &Sim) -> Vec<(Rule, Quanta)> {
-    let (times, sizes) = (distinct(&args.quantum), distinct(&args.memory_quantum));
+/// The collectors, each with each division of its heap.
+fn collectors(args: &Sim) -> Vec<(Algorithm, NewRatio)> {
+    let ratios = distinct(&args.model.new_ratio);
+    let mut all = Vec::new();
+    for collector in distinct(&args.collector) {
+        let collector = Algorithm::from(collector);
+        let count = if collector.has_generations() {
+            ratios.len()
+        } else {
+            1
+        };
+        all.extend(ratios[..count].iter().map(|ratio| (collector, *ratio)));
+    }
+    all
+}
+
+/// The schedulers, each with each of its quanta and ways with ties.
+fn schedulers(args: &Sim) -> Vec<(Rule, Quanta, Ties)> {
+    let model = &args.model;
+    let (times, sizes) = (distinct(&model.quantum), distinct(&model.memory_quantum));
+    let ties = distinct(&model.ties).into_iter().map(Ties::from);
+    let ties = ties.collect::<Vec<_>>();
     let quanta = |time, bytes| Quanta {
         time,
         bytes,
-        most: args.time_bound,
+        most: model.time_bound,
     };
     let mut all = Vec::new();
     for scheduler in distinct(&args.scheduler) {
         let rule = Rule::from(scheduler);
-        match rule {
-            Rule::Mqrr => all.extend(sizes.iter().map(|size| (rule, quanta(times[0], *size)))),
-            Rule::RoundRobin | Rule::Larf => {
-                all.extend(times.iter().map(|time| (rule, quanta(*time, sizes[0]))));
-            }
+        let sizes = if rule == Rule::Mqrr {
+            &sizes[..]
+        } else {
+            &sizes[..1]
+        };
+        let times = if rule == Rule::Mqrr {
+            &times[..1]
+        } else {
+            &times[..]
+        };
+        let ties = if rule == Rule::Larf {
+            &ties[..]
+        } else {
+            &ties[..1]
+        };
+        for ties in ties {
+            let quanta = times
+                .iter()
+                .flat_map(|time| sizes.iter().map(|size| quanta(*time, *size)));
+            all.extend(quanta.map(|quanta| (rule, quanta, *ties)));
         }
     }
     all
@@ -220,18 +261,24 @@ fn bytes(heap: HeapChoice, largest_live: u64) -> u64 {
     }
 }
 
-/// What is the same for all simulations.
-fn settings(args: &Sim, costs: Costs) -> Settings {
+/// What is no list.
+pub(crate) fn settings(model: &Model, costs: Costs) -> Settings {
     Settings {
-        processors: args.processors as usize,
-        patience: args.patience,
-        priorities: args.priorities,
+        processors: model.processors as usize,
+        patience: model.patience,
+        priorities: model.priorities,
         costs,
         ..Settings::new(Rule::RoundRobin, Algorithm::GenMc, 0)
     }
 }
 
-fn cell(trace: &Trace, fingerprint: &str, live: u64, settings: &Settings, args: &Sim) -> Cell {
+fn cell(
+    trace: &Trace,
+    fingerprint: &str,
+    live: u64,
+    settings: &Settings,
+    instructions: f64,
+) -> Cell {
     let quanta = settings.quanta;
     let by_memory = settings.rule == Rule::Mqrr;
     Cell {
@@ -241,14 +288,16 @@ fn cell(trace: &Trace, fingerprint: &str, live: u64, settings: &Settings, args: 
         scheduler: settings.rule.name().to_owned(),
         collector: settings.collector.name().to_owned(),
         heap: settings.heap,
+        new_ratio: (settings.collector.has_generations()).then(|| settings.new_ratio.times()),
         recorded_largest_live: live,
         processors: settings.processors,
         quantum: (!by_memory).then_some(quanta.time),
         memory_quantum: by_memory.then_some(quanta.bytes),
         time_bound: by_memory.then_some(quanta.most),
+        ties: (settings.rule == Rule::Larf).then(|| settings.ties.name().to_owned()),
         patience: settings.patience,
         priorities: settings.priorities,
-        instructions: args.instructions,
+        instructions,
         costs: settings.costs,
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Cell {
     pub(super) collector: String,
     /// Size of the heap.
     pub(super) heap: u64,
+    /// How many times as large as the nursery the mature space is, of collectors with generations.
+    pub(super) new_ratio: Option<f64>,
     /// The largest live size in the recorded order.
     pub(super) recorded_largest_live: u64,
     pub(super) processors: usize,
@@ -38,6 +40,8 @@ pub(super) struct Cell {
     pub(super) memory_quantum: Option<u64>,
     /// Of MQRR.
     pub(super) time_bound: Option<u64>,
+    /// Which of equal rates goes first, of LARF.
+    pub(super) ties: Option<String>,
     pub(super) patience: u32,
     pub(super) priorities: bool,
     /// Instructions a nanosecond.

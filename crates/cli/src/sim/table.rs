@@ -4,7 +4,9 @@
 use super::run::{Cell, Run};
 use crate::rows::shown;
 use crate::size::Human;
+use plimsoll_policy::phases::Ties;
 use plimsoll_sim::threads::Outcome;
+use plimsoll_sim::threads::heap::NewRatio;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -54,7 +56,7 @@ pub(super) fn text(runs: &[&Run]) -> String {
     let _ = write!(
         text,
         "{}, heap {heap}, largest live size {live}",
-        first.cell.collector
+        collector(&first.cell)
     );
     if let Some(one) = runs.iter().find_map(|run| run.outcome.as_ref()) {
         let allocated = Human(one.allocated);
@@ -88,6 +90,16 @@ pub(super) fn text(runs: &[&Run]) -> String {
     text
 }
 
+/// The name of a collector, with the ratio where that is another than the paper's.
+pub(super) fn collector(cell: &Cell) -> String {
+    match cell.new_ratio {
+        Some(ratio) if ratio != NewRatio::PAPER.times() => {
+            format!("{} (ratio {ratio})", cell.collector)
+        }
+        _ => cell.collector.clone(),
+    }
+}
+
 /// What each run is called: its scheduler, and its quantum where that scheduler has several among them.
 pub(super) fn names(runs: &[&Run]) -> Vec<String> {
     let mut quanta: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -105,12 +117,16 @@ pub(super) fn names(runs: &[&Run]) -> Vec<String> {
     runs.iter().map(name).collect()
 }
 
-/// The quantum of a scheduler, with its unit.
+/// The quantum of a scheduler, with its unit, and whether it is another than ours with ties.
 fn quantum(cell: &Cell) -> String {
-    match (cell.quantum, cell.memory_quantum) {
+    let quantum = match (cell.quantum, cell.memory_quantum) {
         (Some(nanoseconds), _) => time(nanoseconds as f64),
         (None, Some(bytes)) => Human(bytes).to_string(),
         (None, None) => String::new(),
+    };
+    match cell.ties.as_deref() {
+        Some(ties) if ties != Ties::Newest.name() => format!("{quantum} {ties}"),
+        _ => quantum,
     }
 }
 

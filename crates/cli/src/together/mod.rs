@@ -16,9 +16,10 @@ use crate::args::sim::HeapChoice;
 use crate::args::together::of;
 use crate::error::CliError;
 use crate::output::Output;
+use crate::sim::{costs, settings};
 use crate::{json, print, printed, say};
 use plimsoll_policy::phases::Quanta;
-use plimsoll_sim::threads::{self, Settings, Survey, Traced};
+use plimsoll_sim::threads::{self, Costs, Settings, Survey, Traced};
 use plimsoll_sim::together::{Entrant, Outcome, Policy, Setup, simulate};
 use plimsoll_trace::Trace;
 use std::path::PathBuf;
@@ -38,13 +39,14 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
         return Err(CliError::Usage(fault));
     }
     let known = read(&args.traces)?;
+    let costs = costs(&args.model)?;
     let mut all = Vec::new();
     for &policy in &args.policy {
-        let setup = setup(args, policy.into(), &known);
+        let setup = setup(args, policy.into(), costs, &known);
         warn(&setup);
         let opened = known.iter();
         let mut programs: Vec<Traced> = opened
-            .map(|it| Traced::new(&it.trace, &it.survey, args.instructions))
+            .map(|it| Traced::new(&it.trace, &it.survey, args.model.instructions))
             .collect();
         let mut programs: Vec<&mut dyn threads::Program> = programs
             .iter_mut()
@@ -86,9 +88,9 @@ fn warn(setup: &Setup) {
     }
 }
 
-fn setup(args: &Together, policy: Policy, known: &[Known]) -> Setup {
+fn setup(args: &Together, policy: Policy, costs: Costs, known: &[Known]) -> Setup {
     let entrants = known.iter().enumerate();
-    let entrants = entrants.map(|(index, it)| entrant(args, policy, index, it));
+    let entrants = entrants.map(|(index, it)| entrant(args, policy, costs, index, it));
     Setup {
         memory: args.memory,
         policy,
@@ -99,7 +101,12 @@ fn setup(args: &Together, policy: Policy, known: &[Known]) -> Setup {
     }
 }
 
-fn entrant(args: &Together, policy: Policy, index: usize, known: &Known) -> Entrant {
+/// The value for a program, of a list that is not empty and whose length was checked.
+fn pick<T: Copy>(list: &[T], program: usize) -> T {
+    of(list, program).unwrap_or(list[0])
+}
+
+fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &Known) -> Entrant {
     let live = known.survey.largest_live;
     let times = |times: f64| (live as f64 * times).ceil() as u64;
     let heap = match of(&args.heap, index) {
@@ -108,8 +115,7 @@ fn entrant(args: &Together, policy: Policy, index: usize, known: &Known) -> Entr
         None if policy == Policy::Fixed => times(3.0),
         None => args.memory,
     };
-    let rule = of(&args.scheduler, index).unwrap_or(args.scheduler[0]);
-    let collector = of(&args.collector, index).unwrap_or(args.collector[0]);
+    let model = &args.model;
     Entrant {
         name: known.trace.name().to_string(),
         weight: of(&args.weight, index).unwrap_or_default(),
@@ -117,12 +123,17 @@ fn entrant(args: &Together, policy: Policy, index: usize, known: &Known) -> Entr
         start: of(&args.start, index).unwrap_or_default(),
         stop: of(&args.stop, index).and_then(|end| end.0),
         settings: Settings {
-            processors: args.processors as usize,
+            rule: pick(&args.scheduler, index).into(),
             quanta: Quanta {
-                time: args.quantum,
-                ..Quanta::PAPER
+                time: pick(&model.quantum, index),
+                bytes: pick(&model.memory_quantum, index),
+                most: model.time_bound,
             },
-            ..Settings::new(rule.into(), collector.into(), heap)
+            ties: pick(&model.ties, index).into(),
+            collector: pick(&args.collector, index).into(),
+            heap,
+            new_ratio: pick(&model.new_ratio, index),
+            ..settings(model, costs)
         },
         largest_live: live,
     }

@@ -46,7 +46,10 @@ fn line(name: &str, value: String, what: &str) -> String {
 /// In what order the program's threads run.
 fn order_line(order: Order) -> String {
     let (value, what) = match order {
-        Order::Larf => ("larf", "of its threads: who allocates least goes first"),
+        Order::Larf => (
+            "larf",
+            "of its threads: the one that allocates least is first",
+        ),
         Order::Mqrr => ("mqrr", "of its threads: in turn, by bytes allocated"),
         Order::Nothing => ("nothing", "to order yet: no thread waited for a processor"),
         Order::Withdrawn => ("withdrawn", "of its threads: it got less done with one"),
@@ -246,7 +249,7 @@ mod tests {
             lines.into_iter().find(|line| line.starts_with(" ORDER"))
         };
         assert_eq!(told(None), None);
-        let larf = " ORDER             larf  of its threads: who allocates least goes first";
+        let larf = " ORDER             larf  of its threads: the one that allocates least is first";
         assert_eq!(told(Some(Order::Larf)).as_deref(), Some(larf));
         let off = " ORDER        withdrawn  of its threads: it got less done with one";
         assert_eq!(told(Some(Order::Withdrawn)).as_deref(), Some(off));

@@ -22,7 +22,6 @@ use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::synth::{self, table};
 use plimsoll_trace::text::{self, Form};
 use plimsoll_trace::{Ending, Event, Header, ThreadId, Trace, TraceError, Writer, check, merge};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -207,11 +206,25 @@ fn merge(args: &Merge) -> Result<u8, CliError> {
 }
 
 fn deaths(args: &ComputeDeaths) -> Result<u8, CliError> {
-    let opened: Result<Vec<Trace>, CliError> = match args.traces.as_slice() {
-        [folder] if folder.is_dir() => record::traces_in(folder),
-        traces => traces.iter().map(|path| open(path)).collect(),
-    };
-    record::deaths(&opened?, &BTreeMap::new(), &args.output).map(|_| 0)
+    if let [folder] = args.traces.as_slice()
+        && folder.is_dir()
+    {
+        let (traces, known) = (record::traces_in(folder)?, record::known_in(folder));
+        if traces.is_empty() {
+            return Err(CliError::Usage(format!(
+                "{} has no traces: nothing was recorded there",
+                folder.display()
+            )));
+        }
+        return record::from_folder(&traces, &known, &args.output).map(|()| 0);
+    }
+    let opened: Result<Vec<Trace>, CliError> = args.traces.iter().map(|path| open(path)).collect();
+    let opened = opened?;
+    let mut known = record::Known::new();
+    for trace in &opened {
+        known.extend(trace.header().facts.clone());
+    }
+    record::complete(&opened, &known, &args.output).map(|()| 0)
 }
 
 fn synth(args: &Synth) -> Result<u8, CliError> {

@@ -4,6 +4,7 @@
 //!
 //! While the program runs, its threads write raw traces into a folder beside the output. The folder goes when
 //! the trace is complete; when something fails it stays, and `plimsoll trace deaths` makes a trace of it.
+//! What is known of the recording is in files in there, and later in the facts of the trace.
 
 use crate::args::trace::Record;
 use crate::error::CliError;
@@ -19,14 +20,24 @@ use plimsoll_trace::{Deaths, Ending, Trace, TraceError, merge};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the recorder's report, which are taken before the disk can be full.
-const REPORT: usize = 4096;
+/// Bytes of a file of what is known, which are taken before the disk can be full.
+const KNOWN: usize = 4096;
 /// The file in the folder of a recording that the recorder writes at the end.
 const REPORT_FILE: &str = "report";
+/// The file in there that we write.
+const FACTS_FILE: &str = "facts";
 /// What the report and the facts of a trace call the bytes that the machine counted as allocated.
 const COUNTED: &str = "bytes-by-machine";
+/// What the facts call how long the program ran and the time of processors that it used, nanoseconds.
+const TIMES: [&str; 2] = ["time", "processor-time"];
+/// What of the report becomes no fact: whether it got to its end, why not, and what the trace itself tells.
+const PASSING: [&str; 4] = ["ended", "failed", "objects", "bytes"];
+
+/// What is known of a recording beside its events, by key.
+pub(super) type Known = BTreeMap<String, String>;
 
 /// Records a program. Returns its status.
 ///
@@ -53,10 +64,20 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
         argv.extend(tracing::SHORT_YOUNG.map(OsString::from));
     }
     argv.extend_from_slice(rest);
+    let mut facts = facts(args);
+    folder.tell(&facts);
     let (begin, before) = (now_ns(), children_cpu_ns());
     let status = plainly(argv)?;
     let ran = [now_ns() - begin, children_cpu_ns().saturating_sub(before)];
-    match finish(args, output, &folder, (status, ran)) {
+    facts.extend(
+        TIMES
+            .into_iter()
+            .zip(ran)
+            .map(|(key, time)| (key.into(), time.to_string())),
+    );
+    facts.insert("status".into(), status.to_string());
+    folder.tell(&facts);
+    match finish(args, output, &folder) {
         Ok(()) => {
             folder.remove();
             Ok(status)
@@ -113,9 +134,23 @@ impl Folder {
             _ => CliError::path(&path)(source),
         })?;
         let folder = Folder { path, kept: false };
-        let report = folder.path.join(REPORT_FILE);
-        fs::write(&report, [b' '; REPORT]).map_err(CliError::path(&report))?;
+        for name in [REPORT_FILE, FACTS_FILE] {
+            let path = folder.path.join(name);
+            fs::write(&path, [b' '; KNOWN]).map_err(CliError::path(&path))?;
+        }
         Ok(folder)
+    }
+
+    /// Writes what is known. If it is longer than what was taken and the disk is full, the end is missing.
+    fn tell(&self, facts: &Known) {
+        let mut lines: Vec<String> = facts
+            .iter()
+            .map(|(key, value)| format!("{key} {}\n", value.replace('\n', " ")))
+            .collect();
+        // The command of the program is the longest.
+        lines.sort_by_key(String::len);
+        let file = File::options().write(true).open(self.path.join(FACTS_FILE));
+        let _ = file.and_then(|mut file| file.write_all(lines.concat().as_bytes()));
     }
 
     fn keep(mut self) {
@@ -127,15 +162,20 @@ impl Folder {
     fn traces(&self) -> Result<Vec<Trace>, CliError> {
         traces_in(&self.path)
     }
+}
 
-    /// What the recorder told at its end, by key. Empty if it did not get there.
-    fn report(&self) -> BTreeMap<String, String> {
-        let text = fs::read_to_string(self.path.join(REPORT_FILE)).unwrap_or_default();
+/// What the files in the folder of a recording tell. The recorder's may be empty, if it did not get to its
+/// end.
+pub(super) fn known_in(folder: &Path) -> Known {
+    let mut known = Known::new();
+    for name in [REPORT_FILE, FACTS_FILE] {
+        let text = fs::read(folder.join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         let lines = text.lines().filter_map(|line| line.split_once(' '));
         let told = lines.filter(|(key, _)| !key.is_empty());
-        told.map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect()
+        known.extend(told.map(|(key, value)| (key.to_owned(), value.to_owned())));
     }
+    known
 }
 
 /// The traces in the folder of a recording.
@@ -165,83 +205,97 @@ impl Drop for Folder {
     }
 }
 
-/// Makes the trace of what was recorded. Of the program its status is given, and how long it ran: nanoseconds
-/// of time, and of processors.
-fn finish(
-    args: &Record,
-    output: &Path,
-    folder: &Folder,
-    (status, ran): (u8, [u64; 2]),
-) -> Result<(), CliError> {
+/// Makes the trace of what was recorded.
+fn finish(args: &Record, output: &Path, folder: &Folder) -> Result<(), CliError> {
     let traces = folder.traces()?;
-    let report = folder.report();
+    let known = known_in(&folder.path);
     if traces.is_empty() {
-        let why = report
+        let why = known
             .get("failed")
             .map_or("the machine did not get so far", String::as_str);
         return Err(CliError::Usage(format!("nothing was recorded: {why}")));
     }
+    if args.raw {
+        warn_of_what_is_missing(&traces, &known);
+        let out = Output::create(output)?;
+        let out = merge::merge_with(&traces, &kept(&known), out, &output.display().to_string())?;
+        return out.complete();
+    }
+    from_folder(&traces, &known, output)
+}
+
+/// As [`complete`], for the traces in the folder of a recording.
+///
+/// # Errors
+/// As [`deaths`].
+pub(super) fn from_folder(traces: &[Trace], known: &Known, output: &Path) -> Result<(), CliError> {
+    warn_of_what_is_missing(traces, known);
+    complete(traces, known, output)
+}
+
+/// Makes one trace with deaths, and tells what is known of the recording.
+///
+/// # Errors
+/// As [`deaths`].
+pub(super) fn complete(traces: &[Trace], known: &Known, output: &Path) -> Result<(), CliError> {
+    let begin = now_ns();
+    let found = deaths(traces, &kept(known), output)?;
+    summary(output, &found, known);
+    let time = |key: &str| known.get(key).and_then(|time| time.parse::<u64>().ok());
+    if let [Some(time), Some(processor)] = TIMES.map(time) {
+        let [time, processor, deaths] =
+            [time, processor, now_ns() - begin].map(|time| time as f64 / 1e9);
+        say(format_args!(
+            "the program took {time:.2} s ({processor:.2} s of processors), and finding deaths took \
+             {deaths:.2} s more"
+        ));
+    }
+    Ok(())
+}
+
+fn warn_of_what_is_missing(traces: &[Trace], known: &Known) {
     let cut = traces
         .iter()
         .filter(|trace| *trace.ending() != Ending::Whole)
         .count();
-    if !report.contains_key("ended") {
+    if !known.contains_key("ended") {
+        let status = known.get("status").map_or("unknown", String::as_str);
         say(format_args!(
             "warning: the Java virtual machine ended before the recorder could (status {status}): what \
-            it had \
-             written is kept, up to about a second before"
+             it had written is kept, up to about a second before"
         ));
-    } else if let Some(why) = report.get("failed") {
+    } else if let Some(why) = known.get("failed") {
         say(format_args!("warning: the recording is not whole: {why}"));
     } else if cut > 0 {
         say(format_args!(
             "warning: {cut} threads are not recorded to their ends"
         ));
     }
-    let facts = facts(args, status, &report);
-    if args.raw {
-        let out = Output::create(output)?;
-        let out = merge::merge(&traces, out, &output.display().to_string())?;
-        return out.complete();
-    }
-    let begin = now_ns();
-    let found = deaths(&traces, &facts, output)?;
-    summary(output, &found, &report);
-    let [time, processor, deaths] =
-        [ran[0], ran[1], now_ns() - begin].map(|time| time as f64 / 1e9);
-    say(format_args!(
-        "the program took {time:.2} s ({processor:.2} s of processors), and finding deaths took \
-         {deaths:.2} s more"
-    ));
-    Ok(())
 }
 
-fn facts(args: &Record, status: u8, report: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// What becomes facts of the trace.
+fn kept(known: &Known) -> Known {
+    let mut kept = known.clone();
+    kept.retain(|key, _| !PASSING.contains(&key.as_str()));
+    kept
+}
+
+/// What is known before the program runs.
+fn facts(args: &Record) -> Known {
     let words = args.program.iter().map(|word| word.to_string_lossy());
     let program: Vec<_> = words.collect();
-    let counted = report.get_key_value(COUNTED);
-    let counted = counted.map(|(key, value)| (key.clone(), value.clone()));
-    let mut facts = BTreeMap::from([
+    let recorder = format!("plimsoll {}", env!("CARGO_PKG_VERSION"));
+    Known::from([
         ("program".to_owned(), program.join(" ")),
-        (
-            "recorder".to_owned(),
-            format!("plimsoll {}", env!("CARGO_PKG_VERSION")),
-        ),
-        ("status".to_owned(), status.to_string()),
-    ]);
-    facts.extend(counted);
-    facts
+        ("recorder".to_owned(), recorder),
+    ])
 }
 
 /// Makes one trace with deaths of raw ones of one recording.
 ///
 /// # Errors
 /// Those of reading and of writing; the raw traces stay.
-pub(super) fn deaths(
-    traces: &[Trace],
-    facts: &BTreeMap<String, String>,
-    output: &Path,
-) -> Result<Found, CliError> {
+fn deaths(traces: &[Trace], facts: &Known, output: &Path) -> Result<Found, CliError> {
     let mut name = output.as_os_str().to_owned();
     name.push(".raw");
     let merged = PathBuf::from(name);
@@ -308,8 +362,8 @@ fn table(output: &Path) -> Result<File, CliError> {
 }
 
 /// Tells what was seen, and what the machine says.
-fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
-    let number = |key: &str| report.get(key).and_then(|value| value.parse::<u64>().ok());
+fn summary(output: &Path, found: &Found, known: &Known) {
+    let number = |key: &str| known.get(key).and_then(|value| value.parse::<u64>().ok());
     say(format_args!(
         "{}: {} objects, {} bytes ({}), of which at most {} lived at one time; {} died",
         output.display(),
@@ -329,6 +383,12 @@ fn summary(output: &Path, found: &Found, report: &BTreeMap<String, String>) {
         say(format_args!(
             "not in the trace: {objects} objects ({}) that were there before the program's first line",
             Human(bytes)
+        ));
+    }
+    if number("own-cycles").is_some() {
+        say(format_args!(
+            "warning: this collector does not collect young objects often, nor once more at the end: an \
+             object counts as alive until one of its cycles finds it dead (Serial, Parallel and G1 tell more)"
         ));
     }
     let doubles = number("doubles").unwrap_or(0) + found.doubles;

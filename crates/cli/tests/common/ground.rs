@@ -1,6 +1,6 @@
 //! Cgroups with limits, and the programs that tests run in them.
 
-use super::{Place, Started};
+use super::{Place, Started, library, wait_for};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::os::unix::process::CommandExt;
@@ -74,20 +74,20 @@ pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
     None
 }
 
-/// The JDKs that `tools/setup.sh` put into `.cache`, or the one that `PATH` finds.
-pub fn javas() -> Vec<PathBuf> {
+/// The launcher of the JDK of this version that `tools/setup.sh` put into `.cache`, or the one that `PATH`
+/// finds. A test takes another version for each of its cases, so that all are met without the product.
+pub fn jdk(version: u32) -> String {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let known = [17, 25].map(|version| cache.join(format!("java{version}")));
-    let found: Vec<_> = known.into_iter().filter(|java| java.exists()).collect();
-    match found.is_empty() {
-        true => vec!["java".into()],
-        false => found,
+    let known = cache.join(format!("java{version}"));
+    match known.exists() {
+        true => known.display().to_string(),
+        false => "java".to_owned(),
     }
 }
 
-/// The first of these JDKs.
+/// The JDK of a test to which the version does not matter.
 pub fn java() -> String {
-    javas()[0].display().to_string()
+    jdk(17)
 }
 
 /// Makes the process of the command start in the group.
@@ -111,4 +111,99 @@ pub fn run_in(place: &Place, group: &TestCgroup, name: &str, words: &[&str]) -> 
 /// The output of a program so far.
 pub fn printed(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(&format!("{name}.out"))).unwrap_or_default()
+}
+
+/// Our program with the agent's library beside it, as in a build tree.
+pub fn ours(place: &Place) -> PathBuf {
+    let own = place.path("bin/plimsoll");
+    let agent = library("libplimsoll_jvm.so");
+    std::fs::create_dir_all(place.path("bin")).unwrap();
+    for (from, to) in [
+        (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
+        (agent, place.path("bin/libplimsoll_jvm.so")),
+    ] {
+        if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+    own
+}
+
+/// The freezer of cgroup v1.
+const FREEZER: &str = "/sys/fs/cgroup/freezer";
+
+/// The processes of a group, frozen until this is dropped.
+pub struct Frozen {
+    /// Where they are frozen: in the group itself, or under cgroup v1 in one of the freezer's.
+    dir: PathBuf,
+    version: Version,
+}
+
+/// Freezes the processes of a group, as `docker pause` does. If that cannot be done, says so and returns
+/// `None`.
+pub fn freeze(group: &TestCgroup) -> Option<Frozen> {
+    let (own, version) = (group.cgroup().dir(), group.cgroup().version());
+    let dir = match version {
+        Version::V1 => Path::new(FREEZER).join(format!("plimsoll-test-{}", std::process::id())),
+        Version::V2 => own.to_path_buf(),
+    };
+    if version == Version::V1 && std::fs::create_dir(&dir).is_err() {
+        skip("no freezer here");
+        return None;
+    }
+    let frozen = Frozen { dir, version };
+    if version == Version::V1 {
+        frozen.takes(own);
+    }
+    frozen.set(true).unwrap();
+    wait_for("all are frozen", || frozen.stands().then_some(()));
+    Some(frozen)
+}
+
+impl Frozen {
+    /// Moves the processes of another group here, and those that they start meanwhile.
+    fn takes(&self, from: &Path) {
+        let read = |dir: &Path| std::fs::read_to_string(dir.join("cgroup.procs")).unwrap();
+        for _ in 0..3 {
+            for pid in read(from).lines() {
+                // A process that has just ended cannot be moved.
+                let _ = std::fs::write(self.dir.join("cgroup.procs"), pid);
+            }
+        }
+    }
+
+    fn set(&self, frozen: bool) -> std::io::Result<()> {
+        match self.version {
+            Version::V1 => {
+                let state = if frozen { "FROZEN" } else { "THAWED" };
+                std::fs::write(self.dir.join("freezer.state"), state)
+            }
+            Version::V2 => {
+                let state = if frozen { "1" } else { "0" };
+                std::fs::write(self.dir.join("cgroup.freeze"), state)
+            }
+        }
+    }
+
+    fn stands(&self) -> bool {
+        let read = |name: &str| std::fs::read_to_string(self.dir.join(name)).unwrap();
+        match self.version {
+            Version::V1 => read("freezer.state").trim() == "FROZEN",
+            Version::V2 => read("cgroup.events").contains("frozen 1"),
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = self.set(false);
+        if self.version == Version::V2 {
+            return;
+        }
+        let all = std::fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        for pid in all.lines() {
+            let _ = std::fs::write(Path::new(FREEZER).join("cgroup.procs"), pid);
+        }
+        let _ = std::fs::remove_dir(&self.dir);
+    }
 }

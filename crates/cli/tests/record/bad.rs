@@ -1,11 +1,11 @@
 //! What cannot be recorded, or not to its end.
 
-use crate::common::{stderr, wait_for};
+use crate::common::{alive, signal_to, stderr, wait_for};
 use crate::{Stage, java, recorded};
 use plimsoll_testbed::java::jdks;
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn what_is_no_java_that_can_be_recorded_is_refused() {
@@ -76,12 +76,11 @@ fn a_recorder_that_is_loaded_twice_records_once() {
     assert!(!output.status.success() && stderr(&output).contains("started by `plimsoll trace`"));
 }
 
-#[test]
-fn what_was_written_before_a_machine_was_killed_is_a_trace() {
-    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
-        return;
-    };
-    let mut command = stage.command(&["-o", "t"], &[&java, "-cp", ".", "Lives", "100000000"]);
+/// Starts a recording that goes on, and waits until something of it is written. Returns it, and the number of
+/// the machine.
+fn started(stage: &Stage, args: &[&str], java: &str) -> (Child, i32) {
+    let program = [java, "-cp", ".", "Lives", "100000000"];
+    let mut command = stage.command(args, &program);
     let child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -94,16 +93,77 @@ fn what_was_written_before_a_machine_was_killed_is_a_trace() {
         folder.flatten().any(|it| long(it.path())).then_some(())
     });
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let machine: i32 = children.split_whitespace().next().unwrap().parse().unwrap();
-    // SAFETY: `kill` only sends a signal; the process is our child's.
-    unsafe { libc::kill(machine, libc::SIGKILL) };
-    let output = child.wait_with_output().unwrap();
+    let machine = children.split_whitespace().next().unwrap().parse().unwrap();
+    (child, machine)
+}
+
+/// Each mode, into one file.
+const MODES: [&[&str]; 2] = [&["-o", "t"], &["--sampled", "-o", "t"]];
+
+#[test]
+fn what_was_written_before_a_machine_was_killed_is_a_trace() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    for mode in MODES {
+        let (child, machine) = started(&stage, mode, &java);
+        signal_to(machine as u32, libc::SIGKILL);
+        let output = child.wait_with_output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + libc::SIGKILL), "{told}");
+        assert!(told.contains("ended before the recorder could"), "{told}");
+        let verified = stage.text(&["verify", "t"]);
+        assert!(verified.contains("makes sense"), "{verified}");
+        assert!(!stage.place.path("t.recording").exists());
+    }
+}
+
+#[test]
+fn a_program_that_is_asked_to_end_is_recorded_to_its_end() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let (child, _) = started(&stage, MODES[0], &java);
+        signal_to(child.id(), signal);
+        let output = child.wait_with_output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + signal), "{told}");
+        assert!(!told.contains("ended before"), "{told}");
+        assert!(told.contains("machine counts"), "{told}");
+        assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+        assert!(!stage.place.path("t.recording").exists());
+    }
+}
+
+#[test]
+fn if_we_are_killed_what_was_written_is_readable() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    let (mut child, machine) = started(&stage, MODES[0], &java);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The program goes on, until the test has seen that.
+    assert!(alive(machine as u32));
+    signal_to(machine as u32, libc::SIGKILL);
+    wait_for("it is gone", || (!alive(machine as u32)).then_some(()));
+    let again = stage.record(MODES[0], &[&java, "-cp", ".", "Lives", "10"]);
+    let told = stderr(&again);
+    assert_eq!(again.status.code(), Some(2), "{told}");
+    assert!(told.contains("is there already"), "{told}");
+    let deaths = ["trace", "deaths", "t.recording", "-o", "t"];
+    let output = stage.place.call(&deaths);
     let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(128 + libc::SIGKILL), "{told}");
+    assert!(output.status.success(), "{told}");
     assert!(told.contains("ended before the recorder could"), "{told}");
-    let verified = stage.text(&["verify", "t"]);
-    assert!(verified.contains("makes sense"), "{verified}");
-    assert!(!stage.place.path("t.recording").exists());
+    assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+    // The command is known, though we were killed.
+    assert!(
+        stage
+            .text(&["info", "t", "--json"])
+            .contains("Lives 100000000")
+    );
 }
 
 #[test]
@@ -136,11 +196,11 @@ fn a_full_stack_and_a_full_heap_are_what_they_are_without_a_recorder() {
 struct Small(PathBuf);
 
 impl Small {
-    fn mount(at: &Path) -> Option<Small> {
+    fn mount(at: &Path, size: &str) -> Option<Small> {
         std::fs::create_dir(at).unwrap();
         let mut mount = Command::new("mount");
         mount
-            .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
             .arg(at);
         let mounted = mount.output().is_ok_and(|output| output.status.success());
         if !mounted {
@@ -162,27 +222,79 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let (Some(stage), Some(java)) = (Stage::new(), java()) else {
         return;
     };
-    let Some(_small) = Small::mount(&stage.place.path("small")) else {
+    for (place, mode, program, printed) in [
+        ("one", &[] as &[&str], ["Shapes", "3000"], "sum "),
+        ("two", &["--sampled"], ["Lives", "1000000"], "50 "),
+    ] {
+        let Some(_small) = Small::mount(&stage.place.path(place), "256k") else {
+            return;
+        };
+        let into = format!("{place}/t");
+        let args = [mode, &["-o", &into]].concat();
+        let output = stage.record(
+            &args,
+            &[&[java.as_str(), "-cp", "."][..], &program].concat(),
+        );
+        let told = stderr(&output);
+        assert!(
+            String::from_utf8_lossy(&output.stdout).starts_with(printed),
+            "the program goes on: {told}"
+        );
+        assert!(
+            told.contains("not recorded any further") && told.contains("No space left"),
+            "{told}"
+        );
+        assert_eq!(output.status.code(), Some(125), "{told}");
+        assert!(
+            told.contains("is left in") && told.contains("trace deaths"),
+            "{told}"
+        );
+        // Elsewhere what was recorded becomes a trace.
+        let folder = format!("{into}.recording");
+        let output = stage.place.call(&["trace", "deaths", &folder, "-o", "t"]);
+        let told = stderr(&output);
+        assert!(output.status.success(), "{told}");
+        assert!(told.contains("the recording is not whole"), "{told}");
+        assert!(told.contains("the program took"), "{told}");
+        assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+    }
+}
+
+/// The disk is full while the threads' traces are put into one, and while that with deaths is written.
+#[test]
+fn a_disk_that_is_full_while_deaths_are_found_loses_nothing() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
         return;
     };
-    let output = stage.record(&["-o", "small/t"], &[&java, "-cp", ".", "Shapes", "3000"]);
-    let told = stderr(&output);
-    assert!(
-        String::from_utf8_lossy(&output.stdout).starts_with("sum "),
-        "the program goes on: {told}"
-    );
-    assert!(
-        told.contains("not recorded any further") && told.contains("No space left"),
-        "{told}"
-    );
-    assert_eq!(output.status.code(), Some(125), "{told}");
-    assert!(
-        told.contains("is left in") && told.contains("trace deaths"),
-        "{told}"
-    );
-    // Elsewhere what was recorded becomes a trace.
-    stage.text(&["deaths", "small/t.recording", "-o", "t"]);
-    assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+    let (mut child, machine) = started(&stage, MODES[0], &java);
+    // A part of it is larger than the small disk.
+    let folder = stage.place.path("t.recording");
+    wait_for("it is long", || {
+        let files = std::fs::read_dir(&folder).ok()?.flatten();
+        let sizes = files.filter_map(|it| it.metadata().ok());
+        (sizes.map(|it| it.len()).sum::<u64>() > 256 << 10).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    signal_to(machine as u32, libc::SIGKILL);
+    wait_for("it is gone", || (!alive(machine as u32)).then_some(()));
+    let program = [java.as_str(), "-cp", ".", "Lives", "100000"];
+    let output = stage.record(&["--raw", "-o", "raw"], &program);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let Some(_small) = Small::mount(&stage.place.path("small"), "64k") else {
+        return;
+    };
+    for from in ["t.recording", "raw"] {
+        let deaths = ["trace", "deaths", from, "-o", "small/t"];
+        let output = stage.place.call(&deaths);
+        let told = stderr(&output);
+        assert!(!output.status.success(), "{from}: {told}");
+        assert!(told.contains("No space left"), "{from}: {told}");
+        let left = std::fs::read_dir(stage.place.path("small")).unwrap();
+        assert_eq!(left.count(), 0, "{from}: nothing is left there");
+        stage.text(&["deaths", from, "-o", "whole"]);
+        assert!(stage.text(&["verify", "whole"]).contains("makes sense"));
+    }
 }
 
 #[test]

@@ -210,9 +210,73 @@ fn the_raw_trace_can_be_kept_and_worked_on_later() {
     let (Some(stage), Some(java)) = (Stage::new(), java()) else {
         return;
     };
-    let output = stage.record(&["--raw", "-o", "raw"], &[&java, "-cp", ".", "Lives", "10"]);
+    let output = stage.record(
+        &["--raw", "-o", "raw"],
+        &[&java, "-cp", ".", "Lives", "1000"],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stage.text(&["info", "raw"]).contains("unknown, raw"));
-    stage.text(&["deaths", "raw", "-o", "t"]);
+    let output = stage.place.call(&["trace", "deaths", "raw", "-o", "t"]);
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    // What the recorder and the machine counted is in the raw trace.
+    let (seen, counted) = counts(&told);
+    assert!(seen.abs_diff(counted) <= counted / 1000 + UNSEEN, "{told}");
+    for part in ["not in the trace: ", "the program took "] {
+        assert!(told.contains(part), "{told}");
+    }
     assert!(stage.text(&["verify", "t"]).contains("makes sense"));
+}
+
+#[test]
+fn programs_are_recorded_under_each_collector() {
+    let Some(stage) = Stage::new() else { return };
+    for (version, collector) in [
+        (17, "Parallel"),
+        (17, "Z"),
+        (21, "Shenandoah"),
+        (21, "Z"),
+        (25, "Z"),
+    ] {
+        let Some(jdk) = recorded().into_iter().find(|jdk| jdk.version == version) else {
+            continue;
+        };
+        let (java, choice) = (
+            jdk.java().display().to_string(),
+            format!("-XX:+Use{collector}GC"),
+        );
+        let is_there = std::process::Command::new(&java)
+            .args([&choice, "-version"])
+            .output();
+        if !is_there.is_ok_and(|output| output.status.success()) {
+            plimsoll_testbed::skip(format_args!("Java {version} has no {collector} collector"));
+            continue;
+        }
+        for mode in [&["-o", "t"][..], &["--sampled", "-o", "t"]] {
+            let program = [
+                java.as_str(),
+                &choice,
+                "-Xmx256m",
+                "-cp",
+                ".",
+                "Lives",
+                "20000",
+            ];
+            let output = stage.record(mode, &program);
+            let told = stderr(&output);
+            assert!(output.status.success(), "{version} {collector}: {told}");
+            let (seen, counted) = counts(&told);
+            assert!(
+                seen.abs_diff(counted) <= counted / 1000 + UNSEEN,
+                "{version} {collector}: {told}"
+            );
+            let checked = stage.text(&["verify", "t", "--json"]);
+            let checked: Value = serde_json::from_str(&checked).unwrap();
+            assert_eq!(checked["faults"], 0, "{version} {collector}: {checked}");
+            // Such a collector stops before the machine tells of its end.
+            let is_poor = mode.len() > 2 && collector != "Parallel";
+            let warning = "warning: this collector does not collect young objects often";
+            assert_eq!(told.contains(warning), is_poor, "{version}: {told}");
+        }
+    }
 }

@@ -1,18 +1,48 @@
+import java.io.IOException;
+import java.io.RandomAccessFile;
+
 /**
- * So many threads that allocate and compute. With a second argument each of them ends after so many rounds, and starts
- * another one before. Runs until its standard input ends.
+ * So many threads that allocate and compute. With a second argument other than 0 each of them ends after so many rounds,
+ * and starts another one before. With the word `harmed` after that, they allocate a sixteenth while one of them is at
+ * nice level 19. Runs until its standard input ends.
  */
 public final class Turnover {
     static volatile long sum;
+    /** What the kernel tells of each thread; absent unless the program is harmed. */
+    static RandomAccessFile[] told;
 
-    static void work(int number, int rounds) {
+    /** Whether a thread is at nice level 19. */
+    static boolean isOneBack() throws IOException {
+        byte[] bytes = new byte[1024];
+        for (RandomAccessFile file : told) {
+            if (file == null) {
+                continue;
+            }
+            int length;
+            synchronized (file) {
+                file.seek(0);
+                length = file.read(bytes);
+            }
+            String text = new String(bytes, 0, length);
+            if (text.substring(text.lastIndexOf(')') + 2).split(" ")[16].equals("19")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    static void work(int number, int rounds) throws IOException {
+        if (told != null) {
+            told[number] = new RandomAccessFile("/proc/thread-self/stat", "r");
+        }
         for (int round = 0; rounds == 0 || round < rounds; round++) {
-            byte[][] set = new byte[1024][];
+            int part = told != null && isOneBack() ? 16 : 1;
+            byte[][] set = new byte[1024 / part][];
             for (int i = 0; i < set.length; i++) {
                 set[i] = new byte[256];
             }
             long hash = 0;
-            for (int pass = 0; pass < 10; pass++) {
+            for (int pass = 0; pass < 10 * part; pass++) {
                 for (byte[] bytes : set) {
                     for (byte one : bytes) {
                         hash = hash * 31 + one;
@@ -25,7 +55,14 @@ public final class Turnover {
     }
 
     static void start(int number, int rounds) {
-        Thread thread = new Thread(() -> work(number, rounds), "turnover-" + number);
+        Thread thread = new Thread(() -> {
+            try {
+                work(number, rounds);
+            } catch (IOException error) {
+                error.printStackTrace();
+                System.exit(1);
+            }
+        }, "turnover-" + number);
         thread.setDaemon(true);
         thread.start();
     }
@@ -33,6 +70,9 @@ public final class Turnover {
     public static void main(String[] arguments) throws Exception {
         int threads = Integer.parseInt(arguments[0]);
         int rounds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 0;
+        if (arguments.length > 2) {
+            told = new RandomAccessFile[threads];
+        }
         for (int number = 0; number < threads; number++) {
             start(number, rounds);
         }

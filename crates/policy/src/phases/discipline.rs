@@ -29,10 +29,23 @@ impl Quantum {
 /// Which of two ready threads of equal priority and rank is dispatched first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
+    /// The one that became ready last: a thread that just ran goes on, and finishes what it began.
+    Newest,
     /// The one that waits longest.
     Oldest,
-    /// The one that became ready last: who just ran goes on, and finishes what it began.
-    Newest,
+}
+
+impl Ties {
+    /// Both of them.
+    pub const ALL: [Ties; 2] = [Ties::Newest, Ties::Oldest];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ties::Newest => "newest",
+            Ties::Oldest => "oldest",
+        }
+    }
 }
 
 /// A discipline of the ready queue. Pure: no clock, no I/O, no allocation.

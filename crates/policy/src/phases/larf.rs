@@ -1,4 +1,4 @@
-//! Lower allocation rate first (section 3.1): who computes goes before who allocates.
+//! Lower allocation rate first (section 3.1): a thread that computes goes before one that allocates.
 
 use super::{Discipline, Quantum, Ties, Used};
 
@@ -8,17 +8,22 @@ use super::{Discipline, Quantum, Ties, Used};
 /// shorter run, because the thread blocked, counts for its part of a quantum and leaves the rest to the rate
 /// before: so an object or two between two locks do not make a thread look greedy.
 ///
-/// Of equal rates, which the paper does not speak of, the thread that ran last goes on. Were it the oldest,
-/// threads that all allocate at one rate would take turns, and LARF would be the round robin of Figure 1.
+/// Of equal rates, which the paper does not speak of, either may go first. With [`Ties::Newest`] the thread
+/// that ran last goes on. With [`Ties::Oldest`] threads that all allocate at one rate take turns, and LARF is
+/// the round robin of Figure 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Larf {
     time: u64,
+    ties: Ties,
 }
 
 impl Larf {
     /// With a time quantum, nanoseconds. 0 counts as 1.
-    pub fn new(time: u64) -> Larf {
-        Larf { time: time.max(1) }
+    pub fn new(time: u64, ties: Ties) -> Larf {
+        Larf {
+            time: time.max(1),
+            ties,
+        }
     }
 }
 
@@ -40,7 +45,8 @@ impl Discipline for Larf {
             None => scaled(used.bytes, self.time, used.time),
         }
     }
+
     fn ties(&self) -> Ties {
-        Ties::Newest
+        self.ties
     }
 }

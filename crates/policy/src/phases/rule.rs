@@ -1,6 +1,6 @@
 //! The disciplines by name, as people choose them.
 
-use super::{Discipline, Larf, MEMORY_QUANTUM, Mqrr, RoundRobin, TIME_BOUND, TIME_QUANTUM};
+use super::{Discipline, Larf, MEMORY_QUANTUM, Mqrr, RoundRobin, TIME_BOUND, TIME_QUANTUM, Ties};
 
 /// The quanta of all disciplines. Each takes those that it has a use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +46,11 @@ impl Rule {
         }
     }
 
-    /// The discipline itself.
-    pub fn build(self, quanta: Quanta) -> Box<dyn Discipline + Send> {
+    /// The discipline itself. `ties`: under LARF, which of equal rates goes first; the others take turns.
+    pub fn build(self, quanta: Quanta, ties: Ties) -> Box<dyn Discipline + Send> {
         match self {
             Rule::RoundRobin => Box::new(RoundRobin::new(quanta.time)),
-            Rule::Larf => Box::new(Larf::new(quanta.time)),
+            Rule::Larf => Box::new(Larf::new(quanta.time, ties)),
             Rule::Mqrr => Box::new(Mqrr::new(quanta.bytes, quanta.most)),
         }
     }

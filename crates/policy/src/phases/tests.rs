@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn disciplines() -> [Box<dyn Discipline + Send>; 3] {
-    Rule::ALL.map(|rule| rule.build(Quanta::PAPER))
+    Rule::ALL.map(|rule| rule.build(Quanta::PAPER, Ties::Newest))
 }
 
 fn used(time: u64, bytes: u64) -> Used {
@@ -30,7 +30,7 @@ fn round_robin_and_mqrr_take_turns() {
 
 #[test]
 fn larf_runs_who_allocates_least_until_the_others_are_overdue() {
-    let mut queue = ReadyQueue::new(Box::new(Larf::new(100)), 2);
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(100, Ties::Newest)), 2);
     let (greedy, frugal) = (queue.admit(0), queue.admit(0));
     queue.ready(greedy, used(100, 4000));
     queue.ready(frugal, used(100, 0));
@@ -47,15 +47,33 @@ fn larf_runs_who_allocates_least_until_the_others_are_overdue() {
 }
 
 #[test]
+fn larf_lets_who_ran_go_on_or_lets_equals_take_turns() {
+    for (ties, others) in [(Ties::Newest, 0), (Ties::Oldest, 30)] {
+        let mut queue = ReadyQueue::new(Box::new(Larf::new(100, ties)), 100);
+        for thread in [0; 3].map(|priority| queue.admit(priority)) {
+            queue.ready(thread, used(100, 500));
+        }
+        let mut last = queue.dispatch().unwrap();
+        let mut switches = 0;
+        for _ in 0..30 {
+            queue.ready(last, used(100, 500));
+            let next = queue.dispatch().unwrap();
+            switches += usize::from(std::mem::replace(&mut last, next) != next);
+        }
+        assert_eq!(switches, others, "{ties:?}");
+    }
+}
+
+#[test]
 fn larf_ranks_by_bytes_per_quantum() {
-    let larf = Larf::new(100);
+    let larf = Larf::new(100, Ties::Newest);
     assert_eq!(larf.rank(7, used(100, 500)), 500, "a whole quantum");
     assert_eq!(larf.rank(7, used(200, 500)), 250, "a longer run");
     assert_eq!(larf.rank(800, used(25, 10)), 610, "a quarter of a quantum");
     assert_eq!(larf.rank(800, used(0, 0)), 800, "nothing new");
     assert_eq!(larf.rank(u64::MAX, used(0, 1)), u64::MAX);
-    assert_eq!(Larf::new(u64::MAX).rank(3, used(1, 1)), 3);
-    assert_eq!(Larf::new(0).rank(3, used(9, 18)), 2);
+    assert_eq!(Larf::new(u64::MAX, Ties::Newest).rank(3, used(1, 1)), 3);
+    assert_eq!(Larf::new(0, Ties::Newest).rank(3, used(9, 18)), 2);
 }
 
 #[test]
@@ -234,9 +252,10 @@ fn take(
 proptest! {
     #[test]
     fn the_queue_is_its_model_and_nobody_starves(
-        which in 0..3usize, patience in 0..4u32, steps in prop::collection::vec(step(), 1..400)
+        rule in prop::sample::select(&Rule::ALL[..]), ties in prop::sample::select(&Ties::ALL[..]),
+        patience in 0..4u32, steps in prop::collection::vec(step(), 1..400)
     ) {
-        let at = || disciplines().into_iter().nth(which).unwrap();
+        let at = || rule.build(Quanta::PAPER, ties);
         let mut queue = ReadyQueue::new(at(), patience);
         let (mut model, rule) = (Model::default(), at());
         for step in &steps {
@@ -246,9 +265,10 @@ proptest! {
 
     #[test]
     fn a_greedy_thread_among_frugal_ones_gets_its_part(
-        frugal in 1..40u64, patience in 0..12u32, greed in 1..u64::MAX / 2
+        frugal in 1..40u64, patience in 0..12u32, greed in 1..u64::MAX / 2,
+        ties in prop::sample::select(&Ties::ALL[..])
     ) {
-        let mut queue = ReadyQueue::new(Box::new(Larf::new(TIME_QUANTUM)), patience);
+        let mut queue = ReadyQueue::new(Box::new(Larf::new(TIME_QUANTUM, ties)), patience);
         let greedy = queue.admit(-100);
         queue.ready(greedy, used(TIME_QUANTUM, greed));
         for _ in 0..frugal {

@@ -117,7 +117,7 @@ impl Ratios {
         least: 1.0 / 4.0,
         in_vain: 1.0,
     });
-    /// The mended rule for who cannot tell stalls in collections from others:
+    /// The mended rule for a heap that cannot tell stalls in collections from others:
     /// [`Ended::took`](super::Ended::took) is all the time since the last report, so that stalls are weighed
     /// as a part of that. Collections are a small part of it, and so are the stalls that matter. In the
     /// model, 1/64 and 1/32 do 3 % better; but a program that reads files in a full group waits for some

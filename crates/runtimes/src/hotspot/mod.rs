@@ -17,8 +17,8 @@
 //! heap), [`footprint`] (what a machine uses), `surprise` (sudden growth of native memory),
 //! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
 //! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
-//! stalls), [`agent`] (what is loaded into a machine), [`tracing`](mod@tracing) (what is added so that a
-//! program can be recorded) and `steer`, which joins them.
+//! stalls), [`agent`] (what is loaded into a machine), `wish` (what that one is asked to keep),
+//! [`tracing`](mod@tracing) (what is added so that a program can be recorded) and `steer`, which joins them.
 
 pub mod agent;
 pub mod attach;
@@ -43,6 +43,7 @@ mod steer;
 mod surprise;
 pub mod tracing;
 mod trigger;
+mod wish;
 
 pub use recognise::is_machine;
 pub use runtime::HotSpot;

@@ -49,9 +49,6 @@ fn launcher(start: &Start<'_>) -> Addition {
     }
 }
 
-/// The oldest and the newest version that the agent was tried in.
-const AGENT_VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
-
 /// The option that loads the agent; `None` where nobody wants it. A machine that cannot load an agent does
 /// not start, so this is added only where that is certain.
 ///
@@ -70,8 +67,8 @@ fn agent(
     let library = plan.own.as_deref().and_then(agent::library);
     let library = library.ok_or("it is not installed beside plimsoll")?;
     let library = library.canonicalize().map_err(|_| "its file is gone")?;
-    if !around.version.is_some_and(|v| AGENT_VERSIONS.contains(&v)) {
-        return Err("this version of Java is unknown, or not among 11 to 25");
+    if let Some(why) = agent::refused_version(around.version) {
+        return Err(why);
     }
     let machine = java::libjvm(start.command).ok_or("the JVM's library was not found")?;
     // The same kind of processor, word size and C library as ours.

@@ -17,11 +17,13 @@ use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::stalls::Signal;
 use super::surprise::Growth;
+use super::wish::Wishes;
 use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
 use crate::link::{Ended, Link, Policy};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
+use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -105,6 +107,8 @@ struct Loop<'a> {
     feedback: Option<(Feedback, Signal)>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
+    /// What the agent is asked to keep.
+    wishes: Wishes,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Its native memory over time.
@@ -185,6 +189,7 @@ impl<'a> Loop<'a> {
             levers,
             feedback,
             agent,
+            wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
             replaced: false,
@@ -292,13 +297,15 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Tells the agent how much of the heap may stay resident at the end of the next collection: what the
-    /// limit leaves beside the native part.
-    fn wish(&self, seen: &Seen) {
-        if let Some(page) = &self.agent {
-            let resident = seen.limit.saturating_sub(seen.native);
-            page.wish((seen.limit > 0).then_some(resident));
+    /// Tells the agent how much of the heap may stay resident at the end of the next collection.
+    fn wish(&mut self, seen: &Seen) {
+        let Some(page) = &self.agent else { return };
+        if let Ok(view) = page.view()
+            && let Some(process) = view.process()
+        {
+            self.wishes.look(process, view.about().signal);
         }
+        page.wish(self.wishes.resident(now_ns(), seen.limit, seen.native));
     }
 
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {
@@ -308,12 +315,7 @@ impl<'a> Loop<'a> {
         let others = self.others;
         let own = |bytes| aim(bytes).saturating_sub(others).max(1);
         let granted = numbers.map_or(0, |n| own(n.limit));
-        // The native part may have grown since it was measured. Use beyond the committed heap must
-        // be native.
-        let native = self
-            .footprint
-            .native
-            .max(uses.saturating_sub(heap.committed()));
+        let native = self.native(uses, &heap);
         let limit = self.limit(granted, uses, &heap);
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
@@ -338,6 +340,15 @@ impl<'a> Loop<'a> {
             empties: self.empties(),
             heap,
         })
+    }
+
+    /// The native part, bytes. It may have grown since it was measured: what the heap cannot have touched
+    /// must be native. Much of a heap with generations is committed long before it is touched, so there
+    /// the measured heap tells more.
+    fn native(&self, uses: u64, heap: &Snapshot) -> u64 {
+        let touched = self.control.touched(heap).max(self.footprint.heap);
+        let heap = touched.min(heap.committed());
+        self.footprint.native.max(uses.saturating_sub(heap))
     }
 
     /// Whether an agent gives back what is above the limit.
@@ -387,7 +398,8 @@ impl<'a> Loop<'a> {
     }
 
     fn measure(&mut self) {
-        let start = Instant::now();
+        // On a busy computer the elapsed time includes that of other programs.
+        let start = thread_cpu_ns();
         if let Ok(footprint) = footprint::measure(&self.target.process, self.machine.heap.as_ref())
         {
             self.footprint = footprint;
@@ -397,7 +409,8 @@ impl<'a> Loop<'a> {
         self.cliff = domain.unwrap_or(self.cliff);
         self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
         self.others = family::uses_of_others(self.target.root, self.target.process.pid);
-        self.measure_pause = FOOTPRINT.max(start.elapsed() * FOOTPRINT_PART);
+        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
+        self.measure_pause = FOOTPRINT.max(took * FOOTPRINT_PART);
         self.measured = Some(Instant::now());
     }
 

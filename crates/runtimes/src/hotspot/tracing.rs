@@ -10,9 +10,8 @@ pub const LIBRARY: &str = "libplimsoll_tracer.so";
 /// The oldest version of Java that can be recorded.
 pub const OLDEST: u32 = 17;
 
-/// Makes young collections frequent, so that they tell when objects died. The program's own flags come
-/// later and
-/// prevail.
+/// Makes young collections frequent, so that they tell when objects died. The program's own flags come later
+/// and prevail. ZGC and Shenandoah take no notice of them; the recorder sees that, and it is told.
 pub const SHORT_YOUNG: [&str; 2] = ["-XX:NewSize=4m", "-XX:MaxNewSize=4m"];
 
 /// Why a program cannot be recorded.

@@ -82,7 +82,8 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(SimError::Twice(pair[0].0));
         }
-        let queue = ReadyQueue::new(settings.rule.build(settings.quanta), settings.patience);
+        let discipline = settings.rule.build(settings.quanta, settings.ties);
+        let queue = ReadyQueue::new(discipline, settings.patience);
         Ok(Machine {
             program,
             settings,
@@ -95,7 +96,7 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             slots: Vec::new(),
             timers: BTreeSet::new(),
             monitors: Monitors::default(),
-            heap: Heap::new(settings.collector, settings.heap),
+            heap: Heap::new(settings.collector, settings.heap, settings.new_ratio),
             ground,
             tally: Tally::default(),
             owed: 0,

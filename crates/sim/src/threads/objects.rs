@@ -1,7 +1,7 @@
 //! A simulated heap with its objects, and what is allocated, live and collected in it.
 
 use super::error::Position;
-use super::heap::{Algorithm, Collection, Collector, Kind, Place};
+use super::heap::{Algorithm, Collection, Collector, Kind, NewRatio, Place};
 use plimsoll_trace::numbered::{ByNumber, Table};
 use plimsoll_trace::{ObjectId, ThreadId};
 
@@ -76,10 +76,10 @@ pub(super) enum Refused {
 }
 
 impl Heap {
-    pub(super) fn new(algorithm: Algorithm, size: u64) -> Heap {
+    pub(super) fn new(algorithm: Algorithm, size: u64, ratio: NewRatio) -> Heap {
         Heap {
             size,
-            collector: algorithm.build(size),
+            collector: algorithm.build(size, ratio),
             objects: Table::default(),
             early: ByNumber::default(),
             count: HeapCount::default(),
@@ -208,7 +208,7 @@ mod tests {
             thread: ThreadId(2),
             event: 0,
         };
-        let mut heap = Heap::new(Algorithm::GenMc, 3000);
+        let mut heap = Heap::new(Algorithm::GenMc, 3000, NewRatio::PAPER);
         for number in 0..100_000u64 {
             allocate(&mut heap, number);
             if let Some(old) = number.checked_sub(20) {

@@ -1,7 +1,7 @@
 //! What a simulation is of.
 
-use super::heap::{Algorithm, Collection};
-use plimsoll_policy::phases::{PATIENCE, Quanta, Rule};
+use super::heap::{Algorithm, Collection, NewRatio};
+use plimsoll_policy::phases::{PATIENCE, Quanta, Rule, Ties};
 
 /// What collections, contentions and switches cost, picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -56,6 +56,8 @@ pub struct Settings {
     pub rule: Rule,
     /// Its quanta.
     pub quanta: Quanta,
+    /// Which of equal rates goes first under LARF.
+    pub ties: Ties,
     /// Rounds that a ready thread may be passed over.
     pub patience: u32,
     /// Whether threads have the priorities that the program gave them. Without it all are equal, as they are
@@ -65,21 +67,26 @@ pub struct Settings {
     pub collector: Algorithm,
     /// Size of its heap, bytes.
     pub heap: u64,
+    /// How the heap is divided, if it has generations.
+    pub new_ratio: NewRatio,
     /// What things cost.
     pub costs: Costs,
 }
 
 impl Settings {
-    /// The paper's settings for a discipline, a collector and a heap size in bytes.
+    /// The paper's settings for a discipline, a collector and a heap size in bytes, and ours where it says
+    /// nothing.
     pub fn new(rule: Rule, collector: Algorithm, heap: u64) -> Settings {
         Settings {
             processors: 1,
             rule,
             quanta: Quanta::PAPER,
+            ties: Ties::Newest,
             patience: PATIENCE,
             priorities: false,
             collector,
             heap,
+            new_ratio: NewRatio::PAPER,
             costs: Costs::PAPER,
         }
     }

@@ -1,7 +1,7 @@
 //! A trace as a program: what has to be known of it beforehand, and its streams.
 
 use super::error::Position;
-use super::heap::Algorithm;
+use super::heap::{Algorithm, NewRatio};
 use super::objects::Heap;
 use super::program::{Program, ReadError, Stream};
 use plimsoll_trace::order::{Filed, Recorded};
@@ -33,7 +33,7 @@ impl Survey {
             return Ok(survey);
         }
         // Nothing is ever collected in it.
-        let mut heap = Heap::new(Algorithm::MarkCompact, u64::MAX);
+        let mut heap = Heap::new(Algorithm::MarkCompact, u64::MAX, NewRatio::PAPER);
         for next in Recorded::new(trace)? {
             let (thread, event) = next?;
             survey.look(&event);

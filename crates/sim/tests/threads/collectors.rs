@@ -2,7 +2,7 @@
 //! programs of a few threads do not have.
 
 use crate::reference_heap::{Heap, Object, heap};
-use plimsoll_sim::threads::heap::{Algorithm, Collection, Collector, Kind, Place};
+use plimsoll_sim::threads::heap::{Algorithm, Collection, Collector, Kind, NewRatio, Place};
 use plimsoll_trace::ObjectId;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -13,6 +13,8 @@ use proptest::test_runner::TestRunner;
 struct Life {
     /// Its size, bytes.
     heap: u64,
+    /// Its mature space, in nurseries.
+    new_ratio: NewRatio,
     /// How many objects live before each further one replaces one; a number.
     living: usize,
     /// Of ten objects, how many replace one of the ten youngest; the others replace any.
@@ -21,12 +23,19 @@ struct Life {
     objects: Vec<(u64, u64)>,
 }
 
+/// The paper's as often as any other.
+pub(crate) fn new_ratio() -> impl Strategy<Value = NewRatio> {
+    let any = (100..=9000u32).prop_map(|it| NewRatio::new(f64::from(it) / 1000.0).unwrap());
+    prop_oneof![Just(NewRatio::PAPER), any]
+}
+
 fn life() -> impl Strategy<Value = Life> {
     // 50 bytes on average.
     let size = prop_oneof![40 => 1..40u64, 4 => 0..200u64, 1 => 0..2000u64];
     let objects = prop::collection::vec((size, 0..u64::MAX / 16), 100..1500);
-    (10..=60u64, 5..200usize, 0..=10u64, objects).prop_map(
-        |(tenths, living, die_young, objects)| Life {
+    (10..=60u64, new_ratio(), 5..200usize, 0..=10u64, objects).prop_map(
+        |(tenths, new_ratio, living, die_young, objects)| Life {
+            new_ratio,
             heap: living as u64 * 50 * tenths / 10,
             living,
             die_young,
@@ -90,8 +99,8 @@ impl Both {
 /// ones die.
 fn live_through(life: &Life, collector: Algorithm) -> Vec<Collection> {
     let mut both = Both {
-        fast: collector.build(life.heap),
-        literal: heap(collector, life.heap),
+        fast: collector.build(life.heap, life.new_ratio),
+        literal: heap(collector, life.heap, life.new_ratio),
         living: Vec::new(),
         collections: Vec::new(),
     };

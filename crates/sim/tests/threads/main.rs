@@ -10,7 +10,8 @@ mod reference_heap;
 mod reference_regions;
 mod traced;
 
-use plimsoll_policy::phases::{Quanta, Rule};
+use collectors::new_ratio;
+use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError, Streams, What, simulate_and_tell};
 use programs::{DEEDS, program};
@@ -57,7 +58,11 @@ fn numbers(outcome: &Outcome) -> Numbers {
 fn settings() -> impl Strategy<Value = Settings> {
     let quanta = (1..60u64, 1..120u64, 1..200u64);
     let costs = (0..3000u64, 0..9000u64, 0..4000u64);
-    let which = (0..3usize, 0..Algorithm::ALL.len());
+    let which = (
+        prop::sample::select(&Rule::ALL[..]),
+        prop::sample::select(&Ties::ALL[..]),
+        prop::sample::select(&Algorithm::ALL[..]),
+    );
     (
         which,
         quanta,
@@ -65,25 +70,27 @@ fn settings() -> impl Strategy<Value = Settings> {
         1..4usize,
         0..4u32,
         any::<bool>(),
-        100..2500u64,
+        (100..2500u64, new_ratio()),
     )
         .prop_map(
             |(
-                (rule, collector),
+                (rule, ties, collector),
                 (time, bytes, most),
                 costs,
                 processors,
                 patience,
                 priorities,
-                heap,
+                (heap, new_ratio),
             )| Settings {
                 processors,
-                rule: Rule::ALL[rule],
+                rule,
+                ties,
                 quanta: Quanta { time, bytes, most },
                 patience,
                 priorities,
-                collector: Algorithm::ALL[collector],
+                collector,
                 heap,
+                new_ratio,
                 costs: Costs {
                     copied_byte: costs.0,
                     marked_byte: costs.0 / 2,

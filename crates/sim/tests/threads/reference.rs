@@ -90,7 +90,7 @@ pub(crate) struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     pub(crate) fn new(streams: &'a [Vec<Event>], settings: &'a Settings) -> Reference<'a> {
-        let rule = settings.rule.build(settings.quanta);
+        let rule = settings.rule.build(settings.quanta, settings.ties);
         let thread = |_| Thread {
             place: Place::New,
             next: 0,
@@ -111,7 +111,7 @@ impl<'a> Reference<'a> {
             settings,
             quantum: rule.quantum(),
             rule,
-            heap: heap(settings.collector, settings.heap),
+            heap: heap(settings.collector, settings.heap, settings.new_ratio),
             dead_early: Vec::new(),
             threads: (0..streams.len()).map(thread).collect(),
             processors: vec![(0, None, None); settings.processors],

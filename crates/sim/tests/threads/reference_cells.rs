@@ -1,7 +1,7 @@
 //! Generational mark-sweep, literally: each block is a list of the objects in its cells.
 
-use crate::reference_heap::{Heap, NOTHING, Object, bytes, evacuate, live};
-use plimsoll_sim::threads::heap::{Collection, Kind};
+use crate::reference_heap::{Heap, NOTHING, Object, bytes, evacuate, live, young};
+use plimsoll_sim::threads::heap::{Collection, Kind, NewRatio};
 
 /// A block, or the blocks of a large object.
 #[derive(Clone)]
@@ -36,15 +36,16 @@ fn cell(size: u64) -> u64 {
 }
 
 impl Swept {
-    pub(crate) fn new(heap: u64) -> Swept {
-        let mature = heap - heap / 3;
+    pub(crate) fn new(heap: u64, ratio: NewRatio) -> Swept {
+        let nursery_size = young(heap, ratio);
+        let mature = heap - nursery_size;
         let mut block = 1;
         while block < 32768 && block * 2 <= mature / 16 {
             block *= 2;
         }
         Swept {
             nursery: Vec::new(),
-            nursery_size: heap / 3,
+            nursery_size,
             block,
             all: mature / block,
             blocks: Vec::new(),

@@ -3,7 +3,7 @@
 
 use crate::reference_cells::Swept;
 use crate::reference_regions::Regions;
-use plimsoll_sim::threads::heap::{Algorithm, Collection, Kind};
+use plimsoll_sim::threads::heap::{Algorithm, Collection, Kind, NewRatio};
 use plimsoll_trace::ObjectId;
 
 /// An object in a space.
@@ -59,14 +59,28 @@ pub(crate) trait Heap {
     }
 }
 
+/// The largest part of a whole that is young: the rest is at least so many times as much.
+pub(crate) fn young(whole: u64, ratio: NewRatio) -> u64 {
+    let (mut fits, mut not) = (0, whole + 1);
+    while not - fits > 1 {
+        let tried = fits + (not - fits) / 2;
+        match (whole - tried) as f64 >= tried as f64 * ratio.times() {
+            true => fits = tried,
+            false => not = tried,
+        }
+    }
+    fits
+}
+
 /// The heap of a collector.
-pub(crate) fn heap(algorithm: Algorithm, size: u64) -> Box<dyn Heap> {
+pub(crate) fn heap(algorithm: Algorithm, size: u64, ratio: NewRatio) -> Box<dyn Heap> {
     match algorithm {
-        Algorithm::G1 => Box::new(Regions::new(size)),
-        Algorithm::GenMs => Box::new(Swept::new(size)),
+        Algorithm::G1 => Box::new(Regions::new(size, ratio)),
+        Algorithm::GenMs => Box::new(Swept::new(size, ratio)),
         _ => Box::new(Spaces {
             algorithm,
             size,
+            ratio,
             young: Vec::new(),
             old: Vec::new(),
         }),
@@ -77,6 +91,7 @@ pub(crate) fn heap(algorithm: Algorithm, size: u64) -> Box<dyn Heap> {
 struct Spaces {
     algorithm: Algorithm,
     size: u64,
+    ratio: NewRatio,
     young: Vec<Object>,
     old: Vec<Object>,
 }
@@ -84,7 +99,7 @@ struct Spaces {
 impl Spaces {
     /// The sizes of the young and of the old space.
     fn sizes(&self) -> (u64, u64) {
-        let nursery = self.size / 3;
+        let nursery = young(self.size, self.ratio);
         match self.algorithm {
             Algorithm::MarkCompact => (0, self.size),
             Algorithm::SemiSpace => (0, self.size / 2),

@@ -1,7 +1,7 @@
 //! G1, literally: each region is a list of the objects that lie in it.
 
-use crate::reference_heap::{Heap, NOTHING, Object, bytes, evacuate, live};
-use plimsoll_sim::threads::heap::{Collection, Kind};
+use crate::reference_heap::{Heap, NOTHING, Object, bytes, evacuate, live, young};
+use plimsoll_sim::threads::heap::{Collection, Kind, NewRatio};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Use {
@@ -23,6 +23,7 @@ struct Region {
 /// A heap of regions. Objects of no bytes are in none of them.
 pub(crate) struct Regions {
     size: u64,
+    ratio: NewRatio,
     regions: Vec<Region>,
     empty: Vec<Object>,
     eden: Vec<usize>,
@@ -37,7 +38,7 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(heap: u64) -> Regions {
+    pub(crate) fn new(heap: u64, ratio: NewRatio) -> Regions {
         let wanted = (heap / 2048).max((heap / 64).min(1 << 20));
         let mut size = 1;
         while size <= wanted / 2 {
@@ -50,6 +51,7 @@ impl Regions {
         };
         let mut regions = Regions {
             size,
+            ratio,
             regions: (0..heap / size).map(free).collect(),
             empty: Vec::new(),
             eden: Vec::new(),
@@ -72,7 +74,8 @@ impl Regions {
     fn plan(&mut self) {
         let percent = |part: usize| (self.regions.len() * part).div_ceil(100);
         let free = self.free();
-        let wanted = (self.regions.len() / 3).saturating_sub(self.survivors.len());
+        let most = young(self.regions.len() as u64, self.ratio) as usize;
+        let wanted = most.saturating_sub(self.survivors.len());
         let leaves_reserve = wanted.min(free.saturating_sub(percent(10)));
         self.most_eden = leaves_reserve.max(percent(5).min(free));
     }

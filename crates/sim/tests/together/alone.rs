@@ -3,9 +3,9 @@
 
 use crate::churn::{MIB, entrant};
 use crate::programs::{DEEDS, Deed, program};
-use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::paging::Costs;
-use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Settings, Streams, What, simulate_and_tell};
 use plimsoll_sim::together::{self, Entrant, Error, Policy, Setup};
 use plimsoll_trace::Event;
@@ -41,16 +41,23 @@ fn deeds() -> impl Strategy<Value = Vec<Vec<Deed>>> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let which = (0..3usize, 0..Algorithm::ALL.len());
+    let which = (
+        prop::sample::select(&Rule::ALL[..]),
+        prop::sample::select(&Ties::ALL[..]),
+        prop::sample::select(&Algorithm::ALL[..]),
+        prop::sample::select(&[0.3, 2.0, 7.0][..]),
+    );
     (which, 1..60u64, 1..3usize, 100..2500u64).prop_map(
-        |((rule, collector), time, processors, heap)| Settings {
+        |((rule, ties, collector, ratio), time, processors, heap)| Settings {
             processors,
             quanta: Quanta {
                 time: time * SLOWER,
                 bytes: 40,
                 most: 100 * SLOWER,
             },
-            ..Settings::new(Rule::ALL[rule], Algorithm::ALL[collector], heap)
+            ties,
+            new_ratio: NewRatio::new(ratio).expect("a ratio"),
+            ..Settings::new(rule, collector, heap)
         },
     )
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const ROUNDS: u32 = 5_000;
 
 /// Nanoseconds of a switch, and of what a contention costs beyond the switches that it leads to: the calls
-/// that wait for a lock and wake who waits.
+/// that wait for a lock and wake what waits.
 ///
 /// # Errors
 /// The kernel gives no pipe or no thread, or lets no thread stay on one processor.

@@ -1,7 +1,7 @@
 //! What a report is of: runs by program, collector, heap and scheduler.
 
 use super::super::run::Run;
-use super::super::table::names;
+use super::super::table::{collector, names};
 use plimsoll_sim::threads::Outcome;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,8 +61,13 @@ impl<'a> Data<'a> {
                 &mut programs,
                 (cell.trace.as_str(), cell.fingerprint.as_str()),
             );
-            let collector = number(&mut collectors, cell.collector.clone());
-            let quanta = (&cell.scheduler, cell.quantum, cell.memory_quantum);
+            let collector = number(&mut collectors, collector(cell));
+            let quanta = (
+                &cell.scheduler,
+                cell.quantum,
+                cell.memory_quantum,
+                &cell.ties,
+            );
             let scheduler = number(&mut schedulers, quanta);
             if examples.len() < schedulers.len() {
                 examples.push(run);

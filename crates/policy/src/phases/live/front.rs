@@ -1,6 +1,6 @@
 //! Who is in front.
 
-use crate::phases::{PATIENCE, Quanta, Quantum, ReadyQueue, Rule, Thread, Used};
+use crate::phases::{PATIENCE, Quanta, Quantum, ReadyQueue, Rule, Thread, Ties, Used};
 
 /// Looks in which a thread has its turn and does not run, after which it is taken to block. One is not
 /// enough: the kernel may have let another program run.
@@ -63,7 +63,7 @@ pub struct Front {
 impl Front {
     /// No threads yet, on so many processors.
     pub fn new(rule: Rule, quanta: Quanta, processors: usize) -> Front {
-        let queue = ReadyQueue::new(rule.build(quanta), PATIENCE);
+        let queue = ReadyQueue::new(rule.build(quanta, Ties::Newest), PATIENCE);
         let slots = processors.max(1);
         Front {
             quantum: queue.quantum(),

@@ -1,5 +1,6 @@
 //! The disciplines on a real kernel, which has its own scheduler: from time to time we look at what each
-//! thread ran and allocated, and say who goes to the front and who is put back. And whether it is worth it.
+//! thread ran and allocated, and say which goes to the front and which is put back. And whether it is worth
+//! it.
 //!
 //! | word | meaning |
 //! |---|---|

@@ -85,7 +85,7 @@ pub fn load(
         other => return Ok(other?),
     }
     let pid = process.pid;
-    if let Some(why) = refuse::refused_by(&machine.flags) {
+    if let Some(why) = refuse::refused_by(machine) {
         return Err(AgentError::Forbidden { pid, why });
     }
     let status = process.status().map_err(|_| AttachError::Gone { pid })?;

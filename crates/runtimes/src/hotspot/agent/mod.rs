@@ -19,7 +19,7 @@ mod refuse;
 
 pub use load::{AgentError, load};
 pub use page::{Page, PageError};
-pub use refuse::refused_at_start;
+pub use refuse::{refused_at_start, refused_version};
 
 use super::attach::Attach;
 use super::machine::{Collector, Machine};

@@ -1,7 +1,16 @@
 //! Machines that the agent is not loaded into.
 
 use crate::hotspot::flags::Given;
-use crate::hotspot::machine::Flags;
+use crate::hotspot::machine::Machine;
+
+/// The versions that the agent was tried in.
+const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
+
+/// Why a machine of this version is not given the agent; `None` is a version that is not known.
+pub fn refused_version(version: Option<u32>) -> Option<&'static str> {
+    let is_known = version.is_some_and(|version| VERSIONS.contains(&version));
+    (!is_known).then_some("this version of Java is unknown, or not among 11 to 25")
+}
 
 /// Options of a machine that writes an archive or a checkpoint of itself and of nothing else.
 const WRITES_ITSELF: [&str; 7] = [
@@ -30,12 +39,40 @@ fn is_ours(option: &str) -> bool {
     path.ends_with(super::LIBRARY)
 }
 
-/// Why the agent is not loaded into a running machine with these flags.
-pub(super) fn refused_by(flags: &Flags) -> Option<&'static str> {
-    if !flags.on_or("EnableDynamicAgentLoading", true) {
+/// Why the agent is not loaded into a running machine.
+pub(super) fn refused_by(machine: &Machine) -> Option<&'static str> {
+    if !machine.flags.on_or("EnableDynamicAgentLoading", true) {
         return Some(
             "it was started with -XX:-EnableDynamicAgentLoading; start it by `plimsoll run` instead",
         );
     }
-    None
+    // 0: the machine did not tell.
+    refused_version(Some(machine.version).filter(|&version| version > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hotspot::machine::{Collector, Flags};
+
+    #[test]
+    fn only_versions_that_it_was_tried_in_are_loaded_into() {
+        let refused = |version| {
+            let machine = Machine {
+                version,
+                collector: Collector::G1,
+                flags: Flags::default(),
+                heap: None,
+            };
+            refused_by(&machine)
+        };
+        for version in [11, 17, 21, 25] {
+            assert_eq!(refused(version), None, "{version}");
+        }
+        for version in [0, 8, 10, 26, 99] {
+            let why = refused(version).unwrap();
+            assert!(why.contains("11 to 25"), "{version}: {why}");
+        }
+        assert!(refused_version(None).is_some());
+    }
 }

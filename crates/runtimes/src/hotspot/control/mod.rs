@@ -181,6 +181,19 @@ impl Control {
         self.watch.live
     }
 
+    /// The most of the heap that can have been touched, bytes, as far as the counters showed it since the
+    /// steering began. With generations the old one is filled from its start.
+    pub fn touched(&self, heap: &Snapshot) -> u64 {
+        match self.levers.sized_by {
+            SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
+                let old = self.watch.old_peak.max(heap.old.used);
+                old.min(heap.old.capacity)
+                    .saturating_add(heap.young.capacity)
+            }
+            _ => heap.committed(),
+        }
+    }
+
     /// How a collection is asked for.
     pub fn trigger(&self) -> Trigger {
         self.levers.trigger

@@ -507,6 +507,44 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     })
 }
 
+#[test]
+fn an_old_generation_is_touched_as_far_as_it_was_ever_filled() {
+    let mut control = Control::new(levers(SizedBy::OldRatios { new_ratio: 3 }, false), 0.05);
+    let mut touched = |used: u64, capacity: u64| {
+        let generation = |capacity, used| Generation {
+            capacity: capacity * MIB,
+            max: 1000 * MIB,
+            used: used * MIB,
+            ..Generation::default()
+        };
+        let heap = Snapshot {
+            young: generation(40, 0),
+            old: generation(capacity, used),
+            ..Snapshot::default()
+        };
+        control.tick(&Seen {
+            heap,
+            ..Seen::default()
+        });
+        control.touched(&heap) / MIB
+    };
+    assert_eq!(touched(30, 300), 70, "much is committed, little is touched");
+    assert_eq!(touched(90, 300), 130);
+    assert_eq!(touched(30, 300), 130, "a collection gives nothing back");
+    assert_eq!(touched(30, 60), 100, "a smaller generation does");
+    assert_eq!(touched(30, 300), 100, "and has to be filled again");
+    let g1 = Control::new(levers(SizedBy::HeapRatios, true), 0.05);
+    let heap = Snapshot {
+        old: Generation {
+            capacity: 300 * MIB,
+            used: 30 * MIB,
+            ..Generation::default()
+        },
+        ..Snapshot::default()
+    };
+    assert_eq!(g1.touched(&heap), 300 * MIB);
+}
+
 proptest! {
     #[test]
     fn absurd_counters_never_panic(moments in proptest::collection::vec(any_seen(), 1..20)) {

@@ -5,10 +5,8 @@
 
 use super::regions::{Regions, Use};
 use super::table::Object;
-use super::{Collection, Collector, Kind, Place};
+use super::{Collection, Collector, Kind, NewRatio, Place};
 
-/// The most of the heap that is young, as a divisor: a third, as in the paper's generational collectors.
-const YOUNG: u64 = 3;
 /// What eden leaves free for copies if it can, percent of the regions (`G1ReservePercent`).
 const RESERVE: u64 = 10;
 /// The least of the heap that is young if it is free, percent of the regions (`G1NewSizePercent`).
@@ -41,6 +39,8 @@ const NOWHERE: Place = Place::new(u64::MAX - 1);
 #[derive(Debug)]
 pub(super) struct G1 {
     regions: Regions,
+    /// The most of the regions that is young.
+    ratio: NewRatio,
     /// Eden regions in the order in which they were taken. The last one takes new objects.
     eden: Vec<u32>,
     /// The most eden regions before the next collection; a number.
@@ -59,9 +59,10 @@ pub(super) struct G1 {
 
 impl G1 {
     /// A heap of `heap` bytes.
-    pub(super) fn new(heap: u64) -> G1 {
+    pub(super) fn new(heap: u64, ratio: NewRatio) -> G1 {
         let mut heap = G1 {
             regions: Regions::new(heap),
+            ratio,
             eden: Vec::new(),
             most_eden: 0,
             survivors: Vec::new(),
@@ -80,7 +81,7 @@ impl G1 {
         let reserve = (all * RESERVE).div_ceil(100);
         let least = (all * LEAST_YOUNG).div_ceil(100).min(free);
         let survivors = self.survivors.len() as u64;
-        let wanted = (all / YOUNG).saturating_sub(survivors);
+        let wanted = self.ratio.young(all).saturating_sub(survivors);
         self.most_eden = wanted.min(free.saturating_sub(reserve)).max(least);
     }
 

@@ -1,13 +1,9 @@
 //! Generational mark-compact: the mature space is one, as in [`super::whole::mark_compact`].
 
-use super::generational::{Generational, Sizes};
+use super::NewRatio;
+use super::generational::Generational;
 
-/// A third of the heap is the nursery; all of the rest takes what survives.
-pub(super) fn new(heap: u64) -> Generational {
-    Generational::new(heap, divide, false)
-}
-
-fn divide(heap: u64) -> Sizes {
-    let nursery = heap / 3;
-    (nursery, heap - nursery)
+/// All that is not the nursery takes what survives.
+pub(super) fn new(heap: u64, ratio: NewRatio) -> Generational {
+    Generational::new(heap, ratio, false)
 }

@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, Demand};
 use super::table::{Object, Table};
-use super::{Collection, Collector, Kind, Place, Space};
+use super::{Collection, Collector, Kind, NewRatio, Place, Space};
 
 /// The list of the objects of the nursery. That of a block of the mature space is its number plus one.
 const NURSERY: u32 = 0;
@@ -17,16 +17,18 @@ pub(super) struct GenMs {
     nursery: Space,
     mature: Cells,
     objects: Table,
+    ratio: NewRatio,
 }
 
 impl GenMs {
-    /// A third of the heap is the nursery.
-    pub(super) fn new(heap: u64) -> GenMs {
-        let (nursery, mature) = divide(heap);
+    /// A heap of `heap` bytes.
+    pub(super) fn new(heap: u64, ratio: NewRatio) -> GenMs {
+        let nursery = ratio.young(heap);
         GenMs {
             nursery: Space::new(nursery),
-            mature: Cells::new(mature),
+            mature: Cells::new(heap - nursery),
             objects: Table::new(),
+            ratio,
         }
     }
 
@@ -58,11 +60,6 @@ impl GenMs {
         debug_assert_eq!(self.nursery.used, 0);
         dead
     }
-}
-
-/// Bytes of the nursery and of the mature space.
-fn divide(heap: u64) -> (u64, u64) {
-    (heap / 3, heap - heap / 3)
 }
 
 impl Collector for GenMs {
@@ -115,8 +112,7 @@ impl Collector for GenMs {
     }
 
     fn resize(&mut self, heap: u64) {
-        let (nursery, mature) = divide(heap);
-        self.nursery.size = nursery;
-        self.mature.resize(mature);
+        self.nursery.size = self.ratio.young(heap);
+        self.mature.resize(heap - self.nursery.size);
     }
 }

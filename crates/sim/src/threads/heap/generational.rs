@@ -1,6 +1,6 @@
 //! Two generations: all that survives one collection of the nursery is mature.
 
-use super::{Collection, Collector, Kind, Place, Space};
+use super::{Collection, Collector, Kind, NewRatio, Place, Space};
 
 /// The place of an object that was allocated in the mature space.
 const MATURE: u64 = 0;
@@ -20,27 +20,24 @@ pub(super) struct Generational {
     mature: Space,
     /// Whether the mature space is copied, or else compacted.
     copies: bool,
-    /// How a heap of so many bytes is divided.
-    divide: fn(u64) -> Sizes,
+    ratio: NewRatio,
     /// The place of objects in the nursery; it is new whenever they have moved on, so that whoever still has
     /// an older one is mature.
     era: u64,
 }
 
-/// Bytes of the nursery, and of what the mature space can hold.
-pub(super) type Sizes = (u64, u64);
-
 impl Generational {
-    /// A heap of `heap` bytes that is divided by a rule.
-    pub(super) fn new(heap: u64, divide: fn(u64) -> Sizes, copies: bool) -> Generational {
-        let (nursery, mature) = divide(heap);
-        Generational {
-            nursery: Space::new(nursery),
-            mature: Space::new(mature),
+    /// A heap of `heap` bytes. One that copies its mature space has two halves of that.
+    pub(super) fn new(heap: u64, ratio: NewRatio, copies: bool) -> Generational {
+        let mut new = Generational {
+            nursery: Space::default(),
+            mature: Space::default(),
             copies,
-            divide,
+            ratio,
             era: MATURE + 1,
-        }
+        };
+        new.resize(heap);
+        new
     }
 
     /// Moves the live objects of the nursery into the mature space. Returns the bytes of the dead ones.
@@ -107,6 +104,8 @@ impl Collector for Generational {
     }
 
     fn resize(&mut self, heap: u64) {
-        (self.nursery.size, self.mature.size) = (self.divide)(heap);
+        self.nursery.size = self.ratio.young(heap);
+        let halves = if self.copies { 2 } else { 1 };
+        self.mature.size = (heap - self.nursery.size) / halves;
     }
 }

@@ -14,6 +14,7 @@
 //! | `cells` | that space: blocks of cells of one size each |
 //! | `g1` | regions, of which each collection takes some |
 //! | `regions` | the regions: which are free, and what lies in them |
+//! | `ratio` | how much of a generational heap is young |
 //! | `table` | records of live objects, in lists |
 
 mod cells;
@@ -22,9 +23,12 @@ mod gen_copy;
 mod gen_mc;
 mod gen_ms;
 mod generational;
+mod ratio;
 mod regions;
 mod table;
 mod whole;
+
+pub use ratio::NewRatio;
 
 use std::num::NonZeroU64;
 
@@ -190,15 +194,20 @@ impl Algorithm {
         }
     }
 
-    /// A heap of `heap` bytes. Of a generational one, a third is the nursery (section 5).
-    pub fn build(self, heap: u64) -> Box<dyn Collector> {
+    /// Whether its heap has young and old objects.
+    pub fn has_generations(self) -> bool {
+        !matches!(self, Algorithm::MarkCompact | Algorithm::SemiSpace)
+    }
+
+    /// A heap of `heap` bytes, which is divided so if it is a generational one.
+    pub fn build(self, heap: u64, ratio: NewRatio) -> Box<dyn Collector> {
         match self {
             Algorithm::MarkCompact => Box::new(whole::mark_compact(heap)),
             Algorithm::SemiSpace => Box::new(whole::semi_space(heap)),
-            Algorithm::GenCopy => Box::new(gen_copy::new(heap)),
-            Algorithm::GenMc => Box::new(gen_mc::new(heap)),
-            Algorithm::GenMs => Box::new(gen_ms::GenMs::new(heap)),
-            Algorithm::G1 => Box::new(g1::G1::new(heap)),
+            Algorithm::GenCopy => Box::new(gen_copy::new(heap, ratio)),
+            Algorithm::GenMc => Box::new(gen_mc::new(heap, ratio)),
+            Algorithm::GenMs => Box::new(gen_ms::GenMs::new(heap, ratio)),
+            Algorithm::G1 => Box::new(g1::G1::new(heap, ratio)),
         }
     }
 }

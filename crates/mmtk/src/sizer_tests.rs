@@ -1,0 +1,174 @@
+use super::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A mebibyte, bytes.
+const MIB: u64 = 1 << 20;
+
+/// A heap of 100 MiB that nobody else steers.
+fn sizer(give_back: GiveBack) -> Sizer<sizing::Mmtk> {
+    let builder = Builder::new().max(100 * MIB).broker(false);
+    builder.give_back(give_back).open().unwrap()
+}
+
+fn after(reserved: u64, full: bool) -> After {
+    After {
+        reserved: reserved * MIB,
+        used: reserved * MIB,
+        headroom: 0,
+        full,
+    }
+}
+
+/// A collection of a heap with `before` MiB in use, after which `reserved` are.
+fn collects(sizer: &Sizer<sizing::Mmtk>, before: u64, reserved: u64, full: bool) -> Decision {
+    sizer.began(before * MIB, before * MIB);
+    sizer.pause_began();
+    let decision = sizer.ended(&after(reserved, full));
+    sizer.pause_ended();
+    decision
+}
+
+#[test]
+fn a_maximum_that_no_heap_can_have_is_refused_or_bounded() {
+    let small = Builder::new().broker(false).max(SMALLEST - 1).open();
+    assert!(matches!(small, Err(Error::TooSmall { bytes }) if bytes == SMALLEST - 1));
+    let large = Builder::new().broker(false).max(u64::MAX).open().unwrap();
+    assert_eq!(large.max(), machine().unwrap());
+    let usual = Builder::default().broker(false).open().unwrap();
+    assert_eq!(usual.max(), tightest().unwrap());
+    // The least limit is 8 MiB, whatever was asked for, and never above the maximum.
+    let sizer = Builder::new().broker(false).max(20 * MIB).min(0).open();
+    let sizer = sizer.unwrap();
+    sizer.control().bound(0);
+    assert_eq!(sizer.limit(), SMALLEST);
+    let most = Builder::new().broker(false).max(20 * MIB).min(u64::MAX);
+    let most = most.open().unwrap();
+    most.control().bound(0);
+    assert_eq!(most.limit(), 20 * MIB);
+}
+
+#[test]
+fn a_heap_is_full_above_its_limit_and_polls_tell_how_far_it_went() {
+    let sizer = sizer(GiveBack::Never);
+    let limit = sizer.limit();
+    assert!(!sizer.is_full(limit) && sizer.is_full(limit + 1));
+    assert!(!sizer.is_full(0));
+    let touched = sizer.shared.told.touched.load(Relaxed);
+    assert_eq!(touched, limit + 1, "the most");
+    sizer.control().bound(30 * MIB);
+    assert_eq!(sizer.limit(), 30 * MIB, "it holds at the next poll");
+    assert!(sizer.is_full(31 * MIB) && sizer.can_grow());
+}
+
+#[test]
+fn collections_are_counted_and_waiting_requests_let_in() {
+    let sizer = sizer(GiveBack::Never);
+    sizer.control().bound(0);
+    let plain = collects(&sizer, 60, 40, true);
+    sizer.pending(0);
+    sizer.pending(7 * MIB);
+    let waited = collects(&sizer, 60, 40, true);
+    assert_eq!(waited.limit, plain.limit + 7 * MIB);
+    let again = collects(&sizer, 60, 40, true);
+    assert_eq!(again.limit, plain.limit, "nobody waits any more");
+    collects(&sizer, 55, 50, false);
+    let figures = sizer.control().figures();
+    assert_eq!(
+        (figures.collections, figures.full, figures.let_in),
+        (4, 3, 1)
+    );
+    assert_eq!(
+        figures.live,
+        40 * MIB,
+        "what the last whole collection left"
+    );
+    assert_eq!((figures.limit, figures.max), (sizer.limit(), 100 * MIB));
+    assert_eq!(figures.given_back, 0);
+    let told = &sizer.shared.told;
+    assert_eq!(told.allocated.load(Relaxed), (60 + 20 + 20 + 15) * MIB);
+    assert_eq!(told.needs.load(Relaxed), 40 * MIB);
+}
+
+#[test]
+fn numbers_without_sense_do_no_harm() {
+    let sizer = sizer(GiveBack::WhenShort);
+    // A pause that nobody began; MarkCompact's numbers that wrapped.
+    sizer.pause_ended();
+    sizer.pending(u64::MAX);
+    sizer.pending(u64::MAX);
+    sizer.began(u64::MAX, u64::MAX);
+    let wild = After {
+        reserved: u64::MAX,
+        used: u64::MAX,
+        headroom: u64::MAX,
+        full: true,
+    };
+    assert_eq!(sizer.ended(&wild).limit, sizer.max());
+    sizer.pause_ended();
+    sizer.giving_back(|| {});
+    assert!(collects(&sizer, 0, 0, true).limit <= sizer.max());
+}
+
+#[test]
+fn memory_is_given_back_when_it_was_asked_for() {
+    let never = sizer(GiveBack::Never);
+    assert!(!collects(&never, 90, 10, true).give_back);
+    let whole = sizer(GiveBack::AfterFull);
+    assert!(collects(&whole, 90, 10, true).give_back);
+    assert!(!collects(&whole, 90, 10, false).give_back);
+    // More than an eighth above the limit may be resident.
+    let short = sizer(GiveBack::WhenShort);
+    short.control().bound(80 * MIB);
+    let _ = short.is_full(80 * MIB);
+    let at_its_limit = collects(&short, 80, 10, true).give_back;
+    short.control().bound(40 * MIB);
+    assert!(collects(&short, 80, 10, true).give_back);
+    // The kernel may have made this process wait meanwhile.
+    let stalled = short.control().figures().stalled > 0;
+    assert!(!at_its_limit || stalled);
+}
+
+#[test]
+fn what_was_given_back_is_counted_and_is_not_touched_any_more() {
+    let sizer = sizer(GiveBack::WhenShort);
+    let size = 32 * MIB as usize;
+    let mut block = vec![1u8; size];
+    let _ = sizer.is_full(200 * MIB);
+    sizer.giving_back(|| {
+        let start = block.as_mut_ptr().addr().next_multiple_of(1 << 16);
+        let length = (block.as_ptr().addr() + size - start) >> 16 << 16;
+        // SAFETY: whole pages of our own block, of which only zeros are expected from here on.
+        let code = unsafe { libc::madvise(start as *mut _, length, libc::MADV_DONTNEED) };
+        assert_eq!(code, 0);
+    });
+    let given_back = sizer.control().figures().given_back;
+    // Other tests of this process may touch memory meanwhile.
+    assert!(given_back <= 33 * MIB, "{given_back}");
+    let touched = sizer.shared.told.touched.load(Relaxed);
+    assert_eq!(touched, 200 * MIB - given_back);
+    assert_eq!(block[size / 2], 0);
+}
+
+#[test]
+fn a_hook_that_panicked_leaves_the_others_working() {
+    let sizer = sizer(GiveBack::WhenShort);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        sizer.giving_back(|| std::panic::resume_unwind(Box::new(())));
+    }));
+    assert!(panicked.is_err());
+    sizer.pending(MIB);
+    let decision = collects(&sizer, 60, 40, true);
+    assert!(decision.limit <= sizer.max());
+    assert_eq!(sizer.control().figures().collections, 1);
+}
+
+#[test]
+fn a_plan_that_never_collects_has_its_maximum() {
+    let sizer = sizer(GiveBack::Never);
+    sizer.control().bound(10 * MIB);
+    sizer.never_collects();
+    assert_eq!(sizer.limit(), 100 * MIB);
+    sizer.control().collect();
+    assert!(sizer.take_wanted() && !sizer.take_wanted());
+    sizer.let_through();
+}

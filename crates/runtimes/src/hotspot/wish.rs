@@ -1,0 +1,101 @@
+//! How much of the heap the agent is asked to keep resident.
+//!
+//! With a limit, what it leaves beside the native part may stay. While the kernel makes the process wait for
+//! memory, nothing free may: what a collection has found dead is the first that the kernel writes to swap,
+//! and the program pays for that twice. The agent itself keeps what is taken again at once.
+
+use plimsoll_wire::collections::{Process, Signal};
+
+/// How long free memory goes after the last stall, nanoseconds.
+const LASTS_NS: u64 = 5_000_000_000;
+/// Fewer major faults than this between two pauses tell nothing: classes and libraries are read from files.
+const FEW_FAULTS: u64 = 10;
+
+/// What the agent's page told of stalls. Used by the steering loop's thread alone.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// The agent's last reading of its process; `None` before the first.
+    last: Option<Process>,
+    /// Free memory goes until then: monotonic time, nanoseconds; 0 before the first stall.
+    pressed_until: u64,
+}
+
+impl Wishes {
+    /// Takes in what the agent read at the end of the last pause, by this signal.
+    pub(super) fn look(&mut self, process: Process, signal: Signal) {
+        let last = *self.last.get_or_insert(process);
+        if process.at_ns == last.at_ns {
+            return;
+        }
+        self.last = Some(process);
+        let few = match signal {
+            Signal::MajorFaults => FEW_FAULTS,
+            _ => 0,
+        };
+        let more = process.stalls.saturating_sub(last.stalls) > few;
+        if more || process.stall_ns > last.stall_ns {
+            self.pressed_until = process.at_ns.saturating_add(LASTS_NS);
+        }
+    }
+
+    /// The wish at this time (monotonic, nanoseconds), bytes: at a limit of the process, 0 if there is none,
+    /// with a native part of this size.
+    pub(super) fn resident(&self, now_ns: u64, limit: u64, native: u64) -> Option<u64> {
+        match limit {
+            _ if now_ns < self.pressed_until => Some(0),
+            0 => None,
+            _ => Some(limit.saturating_sub(native)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn read(at_ns: u64, stalls: u64, stall_ns: u64) -> Process {
+        Process {
+            at_ns,
+            stalls,
+            stall_ns,
+            major_faults: 0,
+        }
+    }
+
+    #[test]
+    fn what_a_limit_leaves_may_stay() {
+        let mut wishes = Wishes::default();
+        wishes.look(read(SECOND, 7, 9), Signal::Delays);
+        assert_eq!(wishes.resident(SECOND, 0, 10), None, "it began with these");
+        assert_eq!(wishes.resident(SECOND, 100, 10), Some(90));
+        assert_eq!(wishes.resident(SECOND, 5, 10), Some(0));
+    }
+
+    #[test]
+    fn after_a_stall_nothing_free_stays_for_some_time() {
+        let mut wishes = Wishes::default();
+        wishes.look(read(SECOND, 7, 9), Signal::Delays);
+        wishes.look(read(2 * SECOND, 8, 9), Signal::Delays);
+        for limit in [0, 100] {
+            assert_eq!(wishes.resident(3 * SECOND, limit, 10), Some(0));
+        }
+        wishes.look(read(4 * SECOND, 8, 9), Signal::Delays);
+        assert_eq!(wishes.resident(7 * SECOND, 0, 10), None);
+        // Pressure tells time alone.
+        wishes.look(read(8 * SECOND, 8, 10), Signal::Pressure);
+        assert_eq!(wishes.resident(9 * SECOND, 0, 10), Some(0));
+    }
+
+    #[test]
+    fn some_major_faults_and_counters_that_go_backwards_are_no_stalls() {
+        let mut wishes = Wishes::default();
+        wishes.look(read(SECOND, 100, 50), Signal::MajorFaults);
+        wishes.look(read(2 * SECOND, 110, 50), Signal::MajorFaults);
+        wishes.look(read(3 * SECOND, 4, 0), Signal::MajorFaults);
+        assert_eq!(wishes.resident(3 * SECOND, 0, 0), None);
+        wishes.look(read(4 * SECOND, 15, 0), Signal::MajorFaults);
+        assert_eq!(wishes.resident(4 * SECOND, 0, 0), Some(0));
+    }
+}
