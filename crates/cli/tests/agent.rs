@@ -17,15 +17,16 @@ const GCBENCH: [&str; 4] = ["GcBench", "1000000", "2", "50"];
 /// The flags of their machines: the agent helps with this collector.
 const FLAGS: [&str; 2] = ["-XX:+UseSerialGC", "-Xmx200m"];
 
-/// The row of a program in `plimsoll ps --json`.
+/// The row of a program in `plimsoll ps --json`; null while there is none.
 fn row(place: &Place, name: &str) -> serde_json::Value {
     fn find(rows: &serde_json::Value, name: &str) -> Option<serde_json::Value> {
         let rows = rows.as_array()?;
         let here = rows.iter().find(|row| row["name"] == name).cloned();
         here.or_else(|| rows.iter().find_map(|row| find(&row["children"], name)))
     }
-    let text = place.text(&["ps", "--json"]);
-    let listing: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // At first no broker answers.
+    let output = place.call(&["ps", "--json"]);
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     find(&listing["principals"], name).unwrap_or_default()
 }
 

@@ -197,11 +197,7 @@ fn many_programs_that_grow_at_the_same_time_end_nobody() {
         return;
     };
     // Other JVMs are larger: five of them are killed in 1 GiB by themselves, too.
-    for (jvm, limit) in [
-        (("Serial", 17), 1024),
-        (("G1", 17), 1280),
-        (("Serial", 25), 1280),
-    ] {
+    for (jvm, limit) in [(("Serial", 17), 1024), (("G1", 17), 1280)] {
         let crowd = Crowd {
             programs: 5,
             limit: limit * MIB,

@@ -90,7 +90,11 @@ fn a_large_request_is_let_in_by_a_heap_with_a_small_limit() {
         let told = run(&format!("--plan {plan} --heap after-stalls:256m large 90m"));
         assert!(number(&told, "/said/limit_before") < 90 * MIB, "{plan}");
         assert_eq!(told["said"]["let_in"], true, "{plan}");
-        assert!(number(&told, "/figures/collections") < 20, "{plan}: {told}");
+        // Some collections, not hundreds: a concurrent one is asked for again until it has ended.
+        assert!(
+            number(&told, "/figures/collections") < 100,
+            "{plan}: {told}"
+        );
     }
 }
 
