@@ -178,7 +178,8 @@ impl<'a, W: Write> Out<'a, W> {
     pub(super) fn event(&mut self, thread: ThreadId, event: &Event) -> Result<(), TraceError> {
         self.found.events += 1;
         match *event {
-            Event::Stamp { .. } | Event::End => return Ok(()),
+            // Deaths are those that are found; a raw trace that has some of its own is mistaken.
+            Event::Stamp { .. } | Event::End | Event::Death { .. } => return Ok(()),
             Event::Compute { time } => {
                 let sum = self.time.entry(thread).or_default();
                 *sum = sum.saturating_add(time);
