@@ -78,6 +78,22 @@ fn machine(root: u32) -> Option<i32> {
     found.into_iter().find(is_java)
 }
 
+/// Waits until some threads of the machine are put back. Kills our program then, and checks that all have
+/// what they had. Ends the machine.
+fn none_stays_back(mut started: Started, java: i32) {
+    wait_for("some are put back", || {
+        all(java).iter().any(|it| it.nice == 19).then_some(())
+    });
+    started.signal(libc::SIGKILL);
+    started.wait();
+    wait_for("all have what they had", || {
+        all(java).iter().all(|it| it.nice == NICE).then_some(())
+    });
+    // The end of its input ends it.
+    drop(started);
+    common::signal_to(java as u32, libc::SIGKILL);
+}
+
 #[test]
 fn if_we_are_killed_no_thread_stays_back() {
     let place = Place::new();
@@ -93,19 +109,9 @@ fn if_we_are_killed_no_thread_stays_back() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     on_one_processor(&mut command, NICE);
-    let mut started = Started(command.spawn().unwrap());
+    let started = Started(command.spawn().unwrap());
     let java = wait_for("the machine starts", || machine(started.0.id()));
-    wait_for("some are put back", || {
-        all(java).iter().any(|it| it.nice == 19).then_some(())
-    });
-    started.signal(libc::SIGKILL);
-    started.wait();
-    wait_for("all have what they had", || {
-        all(java).iter().all(|it| it.nice == NICE).then_some(())
-    });
-    // The end of its input ends it.
-    drop(started);
-    common::signal_to(java as u32, libc::SIGKILL);
+    none_stays_back(started, java);
 }
 
 /// With a broker, it tells the order of a program's threads as long as there is one.
@@ -207,16 +213,7 @@ fn threads_beyond_the_limit_of_open_files_are_told_and_none_stays_back() {
     wait_for(said, || (read().contains(said) || over()).then_some(()));
     assert!(read().contains(said), "{}", read());
     let java = machine(started.0.id()).unwrap();
-    wait_for("the others are put back", || {
-        all(java).iter().any(|it| it.nice == 19).then_some(())
-    });
-    started.signal(libc::SIGKILL);
-    started.wait();
-    wait_for("all have what they had", || {
-        all(java).iter().all(|it| it.nice == NICE).then_some(())
-    });
-    drop(started);
-    common::signal_to(java as u32, libc::SIGKILL);
+    none_stays_back(started, java);
 }
 
 #[test]

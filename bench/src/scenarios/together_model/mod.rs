@@ -122,7 +122,7 @@ impl Measurement for TogetherModel {
     }
 }
 
-/// Adds what came of a program, by who sizes its heap and how its threads are scheduled.
+/// Adds what came of a program, by what sizes its heap and how its threads are scheduled.
 fn row(
     results: &mut Results,
     name: &str,

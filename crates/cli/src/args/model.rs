@@ -67,7 +67,7 @@ pub struct Model {
 /// Which of equal rates goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TiesChoice {
-    /// The thread that became ready last: who just ran goes on
+    /// The thread that became ready last: a thread that just ran goes on
     Newest,
     /// The thread that waits longest: they take turns
     Oldest,

@@ -4,12 +4,11 @@
 //! memory, nothing free may: what a collection has found dead is the first that the kernel writes to swap,
 //! and the program pays for that twice. The agent itself keeps what is taken again at once.
 
+use super::stalls::FEW_FAULTS;
 use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
 const LASTS_NS: u64 = 5_000_000_000;
-/// Fewer major faults than this between two pauses tell nothing: classes and libraries are read from files.
-const FEW_FAULTS: u64 = 10;
 
 /// What the agent's page told of stalls. Used by the steering loop's thread alone.
 #[derive(Debug, Default)]
