@@ -50,9 +50,9 @@ fn what_is_held_is_released_when_its_domain_is_short() {
     let report = tick_until(&mut pinner, "held", |report, _| report.held > HOT * 9 / 16);
     let most = report.held;
     // Without swap, what others take is gone: some 20 MiB are left. A sixteenth of the group
-    // is kept free, and at most half of the rest may be held.
-    let mut hog = start(&["hog", "--bytes", "76M", "--rate", "30M"], Some(&group));
-    hog.until(PATIENCE, |p| p.holding).unwrap();
+    // is kept free, and at most half of the rest may be held. The looks go on while it takes its memory:
+    // all that was held before, beside all that it takes, does not fit.
+    let mut hog = start(&["hog", "--bytes", "76M", "--rate", "10M"], Some(&group));
     let report = tick_until(&mut pinner, "released", |report, _| {
         report.held + MIB < most
     });
@@ -61,6 +61,7 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         .iter()
         .any(|group| group.bound == Bound::Short);
     assert!(short || report.bound == Some(Bound::Short), "{report:?}");
+    tick_until(&mut pinner, "taken", |_, _| latest(&mut hog).holding);
     assert!(
         losing.program.end().unwrap().is_some(),
         "nothing was killed"
