@@ -7,9 +7,10 @@ started=$SECONDS
 
 failed=$(mktemp -d)
 skipped=$(mktemp)
-beside=$(mktemp)
-group=
-trap '[ -z "$group" ] || kill -- "-$group" 2> /dev/null || true; rm -rf "$failed" "$skipped" "$beside"' EXIT
+beside=$(mktemp -d)
+groups=()
+trap 'for group in "${groups[@]}"; do kill -- "-$group" 2> /dev/null || true; done
+  rm -rf "$failed" "$skipped" "$beside"' EXIT
 
 # step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
 step() {
@@ -22,8 +23,7 @@ step() {
 }
 
 # Prints the important lines of each failed step, at the very end: names and panics of failed tests, binaries
-# that
-# failed, broken rules. If there are none of these, prints the last lines of the step.
+# that failed, broken rules. If there are none of these, prints the last lines of the step.
 summary() {
   local name
   for name in "$failed"/*; do
@@ -42,23 +42,47 @@ summary() {
 
 library=$(rustc --print sysroot)/lib/rustlib/src/rust/library
 
-# What goes on beside the tests, with what they leave of the processors, because they mostly wait: the
-# simulation, and the builds of later steps. What does not build is reported by its own step.
-beside_the_tests() {
-  renice -n 19 "$BASHPID" && chrt --idle --pid 0 "$BASHPID"
+# start NAME COMMAND...: runs a command beside what comes next, with what that leaves of the processors.
+# `finish NAME` waits for it. It has a process group of its own, so that it ends with us.
+start() {
+  local name=$1
+  shift
+  set -m
+  (set +e; renice -n 10 "$BASHPID" > /dev/null; "$@"; echo $? > "$beside/$name.status") &> "$beside/$name" &
+  groups+=($!)
+  echo $! > "$beside/$name.group"
+  set +m
+}
+
+# finish NAME: waits for what was started under this name, prints what it said, and fails if it failed.
+finish() {
+  while kill -0 "$(cat "$beside/$1.group")" 2> /dev/null; do sleep 1; done
+  cat "$beside/$1"
+  # Without a status it was killed.
+  return "$(cat "$beside/$1.status" || echo 1)"
+}
+
+# The simulation, and the builds of later steps, beside the tests, which mostly wait. What does not build is
+# reported by its own step.
+simulate_and_build() {
+  local simulated=0
+  chrt --idle --pid 0 "$BASHPID"
   # With --workspace: for one package cargo would select other features, and build its dependencies again.
-  cargo test -q --workspace --test simulation -- --seconds 120 > "$beside" 2>&1
-  simulated=$?
-  BUILD_ONLY=1 tools/sanitize.sh address
-  [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread
-  cargo test -q --release -p plimsoll-libgc --test stress --no-run
-  fuzz/run.sh 0
+  cargo test -q --workspace --test simulation -- --seconds 120 || simulated=$?
+  BUILD_ONLY=1 tools/sanitize.sh address > "$beside/builds" 2>&1
+  [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread >> "$beside/builds" 2>&1
+  cargo test -q --release -p plimsoll-libgc --test stress --no-run >> "$beside/builds" 2>&1
+  fuzz/run.sh 0 >> "$beside/builds" 2>&1
   return "$simulated"
 }
 
-told_beside() {
-  cat "$beside"
-  return "$1"
+# tests LANE ARGUMENTS...: the tests of one lane; see lane.sh.
+tests() {
+  local lane=$1
+  shift
+  CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/tools/lane.sh $lane" \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/tools/lane.sh $lane" \
+    cargo test --workspace --no-fail-fast "$@"
 }
 
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
@@ -71,18 +95,14 @@ markers_together() {
 step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
-# A process group of its own, so that it ends with us.
-set -m
-(set +e; beside_the_tests) &> /dev/null &
-group=$!
-set +m
-step "tests" cargo test --workspace --no-fail-fast
-simulated=0
-wait "$group" || simulated=$?
-group=
-step "two minutes of simulation, beside the tests" told_beside "$simulated"
+start "simulation" simulate_and_build
+start "quiet" tests quiet --lib --bins --tests
+step "tests" tests pressed
+step "tests without pressure, beside the others" finish "quiet"
+step "two minutes of simulation, beside the tests" finish "simulation"
+start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
 step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
-step "the same, with Guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
+step "the same, with Guile, beside it" finish "guile"
 step "address sanitizer" tools/sanitize.sh address
 step "thread sanitizer, of markers together" markers_together
 step "fuzz targets, briefly" fuzz/run.sh 10
