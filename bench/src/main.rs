@@ -33,6 +33,9 @@ struct Arguments {
     /// A representative part that takes at most an hour, of a measurement that takes many.
     #[arg(long)]
     slice: bool,
+    /// The seed of what is drawn at random, of a measurement that draws (split-want: 24 when absent).
+    #[arg(long)]
+    seed: Option<u64>,
     /// Leave the results in bench/out/NAME, not among the recorded ones in bench/results.
     #[arg(long)]
     no_record: bool,
@@ -67,6 +70,7 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         repeat: arguments.repeat.max(1),
         only: arguments.only.clone(),
         slice: arguments.slice,
+        seed: arguments.seed,
         record: !arguments.no_record,
     };
     match (arguments.name.as_str(), named(&arguments.name)) {

@@ -1,4 +1,5 @@
-//! Holds the project to its own rules: floors, sizes, maps, constants, paths, links, unfinished work.
+//! Holds the project to its own rules: floors, sizes, maps, constants, what reads `/proc`, paths, links,
+//! unfinished work.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -317,6 +318,81 @@ fn constants<'a>(file: &str, text: &'a str) -> Vec<(&'a str, Constant<'a>)> {
         }
     }
     found
+}
+
+/// Where paths below `/proc` may stand, and why.
+const READS_PROC: [(&str, &str); 4] = [
+    ("crates/kernel/", "what `/proc` tells stands there once"),
+    (
+        "crates/testbed/",
+        "it serves tests, which check `kernel` by what they read themselves",
+    ),
+    (
+        "bench/",
+        "it measures the broker by other means than the broker's own",
+    ),
+    (
+        "fuzz/",
+        "it is outside of the workspace, and gives parsers made-up texts",
+    ),
+];
+
+#[test]
+fn only_the_kernels_room_reads_proc() {
+    let mut faults = Vec::new();
+    for (name, text) in rust() {
+        if is_of_tests(&name) || READS_PROC.iter().any(|(room, _)| name.starts_with(room)) {
+            continue;
+        }
+        for at in names_proc(&text) {
+            faults.push(format!(
+                "{name}:{at}: a path below /proc: let a function of `kernel` read it"
+            ));
+        }
+    }
+    report(&faults);
+}
+
+/// Whether a file holds nothing but tests and examples.
+fn is_of_tests(name: &str) -> bool {
+    ["/tests/", "/examples/", "/benches/"]
+        .iter()
+        .any(|part| name.contains(part))
+        || ["/tests.rs", "_tests.rs"]
+            .iter()
+            .any(|end| name.ends_with(end))
+}
+
+/// The lines before a file's tests on which a text in quotes begins with `/proc`, without comments.
+fn names_proc(text: &str) -> Vec<usize> {
+    let begins = ["\"/proc\"", "\"/proc/"];
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        let next = lines.peek().map_or("", |(_, next)| next.trim());
+        if line == "#[cfg(test)]" && next.ends_with('{') {
+            break;
+        }
+        let is_comment = line.trim_start().starts_with("//");
+        if !is_comment && begins.iter().any(|begin| line.contains(begin)) {
+            found.push(index + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn paths_below_proc_are_found() {
+    let text = "/// `\"/proc/x\"`\nlet path = c\"/proc/self/maps\";\n\
+                say(\"/processors\", \"is /proc mounted?\");\n\
+                Path::new(\"/proc\")\n#[cfg(test)]\nmod tests {\n    \"/proc/self\"\n}\n";
+    assert_eq!(names_proc(text), [2, 4]);
+    let tests = [
+        "crates/x/tests/a.rs",
+        "crates/x/src/a/tests.rs",
+        "crates/x/src/a_tests.rs",
+    ];
+    assert!(tests.iter().all(|name| is_of_tests(name)) && !is_of_tests("crates/x/src/a.rs"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The page of collections: a sealed memory file of this process, mapped for its life.
 
 use plimsoll_kernel::sealed;
+use plimsoll_kernel::smaps::each_own_mapping;
 use plimsoll_wire::collections::{NAME, SIZE, Words};
 use rustix::io::Errno;
-use std::io::{BufRead, BufReader};
 use std::os::fd::IntoRawFd;
 
 /// Makes the page. The descriptor stays open, for the adapter, and is never used again here: should
@@ -22,12 +22,13 @@ pub fn make() -> Result<Words<'static>, Errno> {
 /// Whether an agent in this process has a page already: ours, or one that was loaded from another
 /// copy of the library. What cannot be told counts as none.
 pub fn is_there() -> bool {
-    let Ok(maps) = std::fs::File::open("/proc/self/maps") else {
-        return false;
-    };
     let name = format!("/memfd:{NAME}");
-    let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok);
-    lines.any(|line| line.windows(name.len()).any(|part| part == name.as_bytes()))
+    let mut found = false;
+    let read = each_own_mapping(&mut |area| {
+        found = area.name.contains(&name);
+        !found
+    });
+    read.is_ok() && found
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use crate::machine::{Machine, Refusal, word};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::page_size;
-use plimsoll_kernel::reader::read_lines;
+use plimsoll_kernel::smaps::each_own_mapping;
 use std::ffi::c_void;
-use std::path::Path;
 
 /// Size of a huge page, where the kernel does not say, bytes.
 const HUGE: u64 = 2 << 20;
@@ -152,9 +151,6 @@ pub fn reserved(machine: &Machine) -> Result<(u64, u64), Refusal> {
     Ok((start, end.ok_or(Refusal::Odd(what))?))
 }
 
-/// Bytes of the memory map that are read, at most: about 100,000 mappings.
-const MAX_MAPS: u64 = 16 << 20;
-
 /// Calls `other` with each part of a range that is not mapped privately without a file: a hole, or another
 /// mapping.
 ///
@@ -165,10 +161,9 @@ pub fn not_anonymous(
     mut other: impl FnMut(u64, u64),
 ) -> Result<(), Refusal> {
     let mut next = start;
-    let read = read_lines(Path::new("/proc/self/maps"), MAX_MAPS, &mut |line| {
-        let Some((first, last, is_plain)) = mapping(line) else {
-            return true;
-        };
+    let read = each_own_mapping(&mut |area| {
+        let (first, last) = (area.addresses.start, area.addresses.end);
+        let is_plain = !area.shared_mapping && area.file.inode == 0;
         if first < end && last > start {
             if first > next {
                 other(next, first);
@@ -186,20 +181,6 @@ pub fn not_anonymous(
     read.map(drop).map_err(|_| Refusal::NotAnonymous)
 }
 
-/// The addresses of a line of `/proc/self/maps`, and whether it is private memory without a file.
-fn mapping(line: &[u8]) -> Option<(u64, u64, bool)> {
-    let line = std::str::from_utf8(line.get(..line.len().min(MAX_FIELDS))?).ok()?;
-    let mut fields = line.split_ascii_whitespace();
-    let (first, last) = fields.next()?.split_once('-')?;
-    let is_private = fields.next()?.ends_with('p');
-    let inode = fields.nth(2)?;
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    Some((address(first)?, address(last)?, is_private && inode == "0"))
-}
-
-/// Bytes of a line that hold what is read of it.
-const MAX_FIELDS: usize = 100;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,27 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_read_and_bad_lines_are_not() {
-        let line = b"7f00-7f10 rw-p 00000000 00:00 0 ";
-        assert_eq!(mapping(line), Some((0x7f00, 0x7f10, true)));
-        let file = b"7f00-7f10 rw-p 00000000 08:01 77   /some/file";
-        assert_eq!(mapping(file), Some((0x7f00, 0x7f10, false)));
-        let shared = b"7f00-7f10 rw-s 00000000 00:00 0";
-        assert_eq!(mapping(shared), Some((0x7f00, 0x7f10, false)));
-        for bad in [
-            &b""[..],
-            b"7f00",
-            b"7f00-x rw-p 0 0 0",
-            b"\xff-1 rw-p 0 0 0",
-            b"1-2 rw-p 0 0",
-        ] {
-            assert_eq!(mapping(bad), None);
-        }
+    fn only_private_memory_without_a_file_is_anonymous() {
         let own = Mapping::new(16 * page_size());
         let (start, end) = own.range();
         assert_eq!(others((start, end)), []);
         assert_eq!(others((4096, 8192)), [(4096, 8192)]);
-        let code = mapping as *const () as u64;
+        let code = others as *const () as u64;
         assert_eq!(others((code, code + 1)), [(code, code + 1)]);
         // A file in the middle.
         let file = tempfile::tempfile().unwrap();

@@ -4,6 +4,7 @@
 //! read where it cannot have changed: a thread stalls where it gets a page, and then a fault was counted.
 //! What stalls otherwise, within system calls, is seen some time later.
 
+use plimsoll_kernel::process::own::is_shown;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::Signal;
 
@@ -85,7 +86,7 @@ impl Reading {
 impl Reader {
     /// Opens the best source of this process. Readings count from here.
     pub fn open() -> Reader {
-        Reader::of(is_own_proc().then(Stalls::own).and_then(Result::ok))
+        Reader::of(is_shown().then(Stalls::own).and_then(Result::ok))
     }
 
     fn of(mut stalls: Option<Stalls>) -> Reader {
@@ -155,14 +156,6 @@ fn read(stalls: Option<&mut Stalls>, faults: Option<Faults>) -> Option<Stalled> 
         }),
         _ => stalls.read().ok(),
     }
-}
-
-/// Whether `/proc` names this process by the number that it has for itself. In a pid namespace without a
-/// `/proc` of its own, that number is another process's there.
-fn is_own_proc() -> bool {
-    let named = std::fs::read_link("/proc/self").ok();
-    let number = std::process::id().to_string();
-    named.is_some_and(|named| named.as_os_str() == number.as_str())
 }
 
 /// What the process counts of its faults.

@@ -201,6 +201,7 @@ mod tests {
             repeat: 3,
             only: only.map(str::to_owned),
             slice: false,
+            seed: None,
             record: false,
         };
         Runner::new("test", options)

@@ -70,6 +70,7 @@ mod tests {
             repeat: 2,
             only: None,
             slice: false,
+            seed: None,
             record: false,
         };
         Runner::new("test", options)

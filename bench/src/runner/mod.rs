@@ -25,6 +25,8 @@ pub struct Options {
     pub only: Option<String>,
     /// Whether a representative part is enough, in a measurement that has one.
     pub slice: bool,
+    /// The seed of what is drawn at random, in a measurement that draws; its own when absent.
+    pub seed: Option<u64>,
     /// Whether results go to `bench/results`, from which the docs are made; otherwise to `bench/out/NAME`.
     pub record: bool,
 }
@@ -60,6 +62,11 @@ impl Runner {
     /// Whether `--slice` was given.
     pub fn slice(&self) -> bool {
         self.options.slice
+    }
+
+    /// The argument of `--seed`.
+    pub fn seed(&self) -> Option<u64> {
+        self.options.seed
     }
 
     /// Whether a variant is wanted.

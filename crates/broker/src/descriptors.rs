@@ -3,6 +3,7 @@
 //! neither accept, act nor save.
 
 use crate::share::Division;
+use plimsoll_kernel::descriptors::own;
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors for the broker itself: those open for long, and those opened briefly to accept,
@@ -26,7 +27,8 @@ pub const PRINCIPAL: usize = 2;
 
 /// The descriptors that this process may open now, as a division.
 pub(crate) fn division() -> Division {
-    divide(limit(), open_now())
+    let open = own().map_or(0, Iterator::count);
+    divide(limit(), open)
 }
 
 /// Most processes sampled at a time.
@@ -56,10 +58,6 @@ fn divide(limit: usize, open: usize) -> Division {
         kept: most / 8,
         first: FIRST,
     }
-}
-
-fn open_now() -> usize {
-    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
 #[cfg(test)]

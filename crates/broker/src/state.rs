@@ -5,7 +5,7 @@
 use crate::core::Kept;
 use crate::server::listener::advice;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, boot};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::plain;
 use serde::{Deserialize, Serialize};
@@ -130,10 +130,7 @@ impl State {
     fn load_if(path: &Path, most: usize, lives: impl Fn(&Identity) -> bool) -> State {
         let mut state = State {
             path: path.into(),
-            boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .unwrap_or_default()
-                .trim()
-                .into(),
+            boot: boot(),
             most,
             waiting: HashMap::new(),
             unseen: Vec::new(),

@@ -1,19 +1,14 @@
 //! Descriptors that a background process must not keep, because others may wait for their end or
 //! for a lock on them.
 
+use plimsoll_kernel::descriptors;
 use std::os::fd::RawFd;
 
 /// The open descriptors other than the standard ones. Ours are closed on exec already; those that
 /// we inherited (a lock, `9>/run/lock/job`) are not.
 pub(crate) fn inherited() -> Vec<RawFd> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok())
-        .filter(|&fd| fd > libc::STDERR_FILENO)
-        .collect()
+    let open = descriptors::own().into_iter().flatten();
+    open.filter(|&fd| fd > libc::STDERR_FILENO).collect()
 }
 
 /// Marks every descriptor but the standard ones to be closed on exec. Does not close them now,

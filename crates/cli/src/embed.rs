@@ -7,11 +7,12 @@ use crate::run::signals;
 use plimsoll_broker::options::user_directory;
 use plimsoll_broker::server::listener::make_directory;
 use plimsoll_client::{SYSTEM, Socket, Surroundings};
+use plimsoll_kernel::process::own;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -141,7 +142,7 @@ fn open_log(socket: &Path) -> Result<File, CliError> {
 /// Starts our own program as a broker: in a session of its own, as a child of init, with no
 /// inherited descriptor but the log.
 fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
-    let own = own_program()?;
+    let own = own::program().map_err(CliError::system("our own program file"))?;
     let clone = || {
         log.try_clone()
             .map_err(CliError::system("the broker's log"))
@@ -185,16 +186,6 @@ fn spawn(socket: &Path, log: &File) -> Result<(), CliError> {
             "waiting for the broker's first process",
         )(error)),
         _ => Ok(()),
-    }
-}
-
-/// The running program file. If it was replaced by a newer version, the kernel still has the old
-/// one.
-fn own_program() -> Result<PathBuf, CliError> {
-    let own = std::env::current_exe().map_err(CliError::system("our own program file"))?;
-    match own.exists() {
-        true => Ok(own),
-        false => Ok("/proc/self/exe".into()),
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::{Principal, Source};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
+use plimsoll_kernel::process::own;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::{self, PAGE_SIZE, PageView, offset};
 use std::fs::File;
@@ -144,7 +145,7 @@ impl Granted {
 
 /// The name of this process, made fit for a principal: printable and not too long.
 fn program_name() -> String {
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let name = own::name().unwrap_or_default();
     let name: String = name
         .chars()
         .filter(char::is_ascii_graphic)

@@ -67,9 +67,7 @@ impl Error {
         let path = path.to_path_buf();
         match errno {
             Errno::NOENT | Errno::NODEV | Errno::NOTDIR => match pid_in(&path) {
-                Some(pid) if !Path::new("/proc").join(pid.to_string()).exists() => {
-                    Error::Gone { pid }
-                }
+                Some(pid) if !crate::process::exists(pid) => Error::Gone { pid },
                 _ => Error::Absent { path },
             },
             Errno::SRCH => match pid_in(&path) {

@@ -1,6 +1,7 @@
 //! Takes on another user's identity for a moment, to make files and connections as that user. For
 //! the kernel, user and group belong to a thread (setresuid(2), "C library/kernel differences"), so
-//! a thread is started for this and ends afterwards.
+//! a thread is started for this and ends afterwards. Also tells which user stands for those that our user
+//! namespace does not have (user_namespaces(7)).
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -55,6 +56,30 @@ fn take_on(uid: u32, gid: u32) {
     }
 }
 
+/// Number of possible uids.
+const ALL_USERS: u64 = u32::MAX as u64;
+
+/// The uid that the kernel shows for users without a uid in our user namespace; `None` where all
+/// have one.
+pub fn unmapped_user() -> Option<u32> {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if has_all(&map) {
+        return None;
+    }
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
+    number.trim().parse().ok()
+}
+
+/// Whether a map covers all uids: lines of the form `first-here first-there count`, one range per
+/// line. A kernel without user namespaces has no such list.
+fn has_all(map: &str) -> bool {
+    let counts = map
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(2));
+    let sum: u64 = counts.filter_map(|count| count.parse::<u64>().ok()).sum();
+    map.is_empty() || sum >= ALL_USERS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +119,13 @@ mod tests {
         let before = dumpable();
         as_user(4711, 4712, || ()).unwrap();
         assert_eq!(dumpable(), before);
+    }
+
+    #[test]
+    fn a_namespace_of_few_users_is_known_by_its_map() {
+        assert!(has_all("         0          0 4294967295\n"));
+        assert!(has_all(""));
+        assert!(!has_all("         0       1000          1\n"));
+        assert!(!has_all("0 1000 1\n1 100000 65536\n"));
     }
 }

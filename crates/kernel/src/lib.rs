@@ -32,7 +32,9 @@
 //! | [`disk`] | how long devices take |
 //! | [`sched`] | scheduling parameters of threads, and what threads used |
 //! | [`probe`] | what this kernel and these rights allow |
-//! | [`identity`], [`peer`], [`environment`] | acting as another user; which peers and variables to trust |
+//! | [`identity`], [`capabilities`] | acting as another user; the rights of this process |
+//! | [`peer`], [`environment`] | which peers and variables to trust |
+//! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | [`patience`] | a bounded wait for what may block |
 //! | [`barrier`] | a memory barrier in all threads of this process |
@@ -47,13 +49,16 @@
 
 pub mod advise;
 pub mod barrier;
+pub mod capabilities;
 pub mod capacity;
 pub mod cgroup;
 pub mod clock;
+pub mod descriptors;
 pub mod disk;
 pub mod environment;
 mod error;
 pub mod identity;
+pub mod locks;
 pub mod mapped;
 pub mod meminfo;
 pub mod mounts;

@@ -6,10 +6,12 @@
 //!
 //! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
 
+use crate::descriptors::path_of;
+use crate::process::proc_path;
 use crate::smaps::{Addresses, FileKey};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// A file that is named but not open.
@@ -30,8 +32,8 @@ impl Named {
     /// `EACCES` without rights; `ENOENT` when there is no such file by now.
     pub fn of(pid: i32, addresses: &Addresses, root: &Path, path: &str) -> Result<Named, Errno> {
         let (start, end) = (addresses.start, addresses.end);
-        let mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
-        match Named::at(Path::new(&mapping)) {
+        let mapping = proc_path(pid, &format!("map_files/{start:x}-{end:x}"));
+        match Named::at(&mapping) {
             Ok(named) => Ok(Named {
                 by_mapping: true,
                 ..named
@@ -81,7 +83,7 @@ impl Named {
     /// # Errors
     /// `EACCES` where we may not read it.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
-        let path = format!("/proc/self/fd/{}", self.descriptor.as_fd().as_raw_fd());
+        let path = path_of(&self.descriptor);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         match open(&path, flags | OFlags::NOATIME, Mode::empty()) {
             Err(Errno::PERM) => open(&path, flags, Mode::empty()),

@@ -50,6 +50,15 @@ pub struct PageMap {
 /// What is told of pages on every kernel that has the scan.
 const TOLD: u64 = PRESENT | SWAPPED | WRITTEN | FILE | ZERO | HUGE;
 
+/// Opens the page map of this process, for [`scan::walk`] and [`words::walk`]. Does not allocate.
+///
+/// # Errors
+/// What the system says.
+pub fn open_own() -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/proc/self/pagemap", flags, Mode::empty())
+}
+
 impl PageMap {
     /// Opens the page map and finds the best tier.
     ///

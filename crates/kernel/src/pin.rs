@@ -5,9 +5,8 @@
 //! SIGBUS: the kernel faults pages in on our behalf inside of `mlock`, and reports what failed.
 //! The mapping is advised as one that is read at random, so that only the locked pages are read.
 
-use crate::parse::{hexadecimal, lines};
+use crate::capabilities::{CAP_IPC_LOCK, holds};
 use crate::process::page_size;
-use crate::reader::read_text;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munlock, munmap};
 use rustix::process::{Resource, getrlimit};
@@ -16,9 +15,6 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-
-/// `CAP_IPC_LOCK` of `linux/capability.h`.
-const CAP_IPC_LOCK: u32 = 14;
 
 /// A part of a file, mapped into this process for locking and nothing else.
 #[derive(Debug)]
@@ -163,15 +159,10 @@ const FIRST_USERS: &str = "user:[4026531837]";
 /// RLIMIT_MEMLOCK). A capability in another user namespace than the first, as in a container without
 /// root, lifts no limit.
 pub fn lockable() -> Option<u64> {
-    let mut text = Vec::new();
-    // What cannot be read counts as no right.
-    let _ = read_text(Path::new("/proc/self/status"), 16 << 10, &mut text);
-    let held =
-        lines(&text).find_map(|line| hexadecimal(line.strip_prefix(b"CapEff:")?.trim_ascii()));
     // Where the namespaces cannot be seen there is only the first.
     let first = std::fs::read_link("/proc/self/ns/user")
         .map_or(true, |name| name == Path::new(FIRST_USERS));
-    if first && held.is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1) {
+    if first && holds(CAP_IPC_LOCK) {
         return None;
     }
     getrlimit(Resource::Memlock).current

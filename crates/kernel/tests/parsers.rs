@@ -114,6 +114,15 @@ fn areas_know_their_file_and_segments_are_summed() {
         (0x2000, 36 << 10, 28 << 10)
     );
     assert_eq!(parse_areas(SMAPS.as_bytes(), 1).len(), 1);
+    for bad in [
+        &b""[..],
+        b"7f00",
+        b"7f00-x rw-p 0 00:00 0",
+        b"\xff-1 rw-p 0 00:00 0",
+        b"1-2 rw-p 0 0",
+    ] {
+        assert_eq!(parse_areas(bad, 1), []);
+    }
     let rollup = parse_rollup(b"a-b ---p 0 00:00 0 [rollup]\nRss: 8 kB\nReferenced: 4 kB\n");
     assert_eq!((rollup.rss, rollup.referenced), (8192, 4096));
 }

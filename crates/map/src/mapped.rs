@@ -1,9 +1,11 @@
 //! Opens the very file that a process has mapped, not one that has its name by now.
 
 use crate::sight::Sight;
+use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// A mapped file.
 pub(crate) struct Opened {
@@ -36,20 +38,12 @@ const MAX_DESCRIPTORS: usize = 4096;
 
 /// Looks up shared memory without a path, which the process itself has open.
 fn by_descriptor(pid: i32, file: FileKey) -> Option<Named> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let is_memory = |path: &std::path::Path| {
-        let target = std::fs::read_link(path).unwrap_or_default();
-        target
-            .as_os_str()
-            .as_encoded_bytes()
-            .starts_with(b"/memfd:")
+    let is_memory = |target: &Path| {
+        let name = target.as_os_str().as_encoded_bytes();
+        name.starts_with(b"/memfd:")
     };
-    let paths = entries
-        .flatten()
-        .take(MAX_DESCRIPTORS)
-        .map(|entry| entry.path());
-    paths
-        .filter(|path| is_memory(path))
-        .filter_map(|path| Named::at(&path).ok())
+    let open = descriptors::of(pid).ok()?.take(MAX_DESCRIPTORS);
+    open.filter(|open| is_memory(&open.target))
+        .filter_map(|open| Named::at(&open.path).ok())
         .find(|named| named.key() == file)
 }

@@ -1,7 +1,7 @@
 //! What was read of a process in one look.
 
 use plimsoll_kernel::patience::{Begun, begin, within};
-use plimsoll_kernel::process::{Process, stack_limit, stack_pointers};
+use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
 use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Sight {
         let mut sight = Sight {
             pid,
             mappings: mappings.unwrap_or_else(|| Err(late(pid)))?,
-            root: PathBuf::from(format!("/proc/{pid}/root")),
+            root: proc_path(pid, "root"),
             ..Sight::default()
         };
         sight.mappings.sort_by_key(|area| area.addresses.start);
@@ -154,7 +154,7 @@ pub(crate) fn are_same_places(a: &[Area], b: &[Area]) -> bool {
 
 fn late(pid: i32) -> Error {
     Error::Busy {
-        path: format!("/proc/{pid}/smaps").into(),
+        path: proc_path(pid, "smaps"),
         why: "it was not read in time: its address space is very large, or something holds its lock",
     }
 }

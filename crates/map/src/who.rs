@@ -2,7 +2,7 @@
 
 use crate::area::Kind;
 use plimsoll_kernel::patience::within;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, numbers};
 use plimsoll_kernel::smaps::{FileKey, each_mapping};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -122,8 +122,7 @@ fn add(sharers: &mut Sharers, pid: i32, name: &str) {
 
 /// The numbers of all processes, sorted.
 fn processes() -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let numbers = numbers().into_iter().flatten();
     let mut all: Vec<i32> = numbers.take(MAX_PROCESSES).collect();
     all.sort_unstable();
     all

@@ -99,10 +99,8 @@ fn look_for_frames() -> bool {
 /// Whether a process is in another user namespace than we, of another user: who made that namespace
 /// may mount there what they like.
 fn mounts_are_of_others(process: &Process) -> bool {
-    let users = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user")).ok();
-    let elsewhere = users(&process.pid().to_string()) != users("self");
     let own = rustix::process::geteuid().as_raw();
-    elsewhere && process.ids().map_or(true, |ids| ids.uid != own)
+    !process.shares_users() && process.ids().map_or(true, |ids| ids.uid != own)
 }
 
 impl Watched {

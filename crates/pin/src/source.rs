@@ -9,12 +9,11 @@ use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache::tells_of;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::pin::FileMapping;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, proc_path};
 use plimsoll_kernel::smaps::{Addresses, FileKey, each_mapping};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// An open file, and whether it is known to be the one that was asked for.
@@ -63,7 +62,7 @@ pub fn open_mapped(
     key: FileKey,
     path: &str,
 ) -> Result<Opened, PinError> {
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let root = proc_path(pid, "root");
     let failed = |errno| failed(path, errno);
     let named = Named::of(pid, addresses, &root, path).map_err(failed)?;
     if !named.by_mapping && !may_read(pid, named.stat()) {

@@ -1,7 +1,7 @@
 //! The evidence that a runtime is recognised by: a command line before the start, a process after
 //! it.
 
-use crate::process::{Process, maps};
+use crate::process::{Process, maps, proc_path};
 use crate::setting::Setting;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
@@ -117,7 +117,7 @@ impl Candidate {
 
     /// `/proc/PID/<name>`.
     pub fn path(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{name}", self.pid))
+        proc_path(self.pid, name)
     }
 
     /// A process that has mapped these files.

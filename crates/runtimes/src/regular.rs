@@ -1,12 +1,13 @@
 //! Files that others name or own. Their owner may put a pipe, a device or a link in the place of a
 //! file. So a file is examined before it is opened, never waited for, and read up to a bound.
 
+use plimsoll_kernel::descriptors::path_of;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -75,10 +76,6 @@ fn find_below(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<
     let mut searches = std::iter::repeat_with(search).take(MOST_SEARCHES);
     let found = searches.find(|found| !matches!(found, Err(Errno::AGAIN)));
     found.unwrap_or(Err(Errno::AGAIN))
-}
-
-fn path_of(found: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", found.as_raw_fd())
 }
 
 fn is_regular(found: &OwnedFd) -> bool {

@@ -6,6 +6,7 @@
 //! are run again in turn with the broker, so that the broker is not compared with a lucky run, or
 //! with a split that only noise selected. The module `want` draws programs at random.
 
+mod best_size;
 mod outcome;
 pub(super) mod want;
 

@@ -1,7 +1,8 @@
 //! Real shortage: services whose live data fill a third to two thirds of their shares. They are drawn at
-//! random, so that nothing can be tuned to one of them. The broker is compared with the best of three static
-//! sizes, and with Java virtual machines that size themselves.
+//! random, so that nothing can be tuned to one of them. The broker is compared with the best static size,
+//! which is searched, and with Java virtual machines that size themselves.
 
+use super::best_size::{BEGIN, BOUNDS, STEP, Tried};
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
@@ -18,7 +19,7 @@ use std::path::Path;
 
 /// Number of draws for each repetition that is asked for: the usual 5 repetitions are 20 draws.
 const DRAWS_EACH: usize = 4;
-/// Seed of the random numbers. Another seed gives other programs.
+/// Seed of the random numbers without `--seed`. Another seed gives other programs.
 const SEED: u64 = 24;
 /// Seconds of a run, and the seconds at its start that do not count, in which the programs fill their memory
 /// and their code is compiled.
@@ -26,8 +27,6 @@ const SECONDS: f64 = 36.0;
 const WARM: f64 = 4.0;
 /// Bytes that a Java virtual machine takes besides its heap under this load, roughly.
 const BESIDE: u64 = 40 << 20;
-/// Static heap sizes that are tried, in percent of what an even split leaves for the heap of each service.
-const SIZES: [u64; 3] = [85, 95, 105];
 /// With this flag the Java virtual machine ignores the limit of its cgroup, as if it ran on a larger computer
 /// together with other programs.
 const BLIND: &str = "-XX:-UseContainerSupport";
@@ -168,12 +167,17 @@ impl Outcome {
             died: (count - (0..count).filter(alive).count()) as f64,
         }
     }
+
+    /// Its work; 0 if a service died, because the others had its memory then.
+    fn of_the_living(&self) -> f64 {
+        if self.died > 0.0 { 0.0 } else { self.work }
+    }
 }
 
 /// The runs of one draw.
 struct Trial {
     broker: Outcome,
-    statics: Vec<Outcome>,
+    statics: Tried<Outcome>,
     default: Outcome,
 }
 
@@ -185,12 +189,12 @@ impl Trial {
             Ok(Outcome::of(&trace, draw.count as usize))
         };
         let broker = once("broker", &[], Conditions::Broker)?;
-        let mut statics = Vec::new();
-        for percent in SIZES {
+        let statics = Tried::search(|percent| {
             let heap = (draw.share.saturating_sub(BESIDE) >> 20) * percent / 100;
             let flags = [format!("-Xmx{heap}m")];
-            statics.push(once(&flags[0], &flags, Conditions::Bare)?);
-        }
+            let outcome = once(&flags[0], &flags, Conditions::Bare)?;
+            Ok((outcome, outcome.of_the_living()))
+        })?;
         let default = once("by itself", &[BLIND.to_owned()], Conditions::Bare)?;
         Ok(Trial {
             broker,
@@ -199,34 +203,32 @@ impl Trial {
         })
     }
 
-    /// The static size with the most work.
-    fn best(&self) -> (u64, Outcome) {
-        let sizes = SIZES.iter().zip(&self.statics);
-        let best = sizes.max_by(|a, b| a.1.work.total_cmp(&b.1.work));
-        best.map_or((0, Outcome::default()), |(size, outcome)| (*size, *outcome))
+    /// The best static size; `None` if the services survived under no static size.
+    fn best(&self) -> Option<Outcome> {
+        let best = self.statics.best().filter(|best| best.2 > 0.0);
+        best.map(|(_, outcome, _)| *outcome)
     }
 
-    /// Work under the broker relative to the best static size; `None` if the services survived under no
-    /// static size.
+    /// Work under the broker relative to the best static size; `None` if there is none.
     fn ratio(&self) -> Option<f64> {
         self.of_best(&self.broker)
     }
 
     fn of_best(&self, outcome: &Outcome) -> Option<f64> {
-        let best = self.best().1.work;
-        (best > 0.0).then(|| outcome.work / best)
+        self.best().map(|best| outcome.work / best.work)
     }
 
     fn note(&self, draw: &Draw, results: &mut Results) {
-        let (size, best) = self.best();
+        let best = self.best().map(|best| Cell::Number(best.faults));
         let relative = |ratio: Option<f64>| ratio.map_or("none lives".into(), Cell::Number);
         results.row([
             draw.name().into(),
             relative(self.ratio()),
-            format!("{size} %").into(),
+            self.statics.label().into(),
+            (self.statics.count() as u64).into(),
             relative(self.of_best(&self.default)),
             self.broker.faults.into(),
-            best.faults.into(),
+            best.unwrap_or("none lives".into()),
             self.default.faults.into(),
             self.broker.hits.into(),
             (self.broker.ours * 100.0).into(),
@@ -249,7 +251,8 @@ impl Measurement for SplitWant {
             name: "split-want",
             question: "Throughput of services in real want, drawn from a seed, against static sizes",
             asks: &[WORK, FAULTS, HITS, COST],
-            minutes: 62,
+            // Two runs of each draw besides the search, which takes three where the best is near its begin.
+            minutes: 80,
         }
     }
 
@@ -257,14 +260,15 @@ impl Measurement for SplitWant {
         let ground = runner.ground()?;
         let classes = Classes::of("bench/programs/Service.java")?;
         read_ahead(JVMS)?;
-        let mut random = Random(SEED);
+        let seed = runner.seed().unwrap_or(SEED);
+        let mut random = Random(seed);
         let draws = (0..runner.repeat() * DRAWS_EACH).map(|place| Draw::at(&mut random, place));
         let ran = runner
             .experiment(draws.map(|draw| (draw.name(), draw)))
             .wanted()
             .once()
             .run(|draw, turn| Trial::run(&ground, draw, classes.folder(), &turn.progress))?;
-        let mut results = empty(runner);
+        let mut results = empty(runner, seed);
         let mut trials = Vec::new();
         for variant in ran {
             for trial in variant.outcomes {
@@ -277,20 +281,27 @@ impl Measurement for SplitWant {
     }
 }
 
-fn empty(runner: &Runner) -> Results {
+fn empty(runner: &Runner, seed: u64) -> Results {
+    let (least, most) = (BOUNDS.start(), BOUNDS.end());
     let mut results = runner.results(
-        "Real want: services that fill their memory, under the broker and with the best of three static \
-         sizes.",
-        "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live \
-         data take a third to two thirds of their shares, and each request replaces some of them. \
-         Number, sizes, replacement and activity are drawn from a seed, virtual machine and collector in \
-         turn. A draw is run under the broker without sizes, with -Xmx of 85, 95 and 105 % of what an \
-         even split leaves for a heap, and by itself (without sizes, and without the machine's look at \
-         its container); once each, 36 s. The files of the virtual machines are in memory before, and \
-         not charged to the limit. Work is requests after the first 4 s; that of the broker and that by \
-         itself are relative to the best static size. Hits: how \
-         often the group's limit was reached. Ours: processor time of the broker and of each `plimsoll \
-         run`, in percent of one processor.",
+        &format!(
+            "Real want: services that fill their memory, drawn from seed {seed}, under the broker and with \
+             the best static size."
+        ),
+        &format!(
+            "Two to four equal services (bench/programs/Service.java) in one limit with swap: their live \
+             data take a third to two thirds of their shares, and each request replaces some of them. \
+             Number, sizes, replacement and activity are drawn from seed {seed}, virtual machine and \
+             collector in turn. A draw is run under the broker without sizes, with static sizes, and by \
+             itself (without sizes, and without the machine's look at its container); once each, 36 s. \
+             Static sizes are -Xmx in percent of what an even split leaves for a heap: {BEGIN} %, then \
+             steps of {STEP} points in the direction in which work rises, until both neighbours of the \
+             best did less, within {least} to {most} %. A size in which a service dies counts as no work. \
+             The files of the virtual machines are in memory before, and not charged to the limit. Work \
+             is requests after the first 4 s; that of the broker and that by itself are relative to the \
+             best static size. Hits: how often the group's limit was reached. Ours: processor time of the \
+             broker and of each `plimsoll run`, in percent of one processor."
+        ),
     );
     // Each draw is run only once.
     results.repetitions = 1;
@@ -298,6 +309,7 @@ fn empty(runner: &Runner) -> Results {
         ("draw", ""),
         ("work", "of best static"),
         ("best static", ""),
+        ("sizes tried", ""),
         ("by itself", "of best static"),
         ("major faults", ""),
         ("static's", ""),
@@ -372,17 +384,29 @@ mod tests {
     }
 
     #[test]
-    fn the_best_static_size_is_the_rival() {
-        let outcome = |work| Outcome {
+    fn the_best_static_size_in_which_all_live_is_the_rival() {
+        let outcome = |work, died| Outcome {
             work,
+            died,
             ..Outcome::default()
         };
-        let trial = Trial {
-            broker: outcome(90.0),
-            statics: vec![outcome(50.0), outcome(100.0), outcome(70.0)],
-            default: outcome(1.0),
+        let trial = |of: &dyn Fn(u64) -> Outcome| Trial {
+            broker: outcome(90.0, 0.0),
+            statics: Tried::search(|size| Ok((of(size), of(size).of_the_living())))
+                .expect("no run fails"),
+            default: outcome(1.0, 0.0),
         };
-        assert_eq!(trial.best().0, SIZES[1]);
-        assert!((trial.ratio().expect("it lives") - 0.9).abs() < 1e-9);
+        let one = trial(&|size| match size {
+            95 => outcome(100.0, 0.0),
+            105 => outcome(300.0, 1.0),
+            _ => outcome(50.0, 0.0),
+        });
+        assert_eq!(one.statics.label(), "95 %");
+        assert!((one.ratio().expect("it lives") - 0.9).abs() < 1e-9);
+        let none = trial(&|_| outcome(100.0, 2.0));
+        assert_eq!(
+            (none.ratio(), none.statics.label().as_str()),
+            (None, "none")
+        );
     }
 }

@@ -8,6 +8,8 @@
 use crate::act::PARENT;
 use crate::publish::remove_unused;
 use crate::server::listener::{LOCK, tag_of};
+use plimsoll_kernel::descriptors::{self, Open};
+use plimsoll_kernel::locks;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashSet;
 use std::io::Read;
@@ -78,21 +80,16 @@ fn tag(text: &str) -> Option<u32> {
 /// The tags of all live brokers, read from the locks that are held; `None` when they cannot be
 /// known.
 fn living() -> Option<HashSet<u32>> {
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut tags = HashSet::new();
-    for holder in locks.lines().filter_map(holder) {
+    for holder in locks::holders().ok()? {
         // The process is gone, or belongs to another user, whose leftovers are not ours to remove.
-        let descriptors = std::fs::read_dir(format!("/proc/{holder}/fd"));
-        for descriptor in descriptors.into_iter().flatten().flatten() {
-            let path = descriptor.path();
-            let Some(file) = path.read_link().ok().filter(|file| is_lock(file)) else {
-                continue;
-            };
+        let open = descriptors::of(holder).into_iter().flatten();
+        for Open { path, target } in open.filter(|open| is_lock(&open.target)) {
             // If a broker has not written its tag yet, the tag is computed from its directory and
             // lock.
             let words = words(&path).unwrap_or_default();
             let written = words.lines().nth(1).and_then(tag);
-            let computed = || Some(tag_of(file.parent()?, path.metadata().ok()?.ino()));
+            let computed = || Some(tag_of(target.parent()?, path.metadata().ok()?.ino()));
             tags.extend(written.or_else(computed));
         }
     }
@@ -118,33 +115,9 @@ fn is_lock(file: &Path) -> bool {
     name.trim_end_matches(" (deleted)") == LOCK
 }
 
-/// Process id in a line such as `1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF`, if it is in our
-/// pid namespace.
-fn holder(line: &str) -> Option<u32> {
-    let mut words = line.split_ascii_whitespace().skip(1);
-    (words.next()? == "FLOCK").then_some(())?;
-    words.nth(2)?.parse().ok().filter(|&pid| pid > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_the_holder_of_a_file_lock_only() {
-        assert_eq!(
-            holder("1: FLOCK  ADVISORY  WRITE 3543 00:19:1337 0 EOF"),
-            Some(3543)
-        );
-        for other in [
-            "2: POSIX  ADVISORY  WRITE 3543 00:19:1337 0 EOF",
-            "3: FLOCK  ADVISORY  WRITE 0 00:19:1337 0 EOF",
-            "3: -> FLOCK  ADVISORY  WRITE 7 00:19:1337 0 EOF",
-            "",
-        ] {
-            assert_eq!(holder(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn a_tag_has_eight_digits() {

@@ -36,6 +36,7 @@ use crate::turns::Spending;
 use division::Part;
 use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::identity::unmapped_user;
 use std::time::Duration;
 
 /// Interval at which connections are checked for unfinished messages and unread replies, ns.
@@ -208,7 +209,7 @@ impl Daemon {
             scanner,
             spending: Spending::new(SPENT_ONE_IN, SPENT_BURST_NS),
             tick_took: 0,
-            unmapped: users::unmapped_user(),
+            unmapped: unmapped_user(),
             state,
             signals,
             manager: Manager::new(),

@@ -12,8 +12,6 @@ use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Set};
 use plimsoll_wire::varlink::WireError;
-/// Number of possible uids.
-const ALL_USERS: u64 = u32::MAX as u64;
 
 impl Daemon {
     /// The group of a user; made when it does not exist yet. `None` in a broker for its own user
@@ -163,38 +161,4 @@ impl Daemon {
 /// Whether a user may do everything in a broker of user `ours`: only that user and root may.
 pub(super) fn rules(ours: u32, uid: u32) -> bool {
     uid == 0 || uid == ours
-}
-
-/// The uid that the kernel shows for users without a uid in our user namespace; `None` where all
-/// have one.
-pub(super) fn unmapped_user() -> Option<u32> {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    if has_all(&map) {
-        return None;
-    }
-    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
-    number.trim().parse().ok()
-}
-
-/// Whether a map covers all uids: lines of the form `first-here first-there count`, one range per
-/// line. A kernel without user namespaces has no such list.
-fn has_all(map: &str) -> bool {
-    let counts = map
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().nth(2));
-    let sum: u64 = counts.filter_map(|count| count.parse::<u64>().ok()).sum();
-    map.is_empty() || sum >= ALL_USERS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_of_few_users_is_known_by_its_map() {
-        assert!(has_all("         0          0 4294967295\n"));
-        assert!(has_all(""));
-        assert!(!has_all("         0       1000          1\n"));
-        assert!(!has_all("0 1000 1\n1 100000 65536\n"));
-    }
 }

@@ -1,21 +1,14 @@
 //! The place of a process: the properties that rules match, and the cgroup that binds it.
 
 use crate::config::Facts;
-use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH};
+use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH, Membership, membership};
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::reader::read_text;
 use std::path::{Path, PathBuf};
-
-/// Longest `/proc/PID/cgroup` that is read, bytes.
-const MAX_TEXT: usize = 64 << 10;
 
 /// The properties that rules match. An unreadable one is empty, and only `*` matches it.
 #[must_use]
 pub fn facts_of(process: &Process) -> Facts {
-    let mut text = Vec::new();
-    let path = PathBuf::from(format!("/proc/{}/cgroup", process.pid()));
-    let _ = read_text(&path, MAX_TEXT, &mut text);
-    let (cgroup, units) = parse_groups(&String::from_utf8_lossy(&text));
+    let (cgroup, units) = groups(&membership(process.pid()).unwrap_or_default());
     let executable = process.exe().ok().flatten();
     Facts {
         cgroup,
@@ -27,25 +20,14 @@ pub fn facts_of(process: &Process) -> Facts {
 }
 
 /// The memory controller's group (otherwise the unified one), and the group with the systemd units.
-fn parse_groups(text: &str) -> (String, String) {
-    let (mut memory, mut unified, mut systemd) = ("", "", "");
-    for line in text.lines().take(MAX_DEPTH) {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (
-            fields.next(),
-            fields.next().unwrap_or(""),
-            fields.next().unwrap_or(""),
-        );
-        match controllers {
-            "" if number == Some("0") => unified = path,
-            "name=systemd" => systemd = path,
-            _ if controllers.split(',').any(|name| name == "memory") => memory = path,
-            _ => {}
-        }
-    }
-    let path = if memory.is_empty() { unified } else { memory };
+fn groups(of: &Membership) -> (String, String) {
+    let name = |path: Option<&PathBuf>| {
+        path.map_or_else(String::new, |path| path.to_string_lossy().into_owned())
+    };
+    let (unified, systemd) = (name(of.unified.as_ref()), name(of.systemd.as_ref()));
+    let memory = name(of.memory_v1.as_ref().or(of.unified.as_ref()));
     let units = if systemd.len() > 1 { systemd } else { unified };
-    (path.to_owned(), units.to_owned())
+    (memory, units)
 }
 
 fn is_unit(part: &str) -> bool {
@@ -86,22 +68,26 @@ pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_kernel::cgroup::parse_membership;
 
     #[test]
     fn groups_and_units_of_both_versions_are_found() {
         let v1 =
-            "5:cpu:/x\n4:memory:/user.slice\n1:name=systemd:/system.slice/a.service/sub\n0::/\n";
-        let (memory, units) = parse_groups(v1);
+            b"5:cpu:/x\n4:memory:/user.slice\n1:name=systemd:/system.slice/a.service/sub\n0::/\n";
+        let (memory, units) = groups(&parse_membership(v1));
         assert_eq!(
             (memory.as_str(), innermost_unit(&units)),
             ("/user.slice", "a.service")
         );
         let session = "/user.slice/user-1.slice/session-2.scope";
         let v2 = format!("0::{session}\n");
-        assert_eq!(parse_groups(&v2), (session.into(), session.into()));
+        assert_eq!(
+            groups(&parse_membership(v2.as_bytes())),
+            (session.into(), session.into())
+        );
         assert_eq!(innermost_unit(session), "session-2.scope");
         assert_eq!(
-            parse_groups("garbage\n\n::::"),
+            groups(&parse_membership(b"garbage\n\n::::")),
             (String::new(), String::new())
         );
     }

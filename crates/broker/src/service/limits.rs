@@ -1,17 +1,15 @@
 //! Kernel limits that the broker sets for itself.
 
+use plimsoll_kernel::capabilities::{CAP_IPC_LOCK, holds};
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-/// `CAP_IPC_LOCK` in the capability masks of `/proc/self/status` (capabilities(7)).
-const CAP_IPC_LOCK: u32 = 14;
 
 /// Locks touched memory, now and later, so that the broker never waits for the paging of which it
 /// warns. Only with an unlimited allowance: with a small one `MCL_FUTURE` would make later
 /// allocations fail (mlock(2)). Returns whether memory is locked.
 pub fn lock_memory() -> bool {
     let unlimited = getrlimit(Resource::Memlock).current.is_none();
-    if !unlimited && !has_capability(CAP_IPC_LOCK) {
+    if !unlimited && !holds(CAP_IPC_LOCK) {
         tracing::debug!(
             "memory is not locked: LimitMEMLOCK=infinity or CAP_IPC_LOCK would allow it"
         );
@@ -25,13 +23,6 @@ pub fn lock_memory() -> bool {
             false
         }
     }
-}
-
-fn has_capability(bit: u32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
 /// Raises the limit of open files to the allowed maximum; a principal needs about eight.

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use plimsoll_broker::act::LEAF;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
+use plimsoll_kernel::process::{Process, exists};
 use std::path::{Path, PathBuf};
 
 /// The prefix of the names of our cgroups.
@@ -124,11 +125,12 @@ fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
 
 /// Whether the group holds only us and the broker that we started.
 fn are_ours(group: &Cgroup) -> bool {
-    let program = |pid: &dyn std::fmt::Display| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let ours = program(&"self");
+    let program = |process: Process| process.exe().ok().flatten();
+    let ours = Process::own().ok().and_then(program);
+    let is_ours = |&pid: &i32| Process::open(pid).ok().and_then(program) == ours;
     let mut members = Vec::new();
     let all = group.processes(MOST_OURS, &mut members);
-    ours.is_some() && all.is_ok_and(|all| all) && members.iter().all(|pid| program(pid) == ours)
+    ours.is_some() && all.is_ok_and(|all| all) && members.iter().all(is_ours)
 }
 
 /// Removes cgroups that killed runs left behind: empty groups whose process is gone.
@@ -140,7 +142,7 @@ fn sweep(dir: &Path) {
         let name = entry.file_name();
         let left = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let pid = left.and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        if pid.is_some_and(|pid| !exists(pid)) {
             // The kernel refuses to remove groups with processes. Groups below are those of
             // programs, left by a killed broker.
             let below = std::fs::read_dir(entry.path()).into_iter().flatten();

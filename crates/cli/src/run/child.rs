@@ -4,7 +4,7 @@ use super::gather::cgroup_of;
 use super::signals;
 use crate::error::{CliError, RUN_FAILED};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, numbers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process};
 use std::ffi::OsString;
@@ -236,7 +236,7 @@ impl Running {
 /// Whether any process but the first runs in a process group. `kill` on the group cannot tell,
 /// because it counts zombies.
 fn others_run(group: Pid) -> bool {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
+    let Ok(numbers) = numbers() else {
         return false;
     };
     let runs = |pid: Pid| match Process::open(pid.as_raw_nonzero().get()) {
@@ -244,9 +244,7 @@ fn others_run(group: Pid) -> bool {
         // A process that is hidden from us runs.
         Err(error) => !error.is_gone(),
     };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+    numbers
         .filter_map(Pid::from_raw)
         .filter(|&pid| pid != group && group_of(pid) == group.as_raw_nonzero().get())
         // Do not wait for a process that we may not end (`sudo`).

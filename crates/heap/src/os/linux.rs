@@ -1,9 +1,9 @@
 //! The real kernel.
 
 use super::Os;
+use plimsoll_kernel::pages::open_own;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
 use plimsoll_kernel::{tracking, words};
-use rustix::fs::{Mode, OFlags};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
@@ -114,8 +114,7 @@ unsafe impl Os for Linux {
     }
 
     fn open(&self) {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        self.files().pagemap = rustix::fs::open(c"/proc/self/pagemap", flags, Mode::empty()).ok();
+        self.files().pagemap = open_own().ok();
     }
 
     fn close(&self) {

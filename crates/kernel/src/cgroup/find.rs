@@ -3,6 +3,7 @@
 //! ("Namespace"), `proc.rst` 3.5.
 
 use crate::parse::{lines, unescape, words};
+use crate::process::proc_path;
 use crate::reader::read_text;
 use crate::{Error, Result};
 use std::ffi::OsStr;
@@ -53,21 +54,32 @@ const MAX_MEMBERSHIP: usize = 64 << 10;
 /// # Errors
 /// [`Error::Gone`] when the process is no more; [`Error::Denied`], [`Error::Io`] when `/proc` cannot be read.
 pub fn locate(pid: i32) -> Result<Option<Location>> {
-    let mut text = Vec::new();
-    match read_text(
-        &PathBuf::from(format!("/proc/{pid}/cgroup")),
-        MAX_MEMBERSHIP,
-        &mut text,
-    ) {
-        Err(e) if e.is_absent() => return Ok(None),
-        other => other?,
-    }
+    let Some(mut text) = text_of(pid)? else {
+        return Ok(None);
+    };
     let membership = parse_membership(&text);
     text.clear();
     read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
     Ok(choose(&membership, &parse_mounts(&text), &|mount| {
         has_memory(mount)
     }))
+}
+
+/// The text of `/proc/PID/cgroup`; `None` on a kernel without cgroups.
+fn text_of(pid: i32) -> Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    match read_text(&proc_path(pid, "cgroup"), MAX_MEMBERSHIP, &mut text) {
+        Err(e) if e.is_absent() => Ok(None),
+        other => other.map(|()| Some(text)),
+    }
+}
+
+/// The names of a process's groups; none on a kernel without cgroups.
+///
+/// # Errors
+/// As [`locate`].
+pub fn membership(pid: i32) -> Result<Membership> {
+    Ok(text_of(pid)?.map_or_else(Membership::default, |text| parse_membership(&text)))
 }
 
 /// The groups of a process in the version 1 hierarchy that has the controller and in version 2:
@@ -77,15 +89,9 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
 /// # Errors
 /// As [`locate`].
 pub(super) fn groups(pid: i32, controller: &[u8]) -> Result<Vec<(Version, PathBuf, PathBuf)>> {
-    let mut text = Vec::new();
-    match read_text(
-        &PathBuf::from(format!("/proc/{pid}/cgroup")),
-        MAX_MEMBERSHIP,
-        &mut text,
-    ) {
-        Err(e) if e.is_absent() => return Ok(Vec::new()),
-        other => other?,
-    }
+    let Some(mut text) = text_of(pid)? else {
+        return Ok(Vec::new());
+    };
     let (first, unified) = names(&text, controller);
     text.clear();
     read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
@@ -121,12 +127,18 @@ pub struct Membership {
     pub memory_v1: Option<PathBuf>,
     /// In the one v2 hierarchy.
     pub unified: Option<PathBuf>,
+    /// In the v1 hierarchy of systemd, which has no controller.
+    pub systemd: Option<PathBuf>,
 }
 
 /// Parses `/proc/PID/cgroup`; lines that make no sense are passed over.
 pub fn parse_membership(text: &[u8]) -> Membership {
     let (memory_v1, unified) = names(text, b"memory");
-    Membership { memory_v1, unified }
+    Membership {
+        memory_v1,
+        unified,
+        systemd: names(text, b"name=systemd").0,
+    }
 }
 
 /// The name of the group in the v1 hierarchy that has this controller, and in the v2 hierarchy.

@@ -11,8 +11,8 @@ mod take;
 
 pub(crate) use find::unified;
 pub use find::{
-    Location, Membership, Mount, Version, choose, locate, parse_membership, parse_mounts,
-    version_of,
+    Location, Membership, Mount, Version, choose, locate, membership, parse_membership,
+    parse_mounts, version_of,
 };
 pub use frozen::is_frozen;
 pub use stat::{Events, Stat};

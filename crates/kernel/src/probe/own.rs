@@ -1,10 +1,10 @@
 //! Interfaces that a collector uses on its own process. None needs any right.
 
 use super::{Capability, Grade};
+use crate::pages;
 use crate::process::page_size;
 use crate::scan::{self, Query};
 use crate::tracking;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
@@ -50,8 +50,7 @@ fn tracks() -> io::Result<bool> {
     let tracker = tracking::new()?;
     tracking::register(&tracker, range.clone())?;
     page.write();
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let pagemap = rustix::fs::open(c"/proc/self/pagemap", flags, Mode::empty())?;
+    let pagemap = pages::open_own()?;
     let range = range.start as u64..range.end as u64;
     let told = |query| {
         let mut runs = 0;

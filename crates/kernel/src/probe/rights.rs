@@ -1,17 +1,10 @@
 //! Rights of this process.
 
 use super::{Capability, Grade};
-use crate::parse::{hexadecimal, lines};
-use crate::reader::read_text;
+use crate::capabilities::{
+    CAP_IPC_LOCK, CAP_NET_ADMIN, CAP_SYS_NICE, CAP_SYS_PTRACE, CAP_SYS_RESOURCE, effective, has,
+};
 use rustix::process::{Resource, getrlimit};
-use std::path::Path;
-
-/// Numbers of `linux/capability.h`.
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_IPC_LOCK: u32 = 14;
-const CAP_SYS_PTRACE: u32 = 19;
-const CAP_SYS_NICE: u32 = 23;
-const CAP_SYS_RESOURCE: u32 = 24;
 
 pub(super) fn probe() -> Vec<Capability> {
     let held = effective();
@@ -56,21 +49,6 @@ fn capability(held: Option<u64>, bit: u32, name: &'static str, costs: &'static s
     Capability::best(name, "not held").lesser(Grade::Missing, needs, costs)
 }
 
-fn has(held: Option<u64>, bit: u32) -> bool {
-    held.is_some_and(|set| set >> bit & 1 == 1)
-}
-
-/// The effective capabilities.
-fn effective() -> Option<u64> {
-    let mut text = Vec::new();
-    read_text(Path::new("/proc/self/status"), 16 << 10, &mut text).ok()?;
-    parse_effective(&text)
-}
-
-fn parse_effective(text: &[u8]) -> Option<u64> {
-    lines(text).find_map(|line| hexadecimal(line.strip_prefix(b"CapEff:")?.trim_ascii()))
-}
-
 /// With a bounded allowance later allocations would fail, so the broker then locks nothing.
 fn locked_memory(held: Option<u64>) -> Capability {
     let limit = getrlimit(Resource::Memlock).current;
@@ -87,18 +65,4 @@ fn locked_memory(held: Option<u64>) -> Capability {
         "`LimitMEMLOCK=infinity` in the unit, or CAP_IPC_LOCK",
         "the broker may be paged out when memory is short",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn capabilities_are_read() {
-        assert_eq!(
-            parse_effective(b"Name:\tx\nCapEff:\t000001fffeffffff\n"),
-            Some(0x1ff_feff_ffff)
-        );
-        assert_eq!(parse_effective(b"CapEff:\tzz\n"), None);
-    }
 }

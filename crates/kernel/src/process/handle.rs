@@ -2,7 +2,7 @@
 //! copied and kept for long; each call opens what it reads. Use [`super::Process`] for reads at
 //! every tick.
 
-use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals};
+use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, proc_path};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -11,10 +11,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The most that is read of a process's memory map, bytes.
-const MAX_MAPS: u64 = 16 << 20;
+/// The most that is read of a process's memory map, bytes: about 100,000 mappings.
+pub(crate) const MAX_MAPS: u64 = 16 << 20;
 /// The most that is read of a process's environment, bytes.
 const MAX_ENVIRONMENT: u64 = 4 << 20;
 
@@ -45,7 +46,17 @@ impl Handle {
 
     /// `/proc/PID/<name>`.
     pub fn path(&self, name: &str) -> PathBuf {
-        path(self.pid, name)
+        proc_path(self.pid, name)
+    }
+
+    /// Whether it has our root and our mounts, so that a path means the same to both.
+    pub fn sees_our_files(&self) -> bool {
+        let same = |name: &str| {
+            let theirs = std::fs::metadata(self.path(name));
+            let ours = std::fs::metadata(proc_path("self", name));
+            theirs.is_ok_and(|t| ours.is_ok_and(|o| (t.dev(), t.ino()) == (o.dev(), o.ino())))
+        };
+        same("root") && same("ns/mnt")
     }
 
     /// Opens a directory below the root directory of the process. Links are followed inside that
@@ -199,7 +210,7 @@ impl Handle {
 /// # Errors
 /// What the system says; `PermissionDenied` where we may not look into the process.
 pub fn maps(pid: u32) -> io::Result<impl BufRead> {
-    let file = File::open(path(pid, "maps"))?;
+    let file = File::open(proc_path(pid, "maps"))?;
     Ok(BufReader::with_capacity(64 << 10, file.take(MAX_MAPS)))
 }
 
@@ -207,7 +218,7 @@ pub fn maps(pid: u32) -> io::Result<impl BufRead> {
 /// set or the environment cannot be read. At most 4 MiB of the environment are looked at.
 pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
     let mut environment = Vec::new();
-    let file = File::open(path(pid, "environ")).ok()?;
+    let file = File::open(proc_path(pid, "environ")).ok()?;
     file.take(MAX_ENVIRONMENT)
         .read_to_end(&mut environment)
         .ok()?;
@@ -217,10 +228,6 @@ pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
         value.strip_prefix(b"=").map(<[u8]>::to_vec)
     };
     variables.find_map(value)
-}
-
-fn path(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/{name}"))
 }
 
 fn malformed(file: &'static str) -> io::Error {
@@ -250,6 +257,7 @@ mod tests {
             ..own
         };
         assert!(own.alive() && !before.alive());
+        assert!(own.sees_our_files());
         assert!(before.signal(Signal::URG).is_err());
         assert!(Handle::new(0).is_err());
         let user = rustix::process::geteuid().as_raw();

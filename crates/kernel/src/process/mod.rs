@@ -1,12 +1,15 @@
 //! One process, held safely: a pidfd, the start time, and files of `/proc/PID` that stay bound to it
-//! ([`Process`]); or by its number and start time only ([`Handle`]). Source: kernel document `proc.rst` 1.1;
+//! ([`Process`]); or by its number and start time only ([`Handle`]). What this process reads about itself:
+//! [`own`]. Source: kernel document `proc.rst` 1.1;
 //! `pidfd_open(2)`.
 
 mod handle;
+pub mod own;
 mod parse;
 mod stacks;
 mod tree;
 
+pub(crate) use handle::MAX_MAPS;
 pub use handle::{Handle, maps, variable_of};
 pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
@@ -15,10 +18,11 @@ pub use parse::{
 pub use stacks::{
     StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
-pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within};
+pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within, numbers};
 
 use crate::reader::{Reader, read_text};
 use crate::{Error, Result};
+use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -217,6 +221,13 @@ impl Process {
         }
     }
 
+    /// Whether it is in the same user namespace as we. Where neither namespace can be seen, there is only
+    /// one.
+    pub fn shares_users(&self) -> bool {
+        let users = |of: &dyn Display| std::fs::read_link(proc_path(of, "ns/user")).ok();
+        users(&self.pid) == users(&"self")
+    }
+
     /// Its arguments, lossy where they are not UTF-8; at most 128 KiB of them.
     ///
     /// # Errors
@@ -271,8 +282,19 @@ pub fn page_size() -> u64 {
 }
 
 /// `/proc/PID/NAME`.
-pub(crate) fn proc_path(pid: i32, name: &str) -> PathBuf {
+pub fn proc_path(pid: impl Display, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// Whether a process has this number, a zombie too.
+pub fn exists(pid: impl Display) -> bool {
+    proc_path(pid, "").exists()
+}
+
+/// What tells this boot of the machine from every other; empty where it cannot be read.
+pub fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 fn read_stat(reader: &Reader) -> Result<Stat> {

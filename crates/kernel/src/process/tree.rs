@@ -245,6 +245,22 @@ fn append_children(
     Ok(true)
 }
 
+/// The numbers of all processes that `/proc` shows us, in no order.
+///
+/// # Errors
+/// [`Error::Io`] when `/proc` cannot be read.
+pub fn numbers() -> Result<impl Iterator<Item = i32>> {
+    let path = std::path::Path::new("/proc");
+    let entries = std::fs::read_dir(path).map_err(|source| Error::Io {
+        doing: "read",
+        path: path.to_path_buf(),
+        source,
+    })?;
+    Ok(entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
 /// The slow way: every process's parent.
 fn by_parents(
     root: i32,
@@ -252,22 +268,9 @@ fn by_parents(
     keep: &mut dyn FnMut(i32) -> bool,
     out: &mut Vec<i32>,
 ) -> Result<bool> {
-    let path = std::path::Path::new("/proc");
-    let entries = std::fs::read_dir(path).map_err(|source| Error::Io {
-        doing: "read",
-        path: path.to_path_buf(),
-        source,
-    })?;
     let mut pairs = Vec::new();
     let mut text = Vec::new();
-    for entry in entries.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|n| n.parse::<i32>().ok())
-        else {
-            continue;
-        };
+    for pid in numbers()? {
         text.clear();
         if read_text(&proc_path(pid, "stat"), 4096, &mut text).is_ok() {
             pairs.extend(super::parse_stat(&text).map(|stat| (stat.parent, pid)));
@@ -364,8 +367,12 @@ mod tests {
                 &mut |one| one != pid,
                 &mut others,
             ));
+        let is_shown = || numbers().unwrap().any(|one| one == pid);
+        let shown = (is_shown(), crate::process::exists(pid));
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!((shown, is_shown()), ((true, true), false));
+        assert!(!crate::process::exists(pid));
         assert!(outcome.unwrap() && !others.contains(&pid));
         assert!(
             listed.contains(&pid) && searched.contains(&pid),

@@ -7,7 +7,7 @@ use crate::report::Passed;
 use plimsoll_kernel::cgroup::{Cgroup, locate};
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::patience::within;
-use plimsoll_kernel::process::{Process, descendants};
+use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -291,15 +291,7 @@ impl Gather {
             }
             Programs::Group(dir) => Cgroup::at(dir)?.processes(MAX_PROCESSES, found),
             Programs::All => {
-                let path = Path::new("/proc");
-                let entries = std::fs::read_dir(path).map_err(|source| Error::Io {
-                    doing: "read",
-                    path: path.to_path_buf(),
-                    source,
-                })?;
-                let number =
-                    |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-                found.extend(entries.flatten().filter_map(number));
+                found.extend(numbers()?);
                 Ok(true)
             }
         }
@@ -394,11 +386,6 @@ fn is_given(programs: &Programs, pid: i32) -> bool {
         Programs::Processes(given) => given.contains(&pid),
         Programs::Group(_) | Programs::All => false,
     }
-}
-
-/// Whether a process has this number.
-fn exists(pid: i32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 fn open(pid: i32) -> Result<Subject> {

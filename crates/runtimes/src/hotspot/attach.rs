@@ -19,12 +19,13 @@ use super::quit;
 use super::reply::{self, Reply};
 use super::trigger::{self, Trigger};
 use crate::process::Process;
+use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::peer::peer_of;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -312,7 +313,7 @@ impl Attach {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(self.system("looking for its socket", e)),
         }
-        let path = format!("/proc/self/fd/{}/{name}", self.tmp.as_raw_fd());
+        let path = path_of(&self.tmp).join(name);
         let address = SocketAddrUnix::new(path).map_err(|e| self.system("naming its socket", e))?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)

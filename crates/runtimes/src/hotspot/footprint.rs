@@ -2,6 +2,7 @@
 
 use super::machine::Collector;
 use crate::process::Process;
+use plimsoll_kernel::descriptors::{self, Open};
 use std::cell::OnceCell;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
@@ -81,16 +82,12 @@ impl Gauge {
 
 /// The path of the descriptor of ZGC's memory file; `None` if there is none or it is hidden.
 pub fn heap_file(process: &Process) -> Option<PathBuf> {
-    let files = std::fs::read_dir(process.path("fd")).ok()?;
-    let ours = |path: &PathBuf| {
-        std::fs::read_link(path).is_ok_and(|target| {
-            target
-                .as_os_str()
-                .as_bytes()
-                .starts_with(b"/memfd:java_heap")
-        })
+    let ours = |open: &Open| {
+        let name = open.target.as_os_str().as_bytes();
+        name.starts_with(b"/memfd:java_heap")
     };
-    files.flatten().take(65_536).map(|f| f.path()).find(ours)
+    let mut files = descriptors::of(process.pid).ok()?.take(65_536);
+    files.find(ours).map(|open| open.path)
 }
 
 /// Measures heap and native part. Takes milliseconds per gibibyte, so do not call it often.

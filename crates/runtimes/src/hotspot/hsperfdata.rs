@@ -10,9 +10,10 @@
 
 use crate::process::{self, Process};
 use crate::regular;
+use plimsoll_kernel::descriptors::path_of;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::io::BufRead;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 /// Bytes of a file that are read at most. `HotSpot` makes it 32 KiB.
@@ -130,8 +131,7 @@ impl PerfFile {
     /// that the file changed since the process started.
     pub fn is_of(&self, process: &Process) -> bool {
         let Ok(mut maps) = process::maps(self.pid) else {
-            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            let changed = std::fs::metadata(path).map(|file| file.ctime());
+            let changed = std::fs::metadata(path_of(&self.file)).map(|file| file.ctime());
             let both = changed.and_then(|changed| Ok((changed, process.started_at()?)));
             return both.is_ok_and(|(changed, started)| changed + 1 >= started);
         };

@@ -1,10 +1,11 @@
 //! The file that makes a machine open its attach socket.
 
 use crate::process::Process;
+use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::identity::as_user;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
@@ -76,8 +77,7 @@ pub(super) fn place(
 
 /// The metadata of `name` in `directory`. Follows no link.
 fn look(directory: &OwnedFd, name: &str) -> Option<std::fs::Metadata> {
-    let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
-    std::fs::symlink_metadata(path).ok()
+    std::fs::symlink_metadata(path_of(directory).join(name)).ok()
 }
 
 /// Whether a machine of user `uid` follows this file: it must belong to that user or root.
@@ -102,8 +102,7 @@ fn is_at_work(directory: &OwnedFd, name: &str, uid: u32) -> bool {
 }
 
 fn is_open_to_others(directory: &OwnedFd) -> bool {
-    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    std::fs::metadata(path).map_or(true, |found| found.mode() & OF_OTHERS != 0)
+    std::fs::metadata(path_of(directory)).map_or(true, |found| found.mode() & OF_OTHERS != 0)
 }
 
 impl Trigger {

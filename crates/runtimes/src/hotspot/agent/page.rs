@@ -1,6 +1,7 @@
 //! The page of collections of a machine, opened through the descriptors of its process.
 
 use crate::process::Process;
+use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::sealed::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
 use rustix::fs::{Mode, OFlags};
@@ -61,11 +62,10 @@ impl Page {
     pub fn of(process: &Process) -> Result<Page, PageError> {
         let pid = process.pid;
         let system = |source| PageError::System { pid, source };
-        let links = std::fs::read_dir(process.path("fd")).map_err(system)?;
+        let files = descriptors::of(pid).map_err(system)?;
         let name = format!("/memfd:{NAME}");
         let mut found = PageError::Absent { pid };
-        for link in links.take(MAX_DESCRIPTORS).flatten() {
-            let target = std::fs::read_link(link.path()).unwrap_or_default();
+        for Open { path, target } in files.take(MAX_DESCRIPTORS) {
             let target = target.to_string_lossy();
             if target.strip_suffix(" (deleted)").unwrap_or(&target) != name {
                 continue;
@@ -73,7 +73,7 @@ impl Page {
             // The descriptor may have been closed, and its number given to another file, since it was
             // looked at: what is opened is checked.
             let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-            let opened = rustix::fs::open(link.path(), flags, Mode::empty());
+            let opened = rustix::fs::open(&path, flags, Mode::empty());
             match opened.map_err(|errno| system(errno.into())) {
                 Ok(file) => match Page::map(pid, &file) {
                     Ok(page) if process.alive() => return Ok(page),

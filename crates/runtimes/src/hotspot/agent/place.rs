@@ -7,7 +7,6 @@ use plimsoll_kernel::identity::as_user;
 use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Directories of the machine that are tried, in this order.
@@ -60,7 +59,7 @@ pub(super) fn place(
 ) -> Result<Placed, Unplaced> {
     let unreadable = |error| Unplaced::Library(library.to_owned(), error);
     let library = library.canonicalize().map_err(unreadable)?;
-    if sees_our_files(process) && may_read(&library, owner) {
+    if process.sees_our_files() && may_read(&library, owner) {
         return Ok(Placed {
             path: library,
             copy: None,
@@ -82,16 +81,6 @@ pub(super) fn place(
         }
     }
     Err(last)
-}
-
-/// Whether a process has our root and our mounts, so that a path means the same to both.
-fn sees_our_files(process: &Process) -> bool {
-    let same = |name: &str| {
-        let theirs = std::fs::metadata(process.path(name));
-        let ours = std::fs::metadata(format!("/proc/self/{name}"));
-        theirs.is_ok_and(|t| ours.is_ok_and(|o| (t.dev(), t.ino()) == (o.dev(), o.ino())))
-    };
-    same("root") && same("ns/mnt")
 }
 
 fn may_read(library: &Path, (uid, gid): (u32, u32)) -> bool {

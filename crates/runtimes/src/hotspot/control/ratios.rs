@@ -4,6 +4,7 @@ mod grow;
 mod lower;
 mod old_generation;
 mod plan;
+mod refusal;
 mod settle;
 
 use super::aim::{Aim, size};
@@ -13,6 +14,7 @@ use super::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 use grow::{is_much_more, pays};
 use old_generation::OldGeneration;
+use refusal::Refusal;
 
 /// How often a resizing that missed its aim is repeated at most.
 const TRIES: u32 = 2;
@@ -46,6 +48,8 @@ struct Resizing {
     uses: u64,
     /// The size before.
     size: u64,
+    /// The committed heap before.
+    committed: u64,
     /// The use of the old generation before.
     basis: u64,
     /// Pauses before.
@@ -68,6 +72,8 @@ pub(super) struct Ratios {
     creep: u64,
     /// What is known of the old generation.
     old: OldGeneration,
+    /// The machine does not become smaller than it is.
+    refusal: Option<Refusal>,
     /// How much more than the old generation's use is in use when a concurrent cycle applies the
     /// ratios, because the program allocates while the cycle marks; learned.
     drift: u64,
@@ -103,6 +109,7 @@ impl Ratios {
             made: 0,
             creep: 0,
             old: OldGeneration::default(),
+            refusal: None,
             drift: 0,
             resized_ns: 0,
             resized_young: 0,
@@ -169,6 +176,7 @@ impl Ratios {
         // Memory that is committed beyond the aim but not resident harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
         let shrink = !harmless
+            && !self.refuses(seen, watch)
             && now
                 > aim
                     .size
@@ -215,12 +223,14 @@ impl Ratios {
         }
         let (pauses, basis) = (seen.heap.collections(), seen.heap.old.used.max(1));
         let (uses, size) = (seen.uses, size(seen, levers));
+        let committed = seen.heap.committed();
         self.resizing = Some(Resizing {
             way,
             wanted,
             percent,
             uses,
             size,
+            committed,
             basis,
             pauses,
         });
@@ -280,16 +290,18 @@ impl Ratios {
             // No collection took place. Do not leave the ratios to the machine's own next one.
             return self.hold();
         }
+        self.refusal = Refusal::of(&done, self.concurrent, seen, levers, watch);
         if self.concurrent && !way.tight && !way.whole && levers.sized_by == SizedBy::HeapRatios {
             self.learn_drift(done, now, seen.heap.old.max);
         }
         let (whole, aim) = self.plan(way.urgent, seen, levers, watch);
         let miss = match aim.reachable > now {
             true => aim.reachable - now > slack(seen.limit) && !self.is_wary(seen),
-            false => now - aim.reachable > slack(seen.limit),
+            false => now - aim.reachable > slack(seen.limit) && !self.refuses(seen, watch),
         };
         let over = now > done.wanted;
-        if way.tight
+        // A generation that was to be made small first gets its size now, unless that is what it has.
+        if (way.tight && (miss || self.refusal.is_none()))
             || (miss
                 && levers.sized_by != SizedBy::OldOnly
                 && way.tries < TRIES

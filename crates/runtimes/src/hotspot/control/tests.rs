@@ -1,6 +1,7 @@
 //! The controller steers models of collectors.
 
 mod emptying;
+mod refusal;
 mod settling;
 
 use super::*;
@@ -42,6 +43,8 @@ struct Model {
     deaf: bool,
     /// Percent of the committed heap that the program touches.
     touched: u64,
+    /// The size below which the old generation does not shrink, bytes.
+    first: u64,
 }
 
 impl Model {
@@ -80,6 +83,7 @@ impl Model {
             drift: 0,
             deaf: false,
             touched: 100,
+            first: 0,
         }
     }
 
@@ -132,6 +136,7 @@ impl Model {
             .old
             .capacity
             .clamp(least, most.max(least))
+            .max(self.first.min(heap.old.capacity))
             .min(heap.old.max);
         if let SizedBy::OldRatios { new_ratio } = self.levers.sized_by {
             heap.young.capacity = heap.old.capacity / new_ratio;

@@ -27,7 +27,9 @@ impl Ratios {
             return Vec::new();
         }
         let room = watch.heap_size.at(seen);
-        if self.old.tightens(room, seen, levers, watch) {
+        // What the agent gives back at the end of a collection does not depend on the size.
+        let refuses = self.refuses(seen, watch) && !seen.empties;
+        if !refuses && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
                 tight: true,
                 urgent: true,
@@ -40,7 +42,7 @@ impl Ratios {
             whole,
             ..Way::default()
         };
-        let new = self.futile_percent != Some(aim.percent);
+        let new = self.futile_percent != Some(aim.percent) && !refuses;
         if (smaller(aim, now, seen) && new) || levers.sized_by == SizedBy::OldOnly {
             return self.resize(aim, way, seen, levers);
         }

@@ -1,0 +1,75 @@
+//! Which files a process has open: `/proc/PID/fd`. Source: kernel document `proc.rst` 1.1; `proc_pid_fd(5)`.
+
+use crate::process::proc_path;
+use std::fmt::Display;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::path::PathBuf;
+
+/// A file that a process has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The descriptor's place below `/proc`: what is looked at or opened there is that very file, or, once
+    /// the descriptor is closed, whatever gets its number.
+    pub path: PathBuf,
+    /// What the kernel names it; empty if it was closed meanwhile.
+    pub target: PathBuf,
+}
+
+/// The open files of a process. Each is looked at when it is asked for.
+///
+/// # Errors
+/// What the system says; `PermissionDenied` where we may not look into the process.
+pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
+    let entries = std::fs::read_dir(proc_path(pid, "fd"))?;
+    Ok(entries.flatten().map(|entry| {
+        let path = entry.path();
+        let target = std::fs::read_link(&path).unwrap_or_default();
+        Open { path, target }
+    }))
+}
+
+/// The descriptors of this process, with the one that this takes to read them.
+///
+/// # Errors
+/// What the system says.
+pub fn own() -> io::Result<impl Iterator<Item = RawFd>> {
+    let entries = std::fs::read_dir("/proc/self/fd")?;
+    Ok(entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// A path to exactly this open file of ours, even if its name belongs to another by now.
+pub fn path_of(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn an_open_file_is_found_by_its_process_and_read_by_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("open");
+        std::fs::write(&path, "text").unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let number = file.as_raw_fd();
+        assert!(own().unwrap().any(|one| one == number));
+        let found = of(std::process::id())
+            .unwrap()
+            .find(|open| open.target == path)
+            .unwrap();
+        assert!(found.path.ends_with(number.to_string()));
+        std::fs::remove_file(&path).unwrap();
+        for path in [found.path, path_of(&file)] {
+            let mut text = String::new();
+            let mut again = std::fs::File::open(path).unwrap();
+            again.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "text");
+        }
+        assert!(of(0).is_err());
+    }
+}

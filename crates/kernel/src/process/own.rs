@@ -1,0 +1,148 @@
+//! What this process reads about itself. By `/proc/self`, not by its number: in a pid namespace without a
+//! `/proc` of its own, that number is another process's there.
+
+use super::{page_size, parse_statm};
+use crate::parse::{lines, number, words};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+/// Whether `/proc` names this process by the number that it has for itself, so that it may be looked up by
+/// it.
+pub fn is_shown() -> bool {
+    let named = std::fs::read_link("/proc/self").ok();
+    let number = std::process::id().to_string();
+    named.is_some_and(|named| named.as_os_str() == number.as_str())
+}
+
+/// Its short name, with the end of the line.
+///
+/// # Errors
+/// What the system says; `InvalidData` if it is not UTF-8.
+pub fn name() -> io::Result<String> {
+    std::fs::read_to_string("/proc/self/comm")
+}
+
+/// The file of its program. If that was replaced by a newer version, the kernel still has the old one, and
+/// this is the kernel's link to it.
+///
+/// # Errors
+/// What the system says.
+pub fn program() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    match own.exists() {
+        true => Ok(own),
+        false => Ok("/proc/self/exe".into()),
+    }
+}
+
+/// The short names of its threads, each with the end of its line.
+pub fn thread_names() -> impl Iterator<Item = String> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok())
+}
+
+/// Anonymous memory of this process, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anonymous {
+    /// In memory.
+    pub resident: u64,
+    /// In swap.
+    pub swapped: u64,
+}
+
+/// Reads `/proc/self/status`; if that is too long, or from another sandbox, `statm` (proc(5)). Does not
+/// allocate and keeps no descriptor, so that it may be called within a collection and in programs that close
+/// descriptors that they do not know.
+pub fn anonymous() -> Option<Anonymous> {
+    let mut buffer = [0u8; 4096];
+    let got = read_beginning(c"/proc/self/status", &mut buffer).unwrap_or(0);
+    if let Some(found) = parse_anonymous(&buffer[..got]) {
+        return Some(found);
+    }
+    let got = read_beginning(c"/proc/self/statm", &mut buffer)?;
+    Some(Anonymous {
+        resident: parse_statm(&buffer[..got], page_size())?.anon(),
+        swapped: 0,
+    })
+}
+
+/// Reads the first bytes of a file. Returns how many, or `None` if it cannot be read.
+fn read_beginning(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    rustix::io::pread(&file, buffer, 0).ok()
+}
+
+/// Unlike [`super::parse_status`], takes no text that was cut before both numbers.
+fn parse_anonymous(text: &[u8]) -> Option<Anonymous> {
+    let field = |name: &[u8]| {
+        let mut words = words(lines(text).find_map(|line| line.strip_prefix(name))?);
+        let kib = number(words.next()?)?;
+        (words.next()? == b"kB").then_some(())?;
+        kib.checked_mul(1024)
+    };
+    Some(Anonymous {
+        resident: field(b"RssAnon:")?,
+        swapped: field(b"VmSwap:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anonymous_memory_is_read_and_bad_text_is_refused() {
+        let text =
+            b"Name:\tx\nVmRSS:\t 9 kB\nRssAnon:\t     144 kB\nVmSwap:\t  8 kB\nThreads:\t1\n";
+        let expected = Anonymous {
+            resident: 144 << 10,
+            swapped: 8 << 10,
+        };
+        assert_eq!(parse_anonymous(text), Some(expected));
+        for bad in [
+            &b""[..],
+            b"RssAnon:\t1 kB\n",
+            b"RssAnon:\t1 kB\nVmSwap:\t",
+            b"RssAnon:\t1 kB\nVmSwap:\t 12",
+            b"RssAnon:\tx kB\nVmSwap:\t1 kB\n",
+            b"RssAnon:\t\xff kB\nVmSwap:\t1 kB\n",
+            b"RssAnon:\t18446744073709551615 kB\nVmSwap:\t1 kB\n",
+        ] {
+            assert_eq!(parse_anonymous(bad), None, "{bad:?}");
+        }
+        let statm = |text: &[u8]| parse_statm(text, 1).map(|found| found.anon());
+        assert_eq!(statm(b"100 40 15 1 0 20 0\n"), Some(25));
+        assert_eq!(statm(b"100 10 15 1 0 20 0\n"), Some(0));
+        assert_eq!(statm(b""), None);
+        assert_eq!(statm(b"1 x y"), None);
+        assert_eq!(statm(&[0xff, 0xfe]), None);
+    }
+
+    #[test]
+    fn own_memory_shows_what_was_touched() {
+        let resident = || anonymous().expect("status is readable").resident;
+        let before = resident();
+        let block = std::hint::black_box(vec![1u8; 32 << 20]);
+        let after = resident();
+        assert!(after >= before + (30 << 20), "{before} {after}");
+        drop(block);
+    }
+
+    #[test]
+    fn an_absent_file_is_none() {
+        assert_eq!(read_beginning(c"/nonexistent/file", &mut [0; 8]), None);
+    }
+
+    #[test]
+    fn this_process_tells_who_it_is() {
+        assert!(is_shown());
+        let name = name().unwrap();
+        assert!(thread_names().any(|thread| thread == name), "{name}");
+        assert!(program().unwrap().is_file());
+    }
+}

@@ -1,0 +1,54 @@
+//! A machine that does not become smaller. The generations of Serial never shrink below their first sizes,
+//! which a machine that was started without our flags chose itself.
+
+use super::{Ratios, Resizing};
+use crate::hotspot::control::watch::Watch;
+use crate::hotspot::control::{Seen, slack};
+use crate::hotspot::levers::{Levers, SizedBy};
+
+/// A collection that stopped the program left the heap at the size that it had, although the ratios
+/// asked for less. The next one would do the same, whatever smaller size it aims at. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    /// The committed heap.
+    committed: u64,
+    /// The live bytes.
+    live: u64,
+}
+
+impl Refusal {
+    /// Judges a resizing, after its collection. The old generation of Parallel follows averages too, and
+    /// may shrink at a later collection.
+    pub(super) fn of(
+        done: &Resizing,
+        concurrent: bool,
+        seen: &Seen,
+        levers: &Levers,
+        watch: &Watch,
+    ) -> Option<Refusal> {
+        if concurrent || levers.sized_by == SizedBy::OldOnly || done.wanted >= done.size {
+            return None;
+        }
+        let committed = seen.heap.committed();
+        let same = committed.abs_diff(done.committed) <= done.committed / 100;
+        // With more live bytes than expected the ratios ask for no less. A lower ratio may still help then.
+        let old = &seen.heap.old;
+        let asked = old.used as f64 * 100.0 / (100 - done.percent.min(99)) as f64;
+        let refused = same && old.capacity > (asked as u64).saturating_add(slack(seen.limit));
+        refused.then_some(Refusal {
+            committed,
+            live: watch.live,
+        })
+    }
+}
+
+impl Ratios {
+    /// Whether the machine has shown that it does not become smaller. That holds until its heap has another
+    /// size, or until a collection, ours or the program's own, leaves notably fewer live bytes.
+    pub(super) fn refuses(&self, seen: &Seen, watch: &Watch) -> bool {
+        self.refusal.is_some_and(|known| {
+            let same = seen.heap.committed().abs_diff(known.committed) <= known.committed / 100;
+            same && watch.live.saturating_add(known.live / 20) >= known.live
+        })
+    }
+}
