@@ -127,6 +127,8 @@ fn a_watch_tells_what_happened_meanwhile() {
         .collect();
     assert_eq!(looks.len(), 2);
     assert_eq!(looks[0]["processes"][0]["change"], Value::Null);
+    assert_eq!(looks[0]["total"]["refaulted"], Value::Null);
+    assert_eq!(looks[1]["total"]["refaulted"], 0, "it sleeps");
     let change = &looks[1]["processes"][0]["change"];
     assert!(change["seconds"].as_f64().unwrap() >= 1.0);
     assert_eq!(change["major_faults"], 0, "it sleeps");

@@ -94,6 +94,9 @@ pub struct States {
     /// Resident, and used since its reference bit was cleared last; of files and shared memory by
     /// whatever process.
     pub referenced: Option<u64>,
+    /// Resident, and back since the look before: at that look or an earlier one it had left memory.
+    /// `None` without an earlier look.
+    pub refaulted: Option<u64>,
     /// Resident, and private to this process: of no file and of no shared memory.
     pub anonymous: u64,
     /// Of `resident`: what was counted before, because this process maps the same part of a file at
@@ -125,6 +128,7 @@ impl States {
         sum_known(&mut self.cached, other.cached);
         sum_known(&mut self.shared, other.shared);
         sum_known(&mut self.referenced, other.referenced);
+        sum_known(&mut self.refaulted, other.refaulted);
         sum_known(&mut self.evicted, other.evicted);
     }
 

@@ -150,6 +150,8 @@ fn divide(
     for (index, states) in divided.parts.iter_mut().enumerate() {
         states.repeated = counted.repeated[group.start + index].min(states.resident);
         states.repeated_swapped = again(states.swapped);
+        let refaulted = counted.refaulted.get(group.start + index);
+        states.refaulted = refaulted.copied().flatten().map(|b| b.min(states.resident));
         if let Some(cache) = cache(index) {
             states.cached = Some(cache.cached - again(cache.cached));
             states.evicted = Some(cache.evicted - again(cache.evicted));

@@ -54,7 +54,7 @@ pub fn look(
 ) -> (Vec<Option<Cache>>, Untold) {
     let mut caches = vec![None; parts.len()];
     let mut untold = Untold::default();
-    let mut files: HashMap<FileKey, Result<File, Closed>> = HashMap::new();
+    let mut files = Files::default();
     for (part, slot) in parts.iter().zip(&mut caches) {
         let area = &sight.mappings[part.mapping];
         if !has_file(area) {
@@ -64,14 +64,8 @@ pub fn look(
             untold.late = true;
             break;
         }
-        if files.len() >= MAX_FILES && !files.contains_key(&area.file) {
-            files.clear();
-        }
         let bytes = part.addresses.end - part.addresses.start;
-        let file = files
-            .entry(area.file)
-            .or_insert_with(|| File::open(sight, area));
-        let asked = match file {
+        let asked = match files.of(sight, area) {
             Ok(file) => file.ask(area, &part.addresses),
             Err(Closed::Overlay) => {
                 untold.overlay += bytes;
@@ -93,6 +87,34 @@ pub fn look(
         }
     }
     (caches, untold)
+}
+
+/// The files that were opened so far.
+#[derive(Default)]
+pub(crate) struct Files(HashMap<FileKey, Result<File, Closed>>);
+
+impl Files {
+    fn of(&mut self, sight: &Sight, area: &Area) -> &mut Result<File, Closed> {
+        if self.0.len() >= MAX_FILES && !self.0.contains_key(&area.file) {
+            self.0.clear();
+        }
+        let file = self.0.entry(area.file);
+        file.or_insert_with(|| File::open(sight, area))
+    }
+
+    /// How much of what a part of a mapping shows has left memory, bytes: of tmpfs it is in swap, of
+    /// other files it is not in the page cache. `None` where that cannot be told.
+    pub(crate) fn gone(&mut self, sight: &Sight, area: &Area, part: &Addresses) -> Option<u64> {
+        if !has_file(area) {
+            return None;
+        }
+        let file = self.of(sight, area).as_ref().ok()?;
+        let cache = file.cache(pages_of(area, part)).ok()?;
+        Some(match file.tmpfs {
+            true => cache.swapped,
+            false => (part.end - part.start).saturating_sub(cache.cached),
+        })
+    }
 }
 
 /// Whether a mapping shows a file that can have pages in the cache.
@@ -140,31 +162,41 @@ impl File {
         })
     }
 
-    /// Asks about what a part of a mapping shows, in whole pages: each page belongs to the part in
-    /// which it begins.
+    /// Asks about what a part of a mapping shows, or remembers the answer.
     fn ask(&mut self, area: &Area, part: &Addresses) -> plimsoll_kernel::Result<Cache> {
-        let page = page_size();
-        let offset = |address: u64| {
-            let inside = (address - area.addresses.start).next_multiple_of(page);
-            area.offset.saturating_add(inside)
-        };
-        let range = offset(part.start)..offset(part.end);
+        let range = pages_of(area, part);
         if let Some(answer) = self.answers.get(&range) {
             return Ok(*answer);
         }
-        let found = page_cache::of(&self.descriptor, &self.path, range.clone())?;
-        let answer = Cache {
-            cached: found.cached,
-            evicted: if self.tmpfs {
-                0
-            } else {
-                found.recently_evicted
-            },
-            swapped: if self.tmpfs { found.evicted } else { 0 },
-        };
+        let answer = self.cache(range.clone())?;
         if self.answers.len() < MAX_ANSWERS {
             self.answers.insert(range, answer);
         }
         Ok(answer)
     }
+
+    /// Asks about a range of the file.
+    fn cache(&self, range: Range<u64>) -> plimsoll_kernel::Result<Cache> {
+        let found = page_cache::of(&self.descriptor, &self.path, range)?;
+        let (evicted, swapped) = match self.tmpfs {
+            true => (0, found.evicted),
+            false => (found.recently_evicted, 0),
+        };
+        Ok(Cache {
+            cached: found.cached,
+            evicted,
+            swapped,
+        })
+    }
+}
+
+/// The offsets in its file of what a part of a mapping shows, in whole pages: each page belongs to the
+/// part in which it begins.
+fn pages_of(area: &Area, part: &Addresses) -> Range<u64> {
+    let page = page_size();
+    let offset = |address: u64| {
+        let inside = (address - area.addresses.start).next_multiple_of(page);
+        area.offset.saturating_add(inside)
+    };
+    offset(part.start)..offset(part.end)
 }

@@ -73,6 +73,9 @@ pub struct Counted {
     pub repeated: Vec<u64>,
     /// By mapping, bytes of the file that are mapped at a lower address too.
     pub mapped_before: HashMap<usize, u64>,
+    /// By part, bytes that came back since the look before ([`crate::history`]), `None` where that
+    /// cannot be told; empty without an earlier look.
+    pub refaulted: Vec<Option<u64>>,
     /// Whether pages could not be counted, or not in time.
     pub missed: bool,
 }

@@ -2,9 +2,10 @@
 
 use crate::cached::{self, Untold};
 use crate::count::{Counted, count_exclusive, count_places};
+use crate::history::{History, Sources, Unseen};
 use crate::memory::ProcessMemory;
 use crate::native;
-use crate::notes::note_untold;
+use crate::notes::{note_unseen, note_untold};
 use crate::parts::{MAX_LABELS, Part, cut};
 use crate::runtime::Labels;
 use crate::runtimes::ALL;
@@ -33,7 +34,11 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// As [`Sight::of`].
-pub(crate) fn found(process: &Arc<Process>, limit: Duration) -> Result<Found, KernelError> {
+pub(crate) fn found(
+    process: &Arc<Process>,
+    limit: Duration,
+    mut history: Option<&mut History>,
+) -> Result<Found, KernelError> {
     let sizes = Sizes::begin(process);
     let mut sight = Arc::new(Sight::unsized_of(process, limit)?);
     // By words of the page map even what is empty takes long to look through.
@@ -42,8 +47,11 @@ pub(crate) fn found(process: &Arc<Process>, limit: Duration) -> Result<Found, Ke
     let mut of_labels = std::mem::take(&mut labels.notes);
     let all = labels.labels.len();
     let mut parts = Arc::new(cut(&sight.mappings, &labels.labels));
-    let mut early = None;
+    let (mut early, mut unseen) = (None, Unseen::default());
     if !words {
+        if let Some(history) = history.as_deref_mut() {
+            unseen = follow(process, &sight, limit, false, history);
+        }
         early = Some((
             places(process, &sight, &parts, limit, false),
             cached(&sight, &parts, limit),
@@ -56,6 +64,9 @@ pub(crate) fn found(process: &Arc<Process>, limit: Duration) -> Result<Found, Ke
     }
     drop(labels);
     Arc::make_mut(&mut sight).mappings = mappings;
+    if words && let Some(history) = history.as_deref_mut() {
+        unseen = follow(process, &sight, limit, true, history);
+    }
     let (outcome, (caches, untold)) = early.unwrap_or_else(|| {
         (
             places(process, &sight, &parts, limit, true),
@@ -69,7 +80,13 @@ pub(crate) fn found(process: &Arc<Process>, limit: Duration) -> Result<Found, Ke
             "it has more than {MAX_LABELS} areas: the last ones are shown as other"
         ));
     }
-    let counted = counted(process, &sight, &parts, limit, outcome, &mut notes);
+    let mut counted = counted(process, &sight, &parts, limit, outcome, &mut notes);
+    if let Some(history) = history {
+        let refaulted =
+            |part: &Part| history.refaulted(&sight.mappings[part.mapping], &part.addresses);
+        counted.refaulted = parts.iter().map(refaulted).collect();
+        note_unseen(unseen, &mut notes);
+    }
     note_untold(&untold, &mut notes);
     Ok(Found {
         runtime,
@@ -127,6 +144,41 @@ fn labelled(
         None => labels.note("what its other memory is for was not told in time"),
     }
     (runtime, labels)
+}
+
+/// Compares with the looks before. If that takes too long, they are forgotten.
+fn follow(
+    process: &Arc<Process>,
+    sight: &Arc<Sight>,
+    limit: Duration,
+    sized: bool,
+    history: &mut History,
+) -> Unseen {
+    let (reader, seen) = (Arc::clone(process), Arc::clone(sight));
+    let (started, room) = (history.started, history.room);
+    let mut own = std::mem::replace(history, History::new(started, room));
+    let end = Instant::now() + limit;
+    let followed = within(limit.saturating_mul(2), move || {
+        let pages = PageMap::open(&reader).ok()?;
+        let mut files = cached::Files::default();
+        let mut sources = Sources {
+            pages: &pages,
+            gone: &mut |area, part| files.gone(&seen, area, part),
+            late: &|| Instant::now() >= end,
+        };
+        let unseen = own.look(&seen.mappings, sized, &mut sources);
+        Some((own, unseen))
+    });
+    match followed.flatten() {
+        Some((own, unseen)) => {
+            *history = own;
+            unseen
+        }
+        None => Unseen {
+            late: true,
+            ..Unseen::default()
+        },
+    }
 }
 
 /// What came of counting pages; `None` if it took too long.

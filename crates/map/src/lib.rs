@@ -5,7 +5,7 @@
 //! | *mapping* | a part of an address space as the kernel lists it (a VMA) |
 //! | *area* | what memory is for: eden, code, stacks, … ([`Kind`]) |
 //! | *label* | says that a range of addresses belongs to an area |
-//! | *state* | resident, swapped, cached, shared, referenced: bytes ([`States`]) |
+//! | *state* | resident, swapped, cached, shared, referenced, refaulted: bytes ([`States`]) |
 //! | *part* | a range of one mapping that belongs to one area ([`parts::Part`]) |
 //! | *sight* | what was read of a process in one look ([`Sight`]) |
 //! | *picture* | the areas of a process with their states ([`Picture`]) |
@@ -27,10 +27,12 @@
 //! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
+//! | [`history`] | which pages left memory and came back, from look to look; pure |
 //! | `proportion`, [`attribute`], `notes` | dividing what the kernel counted; pure; what it does not say |
 //! | [`change`], [`who`] | what happened between two looks; who else maps the same files |
 //! | `found` | labels and counts, side by side with the kernel's own counting |
-//! | [`look`](mod@look), [`report`] | all of it, for one process; several processes and their sum |
+//! | [`look`](mod@look), [`watch`] | all of it, for one process; again and again |
+//! | [`report`] | several processes and their sum |
 
 pub mod area;
 pub mod attribute;
@@ -38,6 +40,7 @@ pub mod cached;
 pub mod change;
 pub mod count;
 mod found;
+pub mod history;
 pub mod look;
 mod mapped;
 pub mod memory;
@@ -51,6 +54,7 @@ pub mod runtimes;
 mod shown;
 pub mod sight;
 mod views;
+pub mod watch;
 pub mod who;
 
 pub use area::{Kind, States};
@@ -59,3 +63,4 @@ pub use look::{Look, LookError, Options, look};
 pub use report::{Failed, Report};
 pub use runtime::{Labels, Runtime};
 pub use sight::Sight;
+pub use watch::Watch;

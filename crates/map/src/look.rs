@@ -4,6 +4,7 @@ use crate::area::States;
 use crate::attribute::{AreaOf, PartOf, Picture, attribute};
 use crate::change::{Change, Counters};
 use crate::found::{Found, found};
+use crate::history::History;
 use crate::notes::note_kinds;
 use crate::who::{Candidate, Sharers, sharers};
 use plimsoll_kernel::Error as KernelError;
@@ -105,6 +106,15 @@ impl Look {
 /// [`LookError`]. A process of another user is none: then only the totals are told, and a note says
 /// what to do.
 pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
+    look_after(pid, options, None)
+}
+
+/// As [`look`]; where earlier looks are known, also tells what came back since.
+pub(crate) fn look_after(
+    pid: i32,
+    options: &Options,
+    mut history: Option<&mut History>,
+) -> Result<Look, LookError> {
     let gone = |error| match error {
         KernelError::Gone { .. } | KernelError::Absent { .. } => LookError::Gone { pid },
         other => LookError::Kernel(other),
@@ -125,7 +135,12 @@ pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
         counters: Counters::of(&process),
         ..Look::default()
     };
-    let picture = match inside(&process, options, &mut look) {
+    if let Some(history) = history.as_deref_mut()
+        && history.started != look.started
+    {
+        *history = History::new(look.started, history.room);
+    }
+    let picture = match inside(&process, options, history, &mut look) {
         Err(error) if error.is_denied() || error.is_busy() => {
             look.notes.clear();
             totals(&process, &error).map_err(gone)?
@@ -183,6 +198,7 @@ fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> 
 fn inside(
     process: &Arc<Process>,
     options: &Options,
+    history: Option<&mut History>,
     look: &mut Look,
 ) -> Result<Picture, KernelError> {
     let Found {
@@ -192,7 +208,7 @@ fn inside(
         counted,
         caches,
         notes,
-    } = found(process, options.limit)?;
+    } = found(process, options.limit, history)?;
     look.executable.clone_from(&sight.executable);
     look.runtime = runtime.map(str::to_owned);
     look.notes = notes;

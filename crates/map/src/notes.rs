@@ -2,6 +2,7 @@
 
 use crate::attribute::Picture;
 use crate::cached::Untold;
+use crate::history::Unseen;
 use plimsoll_kernel::smaps::Area;
 
 /// Why the page cache of some files is not known.
@@ -32,6 +33,24 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
              lie where they cannot be opened from here",
             mebibytes(untold.closed)
         ));
+    }
+}
+
+/// Why there may be more refaulted pages than are shown.
+pub(crate) fn note_unseen(unseen: Unseen, notes: &mut Vec<String>) {
+    let why = [
+        (unseen.late, "not all pages could be read in time"),
+        (
+            unseen.full,
+            "there is more memory than is followed from look to look",
+        ),
+        (
+            unseen.unasked,
+            "more pages of files left the page tables than the page cache was asked about",
+        ),
+    ];
+    for (_, why) in why.iter().filter(|(is_so, _)| *is_so) {
+        notes.push(format!("more may be refaulted than is shown: {why}"));
     }
 }
 

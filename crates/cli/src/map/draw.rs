@@ -4,6 +4,7 @@ use super::html::{Look as Drawn, Shown, page};
 use super::spread::spread;
 use crate::error::CliError;
 use crate::output::Output;
+use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Look, Report};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
@@ -72,6 +73,9 @@ impl<'a> Page<'a> {
         let seconds = begun.elapsed().as_secs_f64();
         let kept = self.looks.is_multiple_of(self.stride);
         self.looks += 1;
+        if report.processes.len() > 1 {
+            add_refaulted(&mut self.all, &report.areas);
+        }
         if kept && report.processes.len() > 1 {
             self.all.title = format!("all {} processes", report.processes.len());
             self.all.notes.clone_from(&report.notes);
@@ -89,9 +93,14 @@ impl<'a> Page<'a> {
         }
         for look in &mut report.processes {
             let parts = std::mem::take(&mut look.parts);
-            let Some(shown) = self.of(look.pid).filter(|_| kept) else {
+            let Some(shown) = self.of(look.pid) else {
                 continue;
             };
+            // What came back in a look that is not kept came back all the same.
+            add_refaulted(shown, &look.areas);
+            if !kept {
+                continue;
+            }
             shown.title = title(look);
             shown.notes.clone_from(&look.notes);
             shown.looks.push(Drawn {
@@ -188,6 +197,15 @@ impl<'a> Page<'a> {
     }
 }
 
+fn add_refaulted(shown: &mut Shown, areas: &[AreaOf]) {
+    for area in areas {
+        if let Some(bytes) = area.states.refaulted {
+            let sum = shown.refaulted.entry(area.kind).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+}
+
 fn title(look: &Look) -> String {
     match &look.runtime {
         Some(runtime) => format!("{} ({}), {runtime}", look.name, look.pid),
@@ -198,7 +216,7 @@ fn title(look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_map::Failed;
+    use plimsoll_map::{Failed, Kind, States};
 
     fn report(pids: &[i32]) -> Report {
         let look = |&pid: &i32| Look {
@@ -225,6 +243,27 @@ mod tests {
         let most = page.shown.iter().map(|(_, shown)| shown.looks.len()).max();
         assert!(most <= Some(MOST_LOOKS / MOST_DRAWN) && page.left_out);
         assert!(!page.all.looks.is_empty());
+    }
+
+    #[test]
+    fn refaults_of_looks_that_are_not_kept_count_too() {
+        let mut page = Page::begin(Path::new("-")).expect("signals");
+        let mut look = report(&[1]);
+        let area = AreaOf {
+            kind: Kind::Old,
+            states: States {
+                refaulted: Some(4096),
+                ..States::default()
+            },
+            estimated: Default::default(),
+        };
+        look.processes[0].areas = vec![area];
+        for _ in 0..1000 {
+            page.add(&mut look.clone(), Duration::ZERO);
+        }
+        let shown = &page.shown[0].1;
+        assert!(shown.looks.len() < 1000);
+        assert_eq!(shown.refaulted[&Kind::Old], 1000 * 4096);
     }
 
     #[test]

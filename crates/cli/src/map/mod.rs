@@ -16,7 +16,7 @@ use crate::embed::Place;
 use crate::error::{CliError, FAILED};
 use crate::json;
 use draw::Page;
-use plimsoll_map::{Failed, Look, Options, Report, look};
+use plimsoll_map::{Failed, Look, Options, Report, Watch, look};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use text::Style;
@@ -41,6 +41,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         .r#for
         .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut before: Vec<Look> = Vec::new();
+    let mut watch = args.watch.map(|_| Watch::default());
     let mut looks = 0u64;
     let failed = loop {
         let pids = match targets::find(place, args) {
@@ -48,7 +49,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             Err(_) if page.is_some() && looks > 0 => break false,
             pids => pids?,
         };
-        let mut report = report(&pids, &options, &before);
+        let mut report = report(&pids, &options, &before, watch.as_mut());
         looks += 1;
         match &mut page {
             Some(page) => page.add(&mut report, options.limit),
@@ -98,11 +99,23 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
 }
 
 /// One look at each process.
-fn report(pids: &[i32], options: &Options, before: &[Look]) -> Report {
+fn report(
+    pids: &[i32],
+    options: &Options,
+    before: &[Look],
+    mut watch: Option<&mut Watch>,
+) -> Report {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
     let (mut looks, mut failed) = (Vec::new(), Vec::new());
+    if let Some(watch) = watch.as_deref_mut() {
+        watch.keep(pids);
+    }
     for &pid in pids {
-        match look(pid, options) {
+        let looked = match watch.as_deref_mut() {
+            Some(watch) => watch.look(pid, options),
+            None => look(pid, options),
+        };
+        match looked {
             Ok(mut look) => {
                 for earlier in before.iter().filter(|earlier| earlier.pid == pid) {
                     look.compare(earlier);

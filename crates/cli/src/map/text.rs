@@ -10,8 +10,10 @@ use plimsoll_map::{Look, Report, States};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-/// Columns left of the bar.
+/// Columns left of the bar, without those of refaulted memory.
 const FIXED: usize = 14 + 9 + 8 + 7 + 7 + 11 + 1;
+/// Columns of refaulted memory. Where lines are too narrow for them, a line below the table has it.
+const REFAULTED: usize = 10;
 /// Without a terminal.
 const USUAL_WIDTH: u16 = 80;
 /// Narrower terminals wrap lines.
@@ -82,36 +84,72 @@ fn add_process(text: &mut String, look: &Look, style: &Style) {
     if let Some(change) = &look.change {
         add_change(text, change);
     }
+    if !has_column(&look.total, style) {
+        add_refaulted(text, &look.areas, style);
+    }
     add_sharers(text, &look.sharers, style);
     add_notes(text, &look.notes, style);
 }
 
+/// Whether the table has a column of refaulted memory: there was a look before, and there is room.
+fn has_column(total: &States, style: &Style) -> bool {
+    total.refaulted.is_some() && style.width >= FIXED + REFAULTED
+}
+
 fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) {
-    let bar_width = style.width.saturating_sub(FIXED);
+    let refaulted = has_column(total, style);
+    let more = if refaulted { REFAULTED } else { 0 };
+    let bar_width = style.width.saturating_sub(FIXED + more);
     if !areas.is_empty() {
         let _ = writeln!(
             text,
-            "{:<14}{:>9}{:>8}{:>7}{:>7}{:>11} {} RAM {} swap {} cache",
+            "{:<14}{:>9}{:>8}{:>7}{:>7}{:>11}{:>more$} {}",
             "AREA",
             "RESIDENT",
             "SWAPPED",
             "CACHED",
             "SHARED",
             "REFERENCED",
-            RESIDENT.0,
-            SWAPPED.0,
-            CACHED.0,
+            if refaulted { "REFAULTED" } else { "" },
+            legend(bar_width),
         );
     }
     let longest = areas.iter().map(|area| length(&area.states)).max();
     let in_use = areas.iter().filter(|area| length(&area.states) > 0);
     for area in in_use {
         let bar = bar(&area.states, longest.unwrap_or(0), bar_width, style.colours);
-        let row = row(area.kind.name(), &area.states, area.estimated);
+        let row = row(area.kind.name(), &area.states, area.estimated, refaulted);
         let _ = writeln!(text, "{row} {bar}");
     }
-    let row = row("total", total, Estimated::default());
+    let row = row("total", total, Estimated::default(), refaulted);
     let _ = writeln!(text, "{row}");
+}
+
+/// What the characters of a bar mean, as far as there is room for it. Rows of a narrow terminal have no bar.
+fn legend(width: usize) -> String {
+    let states = [(RESIDENT, "RAM"), (SWAPPED, "swap"), (CACHED, "cache")];
+    let mut legend = String::new();
+    for ((character, _), name) in states {
+        let piece = format!("{character} {name} ");
+        if legend.chars().count() + piece.chars().count() <= width + 1 {
+            legend.push_str(&piece);
+        }
+    }
+    legend.trim_end().to_owned()
+}
+
+/// A line about what came back since the last look, if anything did.
+fn add_refaulted(text: &mut String, areas: &[AreaOf], style: &Style) {
+    let back: Vec<String> = areas
+        .iter()
+        .filter_map(|area| {
+            let bytes = area.states.refaulted.filter(|&bytes| bytes > 0)?;
+            Some(format!("{} of {}", Human(bytes), area.kind.name()))
+        })
+        .collect();
+    if !back.is_empty() {
+        add_item(text, &format!("refaulted: {}", back.join(", ")), style);
+    }
 }
 
 /// A line about what happened since the last look.
@@ -159,13 +197,17 @@ fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
     }
 }
 
-fn row(name: &str, states: &States, estimated: Estimated) -> String {
+fn row(name: &str, states: &States, estimated: Estimated, refaulted: bool) -> String {
     let known = |bytes: Option<u64>, estimated| match bytes {
         Some(bytes) => number(bytes, estimated),
         None => "-".to_owned(),
     };
+    let more = match refaulted {
+        true => format!("{:>REFAULTED$}", known(states.refaulted, false)),
+        false => String::new(),
+    };
     format!(
-        "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}",
+        "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}{more}",
         number(states.resident, estimated.resident),
         number(states.swapped, estimated.swapped),
         known(states.cached, false),
@@ -232,4 +274,53 @@ fn add_item(text: &mut String, sentence: &str, style: &Style) {
         let _ = write!(line, " {word}");
     }
     let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_map::Kind;
+
+    /// A look with one area, of which that much is refaulted.
+    fn text(refaulted: Option<u64>, width: usize) -> String {
+        let states = States {
+            size: 4 << 20,
+            resident: 2 << 20,
+            refaulted,
+            ..States::default()
+        };
+        let area = AreaOf {
+            kind: Kind::Old,
+            states,
+            estimated: Estimated::default(),
+        };
+        let look = Look {
+            total: states,
+            areas: vec![area],
+            ..Look::default()
+        };
+        let style = Style {
+            width,
+            colours: false,
+        };
+        report(&Report::of(0, vec![look], Vec::new()), &style)
+    }
+
+    #[test]
+    fn refaulted_memory_has_a_column_or_a_line() {
+        let first = text(None, 80);
+        assert!(!first.to_lowercase().contains("refaulted"), "{first}");
+        let wide = text(Some(1 << 20), 80);
+        let rows: Vec<&str> = wide.lines().collect();
+        assert!(rows[1].contains("REFERENCED REFAULTED █ RAM"), "{wide}");
+        assert!(rows[2].ends_with(" 1.00M █████████████"), "{wide}");
+        assert!(!wide.contains("refaulted:"), "{wide}");
+        let narrow = text(Some(1 << 20), 60);
+        assert!(!narrow.contains("REFAULTED"), "{narrow}");
+        assert!(narrow.contains("- refaulted: 1.00M of old\n"), "{narrow}");
+        for (text, width) in [(&first, 80), (&wide, 80), (&narrow, 60)] {
+            let fits = text.lines().all(|line| line.chars().count() <= width);
+            assert!(fits, "{text}");
+        }
+    }
 }

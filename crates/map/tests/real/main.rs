@@ -4,5 +4,6 @@
 mod bad;
 mod common;
 mod native;
+mod refaults;
 mod rest;
 mod sums;

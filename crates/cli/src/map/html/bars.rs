@@ -5,24 +5,71 @@ use super::{Look, State, WIDTH};
 use crate::picture::scale::size;
 use crate::picture::svg::{Align, Box, Svg};
 use plimsoll_map::{Kind, States};
+use std::collections::BTreeMap;
 
-/// Where bars begin and end, pixels.
-const BARS: (f64, f64) = (132.0, 500.0);
+/// Where bars begin, pixels.
+const LEFT: f64 = 132.0;
+/// From the end of the bars to the end of the first column of numbers.
+const FIRST: f64 = 86.0;
 /// Pixels from one row to the next.
 const ROW: f64 = 24.0;
 /// Pixels of a bar.
 const THICK: f64 = 15.0;
 
-/// Where the numbers of a column end, pixels; its head; its number.
-type Column = (f64, &'static str, fn(&States) -> u64);
-const COLUMNS: [Column; 6] = [
-    (586.0, "in memory", |states| states.resident),
-    (662.0, "in swap", |states| states.swapped),
-    (738.0, "only cached", only_cached),
-    (810.0, "shared", |states| states.shared.unwrap_or(0)),
-    (886.0, "referenced", |states| states.referenced.unwrap_or(0)),
-    (WIDTH, "mapped", |states| states.size),
+/// A column of numbers: its width, pixels; its head; its number, of the states and of what was refaulted
+/// in all looks.
+type Column = (f64, &'static str, fn(&States, u64) -> u64);
+const COLUMNS: [Column; 7] = [
+    (FIRST, "in memory", |states, _| states.resident),
+    (76.0, "in swap", |states, _| states.swapped),
+    (76.0, "only cached", |states, _| only_cached(states)),
+    (72.0, "shared", |states, _| states.shared.unwrap_or(0)),
+    (76.0, "referenced", |states, _| {
+        states.referenced.unwrap_or(0)
+    }),
+    (REFAULTED.0, REFAULTED.1, |_, refaulted| refaulted),
+    (74.0, "mapped", |states, _| states.size),
 ];
+/// The column that is there only after a second look: its width, pixels, and its head.
+const REFAULTED: (f64, &str) = (72.0, "refaulted");
+
+/// The numbers of a picture: where each column ends, its head and number.
+struct Table(Vec<Column>);
+
+impl Table {
+    /// All columns, or all but that of refaults.
+    fn new(refaulted: bool) -> Table {
+        let columns = COLUMNS.iter().filter(|it| refaulted || it.1 != REFAULTED.1);
+        let mut columns: Vec<Column> = columns.copied().collect();
+        let mut end = WIDTH;
+        for column in columns.iter_mut().rev() {
+            let width = std::mem::replace(&mut column.0, end);
+            end -= width;
+        }
+        Table(columns)
+    }
+
+    /// Where bars end, pixels.
+    fn bars_end(&self) -> f64 {
+        self.0.first().map_or(WIDTH, |first| first.0 - FIRST)
+    }
+
+    fn heads(&self, svg: &mut Svg) {
+        for (end, head, _) in &self.0 {
+            svg.words((*end, 12.0), Align::End, "small", head);
+        }
+    }
+
+    fn numbers(&self, svg: &mut Svg, top: f64, class: &str, (states, back): (&States, u64)) {
+        for (end, _, number) in &self.0 {
+            let (class, text) = match number(states, back) {
+                0 => ("small", "–".to_owned()),
+                number => (class, size(number)),
+            };
+            svg.words((*end, top + 12.0), Align::End, class, &text);
+        }
+    }
+}
 
 /// Bytes of addresses whose page is in the page cache, and nowhere else. Of a page that the process
 /// has a private copy of, the copy counts.
@@ -39,31 +86,34 @@ fn held(states: &States) -> u64 {
     sum.saturating_add(only_cached(states))
 }
 
-/// The bars of a look, and at the end the sums.
-pub(super) fn bars(look: &Look) -> String {
+/// The bars of a look, and at the end the sums. `refaulted`: bytes that came back in all looks, by area;
+/// empty without a second look.
+pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, u64>) -> String {
     let mut svg = Svg::new(WIDTH);
-    for (end, head, _) in COLUMNS {
-        svg.words((end, 12.0), Align::End, "small", head);
-    }
+    let table = Table::new(!refaulted.is_empty());
+    table.heads(&mut svg);
     let longest = look.areas.iter().map(|area| held(&area.states)).max();
-    let longest = longest.unwrap_or(0).max(1);
+    let scale = (table.bars_end() - LEFT) / longest.unwrap_or(0).max(1) as f64;
     let mut top = 20.0;
     for area in &look.areas {
-        svg.words((BARS.0 - 8.0, top + 12.0), Align::End, "", area.kind.name());
-        bar(&mut svg, top, longest, area.kind, &area.states);
-        numbers(&mut svg, top, "", &area.states);
+        svg.words((LEFT - 8.0, top + 12.0), Align::End, "", area.kind.name());
+        bar(&mut svg, top, scale, area.kind, &area.states);
+        let back = refaulted.get(&area.kind).copied().unwrap_or(0);
+        table.numbers(&mut svg, top, "", (&area.states, back));
         top += ROW;
     }
     svg.line((0.0, top), (WIDTH, top), "grid");
-    svg.words((BARS.0 - 8.0, top + 17.0), Align::End, "bold", "total");
-    numbers(&mut svg, top + 5.0, "bold", &look.total);
+    svg.words((LEFT - 8.0, top + 17.0), Align::End, "bold", "total");
+    let all = (&look.total, refaulted.values().sum());
+    table.numbers(&mut svg, top + 5.0, "bold", all);
     legend(&mut svg, top + 40.0);
     svg.finish("Memory by area and state; the numbers stand beside the bars")
 }
 
-fn bar(svg: &mut Svg, top: f64, longest: u64, kind: Kind, states: &States) {
-    let pixels = |bytes: u64| (BARS.1 - BARS.0) * bytes as f64 / longest as f64;
-    let mut x = BARS.0;
+/// `scale`: pixels for a byte.
+fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, states: &States) {
+    let pixels = |bytes: u64| scale * bytes as f64;
+    let mut x = LEFT;
     for (state, bytes) in [
         (State::Resident, states.resident),
         (State::Swapped, states.swapped),
@@ -81,25 +131,14 @@ fn bar(svg: &mut Svg, top: f64, longest: u64, kind: Kind, states: &States) {
     }
     let referenced = pixels(states.referenced.unwrap_or(0).min(states.resident));
     if referenced >= 0.5 {
-        let at = Box::new(BARS.0, top + THICK + 1.0, referenced, 2.0);
+        let at = Box::new(LEFT, top + THICK + 1.0, referenced, 2.0);
         svg.filled(at, "mark", "");
-    }
-}
-
-fn numbers(svg: &mut Svg, top: f64, class: &str, states: &States) {
-    for (end, _, number) in COLUMNS {
-        let number = number(states);
-        let (class, text) = match number {
-            0 => ("small", "–".to_owned()),
-            _ => (class, size(number)),
-        };
-        svg.words((end, top + 12.0), Align::End, class, &text);
     }
 }
 
 /// What the shades mean.
 fn legend(svg: &mut Svg, top: f64) {
-    let mut x = BARS.0;
+    let mut x = LEFT;
     for state in [State::Resident, State::Swapped, State::Cached] {
         svg.filled(Box::new(x, top, 22.0, 12.0), &paint(Kind::Other, state), "");
         svg.words((x + 28.0, top + 10.5), Align::Start, "small", state.name());

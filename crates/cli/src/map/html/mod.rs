@@ -23,8 +23,9 @@ mod style;
 pub use page::page;
 pub use space::Space;
 
-use plimsoll_map::States;
 use plimsoll_map::attribute::AreaOf;
+use plimsoll_map::{Kind, States};
+use std::collections::BTreeMap;
 
 /// Pixels of all pictures.
 const WIDTH: f64 = 960.0;
@@ -91,6 +92,9 @@ pub struct Shown {
     pub title: String,
     /// By time.
     pub looks: Vec<Look>,
+    /// By area, bytes that came back in all looks, also in those that were dropped; empty before the
+    /// second one.
+    pub refaulted: BTreeMap<Kind, u64>,
     /// Sentences for the person who reads it.
     pub notes: Vec<String>,
 }
@@ -101,6 +105,7 @@ impl Shown {
         Shown {
             title: title.to_owned(),
             looks: Vec::new(),
+            refaulted: BTreeMap::new(),
             notes: Vec::new(),
         }
     }

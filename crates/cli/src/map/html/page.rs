@@ -66,8 +66,12 @@ fn section(text: &mut String, process: &Shown, kinds: &[Kind], boxes: usize) {
         text.push_str("</section>\n");
         return;
     };
-    let _ = writeln!(text, "<p>{}</p>", summary(&process.looks, last));
-    let _ = writeln!(text, "<h2>Where its memory is</h2>\n{}", bars(last));
+    let _ = writeln!(text, "<p>{}</p>", summary(process, last));
+    let _ = writeln!(
+        text,
+        "<h2>Where its memory is</h2>\n{}",
+        bars(last, &process.refaulted)
+    );
     if let Some(stacks) = stacks(&process.looks, kinds) {
         let _ = writeln!(text, "<h2>Over time</h2>\n{stacks}");
     }
@@ -82,7 +86,8 @@ fn section(text: &mut String, process: &Shown, kinds: &[Kind], boxes: usize) {
 }
 
 /// The sentence on top.
-fn summary(looks: &[Look], last: &Look) -> String {
+fn summary(process: &Shown, last: &Look) -> String {
+    let looks = &process.looks;
     let total = &last.total;
     let first = looks.first().map_or(0.0, |look| look.seconds);
     let mut text = format!(
@@ -98,6 +103,14 @@ fn summary(looks: &[Look], last: &Look) -> String {
             " {} looks in {} seconds; the last one is shown first.",
             looks.len(),
             number(seconds)
+        );
+    }
+    let refaulted = process.refaulted.values().sum::<u64>();
+    if refaulted > 0 {
+        let _ = write!(
+            text,
+            " <b>{}</b> left memory and came back, in all looks.",
+            size(refaulted)
         );
     }
     text

@@ -5,9 +5,8 @@ use proptest::prelude::*;
 
 fn shown(title: &str, looks: Vec<Look>) -> Shown {
     Shown {
-        title: title.to_owned(),
         looks,
-        notes: Vec::new(),
+        ..Shown::titled(title)
     }
 }
 
@@ -54,6 +53,22 @@ fn a_page_needs_nothing_else_and_runs_nothing() {
     if let Ok(path) = std::env::var("PLIMSOLL_SHOW") {
         std::fs::write(path, page).expect("written");
     }
+}
+
+#[test]
+fn refaults_have_a_column_after_a_second_look() {
+    let mut process = minute();
+    let without = page(std::slice::from_ref(&process), None);
+    assert!(!without.contains("refaulted") && !without.contains("came back"));
+    process.refaulted.insert(Kind::Old, 12 << 20);
+    process.refaulted.insert(Kind::Libraries, 8 << 20);
+    let with = page(&[process], None);
+    is_well_formed(&with);
+    assert!(with.contains(">refaulted</text>") && with.contains(">12.0 MiB</text>"));
+    assert!(
+        with.contains("<b>20.0 MiB</b> left memory and came back"),
+        "{with}"
+    );
 }
 
 #[test]

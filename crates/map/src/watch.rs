@@ -1,0 +1,34 @@
+//! Looks at the same processes again and again: what came back between them is told too.
+
+use crate::history::{History, MAX_CHUNKS};
+use crate::look::{Look, LookError, Options, look_after};
+use std::collections::HashMap;
+
+/// What earlier looks saw, by process. Its memory is bounded, whatever is looked at: see
+/// [`crate::history`].
+#[derive(Debug, Default)]
+pub struct Watch(HashMap<i32, History>);
+
+impl Watch {
+    /// Looks at a process, as [`crate::look()`] does, and from the second look on also tells which of its
+    /// pages are refaulted.
+    ///
+    /// # Errors
+    /// As [`crate::look()`].
+    pub fn look(&mut self, pid: i32, options: &Options) -> Result<Look, LookError> {
+        let others = self.0.iter().filter(|(other, _)| **other != pid);
+        let used: usize = others.map(|(_, history)| history.chunks()).sum();
+        let history = self.0.entry(pid).or_default();
+        history.room = MAX_CHUNKS.saturating_sub(used);
+        let looked = look_after(pid, options, Some(history));
+        if looked.is_err() {
+            self.0.remove(&pid);
+        }
+        looked
+    }
+
+    /// Forgets all processes but these.
+    pub fn keep(&mut self, pids: &[i32]) {
+        self.0.retain(|pid, _| pids.contains(pid));
+    }
+}
