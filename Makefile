@@ -11,7 +11,7 @@ help: ## this list
 
 build: ## everything that is installed, optimised
 	@tools/setup.sh build
-	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-bench-vm --exclude plimsoll-mmtk --exclude plimsoll-testbed
+	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-bench-vm --exclude plimsoll-mmtk --exclude plimsoll-testbed --exclude plimsoll-libgc-stressed
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo

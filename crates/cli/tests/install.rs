@@ -125,6 +125,14 @@ fn every_file_is_where_it_belongs() {
         1,
         "who is pointed there finds nothing else: {gc:?}"
     );
+    let library = fs::read(prefix.join("lib/plimsoll/gc/libgc.so.1")).unwrap();
+    for name in ["PLIMSOLL_GC_STRESS", "PLIMSOLL_GC_SEED", "PLIMSOLL_GC_FAIL"] {
+        let mut parts = library.windows(name.len());
+        assert!(
+            !parts.any(|part| part == name.as_bytes()),
+            "it reads {name}, which is for tests"
+        );
+    }
     let described = fs::read_to_string(prefix.join("lib/pkgconfig/plimsoll-gc.pc")).unwrap();
     assert!(
         described.starts_with("prefix=/opt/plimsoll\n"),

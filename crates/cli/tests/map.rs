@@ -5,7 +5,7 @@ mod common;
 use common::ground::{MIB, enter, group};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::skip;
+use plimsoll_testbed::{Child, Disk, programs, skip};
 use serde_json::Value;
 use std::process::Command;
 
@@ -174,6 +174,61 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
 }
 
 /// The files of containers lie on an overlay, which has a device of its own and only the container sees.
+/// Not a test of its own: the program that is blocked is this binary, started again.
+#[test]
+fn program() {
+    programs::run_as_asked();
+}
+
+#[test]
+fn a_process_that_cannot_be_read_in_time_is_told_and_the_rest_is_shown() {
+    let Some(disk) = Disk::mount(std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))) else {
+        return;
+    };
+    let place = Place::new();
+    let (_one, other) = sleeper(&place);
+    let file = disk.path().join("file");
+    let arguments = ["shift", "--path", file.to_str().unwrap()];
+    let mut blocked = Child::start_again("program", &arguments, None).unwrap();
+    let patience = std::time::Duration::from_secs(120);
+    blocked.until(patience, |p| p.rounds > 10).unwrap();
+    let pid = blocked.pid().to_string();
+    let free = place.text(&["map", "--timeout", "1", &pid]);
+    assert!(
+        free.contains("libraries") && !free.contains("--timeout"),
+        "{free}"
+    );
+
+    let Some(frozen) = disk.freeze() else { return };
+    let told = wait_for("it is blocked", || {
+        let output = place.call(&["map", "--timeout", "1", &pid, &other]);
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(output.status.success(), "{text}{}", stderr(&output));
+        text.contains("its areas are missing").then_some(text)
+    });
+    let (of_blocked, of_other) = told.split_once(&format!("\n{other} sleep")).unwrap();
+    let words = of_blocked.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = format!("/proc/{pid}/smaps is busy: it was not read in time:");
+    assert!(words.contains(&why), "{told}");
+    assert!(
+        words.contains("something holds its lock; give it longer with --timeout"),
+        "{told}"
+    );
+    // What needs no lock is told.
+    assert!(
+        words.contains(" total ") && !words.contains("libraries"),
+        "{told}"
+    );
+    assert!(of_other.contains("libraries"), "{told}");
+
+    drop(frozen);
+    let again = place.text(&["map", &pid]);
+    assert!(
+        again.contains("libraries") && !again.contains("--timeout"),
+        "{again}"
+    );
+}
+
 #[test]
 fn a_program_on_an_overlay_is_attributed() {
     let mut place = Place::new();

@@ -242,6 +242,7 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
         executable: 0,
     });
     environ::read(heap, &mut state.pace);
+    stress::begin(heap);
     state.pace.room = range.len() / SUPERPAGE;
     let most = state.surroundings.room(&state.central, state.pace.initial);
     state.pace.begin(&mut state.central, most);

@@ -3,13 +3,13 @@
 //! rights, or follow a broker of another user.
 
 use crate::pace::Pace;
+use crate::quantum;
 use crate::report;
 use crate::settings::{
     GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor, GC_full_freq,
     GC_max_retries, GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
 };
 use crate::stats::EARLY_MOST;
-use crate::{quantum, stress};
 use libc::c_int;
 use plimsoll_heap::{Heap, Means};
 use plimsoll_kernel::environment::variable;
@@ -132,9 +132,6 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
         Some(_) => 2,
         None => u8::from(is_set("GC_PRINT_STATS")),
     };
-    if let Some(every) = number("PLIMSOLL_GC_STRESS").filter(|&every| every > 0) {
-        stress::begin(heap, every, number("PLIMSOLL_GC_SEED").unwrap_or(0));
-    }
     if let Some(said) = variable("PLIMSOLL_GC_MEANS") {
         limit_means(heap, &said);
     }

@@ -19,7 +19,7 @@
 //! | `places` | where the heap is, for tools that look from outside |
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |
-//! | `stress` | frequent collections, each of them checked |
+//! | [`stress`] | frequent collections, each of them checked, for tests |
 //! | `collector`, `lock` | the state of all of the above, behind one lock |
 //!
 //! While the world is stopped, no code here may wait for a thread, and none may allocate or free
@@ -64,7 +64,7 @@ mod roots;
 mod settings;
 mod stats;
 mod steps;
-mod stress;
+pub mod stress;
 mod thread;
 mod toggle;
 mod typed;

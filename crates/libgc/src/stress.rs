@@ -1,21 +1,41 @@
 //! Stress: frequent collections. At each, a third of the heap counts as absent and some of it is
 //! evicted, and the marks are compared with those of a marking that trusts no summaries.
-//! `PLIMSOLL_GC_STRESS=n` collects at every n-th allocation that takes the lock; `PLIMSOLL_GC_SEED`
-//! selects what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be
-//! refused.
+//!
+//! Only tests ask for it, by a library that is built on this one (`plimsoll-libgc-stressed`). The
+//! installed library reads no variables for it.
 
 use crate::collector::{self, State};
 use crate::mark::from_roots;
+use crate::report;
 use crate::settings::GC_gc_no;
-use crate::{environ, report};
 use plimsoll_heap::Heap;
 use plimsoll_heap::collection::Marked;
 use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+/// What tests ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// Collect at every n-th allocation that takes the lock; 0 for no stress.
+    pub every: usize,
+    /// Selects what is absent.
+    pub seed: usize,
+    /// Refuse every n-th call of the kernel that may be refused; 0 for none.
+    pub refuse: usize,
+}
+
 static EVERY: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+static SEED: AtomicUsize = AtomicUsize::new(0);
+static REFUSE: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks for stress. To be called before the collector is made, by its first allocation.
+pub fn ask(asked: Asked) {
+    EVERY.store(asked.every, Relaxed);
+    SEED.store(asked.seed, Relaxed);
+    REFUSE.store(asked.refuse, Relaxed);
+}
 
 /// The kernel, or one that refuses every n-th call once the collector is made. It refuses fewer of
 /// the calls by which the heap grows: six in a row have to succeed, and a program that gets no more
@@ -24,23 +44,25 @@ pub(crate) fn os() -> Box<dyn Os> {
     const RARELY: usize = 16;
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     static COMMITS: AtomicUsize = AtomicUsize::new(0);
-    match environ::number("PLIMSOLL_GC_FAIL").filter(|&every| every > 0) {
-        Some(every) => Box::new(Unlucky::new(Linux::new(), move |call| {
+    match REFUSE.load(Relaxed) {
+        0 => Box::new(Linux::new()),
+        every => Box::new(Unlucky::new(Linux::new(), move |call| {
             let (calls, every) = match call {
                 Call::Commit => (&COMMITS, every.saturating_mul(RARELY)),
                 _ => (&CALLS, every),
             };
             collector::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
         })),
-        None => Box::new(Linux::new()),
     }
 }
 
-/// Turns stress on: a collection at every `every`-th allocation.
-pub(crate) fn begin(heap: &Heap, every: usize, seed: usize) {
-    EVERY.store(every, Relaxed);
+/// Turns stress on in a new heap, if it was asked for.
+pub(crate) fn begin(heap: &Heap) {
+    if !is_on() {
+        return;
+    }
     // Neighbouring seeds must give different sequences; 0 would turn it off.
-    heap.stress((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    heap.stress((SEED.load(Relaxed) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
 }
 
 pub(crate) fn is_on() -> bool {

@@ -9,12 +9,15 @@ mod library;
 mod programs;
 #[path = "support/sound.rs"]
 mod sound;
+#[path = "support/stressed.rs"]
+mod stressed;
 
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use programs::{Running, compile, temporary};
 use sound::PATIENCE;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,6 +31,45 @@ fn sound(name: &str, arguments: &[&str], variables: &[(&str, &str)]) {
 
 /// Much of the heap is absent, so that kernel calls matter.
 const STRESS: (&str, &str) = ("PLIMSOLL_GC_STRESS", "40");
+
+/// Whether a file holds a text.
+fn holds(file: &Path, text: &str) -> bool {
+    let bytes = std::fs::read(file).expect("cargo built it");
+    bytes
+        .windows(text.len())
+        .any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn the_installed_library_knows_no_variables_of_tests() {
+    let (installed, stressed) = (library::built(), stressed::built());
+    for name in stressed::VARIABLES {
+        assert!(!holds(&installed, name), "{name} in {installed:?}");
+        assert!(holds(&stressed, name), "{name} not in {stressed:?}");
+    }
+}
+
+/// How many collections a program tells of, on the library of a directory.
+fn collections(directory: &Path, name: &str) -> Option<usize> {
+    let program = compile("tests/c-alone/mistakes.c", name)?;
+    let mut command = Command::new(program);
+    command
+        .envs([STRESS, ("GC_PRINT_STATS", "1")])
+        .env("LD_LIBRARY_PATH", directory);
+    let said = Running::start(&mut command, name).end(PATIENCE);
+    let said = said.unwrap_or_else(|why| panic!("{name}: {why}"));
+    Some(said.lines().filter(|line| line.starts_with("gc ")).count())
+}
+
+#[test]
+fn only_the_library_of_tests_is_put_under_stress() {
+    let plain = collections(&programs::library(LIBRARY), "calm");
+    let stressed = collections(&stressed::library_for(LIBRARY, &[STRESS]), "stirred");
+    if let (Some(plain), Some(stressed)) = (plain, stressed) {
+        assert!(stressed > 4 * plain, "{plain} {stressed}");
+        println!("collections: {plain}, {stressed} under stress");
+    }
+}
 
 #[test]
 fn mistakes_of_the_program_do_not_spread() {

@@ -9,6 +9,8 @@ mod library;
 mod programs;
 #[path = "support/sound.rs"]
 mod sound;
+#[path = "support/stressed.rs"]
+mod stressed;
 
 use plimsoll_testbed::skip;
 use programs::{compile, compile_with, temporary};

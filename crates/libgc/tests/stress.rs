@@ -9,6 +9,8 @@
 mod library;
 #[path = "support/programs.rs"]
 mod programs;
+#[path = "support/stressed.rs"]
+mod stressed;
 
 use plimsoll_testbed::{SwapFile, skip};
 use programs::{Running, compile, temporary};
@@ -147,7 +149,8 @@ fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, S
         for (name, value) in &variables {
             command.env(name, value);
         }
-        command.env("LD_LIBRARY_PATH", programs::library("stressed"));
+        let asked = [("PLIMSOLL_GC_STRESS", "")];
+        command.env("LD_LIBRARY_PATH", stressed::library_for("stress", &asked));
         Running::start(&mut command, "stressed")
     };
     let what = format!("{} {:?} {variables:?}", it.source, it.arguments);

@@ -10,6 +10,8 @@ mod lines;
 #[path = "support/programs.rs"]
 #[expect(dead_code, reason = "the program is compiled with an argument more")]
 mod programs;
+#[path = "support/stressed.rs"]
+mod stressed;
 
 use lines::before;
 use plimsoll_policy::phases::MEMORY_QUANTUM;
@@ -38,7 +40,7 @@ fn run(
     let mut command = Command::new(program);
     command
         .args([expected, much, threads].map(|number| number.to_string()))
-        .env("LD_LIBRARY_PATH", programs::library("turns"))
+        .env("LD_LIBRARY_PATH", stressed::library_for("turns", variables))
         .envs(variables.iter().copied());
     let said = Running::start(&mut command, &unique)
         .end(PATIENCE)

@@ -1,12 +1,16 @@
-//! Programs that read files.
+//! Programs that read files, and one that writes to a file.
 
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::programs::Reporter;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::page_size;
+use rustix::mm::{MprotectFlags, mprotect};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes that are read in one call.
@@ -56,6 +60,45 @@ pub(crate) fn stream(options: &Options) -> io::Result<()> {
         }
     }
     reporter.tell_now(bytes, rounds, false);
+    Ok(())
+}
+
+/// Writes to one page of a file while another thread changes the rights of the next page. If the file
+/// system is frozen, the write waits in its page fault, and with it the change of rights, which has
+/// the mmap lock by then.
+pub(crate) fn shift(options: &Options) -> io::Result<()> {
+    let mut reporter = Reporter::new(options)?;
+    let page = page_size();
+    let memory = Memory::shared(path(options)?, 2 * page)?;
+    let (start, end) = (memory.address() as usize, Arc::new(AtomicBool::new(false)));
+    let ended = Arc::clone(&end);
+    let changer = std::thread::spawn(move || {
+        let (second, size) = ((start + page as usize) as *mut c_void, page as usize);
+        let rights = [
+            MprotectFlags::READ | MprotectFlags::WRITE,
+            MprotectFlags::READ,
+        ];
+        for rights in rights.iter().cycle() {
+            // SAFETY: the page is mapped until this thread was joined, and nobody touches it.
+            let changed = unsafe { mprotect(second, size, *rights) };
+            if changed.is_err() || ended.load(Ordering::Relaxed) {
+                return changed;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let mut rounds = 0;
+    while !reporter.ended() {
+        memory.touch(0, true);
+        rounds += 1;
+        reporter.tell(2 * page, rounds, true);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    end.store(true, Ordering::Relaxed);
+    let changed = changer.join();
+    changed.map_err(|_| io::Error::other("the thread panicked"))??;
+    reporter.tell_now(2 * page, rounds, false);
     Ok(())
 }
 

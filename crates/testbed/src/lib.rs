@@ -11,7 +11,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `cgroup`, `swap`, `tmpfs` | grounds |
+//! | `cgroup`, `swap`, `tmpfs`, `disk` | grounds |
 //! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
@@ -29,6 +29,7 @@ mod cgroup;
 mod child;
 pub mod children;
 pub mod counting;
+mod disk;
 mod files;
 pub mod guest;
 pub mod java;
@@ -46,6 +47,7 @@ mod tmpfs;
 
 pub use cgroup::TestCgroup;
 pub use child::Child;
+pub use disk::{Disk, Frozen};
 pub use progress::Progress;
 pub use python::python;
 pub use refuse::{Refused, allow_only, refuse};

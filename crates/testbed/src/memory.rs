@@ -121,6 +121,11 @@ impl Memory {
         self.bytes
     }
 
+    /// Where it begins.
+    pub(crate) fn address(&self) -> u64 {
+        self.start as u64
+    }
+
     /// The address of a page, which must begin inside.
     fn page(&self, at: u64) -> *mut u64 {
         assert!(at + page_size() <= self.bytes && at.is_multiple_of(page_size()));

@@ -21,6 +21,10 @@
 //!       over and over
 //! stream --path FILE [--rate R]
 //!       reads a file from beginning to end over and over, R bytes a second
+//! shift --path FILE
+//!       maps two pages of a file, writes to the first one over and over, and changes the rights of the
+//!       second one meanwhile. When the file system stands still, so does whoever needs the program's
+//!       mmap lock
 //! lock  --path LIST
 //!       locks all pages of the files that LIST names, one a line, and holds them
 //! churn --bytes N [--width 4] [--every MS]
@@ -94,11 +98,13 @@ fn ends_well(arguments: &[String]) -> bool {
         "mix" => mix(&options),
         "pages" => crate::files::pages(&options),
         "stream" => crate::files::stream(&options),
+        "shift" => crate::files::shift(&options),
         "lock" => lock(&options),
         "churn" => crate::threads::churn(&options),
         "tree" => tree(&options),
         other => Err(io::Error::other(format!(
-            "there is no program `{other}`: give hog, touch, share, mix, pages, stream, lock, churn or tree"
+            "there is no program `{other}`: give hog, touch, share, mix, pages, stream, \
+             shift, lock, churn or tree"
         ))),
     });
     if let Err(e) = &result {

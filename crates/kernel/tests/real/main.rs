@@ -2,6 +2,7 @@
 //! test that lacks rights reports that it is skipped, and why. The same tests run again under
 //! cgroup version 2 in a guest (see `guest`).
 
+mod balance;
 mod common;
 mod guest;
 mod limits;

@@ -7,12 +7,17 @@ use std::sync::{Mutex, PoisonError};
 
 /// Its path.
 pub(crate) fn built() -> PathBuf {
+    find("libplimsoll_gc.so")
+}
+
+/// The path of a library that cargo built with the tests.
+pub(crate) fn find(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     let built = test
         .ancestors()
         .skip(1)
         .take(2)
-        .map(|place| place.join("libplimsoll_gc.so"))
+        .map(|place| place.join(name))
         .find(|library| library.exists())
         .expect("cargo builds the library with its tests");
     fs::canonicalize(built).expect("it exists")
@@ -20,11 +25,15 @@ pub(crate) fn built() -> PathBuf {
 
 /// Links it into a directory as `libgc.so.1`. Concurrent tests may do so for the same directory.
 pub(crate) fn link(directory: &Path) {
+    link_to(directory, &built());
+}
+
+/// The same for one of the libraries that cargo built.
+pub(crate) fn link_to(directory: &Path, library: &Path) {
     static ONCE: Mutex<()> = Mutex::new(());
     let _alone = ONCE.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = fs::create_dir(directory);
     let name = directory.join("libgc.so.1");
-    let library = built();
     if fs::read_link(&name).is_ok_and(|there| there == library) {
         return;
     }

@@ -1,6 +1,7 @@
 //! Programs of `tests/c-alone`: each ends with a message that all is sound.
 
-use crate::programs::{self, Running, compile};
+use crate::programs::{Running, compile};
+use crate::stressed::library_for;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(crate) fn sound(library: &str, name: &str, arguments: &[&str], variables: &[
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("LD_LIBRARY_PATH", programs::library(library))
+        .env("LD_LIBRARY_PATH", library_for(library, variables))
         .envs(variables.iter().copied());
     let running = Running::start(&mut command, &unique);
     let said = running

@@ -1,0 +1,30 @@
+//! `libgc.so.1` for tests: the same library as the installed one, with variables by which tests put
+//! programs under stress. It is a library of its own in the place of a feature, with which cargo would
+//! build the other library anew under the same name, so that `make install` might take that one.
+//!
+//! `PLIMSOLL_GC_STRESS=n` collects at every n-th allocation that takes the lock; `PLIMSOLL_GC_SEED`
+//! selects what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be
+//! refused.
+
+use plimsoll_gc::stress::{Asked, ask};
+use plimsoll_kernel::environment::variable;
+
+/// The loader calls this before anything of the program can use the collector.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    ask(Asked {
+        every: number("PLIMSOLL_GC_STRESS"),
+        seed: number("PLIMSOLL_GC_SEED"),
+        refuse: number("PLIMSOLL_GC_FAIL"),
+    });
+}
+
+/// What is not set, or no number, is 0.
+fn number(name: &str) -> usize {
+    let said = variable(name);
+    let number = said.and_then(|said| said.to_str()?.trim().parse().ok());
+    number.unwrap_or(0)
+}
