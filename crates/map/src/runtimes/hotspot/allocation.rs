@@ -3,7 +3,8 @@
 //! (`Thread::_allocated_bytes`), and the used part of its present buffer.
 //!
 //! The machine is not asked and does not stop, so what is read may be half changed: while a buffer is being
-//! retired its bytes may be counted twice or not at all for a moment. A count never goes back.
+//! retired its bytes may be counted twice or not at all for a moment. A count never goes back, so a buffer
+//! whose start changes while it is read does not count.
 
 use super::tables::{Place, Tables};
 use super::{HotSpot, tables};
@@ -100,6 +101,8 @@ struct Places {
     buffer_top: u64,
     /// In the part that belongs to the operating system.
     tid: u64,
+    /// Of the flag `UseTLAB`, a byte; `None` if the machine does not tell.
+    buffers_flag: Option<u64>,
 }
 
 /// What changes whenever threads come or go. An address alone does not tell: it is given out again.
@@ -121,6 +124,9 @@ pub struct Allocation {
     /// The list that was read; `None` before.
     seen: Option<Seen>,
     threads: Vec<JavaThread>,
+    /// Whether threads have buffers. Without them JDK 11 leaves the fields of a buffer as the memory was
+    /// before.
+    has_buffers: bool,
     /// For [`Allocation::read`]: the bytes of each thread that is asked for.
     buffer: Vec<u8>,
 }
@@ -143,6 +149,7 @@ impl Allocation {
             process: Arc::clone(process),
             seen: None,
             threads: Vec::new(),
+            has_buffers: true,
             buffer: Vec::new(),
         })
     }
@@ -195,6 +202,12 @@ impl Allocation {
         if self.look()? != Some(seen) {
             return Ok(false);
         }
+        // Read with each list, because a machine that is just starting has not read its flags.
+        let flag = match self.places.buffers_flag {
+            Some(at) => self.number(at)?,
+            None => None,
+        };
+        self.has_buffers = flag != Some([0]);
         self.threads = found;
         self.seen = Some(seen);
         Ok(true)
@@ -210,17 +223,20 @@ impl Allocation {
     /// As [`Allocation::is_changed`].
     pub fn read(&mut self, which: &[usize]) -> plimsoll_kernel::Result<usize> {
         let (low, span) = self.places.span();
-        let size = span + size_of::<i32>();
+        let size = span + size_of::<i32>() + size_of::<u64>();
         self.buffer.clear();
         self.buffer.resize(size * which.len(), 0);
-        let mut pieces = Vec::with_capacity(2 * which.len());
+        let mut pieces = Vec::with_capacity(3 * which.len());
         for (part, &index) in self.buffer.chunks_exact_mut(size).zip(which) {
             let Some(thread) = self.threads.get(index) else {
                 continue;
             };
-            let (fields, tid) = part.split_at_mut(span);
+            let (fields, rest) = part.split_at_mut(span);
+            let (tid, start) = rest.split_at_mut(size_of::<i32>());
+            let start_at = thread.at.wrapping_add(self.places.buffer_start);
             pieces.push(Piece::new(thread.at.wrapping_add(low), fields));
             pieces.push(Piece::new(thread.native.wrapping_add(self.places.tid), tid));
+            pieces.push(Piece::new(start_at, start));
         }
         // What was not copied stays 0, and no thread has the number 0.
         copy_pieces(&self.process, &mut pieces)?;
@@ -230,13 +246,19 @@ impl Allocation {
             let Some(thread) = self.threads.get_mut(index) else {
                 continue;
             };
-            let (fields, tid) = part.split_at(span);
+            let (fields, rest) = part.split_at(span);
+            let (tid, start) = rest.split_at(size_of::<i32>());
+            // With the start of one buffer and the top of another one the difference may be anything.
+            let is_one = word_of(start, 0) == word_of(fields, self.places.buffer_start - low);
             let is_same = tid
                 .try_into()
                 .is_ok_and(|tid| i32::from_le_bytes(tid) == thread.tid)
                 && word_of(fields, self.places.native - low) == thread.native;
             if is_same {
-                thread.bytes = thread.bytes.max(self.places.bytes(fields, low));
+                if is_one || !self.has_buffers {
+                    let bytes = self.places.bytes(fields, low, self.has_buffers);
+                    thread.bytes = thread.bytes.max(bytes);
+                }
                 read += 1;
             }
         }
@@ -380,6 +402,7 @@ impl Places {
             buffer_start: buffer + offset("ThreadLocalAllocBuffer", "_start")?,
             buffer_top: buffer + offset("ThreadLocalAllocBuffer", "_top")?,
             tid: offset("OSThread", "_thread_id")?,
+            buffers_flag: tables.flags.get("UseTLAB").copied(),
         })
     }
 
@@ -398,10 +421,12 @@ impl Places {
     }
 
     /// What a thread has allocated, from the fields of its object from `low` on.
-    fn bytes(&self, fields: &[u8], low: u64) -> u64 {
+    fn bytes(&self, fields: &[u8], low: u64, has_buffer: bool) -> u64 {
         let field = |at: u64| word_of(fields, at - low);
-        let used = field(self.buffer_top).wrapping_sub(field(self.buffer_start));
-        let used = if used <= MAX_BUFFER { used } else { 0 };
+        let start = field(self.buffer_start);
+        let used = field(self.buffer_top).wrapping_sub(start);
+        let is_buffer = has_buffer && start > 0 && used <= MAX_BUFFER;
+        let used = if is_buffer { used } else { 0 };
         // A negative count is none.
         let allocated = field(self.allocated);
         let allocated = if allocated < 1 << 63 { allocated } else { 0 };
