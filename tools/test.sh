@@ -42,13 +42,13 @@ summary() {
 
 library=$(rustc --print sysroot)/lib/rustlib/src/rust/library
 
-# start NAME COMMAND...: runs a command beside what comes next, with what that leaves of the processors.
-# `finish NAME` waits for it. It has a process group of its own, so that it ends with us.
+# start NAME COMMAND...: runs a command beside what comes next. `finish NAME` waits for it. It has a process
+# group of its own, so that it ends with us.
 start() {
   local name=$1
   shift
   set -m
-  (set +e; renice -n 10 "$BASHPID" > /dev/null; "$@"; echo $? > "$beside/$name.status") &> "$beside/$name" &
+  (set +e; "$@"; echo $? > "$beside/$name.status") &> "$beside/$name" &
   groups+=($!)
   echo $! > "$beside/$name.group"
   set +m
@@ -62,11 +62,11 @@ finish() {
   return "$(cat "$beside/$1.status" || echo 1)"
 }
 
-# The simulation, and the builds of later steps, beside the tests, which mostly wait. What does not build is
-# reported by its own step.
+# The simulation, and the builds of later steps, with what the tests leave of the processors, because they
+# mostly wait. What does not build is reported by its own step.
 simulate_and_build() {
   local simulated=0
-  chrt --idle --pid 0 "$BASHPID"
+  renice -n 19 "$BASHPID" > /dev/null && chrt --idle --pid 0 "$BASHPID"
   # With --workspace: for one package cargo would select other features, and build its dependencies again.
   cargo test -q --workspace --test simulation -- --seconds 120 || simulated=$?
   BUILD_ONLY=1 tools/sanitize.sh address > "$beside/builds" 2>&1

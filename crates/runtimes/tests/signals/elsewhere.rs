@@ -108,7 +108,12 @@ fn files_with_options_are_read_where_the_machine_has_them() {
             None => drop(std::fs::remove_file(&named)),
         }
         let program = with_its_own_files(&home, folder.path(), its, &words);
-        let answer = answer_of(program.machine());
+        // For a moment a machine that has just started may not be known, and is asked again later.
+        let mut answer = Ok(());
+        eventually("it is known", || {
+            answer = answer_of(program.machine());
+            !answer.as_ref().is_err_and(AttachError::is_early)
+        });
         let refused = matches!(answer, Err(AttachError::Refused { .. }));
         assert!(
             answer.is_ok() == answers && refused != answers,
