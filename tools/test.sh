@@ -8,8 +8,10 @@ started=$SECONDS
 failed=$(mktemp -d)
 skipped=$(mktemp)
 beside=$(mktemp -d)
-groups=()
-trap 'for group in "${groups[@]}"; do kill -- "-$group" 2> /dev/null || true; done
+trap 'for group in "$beside"/*.group; do
+    # Another process may have the number of one that has ended.
+    [ ! -e "$group" ] || [ -e "${group%.group}.status" ] || kill -- "-$(cat "$group")" 2> /dev/null || true
+  done
   rm -rf "$failed" "$skipped" "$beside"' EXIT
 
 # step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
@@ -48,15 +50,14 @@ start() {
   local name=$1
   shift
   set -m
-  (set +e; "$@"; echo $? > "$beside/$name.status") &> "$beside/$name" &
-  groups+=($!)
+  (set +e; "$@"; echo $? > "$beside/$name.status") < /dev/null &> "$beside/$name" &
   echo $! > "$beside/$name.group"
   set +m
 }
 
 # finish NAME: waits for what was started under this name, prints what it said, and fails if it failed.
 finish() {
-  while kill -0 "$(cat "$beside/$1.group")" 2> /dev/null; do sleep 1; done
+  while [ ! -e "$beside/$1.status" ] && kill -0 "$(cat "$beside/$1.group")" 2> /dev/null; do sleep 1; done
   cat "$beside/$1"
   # Without a status it was killed.
   return "$(cat "$beside/$1.status" || echo 1)"

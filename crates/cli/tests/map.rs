@@ -173,7 +173,6 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
     assert_eq!(report["failed"][0]["pid"], i32::MAX);
 }
 
-/// The files of containers lie on an overlay, which has a device of its own and only the container sees.
 /// Not a test of its own: the program that is blocked is this binary, started again.
 #[test]
 fn program() {
@@ -229,6 +228,7 @@ fn a_process_that_cannot_be_read_in_time_is_told_and_the_rest_is_shown() {
     );
 }
 
+/// The files of containers lie on an overlay, which has a device of its own and only the container sees.
 #[test]
 fn a_program_on_an_overlay_is_attributed() {
     let mut place = Place::new();

@@ -150,8 +150,11 @@ fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, S
             command.env(name, value);
         }
         let asked = [("PLIMSOLL_GC_STRESS", "")];
-        command.env("LD_LIBRARY_PATH", stressed::library_for("stress", &asked));
-        Running::start(&mut command, "stressed")
+        command.env(
+            "LD_LIBRARY_PATH",
+            stressed::library_for(&named("stress"), &asked),
+        );
+        Running::start(&mut command, &named("stressed"))
     };
     let what = format!("{} {:?} {variables:?}", it.source, it.arguments);
     let result = running.end(PATIENCE).and_then(|said| {
@@ -162,6 +165,11 @@ fn round(seed: u64, all: &[Option<PathBuf>]) -> Option<(String, Result<String, S
         }
     });
     Some((what, result))
+}
+
+/// A name of files that another run beside this one, with other programs, does not use.
+fn named(name: &str) -> String {
+    format!("{name}-{}", argument("--program").unwrap_or_default())
 }
 
 fn argument(name: &str) -> Option<String> {
@@ -187,7 +195,7 @@ fn main() -> ExitCode {
     let all: Vec<Option<PathBuf>> = sources
         .map(|(at, program)| {
             let is_wanted = program.source.contains(&wanted);
-            is_wanted.then(|| program.prepare(&format!("stressed-{at}")))?
+            is_wanted.then(|| program.prepare(&format!("{}-{at}", named("stressed"))))?
         })
         .collect();
     if all.iter().all(Option::is_none) {

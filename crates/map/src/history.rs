@@ -17,7 +17,7 @@ const WORDS: usize = 8;
 const PAGES: u64 = 64 * WORDS as u64;
 /// Most chunks of all processes together: 8 MiB of bits, for at most 128 GiB of memory.
 pub(crate) const MAX_CHUNKS: usize = 1 << 16;
-/// Most questions about the page cache in a look. One takes about a microsecond.
+/// Most questions about the page cache in a look. One takes about a microsecond, longer for a large range.
 const MAX_QUESTIONS: u32 = 4096;
 /// Most files that are remembered as not to be asked about.
 const MAX_UNTOLD: usize = 8192;
@@ -63,8 +63,11 @@ pub struct History {
     chunks: BTreeMap<u64, Chunk>,
     /// What was mapped at the last look, by address.
     places: Vec<Place>,
-    /// Files that cannot be asked about, and have pages that were present once and are not.
+    /// Files that could not be asked about in the last look, and have pages that were present once and are
+    /// not.
     untold: HashSet<FileKey>,
+    /// The same of the look before: such pages may have come back in the last one.
+    untold_before: HashSet<FileKey>,
     looks: u64,
 }
 
@@ -103,6 +106,7 @@ impl History {
     /// not looked through.
     pub fn look(&mut self, mappings: &[Area], sized: bool, sources: &mut Sources<'_>) -> Unseen {
         self.looks += 1;
+        self.untold_before = std::mem::take(&mut self.untold);
         for chunk in self.chunks.values_mut() {
             for (had, lost) in chunk.had.iter().zip(&mut chunk.lost) {
                 *lost &= !had;
@@ -124,6 +128,7 @@ impl History {
                 history: self,
                 area,
                 gone: sources.gone,
+                late: sources.late,
                 at: area.addresses.start,
                 questions: &mut questions,
                 unseen: &mut unseen,
@@ -162,7 +167,8 @@ impl History {
     /// which it begins. `None` without a look before it, or where pages of the file may have left memory
     /// unseen.
     pub fn refaulted(&self, area: &Area, part: &Addresses) -> Option<u64> {
-        if !self.has_before() || self.untold.contains(&area.file) {
+        let untold = [&self.untold, &self.untold_before];
+        if !self.has_before() || untold.iter().any(|files| files.contains(&area.file)) {
             return None;
         }
         let page = page_size();
@@ -262,6 +268,7 @@ struct Walk<'a, 'b> {
     history: &'a mut History,
     area: &'a Area,
     gone: &'a mut (dyn FnMut(&Area, &Addresses) -> Option<u64> + 'b),
+    late: &'a dyn Fn() -> bool,
     /// Up to here pages were taken in.
     at: u64,
     questions: &'a mut u32,
@@ -304,6 +311,15 @@ impl Walk<'_, '_> {
     fn ask(&mut self, run: Addresses) {
         let mut runs = vec![run];
         while let Some(run) = runs.pop() {
+            // Nobody can tell, as was found in this look.
+            if self.history.untold.contains(&self.area.file) {
+                return;
+            }
+            // A question about a large run takes longer.
+            if (self.late)() {
+                self.unseen.late = true;
+                return;
+            }
             let Some(left) = self.questions.checked_sub(1) else {
                 self.unseen.unasked = true;
                 return;
@@ -312,8 +328,9 @@ impl Walk<'_, '_> {
             let (size, page) = (run.end - run.start, page_size());
             match (self.gone)(self.area, &run) {
                 None => {
-                    if self.history.untold.len() < MAX_UNTOLD {
-                        self.history.untold.insert(self.area.file);
+                    match self.history.untold.len() < MAX_UNTOLD {
+                        true => drop(self.history.untold.insert(self.area.file)),
+                        false => self.unseen.full = true,
                     }
                     return;
                 }

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use plimsoll_broker::act::LEAF;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
-use plimsoll_kernel::process::{Process, exists};
+use plimsoll_kernel::process::{Process, exists, own};
 use std::path::{Path, PathBuf};
 
 /// The prefix of the names of our cgroups.
@@ -125,6 +125,10 @@ fn create(own: Cgroup, name: &str) -> Result<Cgroup, plimsoll_kernel::Error> {
 
 /// Whether the group holds only us and the broker that we started.
 fn are_ours(group: &Cgroup) -> bool {
+    // Otherwise our number is another process's in this `/proc`.
+    if !own::is_shown() {
+        return false;
+    }
     let program = |process: Process| process.exe().ok().flatten();
     let ours = Process::own().ok().and_then(program);
     let is_ours = |&pid: &i32| Process::open(pid).ok().and_then(program) == ours;

@@ -22,9 +22,12 @@ extern "C" fn begin() {
     });
 }
 
-/// What is not set, or no number, is 0.
+/// What is not set is 0. What is no number ends the program, so that no test runs without stress unnoticed.
 fn number(name: &str) -> usize {
-    let said = variable(name);
-    let number = said.and_then(|said| said.to_str()?.trim().parse().ok());
-    number.unwrap_or(0)
+    let Some(said) = variable(name) else { return 0 };
+    let number = said.to_str().and_then(|said| said.trim().parse().ok());
+    number.unwrap_or_else(|| {
+        eprintln!("libplimsoll_gc_stressed: {name} is no number: {said:?}");
+        std::process::abort()
+    })
 }

@@ -12,7 +12,10 @@ use plimsoll_map::runtime::Label;
 use plimsoll_map::{Kind, Look, Options, Picture, Sight, States, cached, look};
 use plimsoll_testbed::skip;
 use rustix::fs::MemfdFlags;
-use rustix::mm::{Advice as Madvice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice as Madvice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect,
+    munmap,
+};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -22,11 +25,18 @@ use std::time::Duration;
 struct Mapped(*mut u8, usize);
 
 impl Mapped {
+    /// Between two pages of no access, which stay: the kernel would make it one mapping with the stack of a
+    /// thread beside it.
     fn anonymous(bytes: usize) -> Mapped {
-        // SAFETY: a fresh mapping, placed by the kernel.
+        let page = page_size() as usize;
+        // SAFETY: a fresh mapping, placed by the kernel, of which all but the outermost pages is opened.
         let at = unsafe {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE).unwrap()
+            let all = bytes + 2 * page;
+            let at =
+                mmap_anonymous(null_mut(), all, ProtFlags::empty(), MapFlags::PRIVATE).unwrap();
+            let inner = at.byte_add(page);
+            mprotect(inner, bytes, MprotectFlags::READ | MprotectFlags::WRITE).unwrap();
+            inner
         };
         Mapped(at.cast(), bytes)
     }

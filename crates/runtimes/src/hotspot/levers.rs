@@ -173,8 +173,8 @@ impl Levers {
             let first = first_heap(new_ratio, flags);
             if first > OUR_LEAST.max(least) {
                 self.remarks.push(
-                    "Serial never becomes smaller than its first heap, which is large here; a small -Xms makes \
-                     it small",
+                    "Serial never becomes smaller than its first heap, which is large here; a small \
+                     -Xms makes it small",
                 );
             }
             if first > OUR_LEAST {

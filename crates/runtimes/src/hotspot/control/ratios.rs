@@ -50,6 +50,8 @@ struct Resizing {
     size: u64,
     /// The committed heap before.
     committed: u64,
+    /// Collections of the whole heap before.
+    whole: u64,
     /// The use of the old generation before.
     basis: u64,
     /// Pauses before.
@@ -224,6 +226,7 @@ impl Ratios {
         let (pauses, basis) = (seen.heap.collections(), seen.heap.old.used.max(1));
         let (uses, size) = (seen.uses, size(seen, levers));
         let committed = seen.heap.committed();
+        let all = seen.heap.work[1].invocations;
         self.resizing = Some(Resizing {
             way,
             wanted,
@@ -231,6 +234,7 @@ impl Ratios {
             uses,
             size,
             committed,
+            whole: all,
             basis,
             pauses,
         });

@@ -29,6 +29,10 @@ impl Refusal {
         if concurrent || levers.sized_by == SizedBy::OldOnly || done.wanted >= done.size {
             return None;
         }
+        // A young collection does not resize. It may come before the one that was asked for, or in its place.
+        if seen.heap.work[1].invocations <= done.whole {
+            return None;
+        }
         let committed = seen.heap.committed();
         let same = committed.abs_diff(done.committed) <= done.committed / 100;
         // With more live bytes than expected the ratios ask for no less. A lower ratio may still help then.
