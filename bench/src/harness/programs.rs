@@ -214,11 +214,11 @@ pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
 /// Bytes that a Java virtual machine takes besides its heap under these loads, as measured.
 pub const NATIVE: u64 = 65 << 20;
 
-/// The three programs that `demo` and `hog` run: Guile (weight 10), Lucene on JDK 17 with G1 (40), Lucene on
-/// JDK 25 with the Serial collector (20). With `fixed`, each has a fixed heap: its share of that number of
-/// bytes.
-pub fn trio(fixed: Option<u64>) -> Vec<Program> {
-    let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / 70);
+/// The three programs that `demo` and `hog` run, with these weights: Guile, Lucene on JDK 17 with G1, Lucene on
+/// JDK 25 with the Serial collector. With `fixed`, each has a fixed heap: its share of that number of bytes.
+pub fn trio(weights: [u32; 3], fixed: Option<u64>) -> Vec<Program> {
+    let all: u32 = weights.iter().sum();
+    let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / u64::from(all));
     let heap = |weight: u32| share(weight).map(|bytes| bytes.saturating_sub(NATIVE));
     let algorithm = "bench/programs/lucene/share.alg";
     let program = |name: &str, weight, command| Program {
@@ -227,8 +227,9 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
         command,
         ..Program::default()
     };
-    let mut guile = program("guile", 10, guile(20));
-    guile.env = share(10).map(fixed_libgc).unwrap_or_default();
+    let [light, g1_weight, serial_weight] = weights;
+    let mut guile = program("guile", light, guile(20));
+    guile.env = share(light).map(fixed_libgc).unwrap_or_default();
     let g1 = Jvm {
         version: 17,
         collector: "G1",
@@ -239,8 +240,12 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
     };
     vec![
         guile,
-        program("lucene-17-g1", 40, lucene(g1, heap(40), algorithm)),
-        program("lucene-25-serial", 20, lucene(serial, heap(20), algorithm)),
+        program("lucene-g1", g1_weight, lucene(g1, heap(g1_weight), algorithm)),
+        program(
+            "lucene-serial",
+            serial_weight,
+            lucene(serial, heap(serial_weight), algorithm),
+        ),
     ]
 }
 

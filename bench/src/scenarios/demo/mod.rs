@@ -26,6 +26,9 @@ use std::process::{Command, Stdio};
 
 /// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
+/// Weights of Guile, of Lucene with G1 and of Lucene with Serial: shares of 300, 600 and 600 MB. Each of them
+/// can use about its share, so that the picture shows what weights do.
+const WEIGHTS: [u32; 3] = [10, 20, 20];
 const HOG: u64 = BUDGET / 2;
 /// Bytes per second at which the hog takes memory and gives it back.
 const RATE: u64 = 100_000_000;
@@ -100,7 +103,7 @@ struct Shown {
 impl Shown {
     fn announce(&self) {
         println!(
-            "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At \
+            "Three programs with weights 10, 20 and 20 share 1500 MB; they start {APART} s apart. At \
              {HOG_START} s a hog takes half of it."
         );
         println!(
@@ -155,7 +158,7 @@ fn file_of(folder: &Path) -> PathBuf {
 }
 
 fn scenario(fixed: bool) -> Scenario {
-    let mut programs = trio(fixed.then_some(BUDGET));
+    let mut programs = trio(WEIGHTS, fixed.then_some(BUDGET));
     for (index, program) in programs.iter_mut().enumerate() {
         program.start = APART * index as f64;
     }
@@ -237,7 +240,7 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
 fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
-        "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
+        "Three unmodified programs share 1500 MB by weight 10, 20 and 20: a Guile program, Lucene's \
          benchmark on JDK 17 with G1, and the same on \
          JDK 25 with the Serial collector. They start {APART} s apart. At {HOG_START} s an unrelated \
          program takes half of the memory at 100 MB/s, \
