@@ -3,6 +3,9 @@ SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
 PREFIX ?= /usr/local
+# Crates for measurements and tests.
+NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
+	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
 .PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs install clean
 
@@ -11,7 +14,7 @@ help: ## this list
 
 build: ## everything that is installed, optimised
 	@tools/setup.sh build
-	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-bench-vm --exclude plimsoll-mmtk --exclude plimsoll-testbed --exclude plimsoll-libgc-stressed
+	cargo build --release --workspace $(addprefix --exclude ,$(NOT_INSTALLED))
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo
