@@ -337,6 +337,24 @@ const READS_PROC: [(&str, &str); 4] = [
     ),
 ];
 
+/// Files of `/proc/PID` that `kernel` has functions for.
+const FILES_OF_A_PROCESS: [&str; 11] = [
+    "maps",
+    "smaps",
+    "smaps_rollup",
+    "stat",
+    "statm",
+    "status",
+    "cmdline",
+    "environ",
+    "comm",
+    "task",
+    "pagemap",
+];
+/// Which file of a process is named elsewhere, and why.
+const NAMES_A_FILE: [(&str, &str, &str); 1] =
+    [("crates/map/src/sight.rs", "smaps", "an error names it")];
+
 #[test]
 fn only_the_kernels_room_reads_proc() {
     let mut faults = Vec::new();
@@ -348,6 +366,14 @@ fn only_the_kernels_room_reads_proc() {
             faults.push(format!(
                 "{name}:{at}: a path below /proc: let a function of `kernel` read it"
             ));
+        }
+        for (at, file) in names_a_file(&text) {
+            let allowed = |(where_, what, _): &(&str, &str, &str)| name == *where_ && file == *what;
+            if !NAMES_A_FILE.iter().any(allowed) {
+                faults.push(format!(
+                    "{name}:{at}: `{file}` of a process: let a function of `kernel` read it"
+                ));
+            }
         }
     }
     report(&faults);
@@ -363,22 +389,34 @@ fn is_of_tests(name: &str) -> bool {
             .any(|end| name.ends_with(end))
 }
 
-/// The lines before a file's tests on which a text in quotes begins with `/proc`, without comments.
+/// The lines before a file's tests, with their numbers, without comments.
+fn shipped_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].trim().ends_with('{');
+    let end = lines.windows(2).position(begins).unwrap_or(lines.len());
+    let lines = lines.into_iter().take(end).enumerate();
+    lines
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// The lines on which a text in quotes begins with `/proc`.
 fn names_proc(text: &str) -> Vec<usize> {
     let begins = ["\"/proc\"", "\"/proc/"];
-    let mut found = Vec::new();
-    let mut lines = text.lines().enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        let next = lines.peek().map_or("", |(_, next)| next.trim());
-        if line == "#[cfg(test)]" && next.ends_with('{') {
-            break;
-        }
-        let is_comment = line.trim_start().starts_with("//");
-        if !is_comment && begins.iter().any(|begin| line.contains(begin)) {
-            found.push(index + 1);
-        }
-    }
-    found
+    let names = |line: &str| begins.iter().any(|begin| line.contains(begin));
+    let found = shipped_lines(text).filter(|(_, line)| names(line));
+    found.map(|(at, _)| at).collect()
+}
+
+/// The lines that make the path of one of [`FILES_OF_A_PROCESS`] (`process.path("stat")`), and which.
+fn names_a_file(text: &str) -> Vec<(usize, &'static str)> {
+    let named = |line: &str| {
+        let (_, argument) = line.split_once("path(")?;
+        let is = |file: &&&str| argument.contains(&format!("\"{file}\")"));
+        FILES_OF_A_PROCESS.iter().find(is).copied()
+    };
+    let found = shipped_lines(text).filter_map(|(at, line)| Some((at, named(line)?)));
+    found.collect()
 }
 
 #[test]
@@ -387,6 +425,10 @@ fn paths_below_proc_are_found() {
                 say(\"/processors\", \"is /proc mounted?\");\n\
                 Path::new(\"/proc\")\n#[cfg(test)]\nmod tests {\n    \"/proc/self\"\n}\n";
     assert_eq!(names_proc(text), [2, 4]);
+    let text = "// process.path(\"maps\")\nlet text = read(process.path(\"smaps\"));\n\
+                let own = proc_path(pid, \"stat\");\nlet root = process.path(\"root\");\n\
+                let name = thread.path().join(\"comm\");\nlet place = \"maps\";\n";
+    assert_eq!(names_a_file(text), [(2, "smaps"), (3, "stat"), (5, "comm")]);
     let tests = [
         "crates/x/tests/a.rs",
         "crates/x/src/a/tests.rs",

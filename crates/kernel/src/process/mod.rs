@@ -10,7 +10,7 @@ mod stacks;
 mod tree;
 
 pub(crate) use handle::MAX_MAPS;
-pub use handle::{Handle, maps, variable_of};
+pub use handle::{Handle, variable_of};
 pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
