@@ -22,7 +22,7 @@ mod watch;
 mod world;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use heap::{Settings, Sizing};
+use heap::{HeapKind, Settings, SizeError};
 use mmtk::util::options::PlanSelector;
 use plimsoll_mmtk::GiveBack;
 use programs::{Work, traps};
@@ -38,7 +38,7 @@ struct Options {
     plan: PlanSelector,
     /// fixed:N, dynamic:N,N, isla-vista:N or after-stalls:N; bytes, or with k, m, g.
     #[arg(long, default_value = "isla-vista:256m")]
-    heap: Sizing,
+    heap: HeapKind,
     /// Follow the broker that the environment names.
     #[arg(long)]
     broker: bool,
@@ -112,14 +112,14 @@ enum Program {
     },
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    heap::bytes(text).ok_or_else(|| format!("`{text}` is no number of bytes"))
+fn size(text: &str) -> Result<u64, SizeError> {
+    heap::bytes(text).ok_or_else(|| SizeError::Bytes(text.to_owned()))
 }
 
 fn main() {
     let options = Options::parse();
     let settings = Settings {
-        sizing: options.heap,
+        kind: options.heap,
         broker: options.broker,
         give_back: match options.give_back {
             When::Never => GiveBack::Never,
