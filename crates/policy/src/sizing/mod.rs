@@ -42,6 +42,9 @@ pub type DropInEnough = SquareRoot;
 pub type DropIn = AfterStalls;
 /// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
+/// The heap of a HotSpot virtual machine that sizes itself by its own stalls, without a broker's limit, or
+/// below one. Until the first stall the machine's own rule holds.
+pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
