@@ -7,7 +7,8 @@ PREFIX ?= /usr/local
 NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
 	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs install clean
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs
+.PHONY: install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -27,7 +28,8 @@ test: ## every test
 
 test-programs: ## fifteen real programs on our libgc, the heavy ones too (ROUNDS=5 for more)
 	@tools/setup.sh programs
-	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
+	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) \
+	  cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
 bench: bench-all ## every measurement (hours); bench-NAME for one, named in docs/src/measuring.md
 
@@ -51,19 +53,22 @@ fmt: ## format everything
 
 simulate: ## the broker's simulation for ten minutes (SECONDS=N for longer, SEED=N to replay)
 	@tools/setup.sh build
-	cargo test --release -p plimsoll-broker --test simulation -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
+	cargo test --release -p plimsoll-broker --test simulation -- \
+	  $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
 
 fuzz: ## every fuzz target for SECONDS each (60)
 	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
 
-stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, PROGRAM=guile for one, SEED=N to replay)
+stress: ## programs over our libgc under stress for ten minutes (SECONDS=N, PROGRAM=guile, SEED=N to replay)
 	@tools/setup.sh test
-	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
+	cargo test --release -p plimsoll-libgc --test stress -- \
+	  $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
 
 stress-jvm: ## the agent in every collector of every JDK, an hour of churn (SECONDS=N for longer or shorter)
 	@tools/setup.sh test
-	PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
+	PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) \
+	  cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
 
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize

@@ -43,13 +43,14 @@ _WHAT = ("class", "site", "thread", "monitor")
 
 
 class TraceError(Exception):
-    """A trace cannot be read. The message has the path and the place, in bytes from the beginning of the file."""
+    """A trace cannot be read. The message has the path and the place, in bytes from the beginning of the
+    file."""
 
 
 @dataclass
 class Block:
-    """Events that follow each other in the stream of a thread. All arrays are equally long. A number that a kind of
-    event does not have is 0."""
+    """Events that follow each other in the stream of a thread. All arrays are equally long. A number that a
+    kind of event does not have is 0."""
 
     #: The number of the thread.
     thread: int
@@ -117,8 +118,8 @@ class Header:
 
 
 class Trace:
-    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to its last
-    whole block, and `cut` says at which byte that ends."""
+    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to
+    its last whole block, and `cut` says at which byte that ends."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -129,7 +130,8 @@ class Trace:
         self._names = []
         #: The sums of each thread's stream, by its number; empty if the trace is cut.
         self.totals = {}
-        #: The most bytes of objects that lived at one time in the recorded order, or None if that was not noted.
+        #: The most bytes of objects that lived at one time in the recorded order, or None if that was not
+        #: noted.
         self.largest_live = None
         #: At which byte the whole blocks end, or None if the trace is whole.
         self.cut = None
@@ -177,8 +179,8 @@ class Trace:
             if head.first != expected or head.thread != thread:
                 raise self._wrong(
                     offset,
-                    f"it begins with event {head.first} of thread {head.thread}, and event {expected} of thread "
-                    f"{thread} comes next: blocks are missing, doubled or out of order",
+                    f"it begins with event {head.first} of thread {head.thread}, and event {expected} of "
+                    f"thread {thread} comes next: blocks are missing, doubled or out of order",
                 )
             try:
                 block = _decode(head, content)
@@ -222,7 +224,9 @@ class Trace:
 
     def _index_begins(self):
         mark = self._read(max(self._length - 20, 0), 20)
-        if len(mark) < 20 or mark[12:] != _END_MAGIC or zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
+        if len(mark) < 20 or mark[12:] != _END_MAGIC:
+            return None
+        if zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
             return None
         return int.from_bytes(mark[:8], "little")
 
@@ -301,7 +305,9 @@ class _Head:
         if len(data) != _HEAD.size:
             return None
         it = _HEAD.unpack(data)
-        if it[0] != b"PLTB" or zlib.crc32(data[:68]) != it[14] or max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
+        if it[0] != b"PLTB" or zlib.crc32(data[:68]) != it[14]:
+            return None
+        if max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
             return None
         return _Head(it[1], it[2], it[4], it[5], it[6], it[7], it[8], it[9], it[11], it[12], it[13])
 
@@ -369,8 +375,8 @@ def _unfold(values):
 
 
 def _columns(content):
-    """The columns by name: bytes of tags, and numbers of all others. Those that a newer version has more are left
-    out."""
+    """The columns by name: bytes of tags, and numbers of all others. Those that a newer version has more are
+    left out."""
     count, at = _number(content, 0)
     lengths = []
     for _ in range(count):

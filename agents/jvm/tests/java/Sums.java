@@ -6,10 +6,10 @@ import java.lang.reflect.Constructor;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Allocates without rest and checks every object again before it is dropped. Arguments: live megabytes, threads.
- * Commands on standard input: "rest", "go on", "gc", "close N" (a descriptor), "quit". Ends with its standard
- * input. Prints the number of checked objects four times a second, and "BROKEN" with exit status 3 if an object
- * is not as it was made.
+ * Allocates without rest and checks every object again before it is dropped. Arguments: live megabytes,
+ * threads. Commands on standard input: "rest", "go on", "gc", "close N" (a descriptor), "quit". Ends with its
+ * standard input. Prints the number of checked objects four times a second, and "BROKEN" with exit status 3
+ * if an object is not as it was made.
  */
 public final class Sums {
     static final int LARGE = 3 << 17;

@@ -1,4 +1,5 @@
-/* Kinds of objects that a program defines: descriptors of all four tags, mark procedures, and lists of free objects. */
+/* Kinds of objects that a program defines: descriptors of all four tags, mark procedures, and lists of free
+objects. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -18,7 +19,8 @@ static void *watch(GC_finalization_proc how) {
     return object;
 }
 
-/* Words 1 and 3 of an object are references; word 2 is not. The last word or the first may be a descriptor. */
+/* Words 1 and 3 of an object are references; word 2 is not. The last word or the first may be a
+descriptor. */
 static GC_word in_object, at_start;
 static size_t bytes = 64;
 
@@ -49,7 +51,8 @@ static void try(const char *name) {
     CHECK(own);
 }
 
-static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                GC_word environment) {
     calls++;
     wrong_environment += environment != 5;
     for (int i = 1; i <= 3; i += 2)
@@ -57,7 +60,8 @@ static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct
     return top;
 }
 
-static struct GC_ms_entry *mark_nothing(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark_nothing(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                        GC_word environment) {
     return top;
 }
 
@@ -82,7 +86,8 @@ struct list {
 };
 
 /* A long chain of objects of a kind with a mark procedure. */
-static struct GC_ms_entry *mark_list(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark_list(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                     GC_word environment) {
     struct list *list = (struct list *)object;
     return GC_MARK_AND_PUSH(list->link, top, limit, (void **)&list->link);
 }
@@ -197,6 +202,7 @@ int main(int count, char **arguments) {
     char said[1000];
     SHOW(again("kinds", said, sizeof said));
     SHOW(again("procedures", said, sizeof said));
-    CHECK((void *)object >= GC_least_plausible_heap_addr && (void *)object <= GC_greatest_plausible_heap_addr);
+    CHECK((void *)object >= GC_least_plausible_heap_addr &&
+          (void *)object <= GC_greatest_plausible_heap_addr);
     return 0;
 }

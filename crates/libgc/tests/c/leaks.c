@@ -65,7 +65,8 @@ static void *on_thread(void *argument) {
     return 0;
 }
 
-/* The program turns leak detection on after it lost an object. Objects that it freed, or that it allocates later, are no leaks. */
+/* The program turns leak detection on after it lost an object. Objects that it freed, or that it allocates
+later, are no leaks. */
 static int late(const char *name) {
     GC_INIT();
     below(hold_and_free);
@@ -175,8 +176,10 @@ static int part(const char *name) {
 static void show(const char *name, const char *argument) {
     char said[20000];
     int status = again(argument, said, sizeof said);
-    printf("%s: leaks %d, named %d, of them atomic %d, composite %d, without a place %d; described %d; ended with %d\n", name,
-           count_of(said, "leaks.c:") + count_of(said, "object at"), count_of(said, "leaks.c:"), count_of(said, "PTRFREE"), count_of(said, "NORMAL"), count_of(said, " (composite)"),
+    printf("%s: leaks %d, named %d, of them atomic %d, composite %d, without a place %d; described %d; "
+           "ended with %d\n",
+           name, count_of(said, "leaks.c:") + count_of(said, "object at"), count_of(said, "leaks.c:"),
+           count_of(said, "PTRFREE"), count_of(said, "NORMAL"), count_of(said, " (composite)"),
            count_of(said, "a thing of ours") > 0, status);
 }
 
@@ -190,9 +193,10 @@ int main(int count, char **arguments) {
         collect();
         return 0;
     }
-    static const char *parts[] = {"nothing", "held", "plain", "debug", "many", "chain", "at exit", "uncollectable",
-                                  "realloc", "links", "described", "abort", "incremental", "late", "late, variable", "late, more",
-                                  "late, variable, more", "late, after a collection", "late, thread", "late, variable, again"};
+    static const char *parts[] = {"nothing", "held", "plain", "debug", "many", "chain", "at exit",
+                                  "uncollectable", "realloc", "links", "described", "abort", "incremental",
+                                  "late", "late, variable", "late, more", "late, variable, more",
+                                  "late, after a collection", "late, thread", "late, variable, again"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         show(parts[i], parts[i]);
     setenv("GC_FIND_LEAK", "1", 1);

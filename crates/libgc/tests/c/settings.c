@@ -4,14 +4,14 @@
 #include <signal.h>
 
 #define DEFAULT(name) printf("GC_get_" #name " = %ld\n", (long)GC_get_##name())
-#define ROUND(name, value)                                                                                        \
-    do {                                                                                                          \
-        __typeof__(GC_get_##name()) before = GC_get_##name();                                                     \
-        GC_set_##name(value);                                                                                     \
-        printf("GC_set_" #name "(" #value "): %ld\n", (long)GC_get_##name());                                     \
-        GC_set_##name(before);                                                                                    \
-        if (GC_get_##name() != before)                                                                            \
-            printf("  not set back\n");                                                                           \
+#define ROUND(name, value)                                                                                   \
+    do {                                                                                                     \
+        __typeof__(GC_get_##name()) before = GC_get_##name();                                                \
+        GC_set_##name(value);                                                                                \
+        printf("GC_set_" #name "(" #value "): %ld\n", (long)GC_get_##name());                                \
+        GC_set_##name(before);                                                                               \
+        if (GC_get_##name() != before)                                                                       \
+            printf("  not set back\n");                                                                      \
     } while (0)
 
 static void all(const char *when) {

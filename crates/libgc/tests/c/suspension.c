@@ -85,7 +85,8 @@ int main(void) {
     GC_suspend_thread(walker);
     CHECK(GC_is_thread_suspended(walker) != 0);
     CHECK(stands());
-    /* The collector works while a thread is suspended. However often a thread was suspended, one call resumes it. */
+    /* The collector works while a thread is suspended. However often a thread was suspended, one call resumes
+    it. */
     for (int i = 0; i < 5; i++)
         collect();
     GC_suspend_thread(walker);
