@@ -3,6 +3,7 @@
 use super::Fault;
 use super::pool::Pool;
 
+/// Instructions, by the numbers of the specification.
 #[allow(missing_docs)]
 pub mod op {
     pub const SIPUSH: u8 = 17;

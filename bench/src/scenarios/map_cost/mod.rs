@@ -268,6 +268,7 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
 
 /// The cells of a variant, its command's medians, and the most that changed.
 fn row(variant: &Variant<Looked, Cost>) -> ([Cell; 13], [f64; 3], State) {
+    /// Bytes.
     const MIB: f64 = (1u64 << 20) as f64;
     let of = |value: &dyn Fn(&Cost) -> f64| {
         let values: Vec<f64> = variant.outcomes.iter().map(value).collect();
