@@ -208,7 +208,8 @@ impl Row {
 
 /// The book's list, with one row for each measurement.
 pub fn list() -> String {
-    let mut out = "| name | question | asked for | minutes |\n|---|---|---|---|\n".to_owned();
+    let mut out =
+        "| name | question | asked for | minutes | options |\n|---|---|---|---|---|\n".to_owned();
     for measurement in ALL {
         let about = measurement.about();
         let asks = match about.asks {
@@ -217,8 +218,11 @@ pub fn list() -> String {
         };
         let _ = writeln!(
             out,
-            "| `{}` | {} | {asks} | {} |",
-            about.name, about.question, about.minutes
+            "| `{}` | {} | {asks} | {} | {} |",
+            about.name,
+            about.question,
+            about.minutes,
+            about.options()
         );
     }
     out

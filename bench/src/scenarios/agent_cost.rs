@@ -105,6 +105,8 @@ impl Measurement for AgentCost {
             question: "What does the agent cost a Java program that is collected 100 times a second?",
             asks: &[OWN, PROCESSORS],
             minutes: 13,
+            slice: true,
+            seed: None,
         }
     }
 

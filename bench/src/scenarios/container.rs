@@ -263,6 +263,8 @@ impl Measurement for Container {
             question: "Java and libgc in a container without swap: what lives, and how much it does",
             asks: &[NONE, SAVED, WORK, CROWDS, AGENT],
             minutes: 100,
+            slice: false,
+            seed: None,
         }
     }
 

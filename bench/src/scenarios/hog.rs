@@ -54,6 +54,8 @@ impl Measurement for Hog {
             question: "Who pays when an unrelated program takes half of the memory?",
             asks: &[NOBODY, FAULTS, WORK],
             minutes: 15,
+            slice: false,
+            seed: None,
         }
     }
 

@@ -52,6 +52,8 @@ impl Measurement for Hotspot {
             question: "How soon and how well does Java follow a limit, by collector?",
             asks: &[],
             minutes: 35,
+            slice: false,
+            seed: None,
         }
     }
 

@@ -155,6 +155,8 @@ impl Measurement for PhasesLive {
             question: "What does it do to Java programs to order their threads by what they allocate?",
             asks: &[HARMLESS, COLLECTS],
             minutes: 45,
+            slice: true,
+            seed: None,
         }
     }
 

@@ -69,6 +69,8 @@ impl Measurement for SimSpeed {
             question: "How fast is plimsoll sim, and what memory does it need?",
             asks: &[FAST, SMALL, SAME],
             minutes: 20,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -118,9 +120,8 @@ struct Made {
 impl Made {
     /// Makes a trace so many times as long as the shortest.
     fn new(folder: &Path, times: u32) -> Result<Made> {
-        let wrong = |error: &dyn std::fmt::Display| Error::program("the trace", error.to_string());
-        let program = table::PROGRAMS.iter().find(|it| it.name == PROGRAM);
-        let program = program.ok_or_else(|| wrong(&"no such program"))?;
+        let program = table::find(PROGRAM)
+            .ok_or_else(|| Error::program(PROGRAM, "no program of the table has this name"))?;
         let longest = LENGTHS[LENGTHS.len() - 1];
         let options = Options {
             scale: 1.0,
@@ -129,11 +130,10 @@ impl Made {
         };
         let path = folder.join(format!("{times}x.plt"));
         let file = File::create(&path).map_err(Error::file("write", &path))?;
-        let mut file = synth::write(program, &options, BufWriter::new(file), PROGRAM)
-            .map_err(|error| wrong(&error))?;
+        let mut file = synth::write(program, &options, BufWriter::new(file), PROGRAM)?;
         file.flush().map_err(Error::file("write", &path))?;
-        let trace = Trace::open(&path).map_err(|error| wrong(&error))?;
-        let survey = Survey::of(&trace).map_err(|error| wrong(&error))?;
+        let trace = Trace::open(&path)?;
+        let survey = Survey::of(&trace)?;
         Ok(Made {
             path,
             trace,
@@ -153,8 +153,7 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
         ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)
     };
     let before = thread_cpu_ns();
-    let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)
-        .map_err(|error| Error::program("the simulation", error.to_string()))?;
+    let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)?;
     let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
     let job = Job {
         command: vec![

@@ -95,6 +95,8 @@ impl Measurement for TraceCost {
             question: "How much longer do Java programs take while plimsoll trace records them?",
             asks: &[LIGHT, COMPLETE],
             minutes: 45,
+            slice: true,
+            seed: None,
         }
     }
 

@@ -5,6 +5,7 @@
 mod compare;
 
 use crate::harness::follow::follow;
+use crate::harness::ground::Ground;
 use crate::harness::interrupt;
 use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
@@ -46,6 +47,8 @@ impl Measurement for Demo {
                        without a broker",
             asks: &[compare::WORK, compare::FAULTS],
             minutes: 6,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -63,30 +66,43 @@ impl Measurement for Demo {
         let ground = ground
             .inspect_err(|e| eprintln!("{e}; going on without"))
             .ok();
-        let mut runs = Runs::default();
-        runs.shared.push(shown.with_broker("1", runner)?);
-        let report = shown.report(&runs, runner)?;
+        let mut variants = vec![("with the broker", Way::Broker("1"))];
         if let Some(ground) = &ground {
-            println!(
-                "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap \
-                 has a fixed size, its share of the 1500 MB; and once more with one: {} min. Ctrl-C \
-                 ends it; the report of the first run is there.\n",
-                report.display(),
-                (SECONDS * 3.0 / 60.0).ceil()
-            );
-            let bare = |label: &str| {
-                let progress = runner.progress(label);
-                play(ground, &shown.fixed, Conditions::Bare, &progress)
-            };
-            runs.fixed.push(bare("fixed sizes")?);
-            runs.fixed.push(bare("fixed sizes, again")?);
-            runs.shared.push(shown.with_broker("2", runner)?);
+            variants.extend([
+                ("fixed sizes", Way::Fixed(ground)),
+                ("fixed sizes, again", Way::Fixed(ground)),
+                ("with the broker, again", Way::Broker("2")),
+            ]);
         }
+        let compares = ground.is_some();
+        let mut runs = Runs::default();
+        runner.experiment(variants).once().run(|way, turn| {
+            let progress = &turn.progress;
+            match way {
+                Way::Broker(folder) => runs.shared.push(shown.with_broker(folder, progress)?),
+                Way::Fixed(ground) => {
+                    let played = play(ground, &shown.fixed, Conditions::Bare, progress)?;
+                    runs.fixed.push(played);
+                }
+            }
+            if compares && runs.are_begun() {
+                shown.announce_comparison(&shown.report(&runs, runner)?);
+            }
+            Ok(())
+        })?;
         let report = shown.report(&runs, runner)?;
         runner.plot("", &picture(&shown.shared, &runs.shared[0]))?;
         println!("\nThe report, with plots: {}", report.display());
         Ok(runs.results(&shown.shared, runner))
     }
+}
+
+/// How the programs of a run come to their memory.
+enum Way<'a> {
+    /// With a broker. The folder of this name gets what the run leaves.
+    Broker(&'static str),
+    /// With fixed sizes and without a broker, on this ground.
+    Fixed(&'a Ground),
 }
 
 /// The demonstration: the same programs with a broker and with fixed sizes.
@@ -109,8 +125,19 @@ impl Shown {
         );
     }
 
-    /// One run with a broker. On a terminal, the first one shows a live screen.
-    fn with_broker(&self, name: &str, runner: &Runner) -> Result<Trace> {
+    /// Told after the first run, whose report is there.
+    fn announce_comparison(&self, report: &Path) {
+        println!(
+            "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap \
+             has a fixed size, its share of the 1500 MB; and once more with one: {} min. Ctrl-C \
+             ends it; the report of the first run is there.\n",
+            report.display(),
+            (SECONDS * 3.0 / 60.0).ceil()
+        );
+    }
+
+    /// One run with a broker. On a terminal, the first one shows a live screen in the place of `progress`.
+    fn with_broker(&self, name: &str, progress: &Progress) -> Result<Trace> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         let (file, socket) = (file_of(&folder), folder.join("broker.sock"));
@@ -122,17 +149,15 @@ impl Shown {
             .arg(folder.join("record.jsonl"))
             .args(["--interval", "200"]);
         let live = name == "1" && std::io::stdout().is_terminal();
-        let progress = match live {
-            true => Progress::silent(),
-            false => runner.progress("with the broker"),
-        };
+        let silent = Progress::silent();
+        let progress = if live { &silent } else { progress };
         if live {
             command.arg("--top");
         } else {
             command.stdin(Stdio::null());
         }
         let child = command.spawn().map_err(Error::start(&command))?;
-        let trace = follow(child, &socket, &folder, &self.shared, &progress);
+        let trace = follow(child, &socket, &folder, &self.shared, progress);
         interrupt::check()?;
         Ok(trace)
     }

@@ -198,6 +198,8 @@ impl Measurement for Dynamic {
             question: "Do Java heaps that follow their stalls come back after a hog, and share a limit?",
             asks: &[HOG, WORK, FAIR, CALM],
             minutes: 175,
+            slice: false,
+            seed: None,
         }
     }
 

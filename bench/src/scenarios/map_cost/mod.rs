@@ -68,6 +68,8 @@ impl Measurement for MapCost {
             question: "What does a look of plimsoll map cost, and what does it do to the program?",
             asks: &[SOON, SMALL, UNTOUCHED],
             minutes: 15,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -199,10 +201,10 @@ fn of_look(held: &Held) -> Result<[f64; 2]> {
     let (begin, before) = (now_ns(), processors());
     let looked = look(held.pid(), &Options::default());
     let took = [(now_ns() - begin) as f64 / 1e6, processors() - before];
-    match looked {
-        Ok(look) if !look.areas.is_empty() => Ok(took),
-        Ok(look) => Err(Error::program("plimsoll map", look.notes.join("; "))),
-        Err(error) => Err(Error::program("plimsoll map", error.to_string())),
+    let look = looked?;
+    match look.areas.is_empty() {
+        false => Ok(took),
+        true => Err(Error::program("plimsoll map", look.notes.join("; "))),
     }
 }
 

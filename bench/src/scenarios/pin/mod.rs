@@ -53,6 +53,8 @@ impl Measurement for Pin {
             question: "Servers that need more memory than there is: what is keeping hot file pages worth?",
             asks: &report::CLAIMS,
             minutes: 52,
+            slice: false,
+            seed: None,
         }
     }
 

@@ -41,6 +41,8 @@ impl Measurement for SimTables {
             question: "Schedulers that know of allocation, simulated: do the paper's tables come out?",
             asks: &ASKS,
             minutes: 120,
+            slice: true,
+            seed: None,
         }
     }
 

@@ -203,7 +203,8 @@ fn simulate(
 /// The simulations that `plimsoll sim` makes.
 fn run(command: &mut Command) -> Result<Vec<Value>> {
     let text = output(command, &[0, 1])?;
-    serde_json::from_str(&text).map_err(|error| Error::program("plimsoll sim", error.to_string()))
+    let program = "plimsoll sim";
+    serde_json::from_str(&text).map_err(|source| Error::Output { program, source })
 }
 
 /// The largest live size of a simulation, in recorded ones; 1 if it has no outcome.
