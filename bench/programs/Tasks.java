@@ -7,10 +7,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Runs tasks in threads, one after the other in each, until so many have ended, and reports in the last line:
- * tasks in a second, milliseconds of a task (mean, and of the slowest hundredth), how evenly tasks are spread
- * over threads (Jain: 1 is evenly), collections in a thousand tasks, and milliseconds of collections in a
- * second.
+ * Runs tasks in threads, one after the other in each, until enough of them have ended, and reports in the
+ * last line: tasks in a second, milliseconds of a task (mean, and of the slowest hundredth), how evenly tasks
+ * are spread over threads (Jain: 1 is evenly), collections in a thousand tasks, and milliseconds of
+ * collections in a second.
  */
 final class Tasks {
     /** The most times that are kept for a thread; later ones replace earlier ones. */

@@ -41,8 +41,8 @@ use plimsoll_wire::collections::{Collector, Kind};
 
 /// Versions whose heaps this was tried with.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
-/// By so much (ns) a pause is prolonged at most, unless it was for the whole heap. The rest waits for the
-/// next pause.
+/// A pause is prolonged by this at most, nanoseconds, unless it was for the whole heap. The rest waits for
+/// the next pause.
 const MAX_PAUSE_NS: u64 = 20_000_000;
 
 /// What there is after a pause, in bytes.

@@ -169,7 +169,7 @@ impl Jvmti {
     /// Gives the environment up, and its events with it.
     pub fn dispose(self) {
         let env = self.0.as_ptr();
-        // SAFETY: as in `prepare`; `self` is not used again by who gives it up.
+        // SAFETY: as in `prepare`; the caller does not use `self` again.
         unsafe { ((*(*env).functions).dispose_environment)(env) };
     }
 }

@@ -14,7 +14,7 @@ const CHUNK: u64 = 16 << 20;
 /// Gives ranges back.
 #[derive(Debug)]
 pub struct Giver {
-    /// Whole pages of so many bytes are given back.
+    /// Whole pages are given back; the size of a page, bytes.
     page: u64,
     /// When to stop, ns; changed at the end of each pause.
     until_ns: Option<u64>,

@@ -291,7 +291,7 @@ unsafe extern "C" fn on_class_file(
         if !name.is_null() && weave::is_left(unsafe { CStr::from_ptr(name) }.to_bytes()) {
             return;
         }
-        // SAFETY: the machine gives so many bytes for the time of the call.
+        // SAFETY: the machine gives `length` bytes for the time of the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, length.max(0) as usize) };
         let what = match session.mode {
             Mode::Exact => weave::What::All,
@@ -308,7 +308,7 @@ unsafe extern "C" fn on_class_file(
         if let Some(new) = written.bytes
             && let Some(memory) = session.jvmti.allocate(new.len())
         {
-            // SAFETY: the machine allocated so many bytes, and both results are valid for writing.
+            // SAFETY: the machine allocated `new.len()` bytes, and both results are valid for writing.
             unsafe {
                 std::ptr::copy_nonoverlapping(new.as_ptr(), memory.as_ptr(), new.len());
                 *new_length = new.len() as c_int;

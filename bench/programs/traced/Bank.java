@@ -70,7 +70,7 @@ public final class Bank {
         }
     }
 
-    /** A client whose task is so many transfers. */
+    /** A client whose task is this many transfers. */
     private static Callable<Integer> client(int number, int transfers, int accounts) throws SQLException {
         SplittableRandom random = new SplittableRandom(number * 131L + 7);
         Connection connection = DriverManager.getConnection(URL);

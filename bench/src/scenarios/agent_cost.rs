@@ -41,15 +41,17 @@ const JVMS: [Jvm; 3] = [
         collector: "Serial",
     },
 ];
-/// A young generation that the program fills about 100 times a second, at this rate (MB/s); in buffers of so
-/// many bytes, beside so many trees of 4 MB that live.
+/// A young generation that the program fills about 100 times a second.
 const HEAP: [&str; 3] = ["-Xms256m", "-Xmx256m", "-Xmn14m"];
 /// Threads that ended would take their processor time with them.
 const STEADY: &str = "-XX:-UseDynamicNumberOfCompilerThreads";
 /// Collections until the program has been compiled and the agent loaded: from then on processor time counts.
 const WARM: u64 = 100;
+/// What the program allocates in a second, MB.
 const PACE: u32 = 1300;
+/// The buffers that it allocates, bytes.
 const BUFFER: u32 = 16 << 10;
+/// Trees of 4 MB that live.
 const TREES: u32 = 2;
 /// Iterations of the program: 29 MB each, so 15 s in all. By what they are divided for `--slice`.
 const ITERATIONS: u32 = 664;

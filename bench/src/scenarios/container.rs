@@ -123,7 +123,7 @@ impl Runs {
     }
 }
 
-/// Who manages the memory of a program.
+/// What manages the memory of a program.
 #[derive(Clone, Copy, Debug)]
 enum Runtime {
     Java(Jvm),

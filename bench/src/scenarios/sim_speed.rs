@@ -118,7 +118,7 @@ struct Made {
 }
 
 impl Made {
-    /// Makes a trace so many times as long as the shortest.
+    /// Makes a trace that is `times` times as long as the shortest.
     fn new(folder: &Path, times: u32) -> Result<Made> {
         let program = table::find(PROGRAM)
             .ok_or_else(|| Error::program(PROGRAM, "no program of the table has this name"))?;

@@ -1,5 +1,5 @@
 //! The order of a collection. Each phase returns the value that the next one takes, so no other
-//! order compiles. What the caller, who stops the world, does itself stands in brackets.
+//! order compiles. What the caller, which stops the world, does itself stands in brackets.
 //!
 //! 1. (The world is stopped.) [`Pause::begin`] opens the files by which the kernel is queried.
 //! 2. [`Pause::empty`]: the bins of all threads are emptied. (Steps that are not to be finished are

@@ -141,7 +141,7 @@ pub fn copy_pieces(process: &Process, pieces: &mut [Piece<'_>]) -> Result<usize>
     }
 }
 
-/// How many pieces, in their order, so many bytes fill.
+/// How many pieces, in their order, are filled by `bytes` bytes.
 fn whole_pieces(pieces: &[Piece<'_>], mut bytes: usize) -> usize {
     let is_whole = |piece: &&Piece<'_>| {
         let rest = bytes.checked_sub(piece.into.len());

@@ -259,7 +259,7 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    /// A collection begins; the heap has so many bytes reserved, and so many of them in use.
+    /// A collection begins. The heap has `reserved` bytes, and `used` of them are in use.
     pub fn began(&self, reserved: u64, used: u64) {
         let mut state = self.state();
         state.now.before = used;

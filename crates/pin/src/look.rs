@@ -96,7 +96,7 @@ fn look_for_frames() -> bool {
     asked.is_ok() && shown
 }
 
-/// Whether a process is in another user namespace than we, of another user: who made that namespace
+/// Whether a process is in another user namespace than we, of another user: that user
 /// may mount there what they like.
 fn mounts_are_of_others(process: &Process) -> bool {
     let own = rustix::process::geteuid().as_raw();

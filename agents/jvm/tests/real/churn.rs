@@ -20,7 +20,7 @@ fn seconds() -> u64 {
     given.and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
-/// Of so many machines one is pressed: neither a divisor of the number of JDKs nor of collectors.
+/// One in this many machines is pressed: neither a divisor of the number of JDKs nor of collectors.
 const PRESSED: usize = 3;
 /// The limit of its group, bytes: more than lives, less than heap and native memory together.
 const LIMIT: u64 = 144 * MIB;

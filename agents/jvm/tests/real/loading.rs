@@ -166,7 +166,7 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
         .find_map(|link| link.file_name().into_string().ok());
     sums.tell(&format!("close {}", number.unwrap()));
     eventually("it is closed", || pages(&sums.process) == 0);
-    // Who had it open still sees it; who comes later is told that there is none.
+    // A reader that had it open still sees it; one that comes later is told that there is none.
     sums.collects(&page, 3);
     assert!(matches!(
         plimsoll_runtimes::hotspot::agent::Page::of(&sums.process),

@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Megabytes that live in each service: so many that Serial's own rule takes more than there is.
+    /// Megabytes that live in each service: enough that Serial's own rule takes more than there is.
     fn live(self) -> u64 {
         match self {
             World::Hog => 128,

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// Bytes of a mebibyte.
 const MIB: f64 = (1u64 << 20) as f64;
-/// The longest bar of a picture: so many times the time of the fixed heap without pressure.
+/// The longest bar of a picture: this many times the time of the fixed heap without pressure.
 const LONGEST_BAR: f64 = 8.0;
 /// Width of a bar, where the bars of a plan and the gap after them take 1.
 const BAR: f64 = 0.2;

@@ -27,7 +27,7 @@ const WARM_RATE: f64 = 200.0;
 const WARM: f64 = 8.0;
 /// Seconds of the load after the limit came down, before anything is measured.
 const SHRINK: f64 = 12.0;
-/// Seconds from the start of a run until it is measured. Who pins has chosen by then.
+/// Seconds from the start of a run until it is measured. What pins has chosen by then.
 pub(super) const SETTLE: f64 = 20.0;
 /// Seconds that are measured.
 pub(super) const SECONDS: f64 = 12.0;
@@ -229,7 +229,7 @@ fn areas_of(group: &Cgroup) -> Vec<AreaOf> {
     report.map(|report| once(&report)).unwrap_or_default()
 }
 
-/// Waits so many seconds.
+/// Waits this many seconds.
 fn wait(seconds: f64) -> Result<()> {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     loop {

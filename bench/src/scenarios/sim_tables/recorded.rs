@@ -37,9 +37,9 @@ pub(super) enum Recording {
     },
     /// Lucene's benchmark on an algorithm of `bench/programs/traced`.
     Lucene { algorithm: &'static str },
-    /// A broker of Kafka, to which Kafka's own tools write so many records, and read them.
+    /// A broker of Kafka, to which Kafka's own tools write this many records, and read them.
     Kafka { records: u32, slice: u32 },
-    /// Open Liberty, which answers so many requests on each of some connections.
+    /// Open Liberty, which answers this many requests on each of some connections.
     Liberty { requests: u32, slice: u32 },
 }
 

@@ -38,8 +38,7 @@ pub struct Sim {
         default_value = "genmc"
     )]
     pub collector: Vec<CollectorChoice>,
-    /// Size of the heap: so many times the largest live size (1.5), or so large (64M); several are separated
-    /// by commas
+    /// Heap sizes, separated by commas: a multiple of the largest live size (`1.5`) or an amount (`64M`)
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
     /// How threads are simulated.
@@ -156,9 +155,9 @@ impl From<CollectorChoice> for Algorithm {
 /// How large a heap is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HeapChoice {
-    /// So many times the largest live size.
+    /// This multiple of the largest live size.
     Times(f64),
-    /// So many bytes.
+    /// An amount, bytes.
     Bytes(u64),
 }
 

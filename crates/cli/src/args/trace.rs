@@ -87,7 +87,7 @@ pub struct Head {
     /// How many events
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub events: u64,
-    /// Pass over so many events first
+    /// Pass over N events first
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: u64,
     /// Only the events of this thread

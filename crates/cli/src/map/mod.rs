@@ -55,7 +55,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             Some(page) => page.add(&mut report, options.limit),
             None => show(&report, args)?,
         }
-        // Who watches a page reads of it there; the terminal has it once.
+        // A person who watches a page reads of it there; the terminal has it once.
         let told = page.is_some() && looks > 1;
         for failed in report.failed.iter().filter(|_| !args.json && !told) {
             crate::say(format_args!("{}", failed.why));

@@ -55,9 +55,9 @@ fn objects(text: &str) -> BTreeMap<u64, (String, bool)> {
     objects
 }
 
-/// Whether objects of a class are compared. What the machine keeps for itself is dead for the program, so only
-/// the program's own classes are. Lambdas that capture nothing are kept by their call sites, which are the
-/// machine's.
+/// Whether objects of a class are compared. What the machine keeps for itself is dead for the program, so
+/// only the program's own classes are. Lambdas that capture nothing are kept by their call sites, which are
+/// the machine's.
 fn is_the_programs(class: &str) -> bool {
     let own = class.starts_with("Shapes") || class.starts_with("java.util.HashMap");
     own && !class.contains("$$Lambda")

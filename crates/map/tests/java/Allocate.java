@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.concurrent.CyclicBarrier;
 
 /**
- * Threads that allocate, each so many times as much as the one before, in rounds. A line of input begins a
+ * Threads that allocate, each a multiple of what the one before does, in rounds. A line of input begins a
  * round; when it is over, each thread waits, and what ThreadMXBean says of it is printed. Then one thread
  * ends and another one begins.
  */

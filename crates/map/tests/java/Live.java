@@ -2,7 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Keeps so many megabytes alive (1 KiB arrays) and a large array of 8 MiB, collects garbage, says so, and
+ * Keeps some megabytes alive (1 KiB arrays) and a large array of 8 MiB, collects garbage, says so, and
  * waits for the end of its standard input.
  */
 public final class Live {

@@ -255,7 +255,7 @@ impl Gather {
         self.full |= found.len() > MAX_PROCESSES;
         found.truncate(MAX_PROCESSES);
         if !matches!(self.programs, Programs::Processes(_)) {
-            // Who left the group is watched no more.
+            // A process that left the group is watched no more.
             self.subjects
                 .retain(|pid, _| found.binary_search(pid).is_ok());
         }

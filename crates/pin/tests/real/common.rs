@@ -160,7 +160,7 @@ pub(crate) fn tick_until(
     }
 }
 
-/// Ticks for so many seconds.
+/// Ticks for this many seconds.
 pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
     let end = now_ns() + seconds * SECOND;
     tick_until(pinner, "over", |_, _| now_ns() >= end)

@@ -51,7 +51,7 @@ pub type Mmtk = IslaVista;
 /// Which part of a heap a collection examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// All of it, or so much that the live bytes are known.
+    /// All of it, or enough that the live bytes are known.
     #[default]
     Full,
     /// Young objects only. What of the others lives is not known.

@@ -203,7 +203,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A moment 100 ms after the last one, of which so many were spent in stalls.
+    /// A moment 100 ms after the last one, of which `stalled_ms` were spent in stalls.
     fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
         Moment {
             collections,

@@ -46,7 +46,7 @@ pub enum What {
     },
 }
 
-/// Who wants to know what happens.
+/// What is told of all that happens.
 pub trait Log {
     /// Something happened at this time, nanoseconds since the beginning.
     fn happened(&mut self, time: u64, what: What);

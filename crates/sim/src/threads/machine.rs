@@ -1,4 +1,4 @@
-//! Processors and time: who runs on which processor, and until when.
+//! Processors and time: which thread runs on which processor, and until when.
 //!
 //! Each processor has a clock of its own. What happens next is the first of the timers or, if none is due
 //! before it, the next step of the running thread whose processor's clock is lowest; of equal clocks that of

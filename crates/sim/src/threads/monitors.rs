@@ -1,4 +1,4 @@
-//! Monitors: who holds each, who contends for it, and who waits in it to be notified.
+//! Monitors: which thread holds each, which contend for it, and which wait in it to be notified.
 
 use plimsoll_trace::MonitorId;
 use plimsoll_trace::numbered::ByNumber;
@@ -80,7 +80,7 @@ impl Monitors {
         self.holder(id) == Some(thread)
     }
 
-    /// Who holds a monitor.
+    /// The thread that holds a monitor.
     pub(super) fn holder(&self, id: MonitorId) -> Option<usize> {
         self.0.get(&id)?.holder
     }

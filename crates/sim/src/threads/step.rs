@@ -219,7 +219,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         }
     }
 
-    /// The thread enters a monitor so many times at once, or contends for it.
+    /// The thread enters a monitor `times` times at once, or contends for it.
     fn enter(&mut self, which: usize, thread: usize, monitor: MonitorId, times: u64) {
         match self.monitors.enter(monitor, thread, times) {
             Entry::Again => {}

@@ -259,7 +259,7 @@ pub struct Pause {
 /// What the adapter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// At the end of a pause at most so many bytes of the heap stay resident, objects included. Free memory
+    /// At the end of a pause at most this many bytes of the heap stay resident, objects included. Free memory
     /// that the program takes again at once stays all the same, unless the whole heap was collected.
     pub resident: u64,
 }

@@ -19,7 +19,7 @@ const TYPE_RAW_TRACEPOINT: u32 = 17;
 const LICENSE: &std::ffi::CStr = c"MIT";
 const CALL: &str = "bpf";
 
-/// A map of so many entries, keyed by 32 bits.
+/// A map of `entries` entries, keyed by 32 bits.
 fn map(kind: u32, value_bytes: u32, entries: u32) -> Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
