@@ -79,6 +79,45 @@ fn functions_do_one_thing() {
     report(&faults);
 }
 
+#[test]
+fn functions_of_c_do_one_thing() {
+    let mut faults = Vec::new();
+    let files = tracked();
+    let files = files.iter().filter(|(name, _)| name.ends_with(".c") || name.ends_with(".h"));
+    for (name, text) in files {
+        for (at, length, line) in functions_of_c(text) {
+            if length > LONGEST_FUNCTION {
+                faults.push(format!(
+                    "{name}:{at}: {length} lines, more than {LONGEST_FUNCTION}: {line}"
+                ));
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// The functions of a C file: line, number of lines, and how it begins. Functions begin with a letter in the
+/// first column, and end with a brace there.
+fn functions_of_c(text: &str) -> Vec<(usize, usize, &str)> {
+    let mut found = Vec::new();
+    let (mut head, mut begun) = (None, None);
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            head = Some((index, line));
+        }
+        if begun.is_none() && line.ends_with('{') {
+            begun = head;
+        }
+        if line.starts_with('}')
+            && let Some((first, begins)) = begun.take()
+            && line == "}"
+        {
+            found.push((first + 1, index - first + 1, begins));
+        }
+    }
+    found
+}
+
 /// Whether a function of Rust begins on a line.
 fn is_function(line: &str) -> bool {
     // A word in quotes is the convention of calls: `extern "C-unwind"`.
@@ -117,4 +156,10 @@ fn functions_are_measured() {
     assert!(is_function("pub unsafe extern \"C-unwind\" fn called() {"));
     assert_eq!(function_length(&lines), 6);
     assert_eq!(function_length(&["fn declared();", "}"]), 1);
+    let text = "struct pair {\n    int a;\n};\n\nint one(void) {\n    if (1) {\n    }\n}\nint two(int a,\n\
+                \x20       int b)\n{\n    return a;\n}\nstatic int all[] = {\n    1,\n};\n";
+    assert_eq!(
+        functions_of_c(text),
+        [(5, 4, "int one(void) {"), (9, 5, "int two(int a,")]
+    );
 }

@@ -112,12 +112,8 @@ static int too_many(const char *what) {
     return 0;
 }
 
-int main(int count, char **arguments) {
-    GC_INIT();
-    if (count > 1)
-        return too_many(arguments[1]);
-    (void)followed;
-    (void)ignored;
+/* Descriptors of a kind. Returns the mark procedure. */
+static unsigned of_kinds(void) {
     CHECK(new_kind(GC_DS_LENGTH, 1, 1) >= 4);
     unsigned before = kind;
     try("a length that is the size");
@@ -135,7 +131,10 @@ int main(int count, char **arguments) {
     CHECK(GC_new_proc(mark_nothing) == procedure + 1);
     new_kind(GC_MAKE_PROC(procedure + 1, 0), 0, 1);
     try("a procedure that does nothing");
+    return procedure;
+}
 
+static void of_objects(unsigned procedure) {
     /* The descriptor is the first word of the object. */
     new_kind(0 | GC_DS_PER_OBJECT, 0, 1);
     at_start = ((GC_word)5 << 60) | GC_DS_BITMAP;
@@ -169,12 +168,9 @@ int main(int count, char **arguments) {
     type[1] = 32 | GC_DS_LENGTH;
     try("a length in the type");
     at_start = 0;
+}
 
-    unsigned inner = 0;
-    CHECK(GC_call_with_alloc_lock(under_lock, &inner) != 0);
-    CHECK(inner == procedure + 2);
-    try("made with the lock held");
-
+static void lists(void) {
     bytes = 64;
     new_kind(GC_MAKE_PROC(GC_new_proc(mark_list), 0), 0, 1);
     below(make_list);
@@ -195,6 +191,22 @@ int main(int count, char **arguments) {
         list->number = 1;
     }
     CHECK(cleared);
+}
+
+int main(int count, char **arguments) {
+    GC_INIT();
+    if (count > 1)
+        return too_many(arguments[1]);
+    (void)followed;
+    (void)ignored;
+    unsigned procedure = of_kinds();
+    of_objects(procedure);
+    unsigned inner = 0;
+    CHECK(GC_call_with_alloc_lock(under_lock, &inner) != 0);
+    CHECK(inner == procedure + 2);
+    try("made with the lock held");
+
+    lists();
     CHECK(GC_mark_and_push != 0);
     CHECK(GC_get_debug_header_size() == GC_debug_header_size);
     CHECK(GC_USR_PTR_FROM_BASE((char *)0) == (void *)GC_get_debug_header_size());
