@@ -55,7 +55,10 @@ fn help_of_slice() -> String {
 fn help_of_seed() -> String {
     let drawn = |about: About| Some(format!("{} ({} when absent)", about.name, about.seed?));
     let drawn: Vec<String> = ALL.iter().filter_map(|one| drawn(one.about())).collect();
-    format!("The seed of what is drawn at random, of {}", drawn.join(", "))
+    format!(
+        "The seed of what is drawn at random, of {}",
+        drawn.join(", ")
+    )
 }
 
 fn names() -> PossibleValuesParser {

@@ -148,7 +148,10 @@ fn nothing_unfinished_and_no_path_of_one_machine() {
     let here = format!("{}/", root().display());
     let mut faults = Vec::new();
     for (name, text) in tracked() {
-        if name.ends_with(".lock") || name.starts_with("bench/tests/tidy") || name.starts_with("LICENSE") {
+        if name.ends_with(".lock")
+            || name.starts_with("bench/tests/tidy")
+            || name.starts_with("LICENSE")
+        {
             continue;
         }
         for (index, line) in text.lines().enumerate() {

@@ -83,7 +83,9 @@ fn functions_do_one_thing() {
 fn functions_of_c_do_one_thing() {
     let mut faults = Vec::new();
     let files = tracked();
-    let files = files.iter().filter(|(name, _)| name.ends_with(".c") || name.ends_with(".h"));
+    let files = files
+        .iter()
+        .filter(|(name, _)| name.ends_with(".c") || name.ends_with(".h"));
     for (name, text) in files {
         for (at, length, line) in functions_of_c(text) {
             if length > LONGEST_FUNCTION {

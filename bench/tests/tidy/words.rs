@@ -49,6 +49,12 @@ fn riddles(text: &str) -> Vec<(usize, &'static str)> {
 fn riddles_are_found() {
     let text = "/// Waits for so\n/// many seconds.\n// So many that it fails.\nsay(\"what which means\");\n";
     assert_eq!(riddles(text), [(1, "for so many "), (4, "what which")]);
-    assert_eq!(riddles("/// At most so many bytes.\n"), [(1, "at most so many ")]);
-    assert_eq!(riddles("/// Sleeps after\n/// so many rounds.\n"), [(1, "after so many ")]);
+    assert_eq!(
+        riddles("/// At most so many bytes.\n"),
+        [(1, "at most so many ")]
+    );
+    assert_eq!(
+        riddles("/// Sleeps after\n/// so many rounds.\n"),
+        [(1, "after so many ")]
+    );
 }

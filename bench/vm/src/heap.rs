@@ -48,7 +48,9 @@ pub(crate) fn build(settings: Settings, plan: PlanSelector, workers: usize) -> M
     builder.options.threads.set(workers);
     let selector = match settings.kind {
         HeapKind::Fixed(bytes) => GCTriggerSelector::FixedHeapSize(bytes as usize),
-        HeapKind::Dynamic(min, max) => GCTriggerSelector::DynamicHeapSize(min as usize, max as usize),
+        HeapKind::Dynamic(min, max) => {
+            GCTriggerSelector::DynamicHeapSize(min as usize, max as usize)
+        }
         HeapKind::IslaVista(_) | HeapKind::AfterStalls(_) => GCTriggerSelector::Delegated,
     };
     builder.options.gc_trigger.set(selector);

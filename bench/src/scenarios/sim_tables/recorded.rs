@@ -162,11 +162,10 @@ fn apart(path: &Path) -> Result<Option<f64>> {
     command.args(["trace", "info", "--json"]).arg(path);
     end_with_us(&mut command);
     let out = command.output().map_err(Error::start(&command))?;
-    let info: Value = serde_json::from_slice(&out.stdout)
-        .map_err(|source| Error::Output {
-            program: "plimsoll trace info",
-            source,
-        })?;
+    let info: Value = serde_json::from_slice(&out.stdout).map_err(|source| Error::Output {
+        program: "plimsoll trace info",
+        source,
+    })?;
     let seen = info["bytes"].as_f64();
     let counted = info["facts"]["bytes-by-machine"].as_str();
     let counted = counted.and_then(|text| text.parse::<f64>().ok());

@@ -109,9 +109,9 @@ fn everything_is_seen_and_deaths_are_those_of_the_heap() {
         let alive = std::fs::read_to_string(stage.place.path("alive")).unwrap();
         let alive: BTreeSet<u64> = alive.lines().map(|line| line.parse().unwrap()).collect();
         assert!(objects.len() > 30_000 && alive.len() > 5000);
-        let early = objects
-            .iter()
-            .filter(|(number, (class, dead))| *dead && is_the_programs(class) && alive.contains(number));
+        let early = objects.iter().filter(|(number, (class, dead))| {
+            *dead && is_the_programs(class) && alive.contains(number)
+        });
         assert_eq!(
             early.collect::<Vec<_>>(),
             [],

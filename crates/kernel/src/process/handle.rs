@@ -217,11 +217,7 @@ impl Handle {
             let (name, value) = (word[..at].to_vec(), word[at + 1..].to_vec());
             Some((OsString::from_vec(name), OsString::from_vec(value)))
         };
-        Some(
-            text.split(|&byte| byte == 0)
-                .filter_map(variable)
-                .collect(),
-        )
+        Some(text.split(|&byte| byte == 0).filter_map(variable).collect())
     }
 
     /// Whether one of its threads has this name. Looks at 65,536 threads at most.
