@@ -90,7 +90,8 @@ const ROWS: [Row; 6] = [
     Row {
         measurement: "container",
         claim: "of those killed alone nine tenths live",
-        words: "Java in a container without swap: of the runs killed without us, those that live with us",
+        words: "Java in a container without swap: runs that the kernel kills without Plimsoll and \
+                that live with it",
         asked: "nine tenths",
         brief: false,
     },
