@@ -38,7 +38,8 @@ pub struct Sim {
         default_value = "genmc"
     )]
     pub collector: Vec<CollectorChoice>,
-    /// Heap size: a multiple of the largest live size (1.5) or an amount (64M); several are separated by commas
+    /// Heap size: a multiple of the largest live size (1.5) or an amount (64M); several are separated by
+    /// commas
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
     /// How threads are simulated.
