@@ -309,6 +309,13 @@ impl Members {
         self.read_from = put_off.unwrap_or(0);
     }
 
+    /// The ids of at most `most` principals, from `from` on and then from the first one on.
+    #[must_use]
+    pub fn some_from(&self, from: Id, most: usize) -> Vec<Id> {
+        let numbers = self.by_id.range(from..).chain(self.by_id.range(..from));
+        numbers.map(|(&id, _)| id).take(most).collect()
+    }
+
     /// All principals.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Member> {
         self.by_id.values_mut()
