@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct Jvm {
     /// 11, 17, 21 or 25.
     pub version: u32,
-    /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`.
+    /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`. The last two may be followed
+    /// by ` generational`, for that mode.
     pub collector: &'static str,
 }
 
@@ -22,11 +23,17 @@ impl Jvm {
 
     /// The flags that select its collector.
     pub fn choice(self) -> Vec<String> {
+        let (collector, mode) = match self.collector.split_once(' ') {
+            Some(("Z", _)) => ("Z", Some("-XX:+ZGenerational")),
+            Some((collector, _)) => (collector, Some("-XX:ShenandoahGCMode=generational")),
+            None => (self.collector, None),
+        };
         // ZGC was experimental before version 15.
-        let locked = self.collector == "Z" && self.version < 15;
-        let unlock = locked.then(|| "-XX:+UnlockExperimentalVMOptions".to_owned());
-        let choice = format!("-XX:+Use{}GC", self.collector);
-        unlock.into_iter().chain([choice]).collect()
+        let locked = collector == "Z" && self.version < 15;
+        let unlock = locked.then_some("-XX:+UnlockExperimentalVMOptions");
+        let choice = format!("-XX:+Use{collector}GC");
+        let flags = unlock.into_iter().chain(mode).map(str::to_owned);
+        flags.chain([choice]).collect()
     }
 
     /// Its name in tables, such as `G1 17`.
