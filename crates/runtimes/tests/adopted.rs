@@ -98,11 +98,6 @@ fn an_adopted_g1_follows_its_limit() {
 }
 
 #[test]
-fn an_adopted_serial_follows_its_limit() {
-    follows("-XX:+UseSerialGC", Collector::Serial);
-}
-
-#[test]
 fn an_adopted_shenandoah_follows_its_limit() {
     follows("-XX:+UseShenandoahGC", Collector::Shenandoah);
 }
