@@ -60,6 +60,9 @@ struct Options {
     /// Die in this collection; the first is 0.
     #[arg(long, conflicts_with = "hang")]
     die: Option<u64>,
+    /// Allocate this much before anything can be collected, bytes.
+    #[arg(long, value_parser = size)]
+    early: Option<u64>,
     /// Never end this collection; the first is 0.
     #[arg(long)]
     hang: Option<u64>,
@@ -103,6 +106,8 @@ enum Program {
     },
     /// A collection is wanted while the program is idle.
     Idle,
+    /// Forks, and both processes go on.
+    Fork,
     /// Asks for the maximum.
     Maximum,
     /// Allocates this many bytes and keeps none.
@@ -132,7 +137,11 @@ fn main() {
     if let Some(trouble) = dies.or(options.hang.map(Trouble::Hangs)) {
         trouble::expect(trouble);
     }
-    vm::start(heap::build(settings, options.plan, options.workers));
+    vm::hold(heap::build(settings, options.plan, options.workers));
+    if let Some(bytes) = options.early {
+        traps::early(bytes);
+    }
+    vm::start();
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
         control.bound(bound);
     }
@@ -175,6 +184,7 @@ fn run(program: &Program, threads: u32) -> (Value, bool) {
         Program::Large { bytes } => (traps::large(*bytes), false),
         Program::Foreign { bytes } => (traps::foreign(*bytes), false),
         Program::Idle => (traps::idle(), false),
+        Program::Fork => (programs::fork(), false),
         Program::Maximum => (traps::maximum(), false),
         Program::Spend { bytes } => (work(traps::spend(*bytes)), false),
     }
