@@ -58,9 +58,10 @@ stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N
 	@tools/setup.sh test
 	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
 
-stress-jvm: ## the agent in every collector of every JDK, an hour of churn (SECONDS=N for longer or shorter)
+stress-jvm: ## the agent in every collector of every JDK, an hour of churn (SECONDS=N for longer or shorter); recorded
 	@tools/setup.sh test
-	PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
+	PLIMSOLL_CHURN_RECORD="$(CURDIR)/bench/results/stress-jvm.md" PLIMSOLL_CHURN_COMMIT="$$(git describe --always --dirty)" \
+		PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
 
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize
