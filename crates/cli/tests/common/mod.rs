@@ -50,6 +50,23 @@ impl Started {
     }
 }
 
+/// Lets a command have at most 64 open files, which it may raise to 4096.
+pub fn limit_open_files(command: &mut Command) {
+    let limit = libc::rlimit {
+        rlim_cur: 64,
+        rlim_max: 4096,
+    };
+    // SAFETY: `setrlimit` may be called between fork and exec; `limit` is valid for reading.
+    unsafe {
+        command.pre_exec(
+            move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
+    }
+}
+
 pub fn signal_to(pid: u32, signal: i32) {
     // SAFETY: `kill` only sends a signal; the process is one that the test started.
     unsafe { libc::kill(pid as i32, signal) };
