@@ -40,6 +40,8 @@ _COLUMNS = (
 ).split()
 _EVENTS, _NAMED, _INDEX = 1, 2, 3
 _WHAT = ("class", "site", "thread", "monitor")
+_UNITS = ("ns", "instructions")
+_DEATHS = ("exact", "at-collections", "unknown")
 
 
 class TraceError(Exception):
@@ -136,9 +138,9 @@ class Trace:
         self.header, begin = self._read_header()
         index = self._index_begins()
         if index is None:
-            self._look_for_blocks(begin)
+            self._look_for_blocks(begin, self._length)
         else:
-            self._read_index(index)
+            self._open_whole(begin, index)
 
     def __enter__(self):
         return self
@@ -161,12 +163,14 @@ class Trace:
         for offset in self._names:
             _, content = self._load(offset, _NAMED)
             at = 0
-            while at < len(content):
-                what, at = _number(content, at)
-                number, at = _number(content, at)
-                length, at = _number(content, at)
-                names[_WHAT[what], number] = content[at : at + length].decode()
-                at += length
+            try:
+                while at < len(content):
+                    what, at = _number(content, at)
+                    number, at = _number(content, at)
+                    name, at = _text(content, at)
+                    names[_WHAT[what], number] = name
+            except (ValueError, IndexError) as why:
+                raise self._wrong(offset, f"its names are wrong: {why}") from why
         return names
 
     def blocks(self, thread):
@@ -206,58 +210,79 @@ class Trace:
         facts = self._read(40, length) if length <= _MAX_FACTS else b""
         if len(facts) != length or zlib.crc32(facts, zlib.crc32(fixed[:36])) != told:
             raise TraceError(f"{self.path}: the head of the trace is damaged")
+        if unit >= len(_UNITS):
+            raise TraceError(f"{self.path}: the head of the trace is damaged: the unit of time is unknown")
+        if deaths >= len(_DEATHS):
+            raise TraceError(f"{self.path}: the head of the trace is damaged: how exact the deaths are is unknown")
         texts, at = [], 0
-        while at < len(facts):
-            size, at = _number(facts, at)
-            texts.append(facts[at : at + size].decode())
-            at += size
-        header = Header(
-            identity,
-            ("ns", "instructions")[unit],
-            ("exact", "at-collections", "unknown")[deaths],
-            bool(raw & 1),
-            dict(zip(texts[::2], texts[1::2])),
-        )
-        return header, 40 + length
+        try:
+            while at < len(facts):
+                text, at = _text(facts, at)
+                texts.append(text)
+        except (ValueError, IndexError) as why:
+            raise TraceError(f"{self.path}: the head of the trace is damaged: a fact is no text") from why
+        facts = dict(zip(texts[::2], texts[1::2]))
+        return Header(identity, _UNITS[unit], _DEATHS[deaths], bool(raw & 1), facts), 40 + length
 
     def _index_begins(self):
         mark = self._read(max(self._length - 20, 0), 20)
         if len(mark) < 20 or mark[12:] != _END_MAGIC or zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
             return None
-        return int.from_bytes(mark[:8], "little")
+        begin = int.from_bytes(mark[:8], "little")
+        return begin if begin <= self._length - 20 else None
 
-    def _read_index(self, offset):
-        while offset < self._length - 20:
-            head, content = self._load(offset, _INDEX)
-            at = last = 0
-            while at < len(content):
-                what, at = _number(content, at)
-                if what == 1:
-                    thread, at = _number(content, at)
-                    far, at = _number(content, at)
-                    last += far
-                    self._offsets.setdefault(thread, []).append(last)
-                elif what == 2:
-                    far, at = _number(content, at)
-                    last += far
-                    self._names.append(last)
-                elif what == 3:
-                    values = []
-                    for _ in range(6):
-                        value, at = _number(content, at)
-                        values.append(value)
-                    self._offsets.setdefault(values[0], [])
-                    self.totals[values[0]] = Totals(*values[1:5], bool(values[5]))
-                elif what == 4:
-                    self.largest_live, at = _number(content, at)
-                else:
-                    raise self._wrong(offset, f"the index has an entry of kind {what}")
-            offset += _HEAD.size + head.stored
+    def _open_whole(self, begin, index):
+        """Reads the index, or looks for the blocks if the index is damaged."""
+        at = index
+        try:
+            while at < self._length - 20:
+                at += self._read_index(at, index)
+        except (TraceError, ValueError, IndexError):
+            self._offsets, self._names, self.totals, self.largest_live = {}, [], {}, None
+            self._look_for_blocks(begin, index)
+            if self.cut == index:
+                self.cut = at
 
-    def _look_for_blocks(self, offset):
+    def _read_index(self, offset, begin):
+        """Reads a block of the index, which begins at `begin`, and returns how long the block is."""
+        head, content = self._load(offset, _INDEX)
+        at = last = 0
+        while at < len(content):
+            what, at = _number(content, at)
+            if what == 1:
+                thread, at = _number(content, at)
+                far, at = _number(content, at)
+                last = self._block(last + far, begin)
+                self._offsets.setdefault(thread, []).append(last)
+            elif what == 2:
+                far, at = _number(content, at)
+                last = self._block(last + far, begin)
+                self._names.append(last)
+            elif what == 3:
+                values = []
+                for _ in range(6):
+                    value, at = _number(content, at)
+                    values.append(value)
+                self._offsets.setdefault(values[0], [])
+                self.totals[values[0]] = Totals(*values[1:5], bool(values[5]))
+            elif what == 4:
+                self.largest_live, at = _number(content, at)
+            else:
+                raise self._wrong(offset, f"the index has an entry of kind {what}")
+        return _HEAD.size + head.stored
+
+    @staticmethod
+    def _block(offset, begin):
+        """An offset of a block that the index names."""
+        if offset >= begin:
+            raise ValueError("the index names a block behind its beginning")
+        return offset
+
+    def _look_for_blocks(self, offset, end):
+        """Goes from block to block until something is no whole block, or to `end`."""
         while True:
-            head = _Head.of(self._read(offset, _HEAD.size))
-            if head is None or offset + _HEAD.size + head.stored > self._length:
+            head = _Head.of(self._read(offset, min(_HEAD.size, end - offset)))
+            if head is None or offset + _HEAD.size + head.stored > end:
                 self.cut = offset
                 return
             if head.kind == _EVENTS:
@@ -275,7 +300,10 @@ class Trace:
             raise self._wrong(offset, "the file ends within the block")
         if zlib.crc32(stored) != head.sum:
             raise self._wrong(offset, "the checksum of the block's content is wrong")
-        content = self._decompress(stored, head.content) if head.codec == 1 else stored
+        try:
+            content = self._decompress(stored, head.content) if head.codec == 1 else stored
+        except Exception as why:  # Each of the packages has its own.
+            raise self._wrong(offset, f"its content cannot be decompressed: {why}") from why
         if len(content) != head.content:
             raise self._wrong(offset, "the content is not as long as the head says")
         return head, content
@@ -340,6 +368,14 @@ def _number(data, at):
         if byte < 0x80:
             return value, at
         shift += 7
+
+
+def _text(data, at):
+    """The text at a place, with its length before it, and where the next thing is."""
+    length, at = _number(data, at)
+    if at + length > len(data):
+        raise ValueError("a text ends behind its block")
+    return data[at : at + length].decode(), at + length
 
 
 def _numbers(data):
