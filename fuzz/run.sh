@@ -11,7 +11,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 cargo build --quiet --release --target "$target"
 [ "$seconds" -gt 0 ] || exit 0
 out=${CARGO_TARGET_DIR:-target}/$target/release
-names=(messages config page summary superpages proc runtimes pages pinning trace deaths classes collections tables)
+names=(messages config page summary superpages proc runtimes pages pinning trace deaths schedules classes collections tables)
 # Class files of the tests' Java programs. Without a compiler there are those of the corpus.
 seeds=$(mktemp -d)
 trap 'rm -rf "$seeds"' EXIT
