@@ -76,8 +76,8 @@ fn empty(runner: &Runner) -> Results {
              and a heap of 3 times the largest live size, but Table 4 with one of 1.5 times, and Figures 6 \
              and 7 with other collectors. The made-up programs (hsqldb to ecperf) have the sums of the \
              paper's, specjbb2000 a thirtieth of them; the others are recorded by `plimsoll trace`, built \
-             from the same sources, on JDK 17 with a heap of at most 512 MB, and heaps are in the largest live \
-             size that they have under RR; of those only changes compare. A quantum of 10 µs has the \
+             from the same sources, on JDK 17 with a heap of at most 512 MB, and heaps are in the largest \
+             live size that they have under RR; of those only changes compare. A quantum of 10 µs has the \
              relation to a phase of allocation that the paper tells: 3 to 22 quanta. In specjappserver2004 \
              and ecperf the paper's quantum has it, so they have no shorter one (–), and count with that in \
              both sums. LARF* and 10 µs are beside GenMC only. In Table 4 the paper's RR follows \
