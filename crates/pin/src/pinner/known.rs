@@ -5,6 +5,7 @@ use crate::hold::Holder;
 use crate::pages::Run;
 use crate::source::open_in_time;
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -31,6 +32,12 @@ impl Known {
     pub(super) fn tidy(&mut self, evidence: &Evidence) {
         self.open
             .retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
+    }
+
+    /// Closes all, so that nothing stays busy that nobody asks about. They are opened again when they lose
+    /// pages.
+    pub(super) fn close(&mut self) {
+        self.open.clear();
     }
 
     pub(super) fn beside<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
@@ -67,7 +74,9 @@ impl Beside for World<'_> {
         let open = self.known.open.entry(key).or_insert_with(|| {
             let (pid, addresses) = file.seen_at.as_ref()?;
             let opened = open_in_time(*pid, addresses, key, &file.path).ok()?;
-            (opened.certain && opened.tells_cached).then_some(opened.file)
+            // Where the file system shows it differently, its mappings tell.
+            let is_it = opened.certain || is_listed_as(&opened.file, key);
+            (opened.tells_cached && is_it).then_some(opened.file)
         });
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);

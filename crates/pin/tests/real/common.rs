@@ -90,6 +90,17 @@ pub(crate) fn start_pages(path: &Path, group: Option<&TestCgroup>) -> Child {
     start(&arguments, group)
 }
 
+/// What a shell does to become a program that reads the first third of a file over and over.
+pub(crate) fn become_pages(path: &Path) -> String {
+    format!(
+        "{}='pages --path {} --bytes {FILE} --part 0.3334 --every 5' \
+         exec {} --exact common::program --nocapture",
+        programs::VARIABLE,
+        path.display(),
+        std::env::current_exe().unwrap().display(),
+    )
+}
+
 /// A program that streams another file through the page cache.
 pub(crate) fn start_stream(path: &Path, group: Option<&TestCgroup>) -> Child {
     let path = path.to_str().unwrap();
