@@ -153,6 +153,11 @@ impl History {
         unseen
     }
 
+    /// Whether there was a look.
+    pub(crate) fn has_looked(&self) -> bool {
+        self.looks > 0
+    }
+
     /// Whether there was a look before the last one.
     pub fn has_before(&self) -> bool {
         self.looks > 1
