@@ -4,57 +4,19 @@
 mod common;
 
 use common::ground::{alone, classes, java, printed};
+use common::nobody::{AS_NOBODY, folder, open};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 const NOBODY: u32 = 65534;
-/// The command that runs the words after it as a user without rights.
-const AS_NOBODY: [&str; 5] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-];
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
 const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-
-/// A folder that another user may enter, with our program in it. If we cannot become another user, says so
-/// and returns `None`.
-fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
-    if !rustix::process::geteuid().is_root() {
-        skip("another user needs root");
-        return None;
-    }
-    let folder = tempfile::Builder::new()
-        .prefix("plimsoll-test-rights-")
-        .tempdir_in("/var/tmp")
-        .unwrap();
-    open(folder.path());
-    let own = folder.path().join("plimsoll");
-    copy_program(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
-    let mut may = Command::new(AS_NOBODY[0]);
-    let may = may
-        .args(&AS_NOBODY[1..])
-        .arg(&own)
-        .arg("--version")
-        .output();
-    if may.is_ok_and(|output| output.status.success()) {
-        return Some((folder, own));
-    }
-    skip("another user cannot run what is in /var/tmp");
-    None
-}
-
-fn open(folder: &Path) {
-    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
-}
 
 /// Gives a program a capability. If files cannot have any here, says so and returns `false`.
 fn make_capable(program: &Path) -> bool {
