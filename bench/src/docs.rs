@@ -2,6 +2,7 @@
 //! all targets and all measurements. The README gets the targets that can be understood without
 //! knowing the measurements.
 
+use crate::report::bars::Bars;
 use crate::report::breakdown::Breakdown;
 use crate::report::plot::Plot;
 use crate::report::recorded::redraw;
@@ -115,6 +116,7 @@ pub fn write() -> Result<()> {
         std::fs::write(&path, place.filled()?).map_err(Error::file("write", &path))?;
     }
     redraw::<Plot>()?;
+    redraw::<Bars>()?;
     redraw::<Breakdown>()
 }
 

@@ -1,6 +1,7 @@
 //! The files that a measurement writes: values with units, tables, plots, a page.
 
 mod axis;
+pub mod bars;
 pub mod breakdown;
 pub mod chart;
 pub mod curves;

@@ -33,9 +33,12 @@ pub(super) enum Way {
     Vmtouch,
     /// As prelockd does: all pages of files that are mapped as executable.
     Executables,
+    /// `plimsoll pin --dry-run`: looks, and holds nothing.
+    DryRun,
 }
 
 impl Way {
+    /// The ways to keep some.
     pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Pin, Way::Vmtouch, Way::Executables];
 
     /// For tables.
@@ -45,6 +48,7 @@ impl Way {
             Way::Pin => "plimsoll pin",
             Way::Vmtouch => "vmtouch -l",
             Way::Executables => "all executables",
+            Way::DryRun => "plimsoll pin --dry-run",
         }
     }
 }
@@ -72,7 +76,13 @@ impl Holder {
     ) -> Result<Option<Holder>> {
         let mut command = match way {
             Way::Plain => return Ok(None),
-            Way::Pin => pin(groups.servers.dir()),
+            Way::Pin => pin(groups.servers.dir(), WINDOW),
+            Way::DryRun => {
+                // It ends with its window, which is longer than the run.
+                let mut command = pin(groups.servers.dir(), 10 * WINDOW);
+                command.arg("--dry-run");
+                command
+            }
             Way::Vmtouch => {
                 let mut command = Command::new("vmtouch");
                 command.args(["-l", "-q", "-m", "64G"]);
@@ -169,11 +179,11 @@ impl Groups {
     }
 }
 
-fn pin(group: &Path) -> Command {
+fn pin(group: &Path, window: u64) -> Command {
     let mut command = Command::new(sibling("plimsoll"));
     command.args(["pin", "--cgroup"]).arg(group);
     command.args(["--budget", &format!("{BUDGET}M")]);
-    command.args(["--window", &WINDOW.to_string(), "--json"]);
+    command.args(["--window", &window.to_string(), "--json"]);
     command
 }
 
