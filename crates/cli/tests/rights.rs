@@ -10,7 +10,7 @@ use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
