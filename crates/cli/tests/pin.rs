@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::ground::{MIB, enter, group};
+use common::ground::{MIB, group};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Child, Disk, FuseServer, TestCgroup, programs};
+use plimsoll_testbed::{Child, Disk, FuseServer, programs};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -87,10 +87,6 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
     let lost = reader.until(PATIENCE, |p| p.major_faults > 10_000);
     lost.unwrap();
     let pid = reader.pid().to_string();
-    // With an account of its own for what it reads itself.
-    let Some(own) = self::group("pin-own", 512 * MIB) else {
-        return;
-    };
     let args = [
         "pin",
         &pid,
@@ -101,7 +97,6 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
         "20M",
     ];
     let mut command = place.command(&[&args[..], &["--without-swap"]].concat());
-    enter(&mut command, &own);
     let output = std::fs::File::create(place.path("told")).unwrap();
     let mut pin = Started(command.stdout(output).spawn().unwrap());
     let (head, range) = wait_for("ranges are explained", || {
@@ -123,11 +118,6 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
         "only a third of the file is read: {range}"
     );
     assert_eq!(words[4], "1", "{range}");
-    // What the program had read stays in the program's account.
-    let locked = |group: &TestCgroup| group.cgroup().stat().unwrap().unevictable;
-    wait_for("pages that pin read are in its own account", || {
-        (locked(&own) > 0 && locked(&group) > 0).then_some(())
-    });
     pin.signal(libc::SIGINT);
     assert!(pin.wait().success());
 }
