@@ -3,15 +3,19 @@ SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
 PREFIX ?= /usr/local
+# Crates for measurements and tests.
+NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
+	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs install clean
+.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs
+.PHONY: install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 build: ## everything that is installed, optimised
 	@tools/setup.sh build
-	cargo build --release --workspace --exclude plimsoll-bench --exclude plimsoll-bench-vm --exclude plimsoll-mmtk --exclude plimsoll-testbed --exclude plimsoll-libgc-stressed
+	cargo build --release --workspace $(addprefix --exclude ,$(NOT_INSTALLED))
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo
@@ -24,7 +28,8 @@ test: ## every test
 
 test-programs: ## fifteen real programs on our libgc, the heavy ones too (ROUNDS=5 for more)
 	@tools/setup.sh programs
-	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
+	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) \
+	  cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
 bench: bench-all ## every measurement (hours); bench-NAME for one, named in docs/src/measuring.md
 
@@ -48,19 +53,23 @@ fmt: ## format everything
 
 simulate: ## the broker's simulation for ten minutes (SECONDS=N for longer, SEED=N to replay)
 	@tools/setup.sh build
-	cargo test --release -p plimsoll-broker --test simulation -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
+	cargo test --release -p plimsoll-broker --test simulation -- \
+	  $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600))
 
 fuzz: ## every fuzz target for SECONDS each (60)
 	@tools/setup.sh build
 	fuzz/run.sh $(or $(SECONDS),60)
 
-stress: ## programs over our libgc under stress modes for ten minutes (SECONDS=N for longer, PROGRAM=guile for one, SEED=N to replay)
+stress: ## programs over our libgc under stress for ten minutes (SECONDS=N, PROGRAM=guile, SEED=N to replay)
 	@tools/setup.sh test
-	cargo test --release -p plimsoll-libgc --test stress -- $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
+	cargo test --release -p plimsoll-libgc --test stress -- \
+	  $(if $(SEED),--seed $(SEED),--seconds $(or $(SECONDS),600)) $(if $(PROGRAM),--program $(PROGRAM))
 
-stress-jvm: ## the agent in every collector of every JDK, an hour of churn (SECONDS=N for longer or shorter)
+stress-jvm: ## the agent in every collector of every JDK, an hour of churn, recorded (SECONDS=N: not)
 	@tools/setup.sh test
-	PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
+	$(if $(SECONDS),,PLIMSOLL_CHURN_RECORD="$(CURDIR)/bench/results/stress-jvm.md") \
+	  PLIMSOLL_CHURN_COMMIT="$$(git describe --always --dirty)" PLIMSOLL_CHURN_SECONDS=$(or $(SECONDS),3600) \
+	  cargo test --release -p plimsoll-agent-jvm --test real no_machine_is_harmed -- --nocapture
 
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize

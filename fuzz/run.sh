@@ -11,7 +11,8 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 cargo build --quiet --release --target "$target"
 [ "$seconds" -gt 0 ] || exit 0
 out=${CARGO_TARGET_DIR:-target}/$target/release
-names=(messages config page summary superpages proc runtimes pages pinning trace deaths classes collections tables)
+names=(messages config page summary superpages proc runtimes pages pinning trace deaths schedules classes
+    collections tables)
 # Class files of the tests' Java programs. Without a compiler there are those of the corpus.
 seeds=$(mktemp -d)
 trap 'rm -rf "$seeds"' EXIT
@@ -22,15 +23,17 @@ fi
 # As many at a time as there are processors: each target has one of its own.
 at_once=$(nproc)
 
-# fuzz NAME: runs one target, then prints how it went. New inputs go to a directory that is removed. An input that is
-# worth keeping is added to corpus/ by hand.
+# fuzz NAME: runs one target, then prints how it went. New inputs go to a directory that is removed. An input
+# that is worth keeping is added to corpus/ by hand.
 fuzz() {
     local found status=0
     found=$(mktemp -d)
     "$out/$1" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=1024 -verbosity=0 \
-        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$1" "$seeds/$1" >"$found.log" 2>&1 || status=$?
+        -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$1" "$seeds/$1" \
+        >"$found.log" 2>&1 || status=$?
     # In one piece, because others print at the same time.
-    printf 'fuzzed %s for %s s\n%s\n' "$1" "$seconds" "$(grep -E "stat::number_of_exec|ERROR|panicked" "$found.log" || true)"
+    printf 'fuzzed %s for %s s\n%s\n' "$1" "$seconds" \
+        "$(grep -E "stat::number_of_exec|ERROR|panicked" "$found.log" || true)"
     rm -f "$found.log"
     if [ "$status" -ne 0 ]; then
         echo "fuzzing $1 failed; the input is in $found" >&2

@@ -18,7 +18,8 @@ done
 if timeout "$patience" cargo deny --log-level error --config deny.toml check advisories >"$said" 2>&1; then
   cat "$said"
 elif grep -qE 'advisory.database' "$said" && ! grep -qE '^error\[' "$said"; then
-  printf 'deny: skipped: known advisories: their database cannot be fetched: %s\n' "$(grep . "$said" | tail -n 1)"
+  printf 'deny: skipped: known advisories: their database cannot be fetched: %s\n' \
+    "$(grep . "$said" | tail -n 1)"
 elif [ ! -s "$said" ]; then
   printf 'deny: skipped: known advisories: their database did not answer within %d s\n' "$patience"
 else

@@ -36,7 +36,9 @@ put() {
   mkdir -p "$directory" || fail "cannot make $directory: run this as root, or give another PREFIX"
   local target
   target=$directory/${4:-$(basename "$2")}
-  if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; }; then fail "cannot write $target"; fi
+  if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; }; then
+    fail "cannot write $target"
+  fi
 }
 
 # built NAME: whether cargo built it. If not, says that it is left out.

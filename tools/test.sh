@@ -35,7 +35,10 @@ summary() {
       /^---- .* stdout ----$/ { print binary ": " $2; found = 1 }
       /panicked at / { panic = 2 }
       panic-- > 0 { print "    " $0 }
-      /^error|didn.t exit successfully|^    `-p |rule `.*broken|^replay: |^fuzzing .* failed/ { print; found = 1 }
+      /^error|didn.t exit successfully|^    `-p / || /rule `.*broken|^replay: |^fuzzing .* failed/ {
+        print
+        found = 1
+      }
       { last[NR % 20] = $0 }
       END { if (!found) for (i = NR + 1; i <= NR + 20; i++) if (i % 20 in last) print last[i % 20] }
     ' "$name"
@@ -88,7 +91,10 @@ tests() {
 
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
 markers_together() {
-  [ -d "$library" ] || { echo "skipped: no source of Rust's standard library (rustup component add rust-src)"; return; }
+  if [ ! -d "$library" ]; then
+    echo "skipped: no source of Rust's standard library (rustup component add rust-src)"
+    return
+  fi
   ONLY=crew tools/sanitize.sh thread
 }
 

@@ -39,7 +39,8 @@ public final class Container {
                 at = (at + 7919) % kept.length;
                 kept[at] = new byte[ARRAY];
             }
-            if (kind.equals("native") && passed > 3 && buffers.size() < more && buffers.size() < (passed - 3) * more) {
+            if (kind.equals("native") && passed > 3 && buffers.size() < more &&
+                buffers.size() < (passed - 3) * more) {
                 ByteBuffer buffer = ByteBuffer.allocateDirect(1 << 20);
                 for (int i = 0; i < buffer.capacity(); i += 4096) {
                     buffer.put(i, (byte) 1);
@@ -61,6 +62,7 @@ public final class Container {
             }
             Thread.sleep(kind.equals("native") && buffers.size() < more && passed > 3 ? 5 : 10);
         }
-        System.out.printf("{\"event\":\"done\",\"work\":%d,\"max\":%d}%n", work, Runtime.getRuntime().maxMemory() >> 20);
+        System.out.printf("{\"event\":\"done\",\"work\":%d,\"max\":%d}%n", work,
+                          Runtime.getRuntime().maxMemory() >> 20);
     }
 }

@@ -96,7 +96,10 @@ public final class GcBench {
         }
     }
 
-    /** One iteration. There are fewer trees of a larger depth, so that all depths have about the same number of nodes. */
+    /**
+     * One iteration. There are fewer trees of a larger depth, so that all depths have about the same number
+     * of nodes.
+     */
     private static long iterate() {
         long nodes = 0;
         for (int depth = LEAST_DEPTH; depth <= MOST_DEPTH; depth += 2) {
@@ -131,7 +134,10 @@ public final class GcBench {
         return nodes;
     }
 
-    /** Waits until the rate allows this many further bytes. A program that is late catches up by a tenth of a second at most. */
+    /**
+     * Waits until the rate allows this many further bytes. A program that is late catches up by a tenth of a
+     * second at most.
+     */
     private static void rest(long bytes) {
         if (pace == 0) {
             return;
@@ -165,6 +171,7 @@ public final class GcBench {
     }
 
     private static void line(String event, long work, long nanoseconds, long checksum) {
-        System.out.printf("{\"event\":\"%s\",\"time\":%.3f,\"work\":%d,\"checksum\":%d}%n", event, nanoseconds / 1e9, work, checksum);
+        System.out.printf("{\"event\":\"%s\",\"time\":%.3f,\"work\":%d,\"checksum\":%d}%n", event,
+                          nanoseconds / 1e9, work, checksum);
     }
 }

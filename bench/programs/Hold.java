@@ -1,8 +1,8 @@
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Holds memory and does nothing: a program to look at. Arguments: how many megabytes live. Says {@code held} when they do. Fifty threads
- * wait beside it, as in a server at night.
+ * Holds memory and does nothing: a program to look at. Arguments: how many megabytes live. Says {@code held}
+ * when they do. Fifty threads wait beside it, as in a server at night.
  */
 public final class Hold {
     private static final int PIECE = 16 << 10;

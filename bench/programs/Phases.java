@@ -3,7 +3,8 @@ import java.util.concurrent.Callable;
 /**
  * Threads with allocation phases. A task allocates a working set, computes with it, and drops it.
  *
- * Arguments: threads, KiB of a working set, how often it is gone through, tasks that do not count, tasks that do.
+ * Arguments: threads, KiB of a working set, how often it is gone through, tasks that do not count, tasks that
+ * do.
  */
 public final class Phases {
     /** A part of a working set. */

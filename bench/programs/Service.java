@@ -62,12 +62,16 @@ public final class Service {
             }
             if (end - shown >= SECOND / 2) {
                 shown = end;
-                System.out.printf("{\"event\":\"progress\",\"work\":%d,\"longest\":%.1f,\"checksum\":%d}%n", requests, longest / 1e6, checksum);
+                System.out.printf("{\"event\":\"progress\",\"work\":%d,\"longest\":%.1f,\"checksum\":%d}%n",
+                                  requests, longest / 1e6, checksum);
             }
         }
     }
 
-    /** Nanoseconds of rest that are due, 0.2 s at most. They are saved up until they are a millisecond, because shorter sleeps last too long. */
+    /**
+     * Nanoseconds of rest that are due, 0.2 s at most. They are saved up until they are a millisecond,
+     * because shorter sleeps last too long.
+     */
     private static double owed;
 
     private static void rest(double nanoseconds) {

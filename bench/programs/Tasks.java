@@ -7,9 +7,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Runs tasks in threads, one after the other in each, until so many have ended, and reports in the last line: tasks in a
- * second, milliseconds of a task (mean, and of the slowest hundredth), how evenly tasks are spread over threads (Jain: 1
- * is evenly), collections in a thousand tasks, and milliseconds of collections in a second.
+ * Runs tasks in threads, one after the other in each, until enough of them have ended, and reports in the
+ * last line: tasks in a second, milliseconds of a task (mean, and of the slowest hundredth), how evenly tasks
+ * are spread over threads (Jain: 1 is evenly), collections in a thousand tasks, and milliseconds of
+ * collections in a second.
  */
 final class Tasks {
     /** The most times that are kept for a thread; later ones replace earlier ones. */
@@ -64,8 +65,9 @@ final class Tasks {
     }
 
     /**
-     * Runs one thread for each of these. The tasks that end first do not count, as many as `warm` says; those after
-     * them do. So each run does the same work. What threads have begun when the last of them ends is left.
+     * Runs one thread for each of these. The tasks that end first do not count, as many as `warm` says; those
+     * after them do. So each run does the same work. What threads have begun when the last of them ends is
+     * left.
      */
     static void run(Callable<?>[] tasks, int warm, int counted) throws InterruptedException {
         Worker[] workers = new Worker[tasks.length];
@@ -110,7 +112,8 @@ final class Tasks {
         double slow = last < 0 ? 0 : times[last - last / 100] / 1e6;
         double even = squares == 0 ? 0 : (double) all * all / (workers.length * squares);
         System.out.printf(Locale.ROOT,
-            "tasks=%.3f turnaround=%.3f slowest=%.3f fairness=%.4f collections=%.3f collecting=%.3f%n", all / elapsed,
+            "tasks=%.3f turnaround=%.3f slowest=%.3f fairness=%.4f collections=%.3f collecting=%.3f%n",
+            all / elapsed,
             mean, slow, even, all == 0 ? 0 : 1000.0 * collections / all, spent / elapsed);
     }
 }

@@ -2,10 +2,10 @@
 ;;;
 ;;;   guile churn.scm LIVE-MB SECONDS|xITERATIONS [PAUSE-AFTER PAUSE]
 ;;;
-;;; Keeps about LIVE-MB megabytes of small vectors alive and replaces some of them all the time, which makes garbage. Prints
-;;; one JSON object per line: progress about once a second, "done" at the end. "work" counts replacements; "checksum" depends on
-;;; the number of replacements only. With x before the number it makes that many rounds instead of running for a time.
-;;; Sizes are bytes, times seconds.
+;;; Keeps about LIVE-MB megabytes of small vectors alive and replaces some of them all the time, which makes
+;;; garbage. Prints one JSON object per line: progress about once a second, "done" at the end. "work" counts
+;;; replacements; "checksum" depends on the number of replacements only. With x before the number it makes
+;;; that many rounds instead of running for a time. Sizes are bytes, times seconds.
 
 (use-modules (ice-9 format) (srfi srfi-1))
 
@@ -40,7 +40,9 @@
 (define start (now))
 (define (line event round work checksum)
   (let ((stats (gc-stats)))
-    (format #t "{\"event\":\"~a\",\"round\":~a,\"time\":~,3f,\"work\":~a,\"checksum\":~a,\"collections\":~a,\"gc_time\":~,3f,\"heap\":~a,\"rss\":~a}~%"
+    (format #t
+            (string-append "{\"event\":\"~a\",\"round\":~a,\"time\":~,3f,\"work\":~a,\"checksum\":~a,"
+                           "\"collections\":~a,\"gc_time\":~,3f,\"heap\":~a,\"rss\":~a}~%")
             event round (- (now) start) work checksum
             (assq-ref stats 'gc-times)
             (/ (exact->inexact (assq-ref stats 'gc-time-taken)) internal-time-units-per-second)

@@ -90,6 +90,7 @@ int main(int argc, char **argv)
         nanosleep(&pause, NULL);
     }
     /* The live data are read here, so that the compiler cannot remove them. */
-    printf("{\"work\":%ld,\"buffers\":%ld,\"live\":%d}\n", work, buffers, kept[at] != NULL && burst != (void **)1);
+    printf("{\"work\":%ld,\"buffers\":%ld,\"live\":%d}\n", work, buffers,
+           kept[at] != NULL && burst != (void **)1);
     return 0;
 }

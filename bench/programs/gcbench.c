@@ -1,13 +1,14 @@
-/* gcbench: a benchmark of collectors with binary trees, after the one by John Ellis, Pete Kovac and Hans Boehm (section
- * 5.1.1 of the Viengoos paper). A large tree and a large array live to the end. In each iteration it builds
- * trees of
- * growing depth, from the root down and from the leaves up, and drops each of them when it is complete.
+/* gcbench: a benchmark of collectors with binary trees, after the one by John Ellis, Pete Kovac and Hans
+ * Boehm (section 5.1.1 of the Viengoos paper). A large tree and a large array live to the end. In each
+ * iteration it builds trees of growing depth, from the root down and from the leaves up, and drops each of
+ * them when it is complete.
  *
- *   gcbench [--iterations N] [--live-depth D] [--max-depth D] [--every N] [--seconds S] [--no-gc-from N --no-gc-to N]
+ *   gcbench [--iterations N] [--live-depth D] [--max-depth D] [--every N] [--seconds S]
+ *           [--no-gc-from N --no-gc-to N]
  *           [--fork] [--threads T] [--finalizers] [--idle S]
  *
- * Prints one JSON object per line: progress every N iterations, "done" at the end, with a checksum that does not depend on
- * the collector. Sizes are bytes, times seconds. */
+ * Prints one JSON object per line: progress every N iterations, "done" at the end, with a checksum that does
+ * not depend on the collector. Sizes are bytes, times seconds. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -101,7 +102,8 @@ static void on_finalize(void *object, void *data)
         finalized_elsewhere++;
 }
 
-/* One iteration. There are fewer trees of a larger depth, so that all depths have about the same number of nodes. */
+/* One iteration. There are fewer trees of a larger depth, so that all depths have about the same number of
+nodes. */
 static uint64_t iterate(void)
 {
     uint64_t nodes = 0;
@@ -141,9 +143,10 @@ static void line(const char *event, long iteration, double start, uint64_t check
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"event\":\"%s\",\"iteration\":%ld,\"time\":%.3f,\"collections\":%lu,\"gc_time\":%.3f,\"heap\":%zu,"
-           "\"unmapped\":%zu,\"rss\":%ld,\"major_faults\":%ld,\"checksum\":%" PRIu64 "}\n",
-           event, iteration, now() - start, (unsigned long)GC_get_gc_no(), (double)GC_get_full_gc_total_time() / 1e3,
+    printf("{\"event\":\"%s\",\"iteration\":%ld,\"time\":%.3f,\"collections\":%lu,\"gc_time\":%.3f,"
+           "\"heap\":%zu,\"unmapped\":%zu,\"rss\":%ld,\"major_faults\":%ld,\"checksum\":%" PRIu64 "}\n",
+           event, iteration, now() - start, (unsigned long)GC_get_gc_no(),
+           (double)GC_get_full_gc_total_time() / 1e3,
            GC_get_heap_size(), GC_get_unmapped_bytes(), resident(), usage.ru_majflt, checksum);
     fflush(stdout);
 }

@@ -2,6 +2,7 @@
 //! all targets and all measurements. The README gets the targets that can be understood without
 //! knowing the measurements.
 
+use crate::report::bars::Bars;
 use crate::report::breakdown::Breakdown;
 use crate::report::plot::Plot;
 use crate::report::recorded::redraw;
@@ -90,7 +91,8 @@ const ROWS: [Row; 6] = [
     Row {
         measurement: "container",
         claim: "of those killed alone nine tenths live",
-        words: "Java in a container without swap: of the runs killed without us, those that live with us",
+        words: "Java in a container without swap: runs that the kernel kills without Plimsoll and \
+                that live with it",
         asked: "nine tenths",
         brief: false,
     },
@@ -115,6 +117,7 @@ pub fn write() -> Result<()> {
         std::fs::write(&path, place.filled()?).map_err(Error::file("write", &path))?;
     }
     redraw::<Plot>()?;
+    redraw::<Bars>()?;
     redraw::<Breakdown>()
 }
 
@@ -208,7 +211,8 @@ impl Row {
 
 /// The book's list, with one row for each measurement.
 pub fn list() -> String {
-    let mut out = "| name | question | asked for | minutes |\n|---|---|---|---|\n".to_owned();
+    let mut out =
+        "| name | question | asked for | minutes | options |\n|---|---|---|---|---|\n".to_owned();
     for measurement in ALL {
         let about = measurement.about();
         let asks = match about.asks {
@@ -217,8 +221,11 @@ pub fn list() -> String {
         };
         let _ = writeln!(
             out,
-            "| `{}` | {} | {asks} | {} |",
-            about.name, about.question, about.minutes
+            "| `{}` | {} | {asks} | {} | {} |",
+            about.name,
+            about.question,
+            about.minutes,
+            about.options()
         );
     }
     out

@@ -1,6 +1,7 @@
 //! Errors of measurements. Each message says what happened, to what, and what to do.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -38,7 +39,43 @@ pub enum Error {
         what: &'static str,
         source: plimsoll_kernel::Error,
     },
-    /// A simulation has no outcome.
+    /// A program printed something that is not what it prints.
+    #[error(
+        "what {program} printed cannot be read: {source} (are it and this program of one build?); nothing \
+         was recorded"
+    )]
+    Output {
+        program: &'static str,
+        source: serde_json::Error,
+    },
+    /// The system does not let us wait for something.
+    #[error("cannot wait for {what}: {source}; nothing was recorded")]
+    Wait {
+        what: &'static str,
+        source: io::Error,
+    },
+    /// A server that is under load gives no answer.
+    #[error("the server at {server} does not answer: {source}; nothing was recorded")]
+    NoAnswer {
+        server: SocketAddr,
+        source: io::Error,
+    },
+    /// A thread of the harness cannot be started.
+    #[error("cannot start a thread of {what}: {source}; nothing was recorded")]
+    Thread {
+        what: &'static str,
+        source: io::Error,
+    },
+    /// A trace cannot be made or read.
+    #[error("{0}; nothing was recorded")]
+    Trace(#[from] plimsoll_trace::TraceError),
+    /// A program has no map.
+    #[error("{0}; nothing was recorded")]
+    Map(#[from] plimsoll_map::LookError),
+    /// A simulation of threads has no outcome.
+    #[error("{0}; nothing was recorded")]
+    Simulation(#[from] plimsoll_sim::threads::SimError),
+    /// A simulation of programs that share memory has no outcome.
     #[error(transparent)]
     Model(#[from] plimsoll_sim::together::Error),
     /// The kernel refused something else.

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use plimsoll_bench::measurement::About;
 use plimsoll_bench::runner::Options;
 use plimsoll_bench::scenarios::{ALL, named};
 use plimsoll_bench::{Error, Result, docs, measurement};
@@ -30,11 +31,9 @@ struct Arguments {
     /// Only variants whose name contains one of these, separated by commas.
     #[arg(long)]
     only: Option<String>,
-    /// A representative part that takes at most an hour, of a measurement that takes many.
-    #[arg(long)]
+    #[arg(long, help = help_of_slice())]
     slice: bool,
-    /// The seed of what is drawn at random, of a measurement that draws (split-want: 24 when absent).
-    #[arg(long)]
+    #[arg(long, help = help_of_seed())]
     seed: Option<u64>,
     /// Leave the results in bench/out/NAME, not among the recorded ones in bench/results.
     #[arg(long)]
@@ -42,6 +41,24 @@ struct Arguments {
     /// What `libgc-kernels` does in the guest that it boots.
     #[arg(long, hide = true)]
     inside: bool,
+}
+
+fn help_of_slice() -> String {
+    let with_slice = ALL.iter().map(|one| one.about()).filter(|it| it.slice);
+    let names: Vec<&str> = with_slice.map(|about| about.name).collect();
+    format!(
+        "A part that represents the measurement and takes at most an hour, of {}",
+        names.join(", ")
+    )
+}
+
+fn help_of_seed() -> String {
+    let drawn = |about: About| Some(format!("{} ({} when absent)", about.name, about.seed?));
+    let drawn: Vec<String> = ALL.iter().filter_map(|one| drawn(one.about())).collect();
+    format!(
+        "The seed of what is drawn at random, of {}",
+        drawn.join(", ")
+    )
 }
 
 fn names() -> PossibleValuesParser {

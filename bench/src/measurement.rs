@@ -17,6 +17,10 @@ pub struct About {
     pub asks: &'static [&'static str],
     /// About how many minutes five repetitions take on two processors.
     pub minutes: u32,
+    /// Whether it has a part that represents it and takes at most an hour (`--slice`).
+    pub slice: bool,
+    /// The seed without `--seed` of what it draws at random. `None` if it draws nothing.
+    pub seed: Option<u64>,
 }
 
 /// One measurement. [`crate::scenarios::ALL`] lists all. `docs/src/adding-a-measurement.md`
@@ -67,6 +71,17 @@ pub fn run_inside(measurement: &dyn Measurement, options: &Options) -> Result<()
 }
 
 impl About {
+    /// Its options besides those that every measurement takes, as a person writes them; empty if there are
+    /// none.
+    pub fn options(&self) -> String {
+        let slice = self.slice.then(|| "`--slice`".to_owned());
+        let seed = self
+            .seed
+            .map(|seed| format!("`--seed N` ({seed} when absent)"));
+        let options: Vec<String> = slice.into_iter().chain(seed).collect();
+        options.join(", ")
+    }
+
     /// Whether the measurement announces a target with this claim.
     pub fn asks_for(&self, claim: &str) -> bool {
         self.asks.iter().any(|pattern| fits(pattern, claim))
@@ -87,7 +102,7 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::{About, fits};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -99,5 +114,20 @@ mod tests {
         assert!(!fits("no program is killed", "no program is killed twice"));
         assert!(!fits("*: within 3 %", "Z 17: within 2 %"));
         assert!(fits("*", "") && !fits("", "x"));
+    }
+
+    #[test]
+    fn options_are_told_as_they_are_written() {
+        let about = |slice, seed| About {
+            name: "it",
+            question: "Is it?",
+            asks: &[],
+            minutes: 1,
+            slice,
+            seed,
+        };
+        assert_eq!(about(false, None).options(), "");
+        let both = about(true, Some(7)).options();
+        assert_eq!(both, "`--slice`, `--seed N` (7 when absent)");
     }
 }

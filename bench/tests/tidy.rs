@@ -1,5 +1,15 @@
-//! Holds the project to its own rules: floors, sizes, maps, constants, what reads `/proc`, paths, links,
-//! unfinished work.
+//! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work. [`sizes`]: of
+//! files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`; [`words`]: what
+//! nobody understands at once.
+
+#[path = "tidy/names.rs"]
+mod names;
+#[path = "tidy/proc.rs"]
+mod proc;
+#[path = "tidy/sizes.rs"]
+mod sizes;
+#[path = "tidy/words.rs"]
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,12 +38,6 @@ const FLOORS: [(&str, u32); 20] = [
     ("plimsoll-mmtk", 2),
     ("plimsoll-cli", 3),
 ];
-/// The most lines of a source file. A longer one has two subjects.
-const LONGEST_FILE: usize = 600;
-/// The most lines of a function. A longer one does two things.
-const LONGEST_FUNCTION: usize = 70;
-/// The most characters of a line of Rust, which is read side by side and in terminals.
-const WIDEST: usize = 110;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -101,256 +105,11 @@ fn rooms_import_only_from_floors_below() {
     report(&faults);
 }
 
-#[test]
-fn files_fit_in_the_head() {
-    let long = |(name, text): &(String, String)| {
-        let lines = text.lines().count();
-        let source = [".rs", ".c", ".h", ".java", ".scm", ".sh"]
-            .iter()
-            .any(|end| name.ends_with(end));
-        (source && lines > LONGEST_FILE).then(|| {
-            format!(
-                "{name} has {lines} lines, more than {LONGEST_FILE}: is there a second room inside?"
-            )
-        })
-    };
-    report(&tracked().iter().filter_map(long).collect::<Vec<_>>());
-}
-
 /// The files of Rust.
 fn rust() -> Vec<(String, String)> {
     let mut files = tracked();
     files.retain(|(name, _)| name.ends_with(".rs"));
     files
-}
-
-#[test]
-fn lines_fit_side_by_side() {
-    let mut faults = Vec::new();
-    for (name, text) in rust() {
-        for (index, line) in text.lines().enumerate() {
-            let width = line.chars().count();
-            if width > WIDEST {
-                let at = index + 1;
-                faults.push(format!(
-                    "{name}:{at}: {width} characters, more than {WIDEST}"
-                ));
-            }
-        }
-    }
-    report(&faults);
-}
-
-#[test]
-fn functions_do_one_thing() {
-    let mut faults = Vec::new();
-    for (name, text) in rust() {
-        let lines: Vec<&str> = text.lines().collect();
-        for (index, line) in lines
-            .iter()
-            .enumerate()
-            .filter(|(_, line)| is_function(line))
-        {
-            let length = function_length(&lines[index..]);
-            if length > LONGEST_FUNCTION {
-                let (at, line) = (index + 1, line.trim());
-                faults.push(format!(
-                    "{name}:{at}: {length} lines, more than {LONGEST_FUNCTION}: {line}"
-                ));
-            }
-        }
-    }
-    report(&faults);
-}
-
-/// Whether a function begins on a line.
-fn is_function(line: &str) -> bool {
-    let qualifies = |word: &&str| {
-        ["pub", "const", "async", "unsafe", "extern", "\"C\""].contains(word)
-            || word.starts_with("pub(")
-    };
-    line.split_whitespace().find(|word| !qualifies(word)) == Some("fn")
-}
-
-/// Lines of the function that begins on the first: until the brace that closes it, which formatted code has
-/// in the same column.
-fn function_length(lines: &[&str]) -> usize {
-    let column = lines[0].len() - lines[0].trim_start().len();
-    if lines[0].ends_with(['}', ';']) {
-        return 1;
-    }
-    let ends = |line: &&str| match line.get(column..) {
-        Some("}") => line.trim() == "}",
-        Some(rest) => rest.starts_with(')') && rest.ends_with(';'),
-        None => false,
-    };
-    lines
-        .iter()
-        .skip(1)
-        .position(ends)
-        .map_or(1, |last| last + 2)
-}
-
-#[test]
-fn functions_are_measured() {
-    let text = "    pub(crate) unsafe fn long(\n        of: u8,\n    ) {\n        {\n        }\n    }\n}\n";
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(is_function(lines[0]) && !is_function("// fn"));
-    assert_eq!(function_length(&lines), 6);
-    assert_eq!(function_length(&["fn declared();", "}"]), 1);
-}
-
-#[test]
-fn maps_name_every_module() {
-    let mut faults = Vec::new();
-    for (name, text) in rust() {
-        let head: Vec<&str> = text
-            .lines()
-            .filter(|line| line.starts_with("//!"))
-            .collect();
-        let head = head.join("\n");
-        let mapped = head.contains("# Map") || head.contains("Rooms inside");
-        if !mapped && !name.ends_with("/src/lib.rs") {
-            continue;
-        }
-        for module in modules(&text) {
-            if ["`", "::"]
-                .iter()
-                .all(|end| !head.contains(&format!("`{module}{end}")))
-            {
-                faults.push(format!("{name}: the head does not say what `{module}` is"));
-            }
-        }
-    }
-    report(&faults);
-}
-
-/// The modules that a file declares, but for those of tests and of features.
-fn modules(text: &str) -> Vec<&str> {
-    let mut modules = Vec::new();
-    let mut conditional = false;
-    for line in text.lines() {
-        if line.starts_with("#[") {
-            conditional |= line.starts_with("#[cfg(");
-            continue;
-        }
-        let declared = line.split_once("mod ").filter(|(before, _)| {
-            before.is_empty() || before.starts_with("pub ") || before.starts_with("pub(")
-        });
-        let module = declared.and_then(|(_, rest)| rest.strip_suffix(';'));
-        modules.extend(module.filter(|_| !conditional));
-        conditional = false;
-    }
-    modules
-}
-
-/// A number with a name, at the outermost level of a file.
-struct Constant<'a> {
-    at: String,
-    /// Its type and its value.
-    means: (&'a str, &'a str),
-    /// A comment stands above it, or above the constants that it stands among.
-    said: bool,
-}
-
-#[test]
-fn constants_of_one_name_say_what_each_is() {
-    let files = rust();
-    let mut by_name: BTreeMap<&str, Vec<Constant>> = BTreeMap::new();
-    for (name, text) in &files {
-        let tests = name.contains("/tests/") || name.ends_with("/tests.rs");
-        if !tests && !name.contains("/examples/") {
-            for (constant, found) in constants(name, text) {
-                by_name.entry(constant).or_default().push(found);
-            }
-        }
-    }
-    let mut faults = Vec::new();
-    for (name, all) in by_name {
-        if all.iter().all(|constant| constant.means == all[0].means) {
-            continue;
-        }
-        for constant in all.iter().filter(|constant| !constant.said) {
-            let at = &constant.at;
-            faults.push(format!(
-                "{at}: another {name} is something else: say above this one what it is, in which unit"
-            ));
-        }
-    }
-    report(&faults);
-}
-
-/// The numbers with names of a file, but for those of its tests.
-fn constants<'a>(file: &str, text: &'a str) -> Vec<(&'a str, Constant<'a>)> {
-    const NUMBERS: [&str; 16] = [
-        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
-        "f32", "f64", "Duration", "Nanos",
-    ];
-    let mut found = Vec::new();
-    let mut said = false;
-    let mut lines = text.lines().enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        let next = lines.peek().map_or("", |(_, next)| next.trim());
-        if line == "#[cfg(test)]" && next.ends_with('{') {
-            break;
-        }
-        if line.starts_with("///") || line.is_empty() {
-            said = !line.is_empty();
-            continue;
-        }
-        let declared = line
-            .split_once("const ")
-            .filter(|(before, _)| before.is_empty() || before.starts_with("pub"))
-            .and_then(|(_, rest)| rest.split_once(": "));
-        let Some((name, (kind, value))) =
-            declared.and_then(|(name, rest)| Some((name, rest.split_once(" =")?)))
-        else {
-            continue;
-        };
-        if NUMBERS.contains(&kind) || kind.ends_with("c_int") {
-            let value = if value.is_empty() { next } else { value.trim() };
-            let constant = Constant {
-                at: format!("{file}:{}", index + 1),
-                means: (kind, value),
-                said,
-            };
-            found.push((name, constant));
-        }
-    }
-    found
-}
-
-/// Where paths below `/proc` may stand, and why.
-const READS_PROC: [(&str, &str); 4] = [
-    ("crates/kernel/", "what `/proc` tells stands there once"),
-    (
-        "crates/testbed/",
-        "it serves tests, which check `kernel` by what they read themselves",
-    ),
-    (
-        "bench/",
-        "it measures the broker by other means than the broker's own",
-    ),
-    (
-        "fuzz/",
-        "it is outside of the workspace, and gives parsers made-up texts",
-    ),
-];
-
-#[test]
-fn only_the_kernels_room_reads_proc() {
-    let mut faults = Vec::new();
-    for (name, text) in rust() {
-        if is_of_tests(&name) || READS_PROC.iter().any(|(room, _)| name.starts_with(room)) {
-            continue;
-        }
-        for at in names_proc(&text) {
-            faults.push(format!(
-                "{name}:{at}: a path below /proc: let a function of `kernel` read it"
-            ));
-        }
-    }
-    report(&faults);
 }
 
 /// Whether a file holds nothing but tests and examples.
@@ -363,36 +122,15 @@ fn is_of_tests(name: &str) -> bool {
             .any(|end| name.ends_with(end))
 }
 
-/// The lines before a file's tests on which a text in quotes begins with `/proc`, without comments.
-fn names_proc(text: &str) -> Vec<usize> {
-    let begins = ["\"/proc\"", "\"/proc/"];
-    let mut found = Vec::new();
-    let mut lines = text.lines().enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        let next = lines.peek().map_or("", |(_, next)| next.trim());
-        if line == "#[cfg(test)]" && next.ends_with('{') {
-            break;
-        }
-        let is_comment = line.trim_start().starts_with("//");
-        if !is_comment && begins.iter().any(|begin| line.contains(begin)) {
-            found.push(index + 1);
-        }
-    }
-    found
-}
-
-#[test]
-fn paths_below_proc_are_found() {
-    let text = "/// `\"/proc/x\"`\nlet path = c\"/proc/self/maps\";\n\
-                say(\"/processors\", \"is /proc mounted?\");\n\
-                Path::new(\"/proc\")\n#[cfg(test)]\nmod tests {\n    \"/proc/self\"\n}\n";
-    assert_eq!(names_proc(text), [2, 4]);
-    let tests = [
-        "crates/x/tests/a.rs",
-        "crates/x/src/a/tests.rs",
-        "crates/x/src/a_tests.rs",
-    ];
-    assert!(tests.iter().all(|name| is_of_tests(name)) && !is_of_tests("crates/x/src/a.rs"));
+/// The lines before a file's tests, with their numbers, without comments.
+fn shipped_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].trim().ends_with('{');
+    let end = lines.windows(2).position(begins).unwrap_or(lines.len());
+    let lines = lines.into_iter().take(end).enumerate();
+    lines
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 #[test]
@@ -410,7 +148,10 @@ fn nothing_unfinished_and_no_path_of_one_machine() {
     let here = format!("{}/", root().display());
     let mut faults = Vec::new();
     for (name, text) in tracked() {
-        if name.ends_with(".lock") || name.ends_with("tidy.rs") || name.starts_with("LICENSE") {
+        if name.ends_with(".lock")
+            || name.starts_with("bench/tests/tidy")
+            || name.starts_with("LICENSE")
+        {
             continue;
         }
         for (index, line) in text.lines().enumerate() {

@@ -21,7 +21,7 @@ impl Input<'_> {
         u64::from(self.0.next().copied().unwrap_or(0))
     }
 
-    /// Bytes of so many pages, rarely of very many.
+    /// Bytes of a few pages, rarely of very many.
     fn pages(&mut self) -> u64 {
         match self.byte() {
             255 => self.byte() << 36,

@@ -99,13 +99,22 @@ fn set_up(jvmti: Jvmti) -> c_int {
     code
 }
 
+/// The events of pauses.
+const PAUSE: [Event; 2] = [Event::Start, Event::Finish];
+
 fn measure(jvmti: Jvmti) -> c_int {
     let machine = Machine::of(jvmti.address_in_library());
     let machine = machine.as_ref();
     if machine.is_ok_and(|machine| machine.has_text("CRaCCheckpointTo") == Some(true)) {
         return SAVED;
     }
+    // Before the page, which says that there is an agent: without events it would say so for ever.
+    if !jvmti.enable(&PAUSE) {
+        jvmti.disable(&PAUSE);
+        return NO_EVENTS;
+    }
     let Ok(words) = page::make() else {
+        jvmti.disable(&PAUSE);
         return NO_PAGE;
     };
     let reader = Reader::open();
@@ -122,16 +131,15 @@ fn measure(jvmti: Jvmti) -> c_int {
         true => (None, Some(process)),
         false => (Some(process), None),
     };
-    let heap = machine.map_err(Clone::clone).and_then(Heap::of);
+    let heap = machine.map_err(Clone::clone).and_then(Heap::of_running);
     let counters = machine.ok().and_then(Counters::of);
     PAUSES.set(Pauses::new(writer, own, reader, counters, heap));
+    // Of pauses that ended before there was anything to tell of them.
+    MISSED.store(0, Ordering::Relaxed);
     if let Some(process) = other {
         period::start(process);
     }
-    match jvmti.enable(&[Event::Start, Event::Finish]) {
-        true => DONE,
-        false => NO_EVENTS,
-    }
+    DONE
 }
 
 unsafe extern "C" fn on_init(env: *mut Env, _jni: *mut c_void, _thread: *mut c_void) {

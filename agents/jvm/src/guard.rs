@@ -55,9 +55,13 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Puts the value in.
+    /// Puts the value in. Waits for a thread that looks for one at this moment: not to be called within a
+    /// pause.
     pub fn set(&self, value: T) {
-        self.claimed(|place| *place = Some(value));
+        let mut value = Some(value);
+        while self.claimed(|place| *place = value.take()).is_none() {
+            std::thread::yield_now();
+        }
     }
 
     /// Uses the value. `None` without one, and while another thread uses it: nobody waits.

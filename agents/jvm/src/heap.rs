@@ -38,12 +38,19 @@ use crate::ranges::Giver;
 use crate::regions::Regions;
 use crate::spaces::Spaces;
 use plimsoll_wire::collections::{Collector, Kind};
+use std::time::Duration;
 
-/// Versions whose heaps this was tried with.
+/// Versions whose heaps are touched. It was tried with 11, 17, 21 and 25; those between have the same fields,
+/// or are refused for what they lack.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
-/// By so much (ns) a pause is prolonged at most, unless it was for the whole heap. The rest waits for the
-/// next pause.
+/// A pause is prolonged by this at most, nanoseconds, and one for the whole heap by [`MAX_WHOLE_NS`]. The
+/// rest waits for the next pause.
 const MAX_PAUSE_NS: u64 = 20_000_000;
+const MAX_WHOLE_NS: u64 = 1_000_000_000;
+/// How often the heap of a running machine is looked for, and the pause (ms) in between: the machine may be
+/// resizing it, or collecting, at that moment.
+const TRIES: u32 = 4;
+const AGAIN_MS: u64 = 25;
 
 /// What there is after a pause, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +81,14 @@ pub struct Heap {
 }
 
 impl Heap {
+    /// Finds the heap of a machine that runs, and may change it meanwhile.
+    ///
+    /// # Errors
+    /// As [`Heap::of`].
+    pub fn of_running(machine: &Machine) -> Result<Heap, Refusal> {
+        tried(|| Heap::of(machine))
+    }
+
     /// Finds the heap.
     ///
     /// # Errors
@@ -141,14 +156,34 @@ impl Heap {
         };
         self.keeping.note(looked.taken, now_ns);
         let keep = resident.map(|resident| self.keeping.keep(resident, looked.used, kind));
-        let is_whole = kind == Kind::Full;
-        self.giver
-            .begin((!is_whole).then_some(now_ns.saturating_add(MAX_PAUSE_NS)));
+        self.giver.begin(Some(now_ns.saturating_add(most_ns(kind))));
         match &mut self.parts {
             Parts::Spaces(spaces) => spaces.give_back(keep, looked.used, &self.giver),
             Parts::Regions(regions) => regions.give_back(keep.unwrap_or(u64::MAX), &self.giver),
         }
     }
+}
+
+/// How much a pause of this kind is prolonged at most, ns.
+fn most_ns(kind: Kind) -> u64 {
+    match kind {
+        Kind::Full => MAX_WHOLE_NS,
+        _ => MAX_PAUSE_NS,
+    }
+}
+
+/// Looks for a heap, outside of pauses. Words that were read one after the other may not go together: what
+/// makes no sense is read again, all of it.
+fn tried<T>(mut find: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    let mut found = find();
+    for _ in 1..TRIES {
+        if !matches!(found, Err(Refusal::Odd(_))) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(AGAIN_MS));
+        found = find();
+    }
+    found
 }
 
 /// What a look at the end of a pause finds, in bytes.
@@ -158,4 +193,37 @@ pub struct Looked {
     pub used: u64,
     /// Free at the end of the pause before, and taken since: by the program, and for survivors.
     pub taken: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What [`tried`] finds where the first looks fail like this, and how often it looked.
+    fn looks(fails: &[Refusal]) -> (Result<(), Refusal>, usize) {
+        let mut looks = 0;
+        let found = tried(|| {
+            looks += 1;
+            fails.get(looks - 1).cloned().map_or(Ok(()), Err)
+        });
+        (found, looks)
+    }
+
+    #[test]
+    fn a_heap_that_changes_while_it_is_looked_at_is_looked_at_again() {
+        const ODD: Refusal = Refusal::Odd("the spaces of its heap");
+        assert_eq!(looks(&[]), (Ok(()), 1));
+        assert_eq!(looks(&[ODD, ODD, ODD]), (Ok(()), 4));
+        assert_eq!(looks(&[ODD; 9]), (Err(ODD), TRIES as usize));
+        let for_good = Refusal::NotAnonymous;
+        assert_eq!(looks(&[ODD, for_good.clone()]), (Err(for_good), 2));
+    }
+
+    #[test]
+    fn every_pause_is_prolonged_by_a_bounded_time() {
+        for kind in [Kind::Unknown, Kind::Young, Kind::Concurrent] {
+            assert_eq!(most_ns(kind), MAX_PAUSE_NS);
+        }
+        assert_eq!(most_ns(Kind::Full), MAX_WHOLE_NS);
+    }
 }

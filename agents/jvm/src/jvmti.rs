@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 const VERSION_1_2: c_int = 0x3001_0200;
 /// No error, of either interface.
 const OK: c_int = 0;
-/// Switches an event on.
+/// Switches an event on, or off.
 const ENABLE: c_int = 1;
+const DISABLE: c_int = 0;
 /// Bit 31 of the capabilities: `can_generate_garbage_collection_events`.
 const COLLECTIONS: u32 = 1 << 31;
 
@@ -157,19 +158,29 @@ impl Jvmti {
 
     /// Switches events on, for all threads. Returns whether all are.
     pub fn enable(self, events: &[Event]) -> bool {
+        events.iter().all(|&event| self.set(ENABLE, event))
+    }
+
+    /// Switches events off again.
+    pub fn disable(self, events: &[Event]) {
+        for &event in events {
+            self.set(DISABLE, event);
+        }
+    }
+
+    fn set(self, mode: c_int, event: Event) -> bool {
         let env = self.0.as_ptr();
         // SAFETY: as in `prepare`; no thread is named, and the specification knows no more arguments.
-        let enable = |event: Event| unsafe {
+        unsafe {
             let set = (*(*env).functions).set_event_notification_mode;
-            set(env, ENABLE, event as c_int, std::ptr::null_mut::<c_void>()) == OK
-        };
-        events.iter().all(|&event| enable(event))
+            set(env, mode, event as c_int, std::ptr::null_mut::<c_void>()) == OK
+        }
     }
 
     /// Gives the environment up, and its events with it.
     pub fn dispose(self) {
         let env = self.0.as_ptr();
-        // SAFETY: as in `prepare`; `self` is not used again by who gives it up.
+        // SAFETY: as in `prepare`; the caller does not use `self` again.
         unsafe { ((*(*env).functions).dispose_environment)(env) };
     }
 }

@@ -31,7 +31,7 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// A pause ended, before which so many bytes were taken.
+    /// A pause ended, before which `bytes` bytes were taken.
     pub fn note(&mut self, bytes: u64, now_ns: u64) {
         if let Some(last_ns) = self.last_ns.replace(now_ns) {
             let ns = now_ns.saturating_sub(last_ns);

@@ -40,7 +40,7 @@ pub enum Refusal {
     NoFlag(&'static str),
     /// What was read cannot be true.
     Odd(&'static str),
-    /// Not a version that this was tried with.
+    /// Not a version whose heap is touched.
     Version(u32),
     /// A collector whose heap is left alone: it gives memory back by itself, or never collects.
     Collector(Collector),
@@ -82,7 +82,7 @@ impl fmt::Display for Refusal {
             Refusal::Odd(what) => write!(f, "what this JVM tells of {what} makes no sense"),
             Refusal::Version(version) => write!(
                 f,
-                "Java {version} is not among the versions that this was tried with (11 to 25)"
+                "Java {version} is not among 11 to 25 (of which 11, 17, 21 and 25 were tried)"
             ),
             Refusal::Collector(collector) => {
                 write!(

@@ -1,12 +1,12 @@
 //! What is done at the beginning and at the end of a pause. The VM Thread runs this at a safepoint:
-//! nothing here calls Java or JVMTI, allocates, blocks or waits.
+//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread.
 
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
-use crate::signal::{Reader, Reading};
+use crate::signal::{FELL, Reader, Reading};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
+use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Signal, Totals, Writer};
 
 /// Measures pauses and gives memory back at their ends.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Pauses {
         // A pause whose beginning was not seen has no length.
         let (start_ns, before) = self.begun.take().unwrap_or((end_ns, now));
         let within = now.since(before);
-        let resident = self.writer.wish(end_ns).map(|wish| wish.resident);
+        let resident = wished(&self.writer, start_ns);
         let free = self.try_heap(|heap| heap.end(resident, kind, end_ns));
         let pause = Pause {
             number: self.totals.pauses + 1,
@@ -90,6 +90,9 @@ impl Pauses {
         };
         self.count(&pause, &free);
         if let Some(process) = &mut self.process {
+            if self.reader.fell() {
+                process.signal(Signal::MajorFaults, FELL);
+            }
             process.read(&reading(now, end_ns));
         }
         self.totals.agent_ns += now_ns().saturating_sub(end_ns);
@@ -131,6 +134,12 @@ impl Pauses {
     }
 }
 
+/// How much of the heap may stay resident after a pause that began at this time (ns). A wish that was fresh
+/// then counts, however long the pause took: while it lasts, the adapter may be waiting for its end.
+fn wished(writer: &Writer<'_>, start_ns: u64) -> Option<u64> {
+    writer.wish(start_ns).map(|wish| wish.resident)
+}
+
 /// A reading as it is on the page.
 pub fn reading(counts: Reading, at_ns: u64) -> Process {
     Process {
@@ -138,5 +147,32 @@ pub fn reading(counts: Reading, at_ns: u64) -> Process {
         stalls: counts.stalled.count,
         stall_ns: counts.stalled.ns,
         major_faults: counts.major_faults,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_wire::collections::{About, SIZE, WISH_LASTS_NS, Wish, Words, wish};
+    use std::sync::atomic::AtomicU64;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_wish_holds_to_the_end_of_the_pause_that_it_was_for() {
+        let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
+        let words = Words::of(&page);
+        let (writer, _) = Writer::new(words, &About::default());
+        assert_eq!(wished(&writer, 0), None, "nobody wished anything");
+        wish(words, Some(Wish { resident: 7 }), 3 * SECOND);
+        // A minute long, or longer: what counts is when it began.
+        assert_eq!(wished(&writer, 4 * SECOND), Some(7));
+        assert_eq!(wished(&writer, 3 * SECOND + WISH_LASTS_NS), Some(7));
+        assert_eq!(wished(&writer, 4 * SECOND + WISH_LASTS_NS), None);
+        // Left or taken back meanwhile: the last word counts.
+        wish(words, Some(Wish { resident: 9 }), 30 * SECOND);
+        assert_eq!(wished(&writer, 4 * SECOND), Some(9));
+        wish(words, None, 31 * SECOND);
+        assert_eq!(wished(&writer, 4 * SECOND), None);
     }
 }

@@ -3,9 +3,9 @@
 
 use crate::guard::{is_over, unharmed};
 use crate::pauses::reading;
-use crate::signal::Reader;
+use crate::signal::{FELL, Reader};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::collections::ProcessWriter;
+use plimsoll_wire::collections::{ProcessWriter, Signal};
 use std::time::Duration;
 
 /// The pause between two readings.
@@ -21,7 +21,11 @@ pub fn start(mut process: ProcessWriter<'static>) {
         while !is_over() {
             unharmed((), || {
                 let at_ns = now_ns();
-                process.read(&reading(reader.read(at_ns), at_ns));
+                let now = reader.read(at_ns);
+                if reader.fell() {
+                    process.signal(Signal::MajorFaults, FELL);
+                }
+                process.read(&reading(now, at_ns));
             });
             std::thread::sleep(PERIOD);
         }

@@ -15,7 +15,12 @@ pub struct Reader {
     counted: Counted,
     /// The faults at the last reading of `stalls`, and when it was (ns).
     read_at: Option<(Faults, u64)>,
+    /// The program closed what the signal was read by, and nobody was told yet.
+    fell: bool,
 }
+
+/// What the page says after that: [`Signal::MajorFaults`] is read from then on.
+pub const FELL: &str = "major faults; the program closed what a better signal was read by";
 
 /// For so long (ns) a reading of the signal counts, if no page was got meanwhile.
 const LASTS_NS: u64 = 100_000_000;
@@ -96,6 +101,7 @@ impl Reader {
             stalls,
             counted: Counted::of(stalled, faults.map(|faults| faults.major)),
             read_at: None,
+            fell: false,
         }
     }
 
@@ -125,10 +131,26 @@ impl Reader {
             true => None,
             false => {
                 self.read_at = faults.map(|faults| (faults, now_ns));
-                read(self.stalls.as_mut(), faults)
+                self.read_source(faults)
             }
         };
         self.counted.add(stalled, faults.map(|faults| faults.major))
+    }
+
+    fn read_source(&mut self, faults: Option<Faults>) -> Option<Stalled> {
+        let before = self.signal();
+        let stalled = read(self.stalls.as_mut(), faults);
+        if self.signal() != before {
+            // Another counter, which counts from where it is now.
+            self.counted.last.stalled = stalled.unwrap_or_default();
+            self.fell = true;
+        }
+        stalled
+    }
+
+    /// Whether the program closed what the signal was read by since this was last asked.
+    pub fn fell(&mut self) -> bool {
+        std::mem::take(&mut self.fell)
     }
 
     /// Whether the signal cannot have changed since it was read last.
@@ -266,6 +288,25 @@ mod tests {
         );
         reader.stalls = None;
         assert!(!reader.is_as_it_was(Some(faults), 60));
+    }
+
+    #[test]
+    fn another_source_counts_from_where_it_is() {
+        let process = plimsoll_kernel::process::Process::own().unwrap();
+        let mut reader = Reader::of(Stalls::among(process, &[Tier::MajorFaults]).ok());
+        let faults = |major| Some(Faults { minor: 0, major });
+        reader.counted = Counted::of(stalled(100, 0), Some(7));
+        assert_eq!(
+            told(reader.counted.add(stalled(102, 9), Some(7))),
+            (2, 9, 0)
+        );
+        let read = reader.read_source(faults(5000));
+        assert!(!reader.fell(), "it is the same source");
+        // What `read_source` does where the source has become another.
+        reader.counted.last.stalled = read.unwrap();
+        assert_eq!(told(reader.counted.add(read, Some(5000))), (2, 9, 4993));
+        let more = reader.read_source(faults(5003));
+        assert_eq!(told(reader.counted.add(more, Some(5003))), (5, 9, 4996));
     }
 
     proptest! {

@@ -15,7 +15,7 @@ pub(crate) struct Mapping {
 const ALIGNMENT: usize = 2 << 20;
 
 impl Mapping {
-    /// Maps so many bytes.
+    /// Maps `size` bytes.
     pub(crate) fn new(size: u64) -> Mapping {
         let size = size as usize;
         let length = size + ALIGNMENT;

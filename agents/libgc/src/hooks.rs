@@ -265,6 +265,7 @@ pub fn set_ceiling() {
 
 /// Counts a collection that left `live` bytes alive, and its duration.
 fn count_collection(live: u64) {
+    /// Bytes. It is as wide as a product of times.
     const MIB: u128 = 1 << 20;
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
     SHARED.collecting.fetch_add(took, Ordering::AcqRel);

@@ -96,7 +96,7 @@ impl<T> Biased<T> {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.store(true, Ordering::SeqCst);
         if self.light {
-            // It is refused only to who is not prepared.
+            // It is refused only to a process that is not prepared for it.
             barrier::in_all_threads();
         }
         fence(Ordering::SeqCst);

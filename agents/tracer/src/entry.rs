@@ -10,6 +10,7 @@ use crate::{collector, counters, fields, helper, hooks, report, weave};
 use plimsoll_trace::{Deaths, Header};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The agent works, or has said why not.
@@ -20,6 +21,9 @@ const REFUSED: c_int = 1;
 static NO_LAST: AtomicBool = AtomicBool::new(false);
 /// The tag of objects that were there before the recording. It is taken away again.
 const BEFORE: i64 = 1;
+/// What is done last when the machine ends. Only a library for tests sets it, which is built on this one
+/// (`alive`).
+pub static AT_END: OnceLock<fn(&Session)> = OnceLock::new();
 
 /// Called when the machine starts with `-agentpath:LIBRARY=MODE:IDENTITY:FOLDER`.
 ///
@@ -70,9 +74,6 @@ pub unsafe extern "C" fn Agent_OnAttach(
 ) -> c_int {
     REFUSED
 }
-
-/// A variable with the path of a file, for tests: the numbers of all objects that are alive at the end.
-const ALIVE: &str = "PLIMSOLL_TRACE_ALIVE";
 
 fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
     const FORM: &str = "the recorder is started by `plimsoll trace`, not by hand";
@@ -201,18 +202,6 @@ fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The numbers of all objects that a collection leaves.
-fn survivors(session: &Session) -> Vec<u32> {
-    let jvmti = session.jvmti;
-    jvmti.collect();
-    jvmti.tag_all(BEFORE);
-    jvmti
-        .tagged(BEFORE)
-        .into_iter()
-        .map(|object| jvmti.hash(object))
-        .collect()
-}
-
 /// Gives numbers to all objects that are there already. Returns how many, and their bytes.
 fn number_all(session: &Session) -> (u64, u64) {
     let jvmti = session.jvmti;
@@ -242,8 +231,8 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
         let by_machine = Jni::of(jni).and_then(counters::end);
         let sums = session.stop();
         report::end(session, sums, by_machine);
-        if let Some(path) = std::env::var_os(ALIVE) {
-            report::alive(&path, &survivors(session));
+        if let Some(last) = AT_END.get() {
+            last(session);
         }
     });
 }
@@ -302,7 +291,7 @@ unsafe extern "C" fn on_class_file(
         if !name.is_null() && weave::is_left(unsafe { CStr::from_ptr(name) }.to_bytes()) {
             return;
         }
-        // SAFETY: the machine gives so many bytes for the time of the call.
+        // SAFETY: the machine gives `length` bytes for the time of the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, length.max(0) as usize) };
         let what = match session.mode {
             Mode::Exact => weave::What::All,
@@ -319,7 +308,7 @@ unsafe extern "C" fn on_class_file(
         if let Some(new) = written.bytes
             && let Some(memory) = session.jvmti.allocate(new.len())
         {
-            // SAFETY: the machine allocated so many bytes, and both results are valid for writing.
+            // SAFETY: the machine allocated `new.len()` bytes, and both results are valid for writing.
             unsafe {
                 std::ptr::copy_nonoverlapping(new.as_ptr(), memory.as_ptr(), new.len());
                 *new_length = new.len() as c_int;

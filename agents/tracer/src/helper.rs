@@ -142,7 +142,7 @@ impl Class {
         self.method_with(LOCALS, name, descriptor)
     }
 
-    /// The same, with so many places of local variables.
+    /// The same, with this many places of local variables.
     fn method_with(&mut self, locals: u16, name: &str, descriptor: &str) -> Result<(), Fault> {
         let (name, descriptor) = (self.pool.add_text(name)?, self.pool.add_text(descriptor)?);
         let attribute = self.pool.add_text("Code")?;
@@ -231,7 +231,7 @@ pub fn class_file() -> Result<Vec<u8>, Fault> {
     it.own("starting0", "(II)V")?;
     it.put(&[177]);
     it.method("starting", "(Ljava/lang/Thread;)V")?;
-    // Who is interrupted goes on, as if it was unparked.
+    // A thread that is interrupted goes on, as if it was unparked.
     it.number(0)?;
     it.own("unparking0", "(I)V")?;
     it.put(&[177]);

@@ -200,7 +200,7 @@ impl Jvmti {
         }
     }
 
-    /// Samples an allocation each time that so many bytes (on average) are allocated; 0 is every one.
+    /// Samples an allocation each time that this many bytes (on average) are allocated; 0 is every one.
     pub fn sample_each(self, bytes: c_int) -> bool {
         // SAFETY: the table lives as long as the environment.
         unsafe { call!(self.env(), 155, fn(c_int) -> c_int, bytes) == OK }
@@ -344,7 +344,7 @@ impl Jvmti {
             return Vec::new();
         }
         let given = Given(self, list.cast());
-        // SAFETY: the machine made a list of so many.
+        // SAFETY: the machine made a list of `count` objects.
         unsafe { std::slice::from_raw_parts(given.1.cast::<Object>(), count.max(0) as usize) }
             .to_vec()
     }

@@ -26,7 +26,8 @@ pub struct Met {
     kept: usize,
 }
 
-/// The classes that a thread has met. Only that thread uses it, or who holds the lock of its recorder.
+/// The classes that a thread has met. Only that thread uses it, or one that holds the lock of its
+/// recorder.
 #[derive(Debug)]
 pub struct Classes {
     all: Vec<Met>,

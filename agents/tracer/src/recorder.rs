@@ -14,12 +14,12 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The thread's clock is read once for so many events.
+/// The thread's clock is read once for this many events.
 const CLOCK: u32 = 64;
 /// Objects of which is known that they were recorded as in use and that nothing happened since.
 const RECENT: usize = 64;
-/// In sampled recordings a thread looks once for so many allocations whether it is its turn: they are in the
-/// order as if they had come together.
+/// In sampled recordings a thread looks once for this many allocations whether it is its turn: they are in
+/// the order as if they had come together.
 const TOGETHER: u32 = 16;
 /// A field whose number was not asked for yet.
 const UNASKED: u32 = u32::MAX;
@@ -37,8 +37,8 @@ const NOBODY: u64 = (1 << THREAD) - 1;
 
 /// Draws the number of the current thread's turn. `None` if it is its turn already: no other thread has
 /// recorded an event since this one did. A thread that looks before another one draws comes before it, and
-/// so it suffices to look. Who learns of what another thread did, by a lock or by what it wrote, sees what
-/// that thread saw here.
+/// so it suffices to look. A thread that learns of what another one did, by a lock or by what it wrote, sees
+/// what that one saw here.
 fn turn(thread: ThreadId) -> Option<u64> {
     let own = u64::from(thread.0).min(NOBODY);
     let now = ORDER.load(Ordering::Acquire);

@@ -2,7 +2,6 @@
 //! it and gives it its length, so that it can be written even when the disk is full.
 
 use crate::session::Session;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -69,11 +68,4 @@ pub fn end(session: &Session, allocated: (u64, u64), by_machine: Option<u64>) {
     if let Some(file) = OUT.get() {
         let _ = file.write_all_at(text.as_bytes(), 0);
     }
-}
-
-/// Writes numbers of objects, a line each.
-pub fn alive(path: &OsStr, numbers: &[u32]) {
-    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
-    // A test that misses the file fails.
-    let _ = std::fs::write(path, lines);
 }

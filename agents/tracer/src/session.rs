@@ -436,7 +436,7 @@ impl Session {
         if timed_out {
             return self.push(&Event::Wait { monitor, timeout });
         }
-        // Who joins waits with the thread's monitor, and gives it up meanwhile.
+        // A thread that joins waits with the other's monitor, and gives it up meanwhile.
         self.push(&Event::Exit { monitor });
         self.push(&Event::Join { thread });
         self.push(&Event::Enter { monitor });

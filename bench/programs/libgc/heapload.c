@@ -1,19 +1,17 @@
 /* heapload: workloads by which collectors are measured.
  *
- *   heapload gcbench|bintree|largelive [--threads T] [--rounds N] [--depth D] [--live-mb M] [--churn N] [--hot PERCENT]
- *            [--seed S] [--pauses FILE]
+ *   heapload gcbench|bintree|largelive [--threads T] [--rounds N] [--depth D] [--live-mb M] [--churn N]
+ *            [--hot PERCENT] [--seed S] [--pauses FILE]
  *
  * gcbench    after the benchmark of John Ellis, Pete Kovac and Hans Boehm: trees of growing depth beside a
- * long-lived tree and array
+ *            long-lived tree and array
  * bintree    trees of 16-byte nodes beside a long-lived tree
  * largelive  objects of 64 bytes that live to the end, each with two references to near objects and two to
- * random ones; then cells of
- *            40 bytes that die young, while a part of the live objects is read
+ *            random ones; then cells of 40 bytes that die young, while a part of the live objects is read
  *
  * Prints one JSON object: times in seconds, sizes in bytes. Pauses, and FILE: see pauses.h. "before_heap" is
- * the resident memory right below
- * the heap's lowest address, where a collector may keep its tables. The checksum does not depend on the
- * collector. */
+ * the resident memory right below the heap's lowest address, where a collector may keep its tables. The
+ * checksum does not depend on the collector. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,7 +28,8 @@ struct options {
     long threads, rounds, depth, live_mb, churn, hot, seed;
 };
 
-static struct options opt = {.threads = 1, .rounds = 5, .depth = 20, .live_mb = 600, .churn = 60000000, .hot = 10, .seed = 1};
+static struct options opt = {
+    .threads = 1, .rounds = 5, .depth = 20, .live_mb = 600, .churn = 60000000, .hot = 10, .seed = 1};
 
 static void *need(void *memory)
 {
@@ -154,7 +153,8 @@ struct cell {
 
 static uint64_t largelive(uint64_t seed)
 {
-    const size_t objects = (size_t)opt.live_mb * (1 << 20) / sizeof(struct object) / (size_t)opt.threads, hot = objects * (size_t)opt.hot / 100;
+    const size_t objects = (size_t)opt.live_mb * (1 << 20) / sizeof(struct object) / (size_t)opt.threads;
+    const size_t hot = objects * (size_t)opt.hot / 100;
     struct object **all = need(GC_MALLOC(objects * sizeof *all));
     uint64_t state = seed, sum = 0;
     for (size_t i = 0; i < objects; i++) {
@@ -220,11 +220,13 @@ static uint64_t run_all(void)
     return sum;
 }
 
-/* Resident bytes of the mappings right below the heap: of the one that ends where the heap begins, of the one that ends where that one
- * begins, and so on. They are the collector's tables, and whatever else happens to lie there. */
+/* Resident bytes of the mappings right below the heap: of the one that ends where the heap begins, of the one
+ * that ends where that one begins, and so on. They are the collector's tables, and whatever else happens to
+ * lie there. */
 static size_t before_heap(void)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), heap = ((size_t)GC_least_plausible_heap_addr + page - 1) / page * page;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t heap = ((size_t)GC_least_plausible_heap_addr + page - 1) / page * page;
     size_t from, to, end = 0, resident = 0;
     char line[512];
     unsigned char pages[4096];
@@ -267,12 +269,16 @@ static void print(uint64_t sum)
     }
     qsort(lengths, (size_t)recorded, sizeof *lengths, by_length);
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,\"pauses\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,"
-           "\"pause_total\":%.4f,\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,\"before_heap\":%zu,\"checksum\":%" PRIu64 "}\n",
+    printf("{\"workload\":\"%s\",\"threads\":%ld,\"seconds\":%.4f,\"cpu\":%.3f,\"collections\":%ld,"
+           "\"pauses\":%ld,\"pause_max\":%.6f,\"pause_median\":%.6f,\"pause_total\":%.4f,"
+           "\"faults_in_pauses\":%ld,\"major_faults\":%ld,\"rss_peak\":%ld,\"heap\":%zu,"
+           "\"before_heap\":%zu,\"checksum\":%" PRIu64 "}\n",
            opt.what, opt.threads, now() - pauses.start,
-           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6, pauses.collections, pauses.count,
-           recorded ? lengths[recorded - 1] : 0, recorded ? lengths[recorded / 2] : 0, total, faults, usage.ru_majflt, usage.ru_maxrss * 1024,
-           GC_get_heap_size(), before_heap(), sum);
+           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
+           pauses.collections, pauses.count,
+           recorded ? lengths[recorded - 1] : 0, recorded ? lengths[recorded / 2] : 0, total, faults,
+           usage.ru_majflt, usage.ru_maxrss * 1024, GC_get_heap_size(), before_heap(), sum);
 }
 
 static long number(const char *name, const char *text)
@@ -291,8 +297,9 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         long *value;
-    } names[] = {{"--threads", &opt.threads}, {"--rounds", &opt.rounds}, {"--depth", &opt.depth}, {"--live-mb", &opt.live_mb},
-                 {"--churn", &opt.churn}, {"--hot", &opt.hot}, {"--seed", &opt.seed}};
+    } names[] = {{"--threads", &opt.threads}, {"--rounds", &opt.rounds}, {"--depth", &opt.depth},
+                 {"--live-mb", &opt.live_mb}, {"--churn", &opt.churn}, {"--hot", &opt.hot},
+                 {"--seed", &opt.seed}};
     opt.what = argc > 1 ? argv[1] : "";
     workload();
     for (int i = 2; i < argc; i += 2) {

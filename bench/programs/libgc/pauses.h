@@ -1,4 +1,5 @@
-/* Notes pauses for collections, by libgc's events. A pause begins before the threads are stopped and ends after they go on.
+/* Notes pauses for collections, by libgc's events. A pause begins before the threads are stopped and ends
+ * after they go on.
  *
  * If a file is named, each pause writes a line to it as soon as it ends, so that the lines of a killed
  * program are there
@@ -15,7 +16,8 @@ static struct pauses {
     double start, begin;
     long faults;
     int file;
-    /* Counts that heapload prints: collections, pauses, and the lengths of the first pauses. A collection may have several pauses. */
+    /* Counts that heapload prints: collections, pauses, and the lengths of the first pauses. A collection may
+    have several pauses. */
     long collections, count;
     struct pause {
         double length;

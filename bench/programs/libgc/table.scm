@@ -2,8 +2,8 @@
 ;;;
 ;;;   guile table.scm ENTRIES ROUNDS
 ;;;
-;;; Fills a table with so many entries; each round then makes a list that is dropped, and looks up and replaces entries. Prints
-;;; one JSON object with a checksum, which does not depend on the collector.
+;;; Fills a table with ENTRIES entries; each round then makes a list that is dropped, and looks up and
+;;; replaces entries. Prints one JSON object with a checksum, which does not depend on the collector.
 
 (define argv (cdr (command-line)))
 (define entries (string->number (list-ref argv 0)))

@@ -1,5 +1,5 @@
-/* A library that is preloaded (LD_PRELOAD) into a program on libgc. It notes the program's pauses in the file that the variable PAUSES
- * names: see pauses.h. */
+/* A library that is preloaded (LD_PRELOAD) into a program on libgc. It notes the program's pauses in the file
+ * that the variable PAUSES names: see pauses.h. */
 #include <stdlib.h>
 #include "pauses.h"
 

@@ -14,8 +14,8 @@ import org.apache.lucene.search.ScoreDoc;
 import org.apache.lucene.store.ByteBuffersDirectory;
 
 /**
- * Threads that search an index in memory of made-up documents. A task is a query of three words whose best documents are
- * read and put into one text, as a page of results is.
+ * Threads that search an index in memory of made-up documents. A task is a query of three words whose best
+ * documents are read and put into one text, as a page of results is.
  *
  * Arguments: threads, documents, results of a query, tasks that do not count, tasks that do.
  */

@@ -30,7 +30,8 @@ public final class Bank {
     private static void fill(Connection connection, int accounts) throws SQLException {
         try (Statement statement = connection.createStatement()) {
             statement.execute("CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT, owner VARCHAR(60))");
-            statement.execute("CREATE TABLE entry (id IDENTITY, account INT, amount BIGINT, note VARCHAR(60))");
+            statement.execute(
+                "CREATE TABLE entry (id IDENTITY, account INT, amount BIGINT, note VARCHAR(60))");
         }
         String insert = "INSERT INTO account VALUES (?, ?, ?)";
         try (PreparedStatement statement = connection.prepareStatement(insert)) {
@@ -69,7 +70,7 @@ public final class Bank {
         }
     }
 
-    /** A client whose task is so many transfers. */
+    /** A client whose task is this many transfers. */
     private static Callable<Integer> client(int number, int transfers, int accounts) throws SQLException {
         SplittableRandom random = new SplittableRandom(number * 131L + 7);
         Connection connection = DriverManager.getConnection(URL);

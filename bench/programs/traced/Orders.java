@@ -10,9 +10,9 @@ import java.util.TreeMap;
  * An order system in memory, in the manner of SPECjbb2000: warehouses with districts, customers, stock and
  * orders, and one thread for each warehouse that enters orders, takes payments, delivers, and asks for the
  * state of orders and of the stock. One transaction in a hundred concerns a neighbour's warehouse.
- * Little lives of what is allocated, so that a short run has as many collections for its size as a long one of
- * that benchmark. Arguments: warehouses, and transactions of each. Prints how many of them entered an order:
- * always the same number for the same arguments.
+ * Little lives of what is allocated, so that a short run has as many collections for its size as a long one
+ * of that benchmark. Arguments: warehouses, and transactions of each. Prints how many of them entered an
+ * order: always the same number for the same arguments.
  */
 public final class Orders {
     private static final int DISTRICTS = 10;
@@ -158,7 +158,8 @@ public final class Orders {
                 }
             } else if (kind == 21) {
                 Order last = customer.last;
-                String told = last == null ? "none" : customer.name + ": " + last.number + ", " + last.cents();
+                String told =
+                    last == null ? "none" : customer.name + ": " + last.number + ", " + last.cents();
                 sum += foreign ? 0 : told.length() & 1;
             } else {
                 sum += at.scarce(20) & 1;
@@ -189,7 +190,8 @@ public final class Orders {
         Orders orders = new Orders(count);
         List<Thread> threads = new ArrayList<>();
         for (Warehouse warehouse : orders.warehouses) {
-            Thread thread = new Thread(() -> orders.work(warehouse, transactions), "warehouse " + warehouse.number);
+            Thread thread =
+                new Thread(() -> orders.work(warehouse, transactions), "warehouse " + warehouse.number);
             threads.add(thread);
             thread.start();
         }
@@ -202,6 +204,7 @@ public final class Orders {
                 entered += district.next - 1;
             }
         }
-        System.out.println("{\"transactions\": " + (long) count * transactions + ", \"orders\": " + entered + "}");
+        System.out.println(
+            "{\"transactions\": " + (long) count * transactions + ", \"orders\": " + entered + "}");
     }
 }

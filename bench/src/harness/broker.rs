@@ -24,6 +24,7 @@ impl Broker {
     /// # Errors
     /// When it cannot be started or does not open its socket within 10 s.
     pub fn start(folder: &Path, cgroup: Option<&Cgroup>) -> Result<Self> {
+        /// How long it is waited for the socket.
         const PATIENCE: Duration = Duration::from_secs(10);
         let (socket, told) = (folder.join("broker.sock"), folder.join("broker.log"));
         let log = std::fs::File::create(&told).map_err(Error::file("write", &told))?;

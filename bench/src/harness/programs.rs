@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct Jvm {
     /// 11, 17, 21 or 25.
     pub version: u32,
-    /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`.
+    /// As in `-XX:+UseNAMEGC`: `Serial`, `Parallel`, `G1`, `Z`, `Shenandoah`. The last two may be followed
+    /// by ` generational`, for that mode.
     pub collector: &'static str,
 }
 
@@ -22,11 +23,17 @@ impl Jvm {
 
     /// The flags that select its collector.
     pub fn choice(self) -> Vec<String> {
+        let (collector, mode) = match self.collector.split_once(' ') {
+            Some(("Z", _)) => ("Z", Some("-XX:+ZGenerational")),
+            Some((collector, _)) => (collector, Some("-XX:ShenandoahGCMode=generational")),
+            None => (self.collector, None),
+        };
         // ZGC was experimental before version 15.
-        let locked = self.collector == "Z" && self.version < 15;
-        let unlock = locked.then(|| "-XX:+UnlockExperimentalVMOptions".to_owned());
-        let choice = format!("-XX:+Use{}GC", self.collector);
-        unlock.into_iter().chain([choice]).collect()
+        let locked = collector == "Z" && self.version < 15;
+        let unlock = locked.then_some("-XX:+UnlockExperimentalVMOptions");
+        let choice = format!("-XX:+Use{collector}GC");
+        let flags = unlock.into_iter().chain(mode).map(str::to_owned);
+        flags.chain([choice]).collect()
     }
 
     /// Its name in tables, such as `G1 17`.
@@ -214,11 +221,12 @@ pub fn hog_that_leaves(bytes: u64, rate: u64, hold: f64) -> Vec<String> {
 /// Bytes that a Java virtual machine takes besides its heap under these loads, as measured.
 pub const NATIVE: u64 = 65 << 20;
 
-/// The three programs that `demo` and `hog` run: Guile (weight 10), Lucene on JDK 17 with G1 (40), Lucene on
-/// JDK 25 with the Serial collector (20). With `fixed`, each has a fixed heap: its share of that number of
+/// The three programs that `demo` and `hog` run, with these weights: Guile, Lucene on JDK 17 with G1, Lucene
+/// on JDK 25 with the Serial collector. With `fixed`, each has a fixed heap: its share of that number of
 /// bytes.
-pub fn trio(fixed: Option<u64>) -> Vec<Program> {
-    let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / 70);
+pub fn trio(weights: [u32; 3], fixed: Option<u64>) -> Vec<Program> {
+    let all: u32 = weights.iter().sum();
+    let share = |weight: u32| fixed.map(|budget| budget * u64::from(weight) / u64::from(all));
     let heap = |weight: u32| share(weight).map(|bytes| bytes.saturating_sub(NATIVE));
     let algorithm = "bench/programs/lucene/share.alg";
     let program = |name: &str, weight, command| Program {
@@ -227,8 +235,9 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
         command,
         ..Program::default()
     };
-    let mut guile = program("guile", 10, guile(20));
-    guile.env = share(10).map(fixed_libgc).unwrap_or_default();
+    let [light, g1_weight, serial_weight] = weights;
+    let mut guile = program("guile", light, guile(20));
+    guile.env = share(light).map(fixed_libgc).unwrap_or_default();
     let g1 = Jvm {
         version: 17,
         collector: "G1",
@@ -239,8 +248,16 @@ pub fn trio(fixed: Option<u64>) -> Vec<Program> {
     };
     vec![
         guile,
-        program("lucene-17-g1", 40, lucene(g1, heap(40), algorithm)),
-        program("lucene-25-serial", 20, lucene(serial, heap(20), algorithm)),
+        program(
+            "lucene-g1",
+            g1_weight,
+            lucene(g1, heap(g1_weight), algorithm),
+        ),
+        program(
+            "lucene-serial",
+            serial_weight,
+            lucene(serial, heap(serial_weight), algorithm),
+        ),
     ]
 }
 

@@ -92,7 +92,7 @@ impl Kafka {
         TcpStream::connect_timeout(&self.address, PACE).is_ok()
     }
 
-    /// Writes so many records, and reads them.
+    /// Writes this many records, and reads them.
     ///
     /// # Errors
     /// When one of the tools fails.

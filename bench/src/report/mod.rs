@@ -1,9 +1,11 @@
 //! The files that a measurement writes: values with units, tables, plots, a page.
 
 mod axis;
+pub mod bars;
 pub mod breakdown;
 pub mod chart;
 pub mod curves;
+pub mod groups;
 mod names;
 pub mod page;
 pub mod plot;

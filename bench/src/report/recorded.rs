@@ -76,6 +76,7 @@ pub fn redraw<T: Recorded>() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::bars::Bars;
     use crate::report::breakdown::Breakdown;
     use crate::report::plot::Plot;
 
@@ -95,6 +96,7 @@ mod tests {
     #[test]
     fn pictures_are_those_of_what_is_recorded() {
         assert!(unchanged::<Plot>() > 0);
+        unchanged::<Bars>();
         unchanged::<Breakdown>();
     }
 }

@@ -90,6 +90,7 @@ impl Utilization {
     /// The curve from a millisecond to the whole run: `(seconds, utilization)`.
     pub fn curve(&self) -> Vec<(f64, f64)> {
         const POINTS: i32 = 80;
+        /// The first point of the curve, seconds.
         const FIRST: f64 = 1e-3;
         if self.whole <= FIRST {
             return Vec::new();

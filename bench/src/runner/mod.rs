@@ -9,6 +9,7 @@ pub use experiment::{Experiment, Turn, Variant};
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::progress::Progress;
+use crate::report::bars::Bars;
 use crate::report::breakdown::Breakdown;
 use crate::report::curves::{self, Curve};
 use crate::report::plot::Plot;
@@ -110,6 +111,15 @@ impl Runner {
     /// As [`Runner::plot`].
     pub fn breakdown(&self, part: &str, breakdown: &Breakdown) -> Result<()> {
         self.keep(part, breakdown)
+    }
+
+    /// Draws one bar for each of several things, as `NAME-PART.svg`. What is recorded is kept with what
+    /// it is drawn from.
+    ///
+    /// # Errors
+    /// As [`Runner::plot`].
+    pub fn bars(&self, part: &str, bars: &Bars) -> Result<()> {
+        self.keep(part, bars)
     }
 
     fn keep(&self, part: &str, picture: &impl Recorded) -> Result<()> {

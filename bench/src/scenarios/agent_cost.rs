@@ -27,7 +27,11 @@ const PROCESSORS: &str = "*: at most 0.5 % more processor time";
 /// Both targets, percent.
 const MOST: f64 = 0.5;
 
-const JVMS: [Jvm; 3] = [
+const SERIAL: Jvm = Jvm {
+    version: 25,
+    collector: "Serial",
+};
+const G1: [Jvm; 2] = [
     Jvm {
         version: 17,
         collector: "G1",
@@ -36,27 +40,67 @@ const JVMS: [Jvm; 3] = [
         version: 25,
         collector: "G1",
     },
-    Jvm {
-        version: 25,
-        collector: "Serial",
-    },
 ];
-/// A young generation that the program fills about 100 times a second, at this rate (MB/s); in buffers of so
-/// many bytes, beside so many trees of 4 MB that live.
-const HEAP: [&str; 3] = ["-Xms256m", "-Xmx256m", "-Xmn14m"];
+
+/// What surrounds the work.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    /// Added to the name of the machine.
+    name: &'static str,
+    /// The heap. Its young generation is one that the program fills about 100 times a second.
+    heap: [&'static str; 3],
+    /// Less than the whole heap by one region, so that the agent has to look for what is free, and more than
+    /// is ever resident, so that nothing goes. Bytes.
+    wish: u64,
+    /// Threads that do nothing.
+    idle: u32,
+}
+
+const USUAL: Setting = Setting {
+    name: "",
+    heap: ["-Xms256m", "-Xmx256m", "-Xmn14m"],
+    wish: 255 << 20,
+    idle: 0,
+};
+/// As many regions as G1 aims at, all of which the agent looks at.
+const REGIONS: Setting = Setting {
+    name: ", 2048 regions",
+    heap: ["-Xms4g", "-Xmx4g", "-Xmn14m"],
+    wish: 4094 << 20,
+    idle: 0,
+};
+/// Each thread has counters in the kernel, which are added up for the signal.
+const CROWD: Setting = Setting {
+    name: ", 2000 idle threads",
+    idle: 2000,
+    ..USUAL
+};
+
+/// What is compared, each with the agent and without.
+const CASES: [Case; 5] = [
+    (G1[0], &USUAL),
+    (G1[1], &USUAL),
+    (SERIAL, &USUAL),
+    (G1[1], &REGIONS),
+    (G1[1], &CROWD),
+];
+type Case = (Jvm, &'static Setting);
+
+/// The program allocates at this rate (MB/s), in buffers of so many bytes, beside so many trees of 4 MB that
+/// live.
 /// Threads that ended would take their processor time with them.
 const STEADY: &str = "-XX:-UseDynamicNumberOfCompilerThreads";
 /// Collections until the program has been compiled and the agent loaded: from then on processor time counts.
 const WARM: u64 = 100;
+/// What the program allocates in a second, MB.
 const PACE: u32 = 1300;
+/// The buffers that it allocates, bytes.
 const BUFFER: u32 = 16 << 10;
+/// Trees of 4 MB that live.
 const TREES: u32 = 2;
 /// Iterations of the program: 29 MB each, so 15 s in all. By what they are divided for `--slice`.
 const ITERATIONS: u32 = 664;
 const SLICE: u32 = 8;
-/// Less than the whole heap by one region, so that the agent has to look for what is free, and more than is
-/// ever resident, so that nothing goes.
-const WISH: u64 = 255 << 20;
 /// Time between two looks at the program. A wish lasts longer.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -104,37 +148,47 @@ impl Measurement for AgentCost {
             name: "agent-cost",
             question: "What does the agent cost a Java program that is collected 100 times a second?",
             asks: &[OWN, PROCESSORS],
-            minutes: 13,
+            minutes: 22,
+            slice: true,
+            seed: None,
         }
     }
 
     fn run(&self, runner: &Runner) -> Result<Results> {
-        let classes = Classes::of("bench/programs/GcBench.java")?;
+        // With the program that it runs.
+        let classes = Classes::of("bench/programs/Crowd.java")?;
         let divisor = if runner.slice() { SLICE } else { 1 };
-        let each = JVMS
+        let each = CASES
             .into_iter()
-            .flat_map(|jvm| Mode::ALL.map(|mode| (jvm, mode)));
-        let name =
-            |(jvm, mode): (Jvm, Mode)| (format!("{}, {}", jvm.name(), mode.name()), (jvm, mode));
+            .flat_map(|case| Mode::ALL.map(|mode| (case, mode)));
+        let name = |(case, mode): (Case, Mode)| {
+            let name = format!("{}, {}", named(case), mode.name());
+            (name, (case, mode))
+        };
         let ran = runner
             .experiment(each.map(name))
-            .rotating(|(jvm, _)| *jvm)
-            .run(|&(jvm, mode), _| {
-                let command = command(jvm, mode, classes.folder(), ITERATIONS / divisor);
-                once(command, mode)
+            .rotating(|(case, _)| named(*case))
+            .run(|&(case, mode), _| {
+                let command = command(case, mode, classes.folder(), ITERATIONS / divisor);
+                once(command, mode, case.1.wish)
             })?;
         Ok(report(&ran, runner))
     }
 }
 
-fn command(jvm: Jvm, mode: Mode, classes: &Path, iterations: u32) -> Command {
+fn named((jvm, setting): Case) -> String {
+    format!("{}{}", jvm.name(), setting.name)
+}
+
+fn command((jvm, setting): Case, mode: Mode, classes: &Path, iterations: u32) -> Command {
     let mut command = Command::new(jvm.java());
-    command.args(jvm.choice()).args(HEAP).arg(STEADY);
+    command.args(jvm.choice()).args(setting.heap).arg(STEADY);
     if mode != Mode::Without {
         command.arg(format!("-agentpath:{}", sibling(LIBRARY).display()));
     }
-    command.arg("-cp").arg(classes).arg("GcBench");
-    command.args([iterations, TREES, PACE, BUFFER].map(|number| number.to_string()));
+    command.arg("-cp").arg(classes).arg("Crowd");
+    let numbers = [setting.idle, iterations, TREES, PACE, BUFFER];
+    command.args(numbers.map(|number| number.to_string()));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     end_with_us(&mut command);
     command
@@ -151,7 +205,7 @@ impl Drop for Running {
     }
 }
 
-fn once(mut command: Command, mode: Mode) -> Result<Took> {
+fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
     let begin = now_ns();
     let child = command.spawn().map_err(Error::start(&command))?;
     let mut running = Running(child);
@@ -170,7 +224,7 @@ fn once(mut command: Command, mode: Mode) -> Result<Took> {
                 .and_then(|process| Page::of(&process).ok());
         }
         if let Some(page) = page.as_ref().filter(|_| mode == Mode::Looks) {
-            page.wish(Some(WISH));
+            page.wish(Some(wish));
         }
         collections.find(&[pid as i32]);
         let now = (collections.look().0, processor_ns(pid));
@@ -203,7 +257,7 @@ fn once(mut command: Command, mode: Mode) -> Result<Took> {
     })
 }
 
-type Ran = Variant<(Jvm, Mode), Took>;
+type Ran = Variant<(Case, Mode), Took>;
 
 /// By how many percent each run took more processor time than the one without the agent beside it.
 fn more(variant: &Ran, ran: &[Ran]) -> Vec<f64> {
@@ -230,12 +284,13 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
         .results(
             "A Java program that is collected about 100 times a second, with the agent and without.",
             "The program allocates 1.3 GB/s in buffers, for 15 s, beside 12 MB that live; `-Xms256m -Xmx256m \
-             -Xmn14m`. The agent is loaded at the start. It only measures; or it is wished besides that less \
-             than the whole heap stays, so that it looks for what is free at each pause, and finds that \
-             nothing has to go. Medians; processor time is that of the process from one collection to \
-             the next, for as many allocated bytes, after the first 100 collections. It is compared with \
-             the run without the agent in the same round: median, least and most. The agent's own time is \
-             by the clock, other programs included.",
+             -Xmn14m`. One row has a heap of 2048 regions (4 GiB, of which hardly any is touched), \
+             and one 2000 threads that do nothing. The agent is loaded at the start. It only measures; or \
+             it is wished besides that less than the whole heap stays, so that it looks for what is free \
+             at each pause, and finds that nothing has to go. Medians; processor time is that of the \
+             process from one collection to the next, for as many allocated bytes, after the first 100 \
+             collections. It is compared with the run without the agent in the same round: median, least \
+             and most. The agent's own time is by the clock, other programs included.",
         )
         .columns(&[
             ("JVM", ""),
@@ -249,14 +304,14 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
             ("agent, of the time", "%"),
         ]);
     for variant in ran {
-        let (jvm, mode) = variant.what;
+        let (case, mode) = variant.what;
         let only = |value: f64| match mode {
             Mode::Without => Cell::from(""),
             _ => value.into(),
         };
         let more = spread(&more(variant, ran));
         results.row([
-            jvm.name().into(),
+            named(case).into(),
             mode.name().into(),
             of(variant, |took| took.pauses / took.time).median.into(),
             of(variant, |took| took.processors).median.into(),
@@ -305,7 +360,7 @@ mod tests {
     fn runs_are_compared_with_those_beside_them() {
         let variant = |mode, processors: [f64; 2]| Variant {
             name: String::new(),
-            what: (JVMS[0], mode),
+            what: (CASES[0], mode),
             outcomes: processors
                 .map(|processors| Took {
                     processors,

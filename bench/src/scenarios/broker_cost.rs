@@ -16,7 +16,6 @@ use plimsoll_kernel::clock::now_ns;
 use plimsoll_testbed::children::{end, end_with_us};
 use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set, Weight};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -46,6 +45,8 @@ impl Measurement for BrokerCost {
             question: "What does the broker cost?",
             asks: &[RESIDENT, IDLING, WAKING, READING],
             minutes: 6,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -195,8 +196,10 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>> {
         let borrow =
             |index: &usize| PollFd::from_borrowed_fd(streams[*index].as_fd(), PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = waiting.iter().map(borrow).collect();
-        let ready = poll(&mut fds, Some(&QUIET))
-            .map_err(|e| Error::program("poll", io::Error::from(e).to_string()))?;
+        let ready = poll(&mut fds, Some(&QUIET)).map_err(|errno| Error::Wait {
+            what: "messages of the broker",
+            source: errno.into(),
+        })?;
         let now = now_ns();
         if ready == 0 {
             break;

@@ -86,6 +86,8 @@ type Round = [Vec<Outcome>; 3];
 #[derive(Clone, Debug, Default)]
 struct Runs {
     lived: Vec<bool>,
+    /// How many the kernel killed. Others that did not live failed by themselves.
+    killed: usize,
     work: Vec<f64>,
 }
 
@@ -104,6 +106,7 @@ impl Runs {
     fn note(&mut self, outcome: &Outcome) {
         let lived = outcome.ending == Ending::Finished;
         self.lived.push(lived);
+        self.killed += usize::from(outcome.ending == Ending::Killed);
         if lived {
             self.work.push(outcome.told("work").unwrap_or(0) as f64);
         }
@@ -113,7 +116,8 @@ impl Runs {
         self.lived.iter().filter(|lived| **lived).count()
     }
 
-    fn killed(&self) -> usize {
+    /// Those that did not come to their end.
+    fn died(&self) -> usize {
         self.lived.len() - self.lived()
     }
 
@@ -123,7 +127,7 @@ impl Runs {
     }
 }
 
-/// Who manages the memory of a program.
+/// What manages the memory of a program.
 #[derive(Clone, Copy, Debug)]
 enum Runtime {
     Java(Jvm),
@@ -263,6 +267,8 @@ impl Measurement for Container {
             question: "Java and libgc in a container without swap: what lives, and how much it does",
             asks: &[NONE, SAVED, WORK, CROWDS, AGENT],
             minutes: 100,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -287,7 +293,28 @@ impl Measurement for Container {
             note(case, runs, &mut results);
         }
         targets(&all, &mut results);
+        results.method += &failing_alone(&all);
         Ok(results)
+    }
+}
+
+/// A sentence on the single programs that do not live alone, although the kernel kills them in no run. They
+/// count for no target.
+fn failing_alone(all: &[(Case, [Runs; 3])]) -> String {
+    let fails = |runs: &Runs| runs.died() > 0 && runs.killed == 0;
+    let these = all
+        .iter()
+        .filter(|(case, runs)| case.programs == 1 && fails(&runs[0]));
+    let named = these.filter(|(case, _)| !case.agent);
+    let names: Vec<String> = named
+        .map(|(case, _)| format!("{} in {} MiB", case.name(), case.limit))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Alone these end by an error of their own, and count for no target: {}.",
+            names.join(", ")
+        ),
     }
 }
 
@@ -374,7 +401,7 @@ fn note(case: &Case, runs: &[Runs; 3], results: &mut Results) {
     ]);
 }
 
-/// How many runs under the broker were killed, of how many.
+/// How many runs under the broker were killed or failed by themselves, of how many.
 #[derive(Clone, Copy, Debug, Default)]
 struct Killed {
     killed: usize,
@@ -390,7 +417,7 @@ impl Killed {
         let mut sum = Killed::default();
         for runs in all.filter(|runs| counts(runs)) {
             let [_, inside, outside] = runs;
-            sum.killed += inside.killed() + outside.killed();
+            sum.killed += inside.died() + outside.died();
             sum.runs += inside.lived.len() + outside.lived.len();
         }
         sum
@@ -406,7 +433,8 @@ impl Killed {
 
 /// Single programs, several in one limit and those with the agent are judged apart.
 fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
-    let lives_alone = |runs: &[Runs; 3]| runs[0].killed() == 0;
+    let lives_alone = |runs: &[Runs; 3]| runs[0].died() == 0;
+    let is_killed_alone = |runs: &[Runs; 3]| runs[0].killed > 0;
     let can_live = |runs: &[Runs; 3]| runs.iter().any(|runs| runs.lived() > 0);
     let those = |which: fn(&Case) -> bool| {
         let these = all.iter().filter(move |(case, _)| which(case));
@@ -414,7 +442,7 @@ fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
     };
     let single = || those(|case| case.programs == 1 && !case.agent);
     Killed::of(single(), lives_alone).judge(NONE, results);
-    let Killed { killed, runs } = Killed::of(single(), |runs| !lives_alone(runs));
+    let Killed { killed, runs } = Killed::of(single(), is_killed_alone);
     let saved = runs - killed;
     results.target(
         SAVED,
@@ -433,4 +461,53 @@ fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
     );
     Killed::of(those(|case| case.programs > 1), lives_alone).judge(CROWDS, results);
     Killed::of(those(|case| case.agent), can_live).judge(AGENT, results);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::pauses::Pauses;
+
+    #[test]
+    fn what_fails_alone_by_itself_is_not_to_be_saved() {
+        let runs = |ending: Ending| {
+            let mut runs = Runs::default();
+            runs.note(&Outcome {
+                ending,
+                seconds: 1.0,
+                resident: 0,
+                faults: 0,
+                pauses: Pauses::default(),
+                said: "work 7".to_owned(),
+            });
+            runs
+        };
+        let failed = || Ending::Failed("java.lang.OutOfMemoryError".to_owned());
+        let jvm = jvms(&["G1"]).next().expect("there is a version");
+        let case = |limit| Case {
+            runtime: Runtime::Java(jvm),
+            kind: KINDS[0],
+            limit,
+            live: 10,
+            programs: 1,
+            agent: false,
+        };
+        let all = [
+            (256, Ending::Killed),
+            (512, failed()),
+            (1024, Ending::Finished),
+        ]
+        .map(|(limit, alone)| {
+            let ours = || runs(Ending::Finished);
+            (case(limit), [runs(alone), ours(), ours()])
+        });
+        let of = |counts: fn(&[Runs; 3]) -> bool| {
+            Killed::of(all.iter().map(|(_, runs)| runs), counts).runs
+        };
+        assert_eq!(of(|runs| runs[0].killed > 0), 2);
+        assert_eq!(of(|runs| runs[0].died() == 0), 2);
+        let said = failing_alone(&all);
+        assert!(said.contains("steady in 512 MiB."), "{said}");
+        assert_eq!(failing_alone(&all[..1]), "");
+    }
 }

@@ -18,6 +18,8 @@ use crate::runner::{Runner, Variant};
 /// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
 const HALF: u64 = BUDGET / 2;
+/// Weights of Guile, of Lucene with G1 and of Lucene with Serial.
+const WEIGHTS: [u32; 3] = [10, 40, 20];
 /// Bytes that the hog takes in a second.
 const RATE: u64 = 100_000_000;
 /// When the hog starts, in seconds since the start of the run.
@@ -54,6 +56,8 @@ impl Measurement for Hog {
             question: "Who pays when an unrelated program takes half of the memory?",
             asks: &[NOBODY, FAULTS, WORK],
             minutes: 15,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -191,7 +195,7 @@ fn judge(scenario: &Scenario, trace: &Trace) -> Outcome {
 }
 
 fn scenario(budget: u64, hog_inside: bool, fixed: bool) -> Scenario {
-    let mut programs = trio(fixed.then_some(BUDGET));
+    let mut programs = trio(WEIGHTS, fixed.then_some(BUDGET));
     programs.push(Program {
         name: "hog".to_owned(),
         start: BEGIN,

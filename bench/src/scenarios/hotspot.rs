@@ -30,8 +30,17 @@ const SETTLED: f64 = 2.0;
 const CHURN: [&str; 3] = ["100", "300", "2"];
 const VERSIONS: [u32; 4] = [11, 17, 21, 25];
 pub(super) const COLLECTORS: [&str; 5] = ["G1", "Serial", "Z", "Shenandoah", "Parallel"];
-/// The collectors that are also run without added flags, as in an adopted program.
-const BARE: [&str; 2] = ["G1", "Serial"];
+/// Modes that a flag chooses. ZGC of JDK 25 has no other.
+const MODES: [Jvm; 2] = [
+    Jvm {
+        version: 21,
+        collector: "Z generational",
+    },
+    Jvm {
+        version: 25,
+        collector: "Shenandoah generational",
+    },
+];
 
 /// The outcome of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +60,9 @@ impl Measurement for Hotspot {
             name: "hotspot",
             question: "How soon and how well does Java follow a limit, by collector?",
             asks: &[],
-            minutes: 35,
+            minutes: 55,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -91,11 +102,12 @@ fn empty(runner: &Runner) -> Results {
     ])
 }
 
-/// The variants: name, machine, and whether the machine is run without added flags.
+/// The variants: name, machine, and whether the machine is run without added flags, as in an adopted
+/// program.
 fn variants() -> Vec<(String, (Jvm, bool))> {
-    let flagged = jvms(&COLLECTORS).map(|jvm| (jvm.name(), (jvm, false)));
-    let bare = jvms(&BARE);
-    let bare = bare.map(|jvm| (format!("{}, no start flags", jvm.name()), (jvm, true)));
+    let all = || jvms(&COLLECTORS).chain(MODES);
+    let flagged = all().map(|jvm| (jvm.name(), (jvm, false)));
+    let bare = all().map(|jvm| (format!("{}, no start flags", jvm.name()), (jvm, true)));
     flagged.chain(bare).collect()
 }
 

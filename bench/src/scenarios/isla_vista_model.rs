@@ -46,6 +46,8 @@ impl Measurement for IslaVistaModel {
             question: "Isla Vista in a model of heaps that page: does it stay on the plateau?",
             asks: &[PLATEAU, CALM, GAIN, FOUR],
             minutes: 1,
+            slice: false,
+            seed: None,
         }
     }
 

@@ -56,6 +56,8 @@ impl Measurement for LibgcAdaptive {
                        without a hog",
             asks: &[FEWER, LOSES],
             minutes: 30,
+            slice: false,
+            seed: None,
         }
     }
 

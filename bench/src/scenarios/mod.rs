@@ -10,6 +10,7 @@ mod isla_vista;
 mod isla_vista_model;
 mod libgc;
 mod libgc_adaptive;
+mod map_areas;
 mod map_cost;
 mod mmtk;
 mod phases_live;
@@ -41,6 +42,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &container::Container,
     &broker_cost::BrokerCost,
     &map_cost::MapCost,
+    &map_areas::MapAreas,
     &stall_signal::StallSignal,
     &agent_cost::AgentCost,
     &libgc_adaptive::LibgcAdaptive,

@@ -6,6 +6,7 @@ use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
 use crate::measurement::{About, Measurement};
+use crate::report::groups::Groups;
 use crate::report::results::{Cell, Results, number};
 use crate::report::statistics::{median_interval, spread};
 use crate::runner::{Runner, Variant};
@@ -155,6 +156,8 @@ impl Measurement for PhasesLive {
             question: "What does it do to Java programs to order their threads by what they allocate?",
             asks: &[HARMLESS, COLLECTS],
             minutes: 45,
+            slice: true,
+            seed: None,
         }
     }
 
@@ -188,6 +191,7 @@ impl Measurement for PhasesLive {
                 }
                 Ok(told)
             })?;
+        runner.plot("", &bars(&ran).plot())?;
         Ok(report(&ran, runner))
     }
 }
@@ -342,6 +346,29 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
     results
 }
 
+/// Tasks in a second by those in the kernel's order: programs with their orders.
+fn bars(ran: &[Ran]) -> Groups {
+    let group = |program: &Program| {
+        let length = |order: &Order| {
+            let found = ran.iter().find(|one| one.what == (*program, *order));
+            let ratios = found.map(|one| ratios(one, ran, |told| told.tasks));
+            let ratios = ratios.filter(|ratios| !ratios.is_empty());
+            ratios.map_or(0.0, |ratios| spread(&ratios).median)
+        };
+        let lengths = ORDERS[1..].iter().map(length).collect();
+        (program.name.to_owned(), lengths)
+    };
+    Groups {
+        title: "Java programs whose threads are ordered by what they allocate".to_owned(),
+        note: "medians; 1 is the kernel's order; without a bar: not run".to_owned(),
+        unit: "tasks, by the kernel's".to_owned(),
+        across: "programs".to_owned(),
+        names: ORDERS[1..].iter().map(|it| it.name.to_owned()).collect(),
+        groups: PROGRAMS.iter().map(group).collect(),
+        top: 1.2,
+    }
+}
+
 fn judge(ran: &[Ran], results: &mut Results) {
     let last = ORDERS[ORDERS.len() - 1];
     for program in PROGRAMS.iter().filter(|program| program.is_real) {
@@ -395,5 +422,7 @@ mod tests {
         let ran = [variant(0, &[10.0, 20.0]), variant(1, &[11.0, 18.0])];
         assert_eq!(ratios(&ran[1], &ran, |told| told.tasks), [1.1, 0.9]);
         assert!(ratios(&ran[1], &ran, |told| told.slowest).is_empty());
+        let bars = bars(&ran);
+        assert_eq!(bars.groups[0].1, [1.0, 0.0, 0.0, 0.0, 0.0]);
     }
 }

@@ -1,11 +1,12 @@
 //! How fast `plimsoll sim` is, and how much memory it needs: traces of the same live size that grow a
-//! hundredfold, under each collector and scheduler.
+//! hundredfold, and one of many threads and a large live size, under each collector and scheduler.
 
 use crate::harness::folder::Folder;
 use crate::harness::ground::Ground;
 use crate::harness::job::{self, Conditions, Ending, Job};
 use crate::harness::programs::sibling;
 use crate::measurement::{About, Measurement};
+use crate::report::groups::Groups;
 use crate::report::results::Results;
 use crate::report::statistics::{Spread, spread};
 use crate::runner::{Runner, Turn, Variant};
@@ -16,18 +17,23 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 const FAST: &str = "at least 10 million events a second and core";
+const FAST_LARGE: &str = "81 threads and 80 MiB live: at least 10 million events a second and core";
 const SMALL: &str = "ten and a hundred times the events: at most 1.1 times the resident peak";
 const SAME: &str = "the same output each time, to the byte";
 
-/// The program of the traces: 16 million objects, 4 MiB live. It is not scaled, because quanta would not be.
-const PROGRAM: &str = "lusearch";
-/// How long the traces are, as multiples of the shortest.
-const LENGTHS: [u32; 3] = [1, 10, 100];
+/// The programs of the traces, and how long these are in hundredths of the program: 16 million objects of 32
+/// threads, 4 MiB live; and 4 million of 81 threads, 80 MiB live. They are not scaled, because quanta would
+/// not be.
+const PROGRAMS: [(&str, &[u32]); 2] = [("lusearch", &[1, 10, 100]), ("hsqldb", &[IN_FULL])];
+/// Hundredths of a whole program.
+const IN_FULL: u32 = 100;
 /// Size of the heap, as a multiple of the largest live size: enough for collectors that keep halves empty.
 const HEAP: u64 = 5;
 /// Quantum of the disciplines that count time, nanoseconds. It is short, so there are many switches.
@@ -43,7 +49,8 @@ pub(super) struct SimSpeed;
 /// A simulation.
 #[derive(Clone, Copy, Debug)]
 struct What {
-    /// Which of [`LENGTHS`].
+    /// Which of [`PROGRAMS`], and which of its lengths.
+    program: usize,
     length: usize,
     collector: Algorithm,
     rule: Rule,
@@ -52,6 +59,8 @@ struct What {
 /// What came of one run.
 struct Ran {
     events: u64,
+    /// The most that was live at once, bytes.
+    largest_live: u64,
     /// Events for each second of processor time.
     speed: f64,
     /// Seconds that the whole command took.
@@ -67,41 +76,53 @@ impl Measurement for SimSpeed {
         About {
             name: "sim-speed",
             question: "How fast is plimsoll sim, and what memory does it need?",
-            asks: &[FAST, SMALL, SAME],
-            minutes: 20,
+            asks: &[FAST, FAST_LARGE, SMALL, SAME],
+            minutes: 30,
+            slice: false,
+            seed: None,
         }
     }
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let folder = Folder::on_disk("sim-speed")?;
-        let mut traces: [Option<Made>; LENGTHS.len()] = Default::default();
+        let mut traces: BTreeMap<(usize, usize), Made> = BTreeMap::new();
         let ground = Ground::without_swap(runner.name())?;
         let ran = runner.experiment(variants()).wanted().run(|what, turn| {
-            let made = match &mut traces[what.length] {
-                Some(made) => made,
-                none => {
+            let made = match traces.entry((what.program, what.length)) {
+                Entry::Occupied(made) => made.into_mut(),
+                Entry::Vacant(none) => {
                     turn.progress.tell(format_args!("its trace is made"));
-                    none.insert(Made::new(folder.path(), LENGTHS[what.length])?)
+                    none.insert(Made::new(folder.path(), what)?)
                 }
             };
             once(*what, made, &ground, turn)
         })?;
+        if let Some(bars) = bars(&ran) {
+            runner.plot("", &bars.plot())?;
+        }
         Ok(report(&ran, runner))
     }
 }
 
 fn variants() -> Vec<(String, What)> {
     let mut variants = Vec::new();
-    for (length, times) in LENGTHS.iter().enumerate() {
-        for collector in Algorithm::ALL {
-            for rule in Rule::ALL {
-                let name = format!("{times}x {} {}", collector.name(), rule.name());
-                let what = What {
-                    length,
-                    collector,
-                    rule,
-                };
-                variants.push((name, what));
+    for (program, (name, lengths)) in PROGRAMS.iter().enumerate() {
+        for (length, times) in lengths.iter().enumerate() {
+            let trace = match program {
+                0 => format!("{times}x"),
+                _ => (*name).to_owned(),
+            };
+            for collector in Algorithm::ALL {
+                for rule in Rule::ALL {
+                    let name = format!("{trace} {} {}", collector.name(), rule.name());
+                    let what = What {
+                        program,
+                        length,
+                        collector,
+                        rule,
+                    };
+                    variants.push((name, what));
+                }
             }
         }
     }
@@ -116,24 +137,22 @@ struct Made {
 }
 
 impl Made {
-    /// Makes a trace so many times as long as the shortest.
-    fn new(folder: &Path, times: u32) -> Result<Made> {
-        let wrong = |error: &dyn std::fmt::Display| Error::program("the trace", error.to_string());
-        let program = table::PROGRAMS.iter().find(|it| it.name == PROGRAM);
-        let program = program.ok_or_else(|| wrong(&"no such program"))?;
-        let longest = LENGTHS[LENGTHS.len() - 1];
+    fn new(folder: &Path, what: &What) -> Result<Made> {
+        let (name, lengths) = PROGRAMS[what.program];
+        let program = table::find(name)
+            .ok_or_else(|| Error::program(name, "no program of the table has this name"))?;
+        let times = lengths[what.length];
         let options = Options {
             scale: 1.0,
-            shorten: f64::from(longest / times),
+            shorten: f64::from(IN_FULL / times),
             seed: 1,
         };
-        let path = folder.join(format!("{times}x.plt"));
+        let path = folder.join(format!("{name}-{times}x.plt"));
         let file = File::create(&path).map_err(Error::file("write", &path))?;
-        let mut file = synth::write(program, &options, BufWriter::new(file), PROGRAM)
-            .map_err(|error| wrong(&error))?;
+        let mut file = synth::write(program, &options, BufWriter::new(file), name)?;
         file.flush().map_err(Error::file("write", &path))?;
-        let trace = Trace::open(&path).map_err(|error| wrong(&error))?;
-        let survey = Survey::of(&trace).map_err(|error| wrong(&error))?;
+        let trace = Trace::open(&path)?;
+        let survey = Survey::of(&trace)?;
         Ok(Made {
             path,
             trace,
@@ -153,8 +172,7 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
         ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)
     };
     let before = thread_cpu_ns();
-    let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)
-        .map_err(|error| Error::program("the simulation", error.to_string()))?;
+    let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)?;
     let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
     let job = Job {
         command: vec![
@@ -183,6 +201,7 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
     let output = ground.folder().join("0.out");
     Ok(Ran {
         events: outcome.events,
+        largest_live: outcome.largest_live,
         speed: outcome.events as f64 / seconds.max(1e-9),
         seconds: ended.seconds,
         resident: ended.resident,
@@ -198,30 +217,35 @@ fn of(ran: &Variant<What, Ran>, value: impl Fn(&Ran) -> f64) -> Spread {
 fn report(ran: &[Variant<What, Ran>], runner: &Runner) -> Results {
     let mut results = runner
         .results(
-            "Speed and memory of plimsoll sim on traces of the same live size.",
-            "Made-up traces of lusearch: 32 threads, 4 MiB live, a heap of five times that, a \
-             quantum of 10 µs. Speed: events by the processor time of a simulation within the \
+            "Speed and memory of plimsoll sim on traces of the same live size, and on one of a large one.",
+            "Made-up traces of lusearch: 32 threads, 4 MiB live; and one of hsqldb: 81 threads, 80 MiB \
+             live. A heap of five times that, a quantum of 10 µs. Largest live: what lived at once under \
+             the scheduler. Speed: events by the processor time of a simulation within the \
              measuring program, which reads the trace. Time and resident peak are those of \
              `plimsoll sim`, which reads it once more before.",
         )
         .columns(&[
+            ("program", ""),
             ("trace", "million events"),
             ("collector", ""),
             ("scheduler", ""),
             ("speed", "million events/s"),
             ("slowest", "million events/s"),
             ("time", "s"),
+            ("largest live", "MiB"),
             ("resident peak", "MiB"),
         ]);
     for one in ran {
         let speed = of(one, |it| it.speed / 1e6);
         results.row([
+            PROGRAMS[one.what.program].0.into(),
             of(one, |it| it.events as f64 / 1e6).median.into(),
             one.what.collector.name().into(),
             one.what.rule.name().into(),
             speed.median.into(),
             speed.min.into(),
             of(one, |it| it.seconds).median.into(),
+            of(one, |it| it.largest_live as f64 / MIB).median.into(),
             of(one, |it| it.resident as f64 / MIB).median.into(),
         ]);
     }
@@ -229,11 +253,43 @@ fn report(ran: &[Variant<What, Ran>], runner: &Runner) -> Results {
     results
 }
 
+/// The speed on the longest trace of the first program that was run: collectors with their schedulers.
+fn bars(ran: &[Variant<What, Ran>]) -> Option<Groups> {
+    let first = ran.iter().filter(|one| one.what.program == 0);
+    let longest = first.map(|one| one.what.length).max()?;
+    let speed = |collector: Algorithm, rule: Rule| {
+        let what = |one: &What| (one.program, one.length, one.collector, one.rule);
+        let found = ran
+            .iter()
+            .find(|one| what(&one.what) == (0, longest, collector, rule));
+        found.map_or(0.0, |one| of(one, |it| it.speed / 1e6).median)
+    };
+    let group = |collector: Algorithm| {
+        let lengths = Rule::ALL.map(|rule| speed(collector, rule));
+        (collector.name().to_owned(), lengths.to_vec())
+    };
+    let (name, lengths) = PROGRAMS[0];
+    Some(Groups {
+        title: format!("Speed of plimsoll sim on a made-up {name}"),
+        note: format!("{} % of the program, one core", lengths[longest]),
+        unit: "million events a second".to_owned(),
+        across: "collectors".to_owned(),
+        names: Rule::ALL.map(|rule| rule.name().to_owned()).to_vec(),
+        groups: Algorithm::ALL.map(group).to_vec(),
+        top: 10.0,
+    })
+}
+
 fn judge(ran: &[Variant<What, Ran>], results: &mut Results) {
-    let speeds = ran.iter().map(|one| of(one, |it| it.speed).median);
-    let slowest = speeds.fold(f64::INFINITY, f64::min) / 1e6;
-    let said = format!("{slowest:.1} million at least");
-    results.target(FAST, said, slowest >= 10.0);
+    for (program, claim) in [FAST, FAST_LARGE].into_iter().enumerate() {
+        let its = ran.iter().filter(|one| one.what.program == program);
+        let speeds = its.map(|one| of(one, |it| it.speed / 1e6).median);
+        let slowest = speeds.reduce(f64::min);
+        let said = slowest.map_or("none was run".to_owned(), |it| {
+            format!("{it:.1} million at least")
+        });
+        results.target(claim, said, slowest.map(|it| it >= 10.0));
+    }
     let growth = growths(ran).into_iter().reduce(f64::max);
     let said = growth.map_or("no pair was run".to_owned(), |it| format!("{it:.2} times"));
     results.target(SMALL, said, growth.map(|it| it <= 1.1));
@@ -255,6 +311,7 @@ fn growths(ran: &[Variant<What, Ran>]) -> Vec<f64> {
         .filter_map(|longer| {
             let shortest = ran.iter().find(|one| {
                 one.what.length == 0
+                    && one.what.program == longer.what.program
                     && one.what.collector == longer.what.collector
                     && one.what.rule == longer.what.rule
             });
@@ -270,6 +327,7 @@ mod tests {
     fn variant(length: usize, residents: &[u64]) -> Variant<What, Ran> {
         let ran = |&resident: &u64| Ran {
             events: 1000,
+            largest_live: 1,
             speed: 2e7,
             seconds: 1.0,
             resident,
@@ -278,6 +336,7 @@ mod tests {
         Variant {
             name: String::new(),
             what: What {
+                program: 0,
                 length,
                 collector: Algorithm::G1,
                 rule: Rule::Larf,
@@ -295,7 +354,17 @@ mod tests {
         ];
         assert_eq!(growths(&ran), [1.05, 0.9]);
         assert!(growths(&ran[..1]).is_empty());
-        assert_eq!(variants().len(), 3 * 6 * 3);
+        assert_eq!(variants().len(), (3 + 1) * 6 * 3);
+    }
+
+    #[test]
+    fn the_picture_is_of_the_longest_trace() {
+        let bars = bars(&[variant(0, &[1]), variant(2, &[2])]).unwrap();
+        assert_eq!((bars.groups.len(), bars.names.len()), (6, 3));
+        let of_g1 = bars.groups.iter().find(|(name, _)| name == "G1").unwrap();
+        assert_eq!(of_g1.1, [0.0, 20.0, 0.0]);
+        assert!(bars.note.starts_with("100 %"));
+        assert!(super::bars(&[]).is_none());
     }
 
     #[test]
@@ -306,9 +375,10 @@ mod tests {
             results.targets.iter().map(|it| it.met).collect()
         };
         let mut ran = [variant(0, &[1, 1]), variant(2, &[2, 2])];
-        assert_eq!(judged(&ran), [Some(true), Some(false), Some(true)]);
+        let all = [Some(true), None, Some(false), Some(true)];
+        assert_eq!(judged(&ran), all, "the other program was not run");
         ran[1].outcomes[1].output.push(1);
-        assert_eq!(judged(&ran)[2], Some(false));
-        assert_eq!(judged(&ran[..1])[1], None);
+        assert_eq!(judged(&ran)[3], Some(false));
+        assert_eq!(judged(&ran[..1])[2], None);
     }
 }

@@ -5,6 +5,7 @@ use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
 use crate::measurement::{About, Measurement};
+use crate::report::groups::Groups;
 use crate::report::results::{Cell, Results, number, root};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
@@ -95,6 +96,8 @@ impl Measurement for TraceCost {
             question: "How much longer do Java programs take while plimsoll trace records them?",
             asks: &[LIGHT, COMPLETE],
             minutes: 45,
+            slice: true,
+            seed: None,
         }
     }
 
@@ -128,6 +131,7 @@ impl Measurement for TraceCost {
                 java.extend(arguments(program));
                 once(folder.path(), &java, *mode)
             })?;
+        runner.plot("", &bars(&ran).plot())?;
         Ok(report(&ran, runner))
     }
 }
@@ -304,6 +308,30 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
     results
 }
 
+/// Times by those of the programs by themselves: programs and machines with both ways to record them.
+fn bars(ran: &[Ran]) -> Groups {
+    let modes = [Mode::Sampled, Mode::Exact];
+    let plain = ran.iter().filter(|one| one.what.2 == Mode::Plain);
+    let group = |plain: &Ran| {
+        let (program, jvm, _) = plain.what;
+        let length = |mode: Mode| {
+            let found = ran.iter().find(|one| one.what == (program, jvm, mode));
+            found.map_or(0.0, |one| ratio(one, ran, |took| took.time))
+        };
+        let name = format!("{program}, {}", jvm.version);
+        (name, modes.map(length).to_vec())
+    };
+    Groups {
+        title: "Java programs while they are recorded".to_owned(),
+        note: "medians; each program with its version of Java".to_owned(),
+        unit: "time, by that by itself".to_owned(),
+        across: "programs".to_owned(),
+        names: modes.map(|mode| mode.name().to_owned()).to_vec(),
+        groups: plain.map(group).collect(),
+        top: 10.0,
+    }
+}
+
 fn judge(ran: &[Ran], results: &mut Results) {
     for variant in ran {
         if variant.what.2 == Mode::Sampled {
@@ -362,5 +390,7 @@ mod tests {
             variant(Mode::Exact, [10.0, 30.0]),
         ];
         assert_eq!(ratio(&ran[1], &ran, |took| took.time), 12.5);
+        let bars = bars(&ran);
+        assert_eq!(bars.groups, [("orders, 17".to_owned(), vec![0.0, 12.5])]);
     }
 }

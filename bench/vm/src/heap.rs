@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 /// What decides the size of the heap. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sizing {
+pub(crate) enum HeapKind {
     /// It never changes: MMTk's own.
     Fixed(u64),
     /// MMTk's own dynamic heap (MemBalancer), between these two.
@@ -27,7 +27,7 @@ pub(crate) enum Sizing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// What decides the size.
-    pub(crate) sizing: Sizing,
+    pub(crate) kind: HeapKind,
     /// Whether a broker is followed.
     pub(crate) broker: bool,
     /// When memory is given back.
@@ -46,10 +46,12 @@ pub(crate) fn build(settings: Settings, plan: PlanSelector, workers: usize) -> M
     let mut builder = MMTKBuilder::new_no_env_vars();
     builder.options.plan.set(plan);
     builder.options.threads.set(workers);
-    let selector = match settings.sizing {
-        Sizing::Fixed(bytes) => GCTriggerSelector::FixedHeapSize(bytes as usize),
-        Sizing::Dynamic(min, max) => GCTriggerSelector::DynamicHeapSize(min as usize, max as usize),
-        Sizing::IslaVista(_) | Sizing::AfterStalls(_) => GCTriggerSelector::Delegated,
+    let selector = match settings.kind {
+        HeapKind::Fixed(bytes) => GCTriggerSelector::FixedHeapSize(bytes as usize),
+        HeapKind::Dynamic(min, max) => {
+            GCTriggerSelector::DynamicHeapSize(min as usize, max as usize)
+        }
+        HeapKind::IslaVista(_) | HeapKind::AfterStalls(_) => GCTriggerSelector::Delegated,
     };
     builder.options.gc_trigger.set(selector);
     builder.build()
@@ -71,19 +73,19 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
         let builder = Builder::new().max(max).broker(settings.broker);
         builder.give_back(settings.give_back)
     };
-    let trigger: Box<dyn GCTriggerPolicy<Vm>> = match settings.sizing {
-        Sizing::AfterStalls(max) => {
+    let trigger: Box<dyn GCTriggerPolicy<Vm>> = match settings.kind {
+        HeapKind::AfterStalls(max) => {
             let sizer = builder(max).policy::<AfterStalls>().open();
             let sizer = sizer.unwrap_or_else(|e| panic!("{e}"));
             let _ = CONTROL.set(sizer.control());
             Box::new(Trigger::new(sizer))
         }
-        Sizing::IslaVista(max) => {
+        HeapKind::IslaVista(max) => {
             let sizer = builder(max).open().unwrap_or_else(|e| panic!("{e}"));
             let _ = CONTROL.set(sizer.control());
             Box::new(Trigger::new(sizer))
         }
-        Sizing::Fixed(_) | Sizing::Dynamic(..) => unreachable!("MMTk has its own triggers"),
+        HeapKind::Fixed(_) | HeapKind::Dynamic(..) => unreachable!("MMTk has its own triggers"),
     };
     match settings.watch {
         true => Box::new(Watch::new(trigger)),
@@ -92,23 +94,33 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
 }
 
 /// `fixed:256m`, `dynamic:8m,256m`, `isla-vista:256m`, `after-stalls:256m`.
-impl FromStr for Sizing {
-    type Err = String;
+impl FromStr for HeapKind {
+    type Err = SizeError;
 
-    fn from_str(text: &str) -> Result<Sizing, String> {
-        let wrong =
-            || format!("`{text}` is none of fixed:N, dynamic:N,N, isla-vista:N, after-stalls:N");
+    fn from_str(text: &str) -> Result<HeapKind, SizeError> {
+        let wrong = || SizeError::Kind(text.to_owned());
         let (name, sizes) = text.split_once(':').ok_or_else(wrong)?;
         let mut sizes = sizes.split(',').map(bytes);
         let (first, second) = (sizes.next().flatten(), sizes.next());
         match (name, first, second) {
-            ("fixed", Some(size), None) => Ok(Sizing::Fixed(size)),
-            ("dynamic", Some(min), Some(Some(max))) => Ok(Sizing::Dynamic(min, max)),
-            ("isla-vista", Some(max), None) => Ok(Sizing::IslaVista(max)),
-            ("after-stalls", Some(max), None) => Ok(Sizing::AfterStalls(max)),
+            ("fixed", Some(size), None) => Ok(HeapKind::Fixed(size)),
+            ("dynamic", Some(min), Some(Some(max))) => Ok(HeapKind::Dynamic(min, max)),
+            ("isla-vista", Some(max), None) => Ok(HeapKind::IslaVista(max)),
+            ("after-stalls", Some(max), None) => Ok(HeapKind::AfterStalls(max)),
             _ => Err(wrong()),
         }
     }
+}
+
+/// An argument that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SizeError {
+    /// No kind of heap.
+    #[error("`{0}` is none of fixed:N, dynamic:N,N, isla-vista:N, after-stalls:N")]
+    Kind(String),
+    /// No number of bytes.
+    #[error("`{0}` is no number of bytes: give one, or one with k, m or g")]
+    Bytes(String),
 }
 
 /// A number of bytes, or of `k`, `m` or `g`.
@@ -127,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizings_are_read_and_nonsense_is_refused() {
-        assert_eq!("fixed:2m".parse(), Ok(Sizing::Fixed(2 << 20)));
+    fn kinds_of_heaps_are_read_and_nonsense_is_refused() {
+        assert_eq!("fixed:2m".parse(), Ok(HeapKind::Fixed(2 << 20)));
         assert_eq!(
             "dynamic:4k,1g".parse(),
-            Ok(Sizing::Dynamic(4 << 10, 1 << 30))
+            Ok(HeapKind::Dynamic(4 << 10, 1 << 30))
         );
         for bad in [
             "",
@@ -142,7 +154,7 @@ mod tests {
             "other:1",
             "fixed:é",
         ] {
-            assert!(bad.parse::<Sizing>().is_err(), "{bad}");
+            assert!(bad.parse::<HeapKind>().is_err(), "{bad}");
         }
     }
 }

@@ -22,7 +22,7 @@ mod watch;
 mod world;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use heap::{Settings, Sizing};
+use heap::{HeapKind, Settings, SizeError};
 use mmtk::util::options::PlanSelector;
 use plimsoll_mmtk::GiveBack;
 use programs::{Work, traps};
@@ -38,7 +38,7 @@ struct Options {
     plan: PlanSelector,
     /// fixed:N, dynamic:N,N, isla-vista:N or after-stalls:N; bytes, or with k, m, g.
     #[arg(long, default_value = "isla-vista:256m")]
-    heap: Sizing,
+    heap: HeapKind,
     /// Follow the broker that the environment names.
     #[arg(long)]
     broker: bool,
@@ -60,6 +60,9 @@ struct Options {
     /// Die in this collection; the first is 0.
     #[arg(long, conflicts_with = "hang")]
     die: Option<u64>,
+    /// Allocate this much before anything can be collected, bytes.
+    #[arg(long, value_parser = size)]
+    early: Option<u64>,
     /// Never end this collection; the first is 0.
     #[arg(long)]
     hang: Option<u64>,
@@ -103,6 +106,8 @@ enum Program {
     },
     /// A collection is wanted while the program is idle.
     Idle,
+    /// Forks, and both processes go on.
+    Fork,
     /// Asks for the maximum.
     Maximum,
     /// Allocates this many bytes and keeps none.
@@ -112,14 +117,14 @@ enum Program {
     },
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    heap::bytes(text).ok_or_else(|| format!("`{text}` is no number of bytes"))
+fn size(text: &str) -> Result<u64, SizeError> {
+    heap::bytes(text).ok_or_else(|| SizeError::Bytes(text.to_owned()))
 }
 
 fn main() {
     let options = Options::parse();
     let settings = Settings {
-        sizing: options.heap,
+        kind: options.heap,
         broker: options.broker,
         give_back: match options.give_back {
             When::Never => GiveBack::Never,
@@ -132,7 +137,11 @@ fn main() {
     if let Some(trouble) = dies.or(options.hang.map(Trouble::Hangs)) {
         trouble::expect(trouble);
     }
-    vm::start(heap::build(settings, options.plan, options.workers));
+    vm::hold(heap::build(settings, options.plan, options.workers));
+    if let Some(bytes) = options.early {
+        traps::early(bytes);
+    }
+    vm::start();
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
         control.bound(bound);
     }
@@ -175,6 +184,7 @@ fn run(program: &Program, threads: u32) -> (Value, bool) {
         Program::Large { bytes } => (traps::large(*bytes), false),
         Program::Foreign { bytes } => (traps::foreign(*bytes), false),
         Program::Idle => (traps::idle(), false),
+        Program::Fork => (programs::fork(), false),
         Program::Maximum => (traps::maximum(), false),
         Program::Spend { bytes } => (work(traps::spend(*bytes)), false),
     }

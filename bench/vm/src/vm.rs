@@ -29,16 +29,21 @@ static OUT_OF_MEMORY: AtomicU64 = AtomicU64::new(0);
 /// The one instance of this process.
 ///
 /// # Panics
-/// Before [`start`].
+/// Before [`hold`].
 pub(crate) fn mmtk() -> &'static MMTK<Vm> {
     MMTK_INSTANCE.get().expect("the machine was started")
 }
 
-/// Starts the machine: `instance` was built of options.
-pub(crate) fn start(instance: MMTK<Vm>) {
-    let instance: &'static MMTK<Vm> = Box::leak(Box::new(instance));
-    if MMTK_INSTANCE.set(instance).is_ok() {
-        memory_manager::initialize_collection(instance, VMThread::UNINITIALIZED);
+/// `instance` was built of options: objects can be allocated from now on, and nothing is collected.
+pub(crate) fn hold(instance: MMTK<Vm>) {
+    let _ = MMTK_INSTANCE.set(Box::leak(Box::new(instance)));
+}
+
+/// Starts the collector. Called once, after [`hold`].
+pub(crate) fn start() {
+    memory_manager::initialize_collection(mmtk(), VMThread::UNINITIALIZED);
+    if let Some(control) = heap::control() {
+        control.ready();
     }
 }
 

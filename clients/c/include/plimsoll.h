@@ -86,7 +86,7 @@ typedef struct plimsoll_numbers {
 
 /* plimsoll_options.flags */
 #define PLIMSOLL_NO_GUARD 1u    /* no SIGBUS handler: a truncated page kills */
-#define PLIMSOLL_NO_PROCESS 2u  /* the process is still to come: plimsoll_attach(); nothing is granted until then */
+#define PLIMSOLL_NO_PROCESS 2u  /* the process is still to come, by plimsoll_attach(): until then no grants */
 #define PLIMSOLL_ALONE 4u       /* no broker: local sensing only */
 #define PLIMSOLL_ENVIRONMENT 8u /* in a child of a program under `plimsoll run`: use that one's principal */
 

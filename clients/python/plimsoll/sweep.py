@@ -3,9 +3,10 @@
     python3 -m plimsoll.sweep --cluster tcp://head:8786 -- *.plt --heap 1.5,3 -o sweep.parquet
     python3 -m plimsoll.sweep --workers 8 -- *.plt --heap 1.5,3 -o sweep.parquet
 
-What stands after `--` is what stands after `plimsoll sim`, and the file is the same, byte for byte. Each simulation is
-a process `plimsoll sim … --cell N` on a worker. A worker needs the program and the traces, at the same paths; it needs
-nothing of this module. An interrupted sweep goes on, here or with `plimsoll sim` on one machine.
+What stands after `--` is what stands after `plimsoll sim`, and the file is the same, byte for byte. Each
+simulation is a process `plimsoll sim … --cell N` on a worker. A worker needs the program and the traces, at
+the same paths; it needs nothing of this module. An interrupted sweep goes on, here or with `plimsoll sim` on
+one machine.
 
 It needs the package `distributed`.
 """
@@ -33,11 +34,11 @@ class SweepError(Exception):
 def sweep(client, args, plimsoll="plimsoll", progress=None):
     """Makes a sweep on the cluster of a `distributed.Client`, and returns the exit status of `plimsoll sim`.
 
-    `args` are those of `plimsoll sim`, with `-o FILE`. `plimsoll` is the program's path on the workers and here.
-    `progress`, if given, is called with (simulations done, all of them, part of the work that is done).
+    `args` are those of `plimsoll sim`, with `-o FILE`. `plimsoll` is the program's path on the workers and
+    here. `progress`, if given, is called with (simulations done, all of them, part of the work that is done).
 
-    Raises SweepError when `plimsoll sim` refuses, or when a simulation could not be made on a worker. All others are
-    kept then, and the same call goes on."""
+    Raises SweepError when `plimsoll sim` refuses, or when a simulation could not be made on a worker. All
+    others are kept then, and the same call goes on."""
     import cloudpickle
     from distributed import as_completed
 
@@ -90,13 +91,15 @@ def _why(error):
 
 
 def _simulate(plimsoll, args, folder, number):
-    """Runs on a worker: one simulation. Returns its number, a line of FILE.cells or None, and why there is none."""
+    """Runs on a worker: one simulation. Returns its number, a line of FILE.cells or None, and why there is
+    none."""
     try:
         line = _call([plimsoll, "sim", *args, "--cell", str(number)], cwd=folder)
     except SweepError as error:
         return number, None, f"on worker {platform.node()}: {error}"
     if not _is_whole(line):
-        return number, None, f"on worker {platform.node()}: simulation {number} printed no simulation, but {line[:200]!r}"
+        said = f"simulation {number} printed no simulation, but {line[:200]!r}"
+        return number, None, f"on worker {platform.node()}: {said}"
     return number, line, None
 
 
@@ -107,7 +110,8 @@ def _call(command, cwd=None):
     except OSError as error:
         raise SweepError(f"{command[0]} cannot be started in {cwd or os.getcwd()}: {error}") from None
     if done.returncode != 0:
-        raise SweepError(done.stderr.decode(errors="replace").strip() or f"it ended with status {done.returncode}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise SweepError(said or f"it ended with status {done.returncode}")
     return done.stdout.decode()
 
 
@@ -174,9 +178,15 @@ def main():
     """The command line."""
     parser = argparse.ArgumentParser(prog="python3 -m plimsoll.sweep", description=__doc__.splitlines()[0])
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster: tcp://head:8786")
-    where.add_argument("--workers", metavar="N", type=int, help="start a cluster of so many workers on this machine")
-    parser.add_argument("--plimsoll", metavar="PATH", default="plimsoll", help="the program, on the workers and here")
+    where.add_argument(
+        "--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster: tcp://head:8786"
+    )
+    where.add_argument(
+        "--workers", metavar="N", type=int, help="start a cluster of N workers on this machine"
+    )
+    parser.add_argument(
+        "--plimsoll", metavar="PATH", default="plimsoll", help="the program, on the workers and here"
+    )
     parser.add_argument("args", metavar="ARGS", nargs="+", help="after --: the arguments of plimsoll sim")
     given = parser.parse_args()
     try:

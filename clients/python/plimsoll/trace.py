@@ -40,16 +40,19 @@ _COLUMNS = (
 ).split()
 _EVENTS, _NAMED, _INDEX = 1, 2, 3
 _WHAT = ("class", "site", "thread", "monitor")
+_UNITS = ("ns", "instructions")
+_DEATHS = ("exact", "at-collections", "unknown")
 
 
 class TraceError(Exception):
-    """A trace cannot be read. The message has the path and the place, in bytes from the beginning of the file."""
+    """A trace cannot be read. The message has the path and the place, in bytes from the beginning of the
+    file."""
 
 
 @dataclass
 class Block:
-    """Events that follow each other in the stream of a thread. All arrays are equally long. A number that a kind of
-    event does not have is 0."""
+    """Events that follow each other in the stream of a thread. All arrays are equally long. A number that a
+    kind of event does not have is 0."""
 
     #: The number of the thread.
     thread: int
@@ -117,8 +120,8 @@ class Header:
 
 
 class Trace:
-    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to its last
-    whole block, and `cut` says at which byte that ends."""
+    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to
+    its last whole block, and `cut` says at which byte that ends."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -129,16 +132,17 @@ class Trace:
         self._names = []
         #: The sums of each thread's stream, by its number; empty if the trace is cut.
         self.totals = {}
-        #: The most bytes of objects that lived at one time in the recorded order, or None if that was not noted.
+        #: The most bytes of objects that lived at one time in the recorded order, or None if that was not
+        #: noted.
         self.largest_live = None
         #: At which byte the whole blocks end, or None if the trace is whole.
         self.cut = None
         self.header, begin = self._read_header()
         index = self._index_begins()
         if index is None:
-            self._look_for_blocks(begin)
+            self._look_for_blocks(begin, self._length)
         else:
-            self._read_index(index)
+            self._open_whole(begin, index)
 
     def __enter__(self):
         return self
@@ -161,12 +165,14 @@ class Trace:
         for offset in self._names:
             _, content = self._load(offset, _NAMED)
             at = 0
-            while at < len(content):
-                what, at = _number(content, at)
-                number, at = _number(content, at)
-                length, at = _number(content, at)
-                names[_WHAT[what], number] = content[at : at + length].decode()
-                at += length
+            try:
+                while at < len(content):
+                    what, at = _number(content, at)
+                    number, at = _number(content, at)
+                    name, at = _text(content, at)
+                    names[_WHAT[what], number] = name
+            except (ValueError, IndexError) as why:
+                raise self._wrong(offset, f"its names are wrong: {why}") from why
         return names
 
     def blocks(self, thread):
@@ -177,8 +183,8 @@ class Trace:
             if head.first != expected or head.thread != thread:
                 raise self._wrong(
                     offset,
-                    f"it begins with event {head.first} of thread {head.thread}, and event {expected} of thread "
-                    f"{thread} comes next: blocks are missing, doubled or out of order",
+                    f"it begins with event {head.first} of thread {head.thread}, and event {expected} of "
+                    f"thread {thread} comes next: blocks are missing, doubled or out of order",
                 )
             try:
                 block = _decode(head, content)
@@ -206,58 +212,83 @@ class Trace:
         facts = self._read(40, length) if length <= _MAX_FACTS else b""
         if len(facts) != length or zlib.crc32(facts, zlib.crc32(fixed[:36])) != told:
             raise TraceError(f"{self.path}: the head of the trace is damaged")
+        if unit >= len(_UNITS):
+            raise TraceError(f"{self.path}: the head of the trace is damaged: the unit of time is unknown")
+        if deaths >= len(_DEATHS):
+            raise TraceError(
+                f"{self.path}: the head of the trace is damaged: how exact the deaths are is unknown"
+            )
         texts, at = [], 0
-        while at < len(facts):
-            size, at = _number(facts, at)
-            texts.append(facts[at : at + size].decode())
-            at += size
-        header = Header(
-            identity,
-            ("ns", "instructions")[unit],
-            ("exact", "at-collections", "unknown")[deaths],
-            bool(raw & 1),
-            dict(zip(texts[::2], texts[1::2])),
-        )
-        return header, 40 + length
+        try:
+            while at < len(facts):
+                text, at = _text(facts, at)
+                texts.append(text)
+        except (ValueError, IndexError) as why:
+            raise TraceError(f"{self.path}: the head of the trace is damaged: a fact is no text") from why
+        facts = dict(zip(texts[::2], texts[1::2]))
+        return Header(identity, _UNITS[unit], _DEATHS[deaths], bool(raw & 1), facts), 40 + length
 
     def _index_begins(self):
         mark = self._read(max(self._length - 20, 0), 20)
-        if len(mark) < 20 or mark[12:] != _END_MAGIC or zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
+        if len(mark) < 20 or mark[12:] != _END_MAGIC:
             return None
-        return int.from_bytes(mark[:8], "little")
+        if zlib.crc32(mark[:8]) != int.from_bytes(mark[8:12], "little"):
+            return None
+        begin = int.from_bytes(mark[:8], "little")
+        return begin if begin <= self._length - 20 else None
 
-    def _read_index(self, offset):
-        while offset < self._length - 20:
-            head, content = self._load(offset, _INDEX)
-            at = last = 0
-            while at < len(content):
-                what, at = _number(content, at)
-                if what == 1:
-                    thread, at = _number(content, at)
-                    far, at = _number(content, at)
-                    last += far
-                    self._offsets.setdefault(thread, []).append(last)
-                elif what == 2:
-                    far, at = _number(content, at)
-                    last += far
-                    self._names.append(last)
-                elif what == 3:
-                    values = []
-                    for _ in range(6):
-                        value, at = _number(content, at)
-                        values.append(value)
-                    self._offsets.setdefault(values[0], [])
-                    self.totals[values[0]] = Totals(*values[1:5], bool(values[5]))
-                elif what == 4:
-                    self.largest_live, at = _number(content, at)
-                else:
-                    raise self._wrong(offset, f"the index has an entry of kind {what}")
-            offset += _HEAD.size + head.stored
+    def _open_whole(self, begin, index):
+        """Reads the index, or looks for the blocks if the index is damaged."""
+        at = index
+        try:
+            while at < self._length - 20:
+                at += self._read_index(at, index)
+        except (TraceError, ValueError, IndexError):
+            self._offsets, self._names, self.totals, self.largest_live = {}, [], {}, None
+            self._look_for_blocks(begin, index)
+            if self.cut == index:
+                self.cut = at
 
-    def _look_for_blocks(self, offset):
+    def _read_index(self, offset, begin):
+        """Reads a block of the index, which begins at `begin`, and returns how long the block is."""
+        head, content = self._load(offset, _INDEX)
+        at = last = 0
+        while at < len(content):
+            what, at = _number(content, at)
+            if what == 1:
+                thread, at = _number(content, at)
+                far, at = _number(content, at)
+                last = self._block(last + far, begin)
+                self._offsets.setdefault(thread, []).append(last)
+            elif what == 2:
+                far, at = _number(content, at)
+                last = self._block(last + far, begin)
+                self._names.append(last)
+            elif what == 3:
+                values = []
+                for _ in range(6):
+                    value, at = _number(content, at)
+                    values.append(value)
+                self._offsets.setdefault(values[0], [])
+                self.totals[values[0]] = Totals(*values[1:5], bool(values[5]))
+            elif what == 4:
+                self.largest_live, at = _number(content, at)
+            else:
+                raise self._wrong(offset, f"the index has an entry of kind {what}")
+        return _HEAD.size + head.stored
+
+    @staticmethod
+    def _block(offset, begin):
+        """An offset of a block that the index names."""
+        if offset >= begin:
+            raise ValueError("the index names a block behind its beginning")
+        return offset
+
+    def _look_for_blocks(self, offset, end):
+        """Goes from block to block until something is no whole block, or to `end`."""
         while True:
-            head = _Head.of(self._read(offset, _HEAD.size))
-            if head is None or offset + _HEAD.size + head.stored > self._length:
+            head = _Head.of(self._read(offset, max(0, min(_HEAD.size, end - offset))))
+            if head is None or offset + _HEAD.size + head.stored > end:
                 self.cut = offset
                 return
             if head.kind == _EVENTS:
@@ -275,7 +306,10 @@ class Trace:
             raise self._wrong(offset, "the file ends within the block")
         if zlib.crc32(stored) != head.sum:
             raise self._wrong(offset, "the checksum of the block's content is wrong")
-        content = self._decompress(stored, head.content) if head.codec == 1 else stored
+        try:
+            content = self._decompress(stored, head.content) if head.codec == 1 else stored
+        except Exception as why:  # Each of the packages has its own.
+            raise self._wrong(offset, f"its content cannot be decompressed: {why}") from why
         if len(content) != head.content:
             raise self._wrong(offset, "the content is not as long as the head says")
         return head, content
@@ -301,7 +335,9 @@ class _Head:
         if len(data) != _HEAD.size:
             return None
         it = _HEAD.unpack(data)
-        if it[0] != b"PLTB" or zlib.crc32(data[:68]) != it[14] or max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
+        if it[0] != b"PLTB" or zlib.crc32(data[:68]) != it[14]:
+            return None
+        if max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
             return None
         return _Head(it[1], it[2], it[4], it[5], it[6], it[7], it[8], it[9], it[11], it[12], it[13])
 
@@ -342,6 +378,14 @@ def _number(data, at):
         shift += 7
 
 
+def _text(data, at):
+    """The text at a place, with its length before it, and where the next thing is."""
+    length, at = _number(data, at)
+    if at + length > len(data):
+        raise ValueError("a text ends behind its block")
+    return data[at : at + length].decode(), at + length
+
+
 def _numbers(data):
     """All numbers of a column."""
     ends = np.flatnonzero(data < 0x80)
@@ -369,8 +413,8 @@ def _unfold(values):
 
 
 def _columns(content):
-    """The columns by name: bytes of tags, and numbers of all others. Those that a newer version has more are left
-    out."""
+    """The columns by name: bytes of tags, and numbers of all others. Those that a newer version has more are
+    left out."""
     count, at = _number(content, 0)
     lengths = []
     for _ in range(count):

@@ -11,7 +11,7 @@ use crate::state::Identity;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use plimsoll_wire::page::Level;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Shared memory in bytes from which on the sampler checks how often a process maps it.
@@ -53,6 +53,8 @@ pub struct Member {
     pub beside: u64,
     /// The cgroup made for it.
     pub home: Option<Home>,
+    /// The cgroup under whose group it could not be put, while that cgroup bounds its process.
+    pub refused: Option<PathBuf>,
     /// Old id of a parent that has not rejoined yet.
     pub awaits: Option<Id>,
     /// Its page.
@@ -307,6 +309,13 @@ impl Members {
     pub(crate) fn end_round(&mut self, round: Vec<Id>, put_off: Option<Id>) {
         self.round = round;
         self.read_from = put_off.unwrap_or(0);
+    }
+
+    /// The ids of at most `most` principals, from `from` on and then from the first one on.
+    #[must_use]
+    pub fn some_from(&self, from: Id, most: usize) -> Vec<Id> {
+        let numbers = self.by_id.range(from..).chain(self.by_id.range(..from));
+        numbers.map(|(&id, _)| id).take(most).collect()
     }
 
     /// All principals.

@@ -112,6 +112,12 @@ pub struct Held {
 }
 
 impl Held {
+    /// An empty holding of the same account.
+    #[must_use]
+    pub fn nothing(&self) -> Held {
+        self.account.nothing()
+    }
+
     /// Number of units.
     #[must_use]
     pub fn count(&self) -> usize {

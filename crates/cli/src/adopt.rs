@@ -7,8 +7,9 @@ use crate::error::CliError;
 use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, start_steering};
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Handle, Process};
 use plimsoll_runtimes::ALL;
+use plimsoll_runtimes::hold::Hold;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -27,6 +28,10 @@ const DONE: &[u8] = b"done\n";
 /// When there is no such process, no broker, or the broker refuses.
 pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let process = open(args.pid)?;
+    // Who only counts the program steers nothing.
+    if !matches!(args.principal.adapter, args::AdapterChoice::None) {
+        free(args.pid)?;
+    }
     if args.detach && !args.tell_when_done {
         return detach();
     }
@@ -56,6 +61,13 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
         steering.let_go();
     }
     Ok(0)
+}
+
+/// Refuses a process that somebody steers.
+fn free(pid: u32) -> Result<(), CliError> {
+    let handle = Handle::new(pid).map_err(|_| CliError::NoSuchProcess(pid))?;
+    Hold::of(&handle)?;
+    Ok(())
 }
 
 /// Brings the process under the broker, which is started if we may.

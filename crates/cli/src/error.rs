@@ -34,6 +34,8 @@ pub enum CliError {
     Ambiguous { name: String, candidates: String },
     #[error("no process has the number {0}, or it has ended")]
     NoSuchProcess(u32),
+    #[error(transparent)]
+    Held(#[from] plimsoll_runtimes::hold::Held),
     #[error("there is no process in `{0}`")]
     NoProcesses(String),
     #[error("{0}")]

@@ -4,6 +4,8 @@ mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_cli::embed::IDLE_EXIT;
+use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::process::Process;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -107,6 +109,38 @@ fn adoption_in_the_background_ends_with_the_program() {
     wait_for("it left", || {
         place.principal("mine").is_none().then_some(())
     });
+}
+
+#[test]
+fn a_program_that_somebody_steers_is_not_adopted() {
+    let place = Place::new();
+    let program = sleeper();
+    let pid = program.0.id();
+    // As another `plimsoll adopt` or `plimsoll run` would.
+    let steered = Process::new(pid).unwrap();
+    let hold = Hold::of(&steered).unwrap();
+    let words = pid.to_string();
+    for args in [
+        vec!["adopt", &words],
+        vec!["adopt", "--policy", "isla-vista", &words],
+        vec!["adopt", "-d", &words],
+    ] {
+        let output = place.call(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = stderr(&output);
+        let by = format!(
+            "process {pid} is steered by process {} already",
+            std::process::id()
+        );
+        assert!(said.contains(&by), "{said}");
+    }
+    assert!(
+        place.listing().is_none(),
+        "no broker is started for nothing"
+    );
+    drop(hold);
+    let output = place.call(&["adopt", "-d", &words]);
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]

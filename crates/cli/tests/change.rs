@@ -18,14 +18,20 @@ const CHURN: &str = "crates/runtimes/tests/java/Churn.java";
 const SERVICE: &str = "bench/programs/Service.java";
 
 /// Starts a Java program of this version that keeps 60 MB, in this group.
-fn churn(
+fn churn(place: &Place, group: &TestCgroup, program: (&str, u32), classes: &str) -> Started {
+    churn_on(place, group, program, classes, ("-XX:+UseG1GC", "60"))
+}
+
+/// Likewise on this collector, with this many MB alive.
+fn churn_on(
     place: &Place,
     group: &TestCgroup,
     (name, version): (&str, u32),
     classes: &str,
+    (collector, live): (&str, &str),
 ) -> Started {
     let java = jdk(version);
-    let words = [&java, "-XX:+UseG1GC", "-cp", classes, "Churn", "60", "100"];
+    let words = [&java, collector, "-cp", classes, "Churn", live, "100"];
     run_in(place, group, name, &words)
 }
 
@@ -98,6 +104,12 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
         });
         capacity_is(&place, limit * MIB);
         goes_on(&place, "j");
+        if limit == 120 {
+            wait_for("what lives does not fit", || {
+                let swapped = group.cgroup().swapped();
+                swapped.is_ok_and(|bytes| bytes > MIB).then_some(())
+            });
+        }
         let before = lines(&place, "plain");
         wait_for("the shell works on", || {
             (lines(&place, "plain") > before + 2).then_some(())
@@ -111,6 +123,45 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
     });
     assert!(alive(pid) && plain.0.try_wait().unwrap().is_none());
     assert_eq!(group.killed(), 0);
+}
+
+/// Where nothing can be paged out, cgroup v1 takes a smaller limit only once the programs use less, and
+/// the kernel would kill if they used more afterwards.
+#[test]
+fn a_limit_that_falls_without_swap_is_followed() {
+    let _alone = alone();
+    for (version, collector) in [(21, "-XX:+UseG1GC"), (17, "-XX:+UseSerialGC")] {
+        let place = Place::new();
+        let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("falls", 500 * MIB))
+        else {
+            return;
+        };
+        if !without_swap(&group, 500 * MIB) {
+            return;
+        }
+        let _java = churn_on(&place, &group, ("j", version), &classes, (collector, "60"));
+        let pid = is_steered(&place, "j");
+        goes_on(&place, "j");
+        for limit in [400, 300] {
+            wait_for("the limit is set", || {
+                let set = group.cgroup().set_limit(Some(limit * MIB)).ok()?;
+                (set == Some(limit * MIB)).then_some(())
+            });
+            capacity_is(&place, limit * MIB);
+            goes_on(&place, "j");
+        }
+        wait_for("it follows", || {
+            place
+                .principal("j")
+                .filter(|p| p.owed == 0 && p.uses < 300 * MIB)
+        });
+        // Less than lives is refused, or set only as far as it can be.
+        let set = group.cgroup().set_limit(Some(60 * MIB));
+        assert!(!matches!(set, Ok(Some(set)) if set <= 60 * MIB), "{set:?}");
+        goes_on(&place, "j");
+        assert!(alive(pid));
+        assert_eq!(group.killed(), 0);
+    }
 }
 
 #[test]
@@ -230,10 +281,9 @@ fn a_program_whose_group_is_removed_is_steered_in_the_next() {
     assert!(alive(pid));
 }
 
-/// The outer broker has the whole group, the inner one a group within with programs of its own.
-#[test]
-fn a_broker_within_the_group_of_another_has_its_part() {
-    let _alone = alone();
+/// The outer broker has the whole group, the inner one a group within with programs of its own. `live`
+/// is how many MB each of the four programs keeps.
+fn nested(swap_there: bool, live: &str) {
     let (around, inside) = (Place::new(), Place::new());
     let (Some(classes), Some(outer)) = (classes(&around, &[CHURN]), group("outer", 700 * MIB))
     else {
@@ -242,12 +292,18 @@ fn a_broker_within_the_group_of_another_has_its_part() {
     let Some(inner) = within(&outer, "inner", Some(300 * MIB)) else {
         return;
     };
-    let Some(_swap) = swap(&around) else { return };
+    let swap = swap_there.then(|| swap(&around)).flatten();
+    let all = [(&outer, 700 * MIB), (&inner, 300 * MIB)];
+    let bounded = |(group, limit): (&TestCgroup, u64)| without_swap(group, limit);
+    if swap.is_none() && (swap_there || !all.into_iter().all(bounded)) {
+        return;
+    }
+    let on = ("-XX:+UseG1GC", live);
     let programs = [("a", 17), ("b", 25)];
-    let _around = programs.map(|program| churn(&around, &outer, program, &classes));
+    let _around = programs.map(|program| churn_on(&around, &outer, program, &classes, on));
     all_go_on(&around, &["a", "b"]);
     let programs = [("c", 17), ("d", 21)];
-    let _inside = programs.map(|program| churn(&inside, &inner, program, &classes));
+    let _inside = programs.map(|program| churn_on(&inside, &inner, program, &classes, on));
     for name in ["c", "d"] {
         is_steered(&inside, name);
     }
@@ -266,6 +322,18 @@ fn a_broker_within_the_group_of_another_has_its_part() {
         assert!(outer.cgroup().usage().unwrap() <= 700 * MIB);
     }
     assert_eq!((outer.killed(), inner.killed()), (0, 0));
+}
+
+#[test]
+fn a_broker_within_the_group_of_another_has_its_part() {
+    let _alone = alone();
+    nested(true, "60");
+}
+
+#[test]
+fn a_broker_within_the_group_of_another_has_its_part_without_swap() {
+    let _alone = alone();
+    nested(false, "20");
 }
 
 /// Three services hold all the memory of the group, then a fourth one starts.

@@ -57,6 +57,20 @@ const FILES: [(&str, u32); 20] = [
     ("share/doc/plimsoll/plimsoll.toml", 0o644),
 ];
 
+/// The variables that tests and the libraries of tests read; of some, the beginning that they share.
+const FOR_TESTS: [&str; 10] = [
+    "PLIMSOLL_CHURN_SECONDS",
+    "PLIMSOLL_GC_FAIL",
+    "PLIMSOLL_GC_SEED",
+    "PLIMSOLL_GC_STRESS",
+    "PLIMSOLL_LOCKABLE_INSIDE",
+    "PLIMSOLL_SHOW",
+    "PLIMSOLL_SIMULATION",
+    "PLIMSOLL_TEST",
+    "PLIMSOLL_TRACE_ALIVE",
+    "PLIMSOLL_WRITE_DOCS",
+];
+
 fn checkout() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.unwrap().to_owned()
@@ -73,16 +87,15 @@ fn binaries(place: &Place) -> PathBuf {
     };
     put(&own, "plimsoll");
     put(&own, "plimsolld");
-    for name in ["libplimsoll_gc.so", "libplimsoll_libgc.so"] {
-        put(&common::library(name), name);
-    }
     for name in [
-        "libplimsoll.so",
+        "libplimsoll_gc.so",
+        "libplimsoll_libgc.so",
         "libplimsoll_jvm.so",
         "libplimsoll_tracer.so",
     ] {
-        put(&common::library("libplimsoll_libgc.so"), name);
+        put(&common::library(name), name);
     }
+    put(&common::library("libplimsoll_libgc.so"), "libplimsoll.so");
     binaries
 }
 
@@ -125,14 +138,6 @@ fn every_file_is_where_it_belongs() {
         1,
         "who is pointed there finds nothing else: {gc:?}"
     );
-    let library = fs::read(prefix.join("lib/plimsoll/gc/libgc.so.1")).unwrap();
-    for name in ["PLIMSOLL_GC_STRESS", "PLIMSOLL_GC_SEED", "PLIMSOLL_GC_FAIL"] {
-        let mut parts = library.windows(name.len());
-        assert!(
-            !parts.any(|part| part == name.as_bytes()),
-            "it reads {name}, which is for tests"
-        );
-    }
     let described = fs::read_to_string(prefix.join("lib/pkgconfig/plimsoll-gc.pc")).unwrap();
     assert!(
         described.starts_with("prefix=/opt/plimsoll\n"),
@@ -142,6 +147,39 @@ fn every_file_is_where_it_belongs() {
     // Installs once more, over the existing files.
     let place = Place::new();
     install(&place);
+}
+
+/// Every file below a folder.
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files_below(&path, files),
+            false => files.push(path),
+        }
+    }
+}
+
+#[test]
+fn no_installed_file_reads_a_variable_that_is_for_tests() {
+    let place = Place::new();
+    let prefix = install(&place);
+    let mut files = Vec::new();
+    files_below(&prefix, &mut files);
+    assert!(files.len() >= FILES.len());
+    // The list of changes tells of variables that are no longer read.
+    files.retain(|file| !file.starts_with(prefix.join("share/doc")));
+    for file in files {
+        let text = fs::read(&file).unwrap();
+        // Most places of a file begin no name, so only those that do are compared with each.
+        let begins = |at: &usize| text[*at..].starts_with(b"PLIMSOLL_");
+        for at in (0..text.len()).filter(begins) {
+            let is = |name: &&&str| text[at..].starts_with(name.as_bytes());
+            if let Some(name) = FOR_TESTS.iter().find(is) {
+                panic!("{} names {name}, which is for tests", file.display());
+            }
+        }
+    }
 }
 
 #[test]

@@ -180,8 +180,7 @@ struct Promised {
 
 /// Name of the program.
 const NAME: &str = "promised";
-/// What its group may take while it is pressed, bytes. It has no limit at first, so that the broker does not
-/// know it for one that bounds its programs.
+/// What its group may take while it is pressed, bytes. It has no limit at first.
 const PRESSED: u64 = 144 << 20;
 
 impl Promised {
@@ -264,6 +263,8 @@ fn beside_a_broker_the_smaller_limit_holds_and_stalls_within_the_grant_are_shown
         line.unwrap_or_default().to_owned()
     };
     assert!(line(&place).contains(", agent"), "{}", line(&place));
+    // Below another principal it is not counted in the group whose limit binds it.
+    place.text(&["set", NAME, "--parent", "first"]);
     let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap_or(0);
     let granted = wait_for("the broker grants more than there will be", || {
         let row = row(&place);

@@ -1,7 +1,9 @@
-//! Programs on libgc under `plimsoll run`: which collector they get. Nothing else may change for them.
+//! Programs on libgc under `plimsoll run`: which collector they get. Nothing else may change for them,
+//! and none is killed for want of memory that lives without us.
 
 mod common;
 
+use common::ground::{MIB, enter, group, without_swap};
 use common::{Place, library, stderr};
 use plimsoll_testbed::skip;
 use std::fs;
@@ -72,12 +74,17 @@ fn laid_out(place: &Place, layout: &Layout) -> PathBuf {
     own
 }
 
-fn run(place: &Place, own: &Path, args: &[&str]) -> Output {
-    let mut command = place.program(own.to_str().unwrap(), args);
+/// A command that takes its collector from nothing in our own environment.
+fn plain(place: &Place, program: &Path, args: &[&str]) -> Command {
+    let mut command = place.program(program.to_str().unwrap(), args);
     for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "PLIMSOLL_LIBGC"] {
         command.env_remove(name);
     }
-    let output = command.output().unwrap();
+    command
+}
+
+fn run(place: &Place, own: &Path, args: &[&str]) -> Output {
+    let output = plain(place, own, args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     output
 }
@@ -117,9 +124,14 @@ fn bare(place: &Place, script: &str) -> Option<(String, Vec<String>)> {
 /// Compiles [`PROGRAM`]. If that fails, says so and returns `None`.
 fn compiled(place: &Place, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = place.write("program.c", PROGRAM);
+    compiled_from(place, &source, name, flags)
+}
+
+/// Compiles this source likewise.
+fn compiled_from(place: &Place, source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = place.path(name);
     let done = Command::new("cc")
-        .arg(&source)
+        .arg(source)
         .arg("-o")
         .arg(&program)
         .args(flags)
@@ -282,6 +294,45 @@ fn a_set_user_id_program_keeps_the_systems() {
         "{}",
         stderr(&output)
     );
+}
+
+/// In groups without swap, of this many MiB, with 40 MB alive.
+#[test]
+fn no_program_is_killed_under_the_broker_that_lives_without_it() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libgc/tests/c-alone/cliff.c");
+    for limit in [128, 200] {
+        let place = Place::new();
+        let own = laid_out(&place, &Layout::Installed);
+        let flags = ["-O1", "-pthread", "-Wno-deprecated-declarations", "-lgc"];
+        let Some(program) = compiled_from(&place, &source, "cliff", &flags) else {
+            return;
+        };
+        let in_a_group = |name: &str, mut command: Command| {
+            let group = group(name, limit * MIB)?;
+            if !without_swap(&group, limit * MIB) {
+                return None;
+            }
+            enter(&mut command, &group);
+            let output = command.output().unwrap();
+            Some((output, group.killed()))
+        };
+        let work = ["nodes", "40", "1000000"];
+        let Some((theirs, _)) = in_a_group("alone", plain(&place, &program, &work)) else {
+            return;
+        };
+        if !theirs.status.success() {
+            skip(format_args!("libgc's own is killed in {limit} MiB"));
+            continue;
+        }
+        let words = ["run", "-v", "-n", "cliff", "--", program.to_str().unwrap()];
+        let words = [&words[..], &work].concat();
+        let (ours, killed) = in_a_group("broker", plain(&place, &own, &words)).unwrap();
+        let said = stderr(&ours);
+        assert!(said.contains("libgc: the drop-in"), "{said}");
+        assert!(ours.status.success(), "{limit} MiB: {} {said}", ours.status);
+        assert!(ours.stdout.ends_with(b"sound\n"), "{limit} MiB: {said}");
+        assert_eq!(killed, 0, "in {limit} MiB");
+    }
 }
 
 #[test]

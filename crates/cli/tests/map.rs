@@ -5,7 +5,7 @@ mod common;
 use common::ground::{MIB, enter, group};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Child, Disk, programs, skip};
+use plimsoll_testbed::{Child, Disk, FuseServer, programs, skip};
 use serde_json::Value;
 use std::process::Command;
 
@@ -349,4 +349,131 @@ fn a_page_shows_a_program_with_a_hostile_name_until_it_ends() {
     for words in [">libraries</text>", ">stacks</text>", "By address"] {
         assert!(page.contains(words), "{words}");
     }
+}
+
+#[test]
+fn a_watch_of_a_group_ends_with_its_last_process() {
+    let place = Place::new();
+    let Some(group) = group("map-ends", 512 * MIB) else {
+        return;
+    };
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600");
+    enter(&mut sleep, &group);
+    let mut started = Started(sleep.spawn().unwrap());
+    is_called(&started.0.id().to_string(), "sleep");
+    let dir = group.cgroup().dir().to_str().unwrap();
+    let mut map = place.command(&["map", "--cgroup", dir, "--watch", "1"]);
+    let told = place.path("told");
+    let output = std::fs::File::create(&told).unwrap();
+    let mut map = Started(map.stdout(output).spawn().unwrap());
+    wait_for("it is shown", || {
+        let text = std::fs::read_to_string(&told).unwrap();
+        text.contains(" sleep, ").then_some(())
+    });
+    started.0.kill().unwrap();
+    started.0.wait().unwrap();
+    assert!(map.wait().success(), "it ends with the group");
+}
+
+/// In a container with users of its own, a process has other numbers than here.
+#[test]
+fn a_process_in_other_namespaces_is_attributed() {
+    let mut place = Place::new();
+    let words = [
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "sleep",
+        "600",
+    ];
+    let mut outer = Started(place.program("unshare", &words).spawn().unwrap());
+    let parent = outer.0.id();
+    let children = format!("/proc/{parent}/task/{parent}/children");
+    let inner = wait_for("it is there, or cannot be", || {
+        if outer.0.try_wait().unwrap().is_some() {
+            return Some(None);
+        }
+        let all = std::fs::read_to_string(&children).unwrap_or_default();
+        let pid: String = all.split_whitespace().next()?.into();
+        let is_itself = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        (is_itself.trim() == "sleep").then_some(Some(pid))
+    });
+    let Some(pid) = inner else {
+        skip("no user and pid namespaces here");
+        return;
+    };
+    place.keep(outer);
+    is_called(&pid, "sleep");
+    let own = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    assert_ne!(
+        std::fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap(),
+        own
+    );
+    let report = json(&place, &[&pid]);
+    let look = &report["processes"][0];
+    assert_eq!(look["pid"].to_string(), pid, "it is named as here");
+    assert!(look["executable"].as_str().unwrap().ends_with("sleep"));
+    let areas = look["areas"].as_array().unwrap();
+    for kind in ["executable", "libraries", "stacks", "malloc"] {
+        let area = areas.iter().find(|area| area["kind"] == kind);
+        let resident = area.and_then(|area| area["resident"].as_u64());
+        assert!(resident > Some(0), "{kind}: {areas:?}");
+    }
+    // Its files are seen below its own root.
+    let code = areas.iter().find(|area| area["kind"] == "executable");
+    assert!(code.unwrap()["cached"].is_number(), "{code:?}");
+}
+
+#[test]
+fn what_a_forked_process_shares_is_told_though_not_with_whom() {
+    let place = Place::new();
+    let forked = "is shared with processes that were forked";
+    let told = |pid: &str| {
+        let text = place.text(&["map", "--who", pid]);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (_one, alone) = sleeper(&place);
+    assert!(!told(&alone).contains(forked), "{}", told(&alone));
+    // The forked shell ends with its input.
+    let script = "exec 3<&0; (read x <&3) & wait";
+    let mut command = place.program("sh", &["-c", script]);
+    let shell = Started(command.stdin(std::process::Stdio::piped()).spawn().unwrap());
+    let pid = shell.0.id();
+    wait_for("it has a child", || {
+        let all = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        all.is_ok_and(|all| !all.trim().is_empty()).then_some(())
+    });
+    let text = told(&pid.to_string());
+    assert!(text.contains(forked), "{text}");
+}
+
+#[test]
+fn a_file_behind_a_server_that_does_not_answer_is_told() {
+    let Some(server) = FuseServer::start() else {
+        return;
+    };
+    let place = Place::new();
+    let line = format!(
+        "pages --path {} --bytes 1048576 --every 50",
+        server.file().display()
+    );
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut program = Child::start_again("program", &words, None).unwrap();
+    let patience = std::time::Duration::from_secs(120);
+    program.until(patience, |p| p.rounds > 2).unwrap();
+    server.stand_still();
+    let args = ["map", "--timeout", "1", &program.pid().to_string()];
+    let out = place.path("out");
+    let mut map = place.command(&args);
+    map.stdout(std::fs::File::create(&out).unwrap());
+    let mut map = Started(map.spawn().unwrap());
+    assert!(map.wait().success());
+    let text = std::fs::read_to_string(out).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("page cache was not told in time"), "{text}");
+    let files = text.lines().find(|line| line.starts_with("files "));
+    assert!(files.is_some_and(|line| line.contains("1.00M")), "{text}");
+    assert!(text.contains("libraries"), "{text}");
 }

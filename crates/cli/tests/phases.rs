@@ -39,7 +39,7 @@ fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
     Some((jdk, place.path("")))
 }
 
-/// The words that start the program with so many threads.
+/// The words that start the program with `count` threads.
 fn program(jdk: &Jdk, classes: &Path, count: &str) -> Vec<String> {
     let words = [
         "--",

@@ -3,11 +3,19 @@
 mod common;
 
 use common::ground::{MIB, group};
+use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
-use plimsoll_testbed::{Child, programs};
+use plimsoll_testbed::children::copy_program;
+use plimsoll_testbed::{Child, Disk, FuseServer, programs};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Output;
 use std::time::Duration;
+
+/// Longest wait for a program of a test.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The arguments of a program that reads a third of a file of 48 MiB over and over.
+const PAGES: &str = "--bytes 50331648 --part 0.3334 --every 5";
 
 /// The programs of these tests are this binary, started again.
 #[test]
@@ -74,10 +82,9 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
         let words: Vec<&str> = line.split(' ').collect();
         Child::start_again("program", &words, Some(&group)).unwrap()
     };
-    let pages = "--bytes 50331648 --part 0.3334 --every 5";
-    let mut reader = start(format!("pages --path {} {pages}", hot.display()));
+    let mut reader = start(format!("pages --path {} {PAGES}", hot.display()));
     let _stream = start(format!("stream --path {} --rate 100M", cold.display()));
-    let lost = reader.until(Duration::from_secs(120), |p| p.major_faults > 10_000);
+    let lost = reader.until(PATIENCE, |p| p.major_faults > 10_000);
     lost.unwrap();
     let pid = reader.pid().to_string();
     let args = [
@@ -161,4 +168,212 @@ fn bad_input_is_named() {
             "{said}"
         );
     }
+}
+
+/// As a user who may lock 8 MiB, a program of that user loses 16 MiB.
+#[test]
+fn a_lock_limit_is_told_and_kept() {
+    let Some((folder, own)) = folder() else {
+        return;
+    };
+    let Some(group) = group("pin-limit", 56 * MIB) else {
+        return;
+    };
+    let place = Place::new();
+    let program = folder.path().join("program");
+    copy_program(std::env::current_exe().unwrap(), &program).unwrap();
+    let (hot, cold) = (folder.path().join("hot"), folder.path().join("cold"));
+    make_file(&hot, 48 * MIB);
+    make_file(&cold, 160 * MIB);
+    let start = |line: String| {
+        let line = format!("{}={line}", programs::VARIABLE);
+        let program = program.to_str().unwrap();
+        let again = ["env", &line, program, "--exact", "program", "--nocapture"];
+        let words = [&AS_NOBODY[1..], &again].concat();
+        Child::start(Path::new(AS_NOBODY[0]), &words, Some(&group)).unwrap()
+    };
+    let mut reader = start(format!("pages --path {} {PAGES}", hot.display()));
+    let _stream = start(format!("stream --path {} --rate 100M", cold.display()));
+    let lost = reader.until(PATIENCE, |p| p.major_faults > 10_000);
+    lost.unwrap();
+    let (limit, pid) = (8 * MIB, reader.pid().to_string());
+    let limits = format!("--memlock={limit}:{limit}");
+    let args = [
+        "pin",
+        &pid,
+        "--window",
+        "3s",
+        "--budget",
+        "20M",
+        "--without-swap",
+    ];
+    let own = own.to_str().unwrap();
+    let words = [&[limits.as_str()][..], &AS_NOBODY, &[own], &args].concat();
+    let mut command = place.program("prlimit", &words);
+    let said = std::fs::File::create(place.path("said")).unwrap();
+    command.stdout(std::process::Stdio::null()).stderr(said);
+    let mut pin = Started(command.spawn().unwrap());
+    let locked = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pin.0.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmLck:"))
+            .unwrap();
+        let number = line.split_whitespace().nth(1).unwrap();
+        let locked = number.parse::<u64>().unwrap() << 10;
+        assert!(locked <= limit, "{line}");
+        locked
+    };
+    wait_for("something is held", || (locked() > 0).then_some(()));
+    for _ in 0..400 {
+        locked();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = std::fs::read_to_string(place.path("said")).unwrap();
+    let told = "this user may lock";
+    assert!(
+        said.contains(told) && said.contains("less than the budget of"),
+        "{said}"
+    );
+    pin.signal(libc::SIGINT);
+    assert!(pin.wait().success());
+}
+
+#[test]
+fn processes_of_others_are_named_with_who_can_look_at_them() {
+    let Some((_folder, own)) = folder() else {
+        return;
+    };
+    let place = Place::new();
+    let (_one, pid) = sleeper(&place);
+    let ask = |which: &str| -> Output {
+        let args = ["pin", which, "--dry-run", "-w", "1s", "--without-swap"];
+        let words = [&AS_NOBODY[1..], &[own.to_str().unwrap()], &args].concat();
+        place.program(AS_NOBODY[0], &words).output().unwrap()
+    };
+    let one = ask(&pid);
+    assert_eq!(one.status.code(), Some(1));
+    let said = stderr(&one);
+    assert!(
+        said.contains(&format!("/proc/{pid}/")) && said.contains("or root"),
+        "{said}"
+    );
+    let said = stderr(&ask("--all"));
+    assert!(said.contains("root can look at them"), "{said}");
+}
+
+#[test]
+fn what_is_in_shared_memory_is_passed_over() {
+    let place = Place::new();
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = folder.path().join("file");
+    make_file(&file, MIB);
+    let line = format!("pages --path {} --bytes 1048576 --every 50", file.display());
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut program = Child::start_again("program", &words, None).unwrap();
+    program.until(PATIENCE, |p| p.rounds > 2).unwrap();
+    let pid = program.pid().to_string();
+    let args = [
+        "pin",
+        &pid,
+        "--dry-run",
+        "--json",
+        "-w",
+        "1s",
+        "--without-swap",
+    ];
+    let output = place.call(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["held"], 0);
+    let passed = value["passed"].to_string();
+    for text in [&stderr(&output), &passed] {
+        let told = text.contains(file.to_str().unwrap()) && text.contains("whose pages go to swap");
+        assert!(told, "{text}");
+    }
+}
+
+#[test]
+fn a_process_that_cannot_be_read_in_time_is_passed_over() {
+    let Some(disk) = Disk::mount(Path::new(env!("CARGO_TARGET_TMPDIR"))) else {
+        return;
+    };
+    let place = Place::new();
+    let (_one, other) = sleeper(&place);
+    let file = disk.path().join("file");
+    let arguments = ["shift", "--path", file.to_str().unwrap()];
+    let mut blocked = Child::start_again("program", &arguments, None).unwrap();
+    blocked.until(PATIENCE, |p| p.rounds > 10).unwrap();
+    let pid = blocked.pid().to_string();
+    let Some(frozen) = disk.freeze() else { return };
+    wait_for("it is blocked", || {
+        let text = place.text(&["map", "--timeout", "1", &pid]);
+        text.contains("its areas are missing").then_some(())
+    });
+    let args = ["--dry-run", "--window", "1s", "--without-swap"];
+    let mut pin = place.command(&[&["pin", &pid, &other][..], &args].concat());
+    let (out, said) = (place.path("out"), place.path("said"));
+    pin.stdout(std::fs::File::create(&out).unwrap());
+    pin.stderr(std::fs::File::create(&said).unwrap());
+    // It ends while the process is still blocked.
+    let mut pin = Started(pin.spawn().unwrap());
+    assert!(pin.wait().success());
+    let said = std::fs::read_to_string(said).unwrap();
+    assert!(
+        said.contains("does not let itself be read within two seconds"),
+        "{said}"
+    );
+    let out = std::fs::read_to_string(out).unwrap();
+    assert!(out.starts_with("nothing to hold: 1 process lost"), "{out}");
+    // Alone, it is told too, and nothing is waited for.
+    let mut alone = Started(
+        place
+            .command(&[&["pin", &pid][..], &args].concat())
+            .spawn()
+            .unwrap(),
+    );
+    assert_eq!(alone.wait().code(), Some(1));
+    drop(frozen);
+}
+
+#[test]
+fn a_file_behind_a_server_is_passed_over_and_the_server_not_asked() {
+    let Some(server) = FuseServer::start() else {
+        return;
+    };
+    let place = Place::new();
+    let line = format!(
+        "pages --path {} --bytes 1048576 --every 50",
+        server.file().display()
+    );
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut program = Child::start_again("program", &words, None).unwrap();
+    program.until(PATIENCE, |p| p.rounds > 2).unwrap();
+    server.stand_still();
+    let pid = program.pid().to_string();
+    let args = [
+        "pin",
+        &pid,
+        "--dry-run",
+        "--json",
+        "-w",
+        "1s",
+        "--without-swap",
+    ];
+    let out = place.path("out");
+    let mut pin = place.command(&args);
+    pin.stdout(std::fs::File::create(&out).unwrap());
+    let mut pin = Started(pin.spawn().unwrap());
+    assert!(pin.wait().success());
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap();
+    let passed = value["passed"].to_string();
+    assert!(
+        passed.contains("behind a server that may not answer"),
+        "{passed}"
+    );
+    assert_eq!(value["processes"], 1);
+    assert!(
+        value["files"].as_u64().unwrap() >= 2,
+        "its libraries are watched: {value}"
+    );
 }

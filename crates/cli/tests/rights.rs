@@ -4,57 +4,21 @@
 mod common;
 
 use common::ground::{alone, classes, java, printed};
-use common::{Place, Started, stderr, wait_for};
+use common::nobody::{AS_NOBODY, folder, open};
+use common::{Place, Started, alive, library, signal_to, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const NOBODY: u32 = 65534;
-/// The command that runs the words after it as a user without rights.
-const AS_NOBODY: [&str; 5] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-];
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).
 const CAPABLE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-
-/// A folder that another user may enter, with our program in it. If we cannot become another user, says so
-/// and returns `None`.
-fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
-    if !rustix::process::geteuid().is_root() {
-        skip("another user needs root");
-        return None;
-    }
-    let folder = tempfile::Builder::new()
-        .prefix("plimsoll-test-rights-")
-        .tempdir_in("/var/tmp")
-        .unwrap();
-    open(folder.path());
-    let own = folder.path().join("plimsoll");
-    copy_program(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
-    let mut may = Command::new(AS_NOBODY[0]);
-    let may = may
-        .args(&AS_NOBODY[1..])
-        .arg(&own)
-        .arg("--version")
-        .output();
-    if may.is_ok_and(|output| output.status.success()) {
-        return Some((folder, own));
-    }
-    skip("another user cannot run what is in /var/tmp");
-    None
-}
-
-fn open(folder: &Path) {
-    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
-}
 
 /// Gives a program a capability. If files cannot have any here, says so and returns `false`.
 fn make_capable(program: &Path) -> bool {
@@ -75,12 +39,84 @@ fn make_capable(program: &Path) -> bool {
     made
 }
 
-/// Runs our program as this user, with the broker's socket of `place`.
-fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
+/// A command that runs our program as this user, with the broker's socket of `place`.
+fn nobodys(place: &Place, own: &Path, words: &[&str]) -> Command {
     let own = own.display().to_string();
     let words = [&AS_NOBODY[1..], &[own.as_str()][..], words].concat();
-    let mut command = place.program(AS_NOBODY[0], &words);
+    place.program(AS_NOBODY[0], &words)
+}
+
+/// Runs our program as this user, with the broker's socket of `place`.
+fn as_nobody(place: &Place, own: &Path, words: &[&str], variables: &[(&str, &Path)]) -> Output {
+    let mut command = nobodys(place, own, words);
     command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// Runs our program by this command and with this `XDG_RUNTIME_DIR`, where `/tmp` and `/run` are empty, so
+/// that no other broker is found. Sees that its program is known to a broker. If that cannot be tried, says
+/// so and returns `None`.
+fn in_directory(by: &[&str], own: &Path, runtime: &Path) -> Option<Output> {
+    let script = "mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /run && exec \"$@\"";
+    let apart = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, "sh"]).args(words);
+        for name in ["PLIMSOLL_SOCKET", "PLIMSOLL_ID", "PLIMSOLL_PAGE"] {
+            command.env_remove(name);
+        }
+        command.env("XDG_RUNTIME_DIR", runtime).env("HOME", "/");
+        let command = command.current_dir("/").stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    if !apart(&["true"]).status.success() {
+        skip("no mounts of our own here");
+        return None;
+    }
+    let own = own.display().to_string();
+    let words = [
+        own.as_str(),
+        "run",
+        "-n",
+        "guest",
+        "--",
+        own.as_str(),
+        "ps",
+        "--json",
+    ];
+    let output = apart(&[by, &words[..]].concat());
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    // It would wait for other programs for a while.
+    if let Some(broker) = told["pid"].as_u64().map(|pid| pid as u32) {
+        signal_to(broker, libc::SIGTERM);
+        wait_for("the broker ends", || (!alive(broker)).then_some(()));
+    }
+    assert_eq!(
+        told["principals"][0]["name"],
+        "guest",
+        "{}",
+        stderr(&output)
+    );
+    Some(output)
+}
+
+#[test]
+fn the_runtime_directory_of_another_user_is_left_alone() {
+    let Some((folder, own)) = folder() else {
+        return;
+    };
+    // As after `sudo -u` and `docker run -u`, then as after `sudo -E` and `su`.
+    for (name, owner, by) in [("roots", 0, &AS_NOBODY[..]), ("users", NOBODY, &[][..])] {
+        let runtime = folder.path().join(name);
+        std::fs::create_dir(&runtime).unwrap();
+        std::fs::set_permissions(&runtime, PermissionsExt::from_mode(0o700)).unwrap();
+        chown(&runtime, Some(owner), Some(owner)).unwrap();
+        let Some(output) = in_directory(by, &own, &runtime) else {
+            return;
+        };
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+        let left: Vec<_> = std::fs::read_dir(&runtime).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
 
 #[test]
@@ -139,6 +175,8 @@ fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
     };
     let guile = folder.path().join("guile");
     copy_program(found, &guile).unwrap();
+    let drop_in = "libplimsoll_gc.so";
+    std::fs::copy(library(drop_in), folder.path().join(drop_in)).unwrap();
     let place = Place::new();
     open(&place.path(""));
     chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -153,14 +191,22 @@ fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
             &[("HOME", home.as_path())],
         ))
     };
+    let adapter = |name: &str| {
+        let words = ["run", "-n", name, "--", &guile_words, "-c", "(sleep 600)"];
+        let mut command = nobodys(&place, &own, &words);
+        let _guile = Started(command.env("HOME", &home).spawn().unwrap());
+        place.attached(name).adapter
+    };
     let before = say();
-    assert!(before.contains("libgc: the system's"), "{before}");
+    assert!(before.contains("libgc: the drop-in"), "{before}");
+    assert_eq!(adapter("plain").as_deref(), Some("libgc"));
     if make_capable(&guile) {
         let after = say();
         assert!(
             after.contains("libgc: the program has file capabilities"),
             "{after}"
         );
+        assert_eq!(adapter("capable"), None);
     }
 }
 
@@ -203,6 +249,20 @@ fn who_is_told_not_to_watch_does_not_and_whom_we_tell_is_told_one_thing() {
         assert_eq!(path, "/dev/null");
         assert_eq!(first == "none", said.len() == 1);
     }
+}
+
+/// A client of the protocol waits for bytes, and takes the end of the connection for that of the service.
+#[test]
+fn who_listens_for_pressure_and_says_nothing_stays_connected() {
+    let place = Place::new();
+    let _sleeper = place.start(&["run", "-n", "p", "sleep", "600"]);
+    let id = place.attached("p").id;
+    let socket = place.path(&format!("b/pressure/{id}.sock"));
+    let mut listener = UnixStream::connect(socket).unwrap();
+    let wait = Some(Duration::from_secs(1));
+    listener.set_read_timeout(wait).unwrap();
+    let got = listener.read(&mut [0; 64]);
+    assert!(!matches!(got, Ok(0)), "it is closed");
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn a_trace_is_simulated_for_people_and_for_programs() {
         "mark/cons",
         "SemiSpace, heap 1.00G",
         "81 threads",
+        "objects",
     ] {
         assert!(text.contains(needle), "{needle}: {text}");
     }
@@ -60,6 +61,25 @@ fn a_trace_is_simulated_for_people_and_for_programs() {
         place.text(&[&args[..], &["--json"]].concat()),
         "deterministic"
     );
+}
+
+#[test]
+fn a_trace_that_was_cut_is_simulated_as_the_warning_says() {
+    let place = Place::new();
+    place.text(&["trace", "synth", "lusearch", "--shorten", "100", "-o", "t"]);
+    let whole = std::fs::read(place.path("t")).unwrap();
+    std::fs::write(place.path("cut"), &whole[..whole.len() * 3 / 5]).unwrap();
+    let out = place.call(&["sim", "cut", "-s", "rr,larf"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let said = stderr(&out);
+    assert!(out.status.success(), "{text}{said}");
+    assert!(said.contains("what stands before is simulated"), "{said}");
+    for scheduler in ["RR", "LARF"] {
+        let told = text.lines().find(|line| {
+            line.starts_with(scheduler) && line.contains("objects died whose allocations are in")
+        });
+        assert!(told.is_some(), "{text}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, stderr};
+use common::{Place, limit_open_files, stderr};
 use serde_json::Value;
 
 /// A small trace of many threads.
@@ -138,4 +138,30 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(stderr(&foreign).contains("this is no trace") && stderr(&foreign).contains("convert"));
     let absent = place.call(&["trace", "info", "absent"]);
     assert!(stderr(&absent).contains("absent: No such file"));
+}
+
+#[test]
+fn more_traces_are_merged_than_files_may_be_open_at_first() {
+    let place = Place::new();
+    let names: Vec<String> = (0..100).map(|thread| format!("t{thread}")).collect();
+    for (thread, name) in names.iter().enumerate() {
+        let text = format!(
+            "trace 1\nidentity {:032x}\n{thread} alloc object={} size=24\n{thread} end\n",
+            42,
+            thread + 1
+        );
+        place.write("text", &text);
+        place.text(&["trace", "convert", "text", "-o", name]);
+    }
+    let names = names.iter().map(String::as_str);
+    let args: Vec<&str> = ["trace", "merge", "-o", "all"]
+        .into_iter()
+        .chain(names)
+        .collect();
+    let mut command = place.command(&args);
+    limit_open_files(&mut command);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let info = json(&place.text(&["trace", "info", "all", "--json"]));
+    assert_eq!(info["threads"].as_array().unwrap().len(), 100);
 }

@@ -64,8 +64,10 @@ impl Follower {
         }
     }
 
-    /// The present numbers; `None` before a broker gave any. When the broker is lost (or its page
-    /// is stale, broken or gone), its last limit still holds and bounds what is sensed locally.
+    /// The present numbers; `None` before a broker gave any. When the broker is lost, its last limit
+    /// bounds what is sensed locally until a broker answers again. ([`Principal`] itself forgets that
+    /// limit after ten seconds.) If only a page is followed, and it is stale, broken or gone, the last
+    /// limit stays.
     pub fn read(&mut self) -> Option<Granted> {
         match self {
             Follower::Page(path, last) => {

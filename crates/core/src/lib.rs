@@ -11,7 +11,8 @@
 //! - *flow*: a smoothed level and its growth rate.
 //! - *debt*: bytes that a principal must give back, with a deadline. It is paid in *batches*: new
 //!   debt waits until the previous batch is paid or overdue.
-//! - *need*: bytes that a domain lacks now, or for which a principal below its entitlement waits.
+//! - *need*: bytes that a domain is short of now, or that a principal below its entitlement waits
+//!   for.
 //! - *rung*: step of the *ladder* (ask, page out, take, bound) that was reached with a debtor.
 //!
 //! - *core time*: the clock without its jumps: it never goes back, and a jump counts as one tick.

@@ -41,7 +41,8 @@ pub(crate) fn runs(
 }
 
 /// The first bit in `start..end` at which `count` set bits in a row begin, all before `end`. No bit
-/// from `end` on may be set. This looks at whole words, so many short runs cost nothing extra.
+/// from `end` on may be set. This looks at whole words, so short runs cost nothing extra, however
+/// many there are.
 pub(crate) fn first_run(
     bits: &[AtomicU64],
     start: usize,

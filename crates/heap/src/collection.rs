@@ -1,5 +1,5 @@
 //! The order of a collection. Each phase returns the value that the next one takes, so no other
-//! order compiles. What the caller, who stops the world, does itself stands in brackets.
+//! order compiles. What the caller, which stops the world, does itself stands in brackets.
 //!
 //! 1. (The world is stopped.) [`Pause::begin`] opens the files by which the kernel is queried.
 //! 2. [`Pause::empty`]: the bins of all threads are emptied. (Steps that are not to be finished are
@@ -13,7 +13,7 @@
 //! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
 //!    closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
 //! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
-//! 8. ([`Marker::shed`] pages out cold superpages.) [`Counted::end`].
+//! 8. ([`Marker::shed`] summarises cold superpages and pages them out.) [`Counted::end`].
 //!
 //! [`Marked::finish`] does 6 to 8 for callers that have nothing to do in between.
 //!

@@ -12,8 +12,8 @@
 //! | *side* | all metadata: one range beside the heap, never inside it |
 //! | *absent* | of a superpage: a part of it was in swap when the collection began |
 //! | *summary* | what a superpage's objects refer to, kept at the side while the superpage is absent |
-//! | *bookmark* | a bit at the side: a summary that lists groups, not slots, refers to this slot |
-//! | *age* | for how many collections a superpage was not written to, as far as it is watched |
+//! | *bookmark* | a bit per slot, kept at the side, set if a summary that lists groups refers to the slot |
+//! | *age* | collections since a superpage was last seen to be written to |
 //! | *young* | of a superpage: it may have been written to since the last collection |
 //! | *pending* | of a superpage: it has marked objects that have not been scanned yet |
 //!

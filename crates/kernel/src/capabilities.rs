@@ -10,10 +10,16 @@ pub const CAP_NET_ADMIN: u32 = 12;
 pub const CAP_IPC_LOCK: u32 = 14;
 /// Processes of other users may be looked into.
 pub const CAP_SYS_PTRACE: u32 = 19;
+/// Most of what an administrator may do.
+pub const CAP_SYS_ADMIN: u32 = 21;
 /// Memory of other processes may be advised on.
 pub const CAP_SYS_NICE: u32 = 23;
 /// Limits of resources do not count.
 pub const CAP_SYS_RESOURCE: u32 = 24;
+/// Programs may be measured.
+pub const CAP_PERFMON: u32 = 38;
+/// Programs for the kernel may be loaded.
+pub const CAP_BPF: u32 = 39;
 
 /// The effective capabilities, a bit each; `None` where they cannot be read.
 pub fn effective() -> Option<u64> {

@@ -20,6 +20,9 @@ pub struct Reading {
     pub used: u64,
     /// All bytes charged, including droppable memory.
     pub usage: u64,
+    /// Bytes in memory that could go to swap, if there were room: anonymous memory and tmpfs, without
+    /// what is locked.
+    pub anonymous: u64,
     /// Bytes in swap: of the group, or of the machine.
     pub swapped: u64,
     /// The machine's swap space.
@@ -144,10 +147,10 @@ impl Domain {
         }
     }
 
-    /// Bytes of the domain that can still go to swap, given its `reading`. 0 if the machine has no
-    /// swap left, if a group above has none left, or if the kernel takes no anonymous memory when a
-    /// group is at its limit (swappiness 0). A program that exceeds the limit is killed then. Opens
-    /// files if there is any swap.
+    /// Room in swap for the domain's memory, bytes, given its `reading`; there may be less memory that
+    /// could go there ([`Reading::anonymous`]). 0 if the machine has no swap left, if a group above has
+    /// none left, or if the kernel takes no anonymous memory when a group is at its limit (swappiness 0).
+    /// A program that exceeds the limit is killed then. Opens files if there is any swap.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Absent`] when the group is no more.
@@ -204,6 +207,7 @@ impl Domain {
             lowest: machine.total,
             used: machine.used(),
             usage: machine.total.saturating_sub(machine.free),
+            anonymous: machine.anonymous(),
             swapped,
             swap_total: machine.swap_total,
             swap_free: machine.swap_free,
@@ -231,6 +235,7 @@ impl Domain {
                 capacity: limit,
                 used,
                 usage,
+                anonymous: stat.inactive_anon.saturating_add(stat.active_anon),
                 ..tightest
             };
             if here.room() <= tightest.room() {

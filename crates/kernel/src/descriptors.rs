@@ -1,6 +1,8 @@
-//! Which files a process has open: `/proc/PID/fd`. Source: kernel document `proc.rst` 1.1; `proc_pid_fd(5)`.
+//! Which files a process has open: `/proc/PID/fd`, and how many it may have. Source: kernel document
+//! `proc.rst` 1.1; `proc_pid_fd(5)`, `getrlimit(2)`.
 
 use crate::process::proc_path;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -40,6 +42,20 @@ pub fn own() -> io::Result<impl Iterator<Item = RawFd>> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
+/// Raises the limit of this process's open files to the most that it is allowed. Programs that it starts
+/// from here on inherit that.
+///
+/// # Errors
+/// What the system says; the limit stays then.
+pub fn raise_limit() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    Ok(setrlimit(Resource::Nofile, raised)?)
+}
+
 /// A path to exactly this open file of ours, even if its name belongs to another by now.
 pub fn path_of(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
@@ -49,6 +65,13 @@ pub fn path_of(file: &impl AsFd) -> PathBuf {
 mod tests {
     use super::*;
     use std::io::Read;
+
+    #[test]
+    fn the_limit_becomes_what_is_allowed() {
+        raise_limit().unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
 
     #[test]
     fn an_open_file_is_found_by_its_process_and_read_by_its_path() {

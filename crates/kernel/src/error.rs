@@ -111,6 +111,23 @@ impl Error {
     }
 }
 
+impl From<Error> for io::Error {
+    /// The same text as an error of the system, of the kind that callers tell apart.
+    fn from(error: Error) -> io::Error {
+        use io::ErrorKind;
+        let kind = match &error {
+            Error::Absent { .. } | Error::Gone { .. } => ErrorKind::NotFound,
+            Error::Denied { .. } | Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
+            Error::Broken { .. } => ErrorKind::InvalidData,
+            Error::Busy { .. } => ErrorKind::ResourceBusy,
+            Error::Unsupported { .. } => ErrorKind::Unsupported,
+            Error::Argument { .. } => ErrorKind::InvalidInput,
+            Error::Io { source, .. } | Error::Call { source, .. } => source.kind(),
+        };
+        io::Error::new(kind, error)
+    }
+}
+
 fn needs_of(doing: &str) -> &'static str {
     match doing {
         "read" | "open" => "the same user or root",

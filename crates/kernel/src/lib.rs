@@ -33,6 +33,7 @@
 //! | [`sched`] | scheduling parameters of threads, and what threads used |
 //! | [`probe`] | what this kernel and these rights allow |
 //! | [`identity`], [`capabilities`] | acting as another user; the rights of this process |
+//! | [`sandbox`] | filters of system calls on this process |
 //! | [`peer`], [`environment`] | which peers and variables to trust |
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
@@ -75,6 +76,7 @@ pub mod probe;
 pub mod process;
 pub mod reader;
 pub mod referenced;
+pub mod sandbox;
 pub mod scan;
 pub mod sched;
 pub mod sealed;

@@ -7,11 +7,12 @@
 //! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
 
 use crate::descriptors::path_of;
-use crate::process::proc_path;
-use crate::smaps::{Addresses, FileKey};
+use crate::pin::FileMapping;
+use crate::process::{Process, page_size, proc_path};
+use crate::smaps::{Addresses, FileKey, each_mapping};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// A file that is named but not open.
@@ -68,8 +69,9 @@ impl Named {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
-    /// What its file system calls it. The kernel may list its mappings under another number, that of
-    /// the lower file of an overlay.
+    /// What its file system calls it. The kernel may list its mappings under another number: that of
+    /// the lower file of an overlay, or the device of a whole Btrfs where this is its subvolume's.
+    /// [`is_listed_as`] tells.
     pub fn key(&self) -> FileKey {
         FileKey {
             major: major(self.stat.st_dev),
@@ -92,10 +94,59 @@ impl Named {
     }
 }
 
+/// Whether the kernel lists mappings of an open file with this device and inode. Maps a page of it for
+/// that, and reads none.
+pub fn is_listed_as(file: impl AsFd, key: FileKey) -> bool {
+    FileMapping::new(file, 0, page_size()).is_ok_and(|mapping| is_mapped_as(&mapping, key))
+}
+
+/// Whether the kernel lists a mapping of ours with this device and inode.
+pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
+    let at = mapping.addresses().start;
+    let mut is = false;
+    let asked = Process::own().and_then(|own| {
+        each_mapping(&own, &mut |area| {
+            let here = area.addresses.contains(&at);
+            is |= here && area.file == key;
+            !here
+        })
+    });
+    asked.is_ok() && is
+}
+
 /// Looks a path up below a root, without leaving it.
 fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     openat2(&root, path, flags, Mode::empty(), resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_listed_as_itself_and_as_no_other() {
+        let path = std::env::current_exe().unwrap();
+        let named = Named::at(&path).unwrap();
+        let mut listed = None;
+        each_mapping(&Process::own().unwrap(), &mut |area| {
+            if Path::new(&area.name) == path {
+                listed = Some(area.file);
+            }
+            true
+        })
+        .unwrap();
+        let listed = listed.expect("our executable is mapped");
+        let file = named.open().unwrap();
+        assert!(is_listed_as(&file, listed));
+        let other = FileKey {
+            inode: listed.inode + 1,
+            ..listed
+        };
+        assert!(!is_listed_as(&file, other));
+        let (pipe, _end) = rustix::pipe::pipe().unwrap();
+        assert!(!is_listed_as(pipe, listed));
+    }
 }

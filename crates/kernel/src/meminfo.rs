@@ -21,6 +21,10 @@ pub struct Meminfo {
     pub inactive_file: u64,
     /// File pages used of late.
     pub active_file: u64,
+    /// Anonymous memory and tmpfs, not used of late.
+    pub inactive_anon: u64,
+    /// Anonymous memory and tmpfs, used of late.
+    pub active_anon: u64,
     /// Pages in memory that are in swap too.
     pub swap_cached: u64,
     /// tmpfs and shared anonymous memory.
@@ -51,6 +55,8 @@ impl Meminfo {
                 b"MemAvailable" => m.available = value,
                 b"Inactive(file)" => m.inactive_file = value,
                 b"Active(file)" => m.active_file = value,
+                b"Inactive(anon)" => m.inactive_anon = value,
+                b"Active(anon)" => m.active_anon = value,
                 b"SwapCached" => m.swap_cached = value,
                 b"Shmem" => m.shmem = value,
                 b"Dirty" => m.dirty = value,
@@ -62,6 +68,11 @@ impl Meminfo {
             }
         }
         m
+    }
+
+    /// Bytes that could go to swap, if there were room.
+    pub fn anonymous(&self) -> u64 {
+        self.inactive_anon.saturating_add(self.active_anon)
     }
 
     /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages -

@@ -51,7 +51,7 @@ struct Pages {
 ///
 /// # Errors
 /// [`Error::Unsupported`] before Linux 6.5; [`Error::Denied`] where a kernel (6.14 and later) tells
-/// this only to who owns the file or may write to it; [`Error::Io`] for what has no page cache.
+/// this only to users who own the file or may write to it; [`Error::Io`] for what has no page cache.
 pub fn of(file: impl AsFd, path: &Path, part: Range<u64>) -> Result<Cached> {
     if part.is_empty() {
         return Ok(Cached::default());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Threads that were given up and are still blocked.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
-/// Most such threads. When there are so many, no further work is begun.
+/// Most such threads. When there are this many, no further work is begun.
 const MOST_LEFT: usize = 32;
 
 /// Work that was begun in a thread of its own.

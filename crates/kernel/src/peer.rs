@@ -71,4 +71,21 @@ mod tests {
         let file = std::fs::File::open("/proc/self/status").unwrap();
         assert_eq!(peer_of(&file), Err(Errno::NOTSOCK));
     }
+
+    #[test]
+    fn a_directory_is_ours_while_we_own_it() {
+        let own = rustix::process::geteuid().as_raw();
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_own_directory(folder.path(), own));
+        assert!(!is_own_directory(&folder.path().join("absent"), own));
+        assert!(!is_own_directory(Path::new("."), own), "it is relative");
+        assert!(!is_own_directory(Path::new(""), own));
+        let another = own.wrapping_add(1);
+        assert!(!is_own_directory(folder.path(), another));
+        if own != 0 {
+            return plimsoll_testbed::skip("only root may give a directory to another user");
+        }
+        std::os::unix::fs::chown(folder.path(), Some(65534), None).unwrap();
+        assert!(!is_own_directory(folder.path(), own));
+    }
 }

@@ -87,8 +87,8 @@ fn attributes(tid: i32) -> Result<Attributes> {
 /// Sets the parameters of a thread; 0 is the calling one. What it inherits to its children stays as it is.
 /// 0.4 µs.
 ///
-/// A number may be given to another thread at any time. Who holds a [`ThreadClock`] of the thread and reads
-/// it after this knows whether it was the right one.
+/// A number may be given to another thread at any time. A caller that holds a [`ThreadClock`] of the thread
+/// and reads it after this knows whether it was the right one.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] for another user's thread, and for a lower nice level or away from the idle

@@ -46,8 +46,8 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to the process and not to a thread; who makes references to its bytes
-// answers for how they are used.
+// SAFETY: the mapping belongs to the process and not to a thread; code that makes references to
+// its bytes answers for how they are used.
 unsafe impl Send for Mapping {}
 
 /// Makes a file of zeros of `length` bytes, which shows as `/memfd:NAME` among the descriptors of this

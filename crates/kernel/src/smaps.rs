@@ -5,11 +5,15 @@ use crate::parse::{hexadecimal, lines, number, pair, words};
 use crate::process::{MAX_MAPS, Process, proc_path};
 use crate::reader::{Reader, read_lines};
 use crate::{Error, Result};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
 /// Longest `smaps` that is read, bytes: about 250,000 areas. It is never in memory as a whole.
 const MAX_SMAPS: u64 = 256 << 20;
+/// Longest `smaps` that is read by those that sum areas up in between other work, bytes. A process with
+/// 65,530 areas, the kernel's default bound, has 50 MiB.
+const MAX_SUMMED: u64 = 64 << 20;
 
 /// Addresses, from first byte to one past the last.
 pub type Addresses = Range<u64>;
@@ -112,6 +116,34 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
     Ok(found)
 }
 
+/// Calls `look` with each area of the process that has this number, until it returns false or 64 MiB of
+/// text were read. Holds one area at a time. Walks all of the process's pages, as [`areas`] does.
+///
+/// # Errors
+/// What the system says; `NotFound` when the process is gone, `PermissionDenied` where we may not look into
+/// it.
+pub fn each_area(pid: u32, look: &mut dyn FnMut(&Area) -> bool) -> io::Result<()> {
+    let mut current = Vec::new();
+    read_lines(&proc_path(pid, "smaps"), MAX_SUMMED, &mut |line| {
+        step(&mut current, line, look)
+    })?;
+    if let Some(last) = current.first() {
+        look(last);
+    }
+    Ok(())
+}
+
+/// Takes in the next line, and shows the area before if the line begins another one. False, with nothing
+/// left to show, when no more are wanted.
+fn step(current: &mut Vec<Area>, line: &[u8], look: &mut dyn FnMut(&Area) -> bool) -> bool {
+    if take(current, line, 1) {
+        return true;
+    }
+    let goes_on = current.first().is_none_or(look);
+    current.clear();
+    goes_on && take(current, line, 1)
+}
+
 /// Calls `take` with each mapping of a process, by `maps`, so that all sizes in memory are 0, until
 /// it returns false. Walks no pages: 1 us a mapping.
 ///
@@ -127,12 +159,24 @@ pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> R
     }
 }
 
-/// As [`each_mapping`], of this process itself; looks at up to 16 MiB of text.
+/// As [`each_mapping`], of the process that has this number; looks at up to 16 MiB of text.
+///
+/// # Errors
+/// As [`each_area`].
+pub fn each_mapping_of(pid: u32, take: &mut dyn FnMut(&Area) -> bool) -> io::Result<()> {
+    Ok(each_line_of_maps(&proc_path(pid, "maps"), take)?)
+}
+
+/// As [`each_mapping_of`], of this process itself.
 ///
 /// # Errors
 /// As [`areas`].
 pub fn each_own_mapping(take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
-    read_lines(Path::new("/proc/self/maps"), MAX_MAPS, &mut |line| {
+    each_line_of_maps(Path::new("/proc/self/maps"), take)
+}
+
+fn each_line_of_maps(path: &Path, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
+    read_lines(path, MAX_MAPS, &mut |line| {
         parse_head(line).is_none_or(|area| take(&area))
     })
 }
@@ -271,5 +315,43 @@ mod tests {
         .unwrap();
         let found = last.unwrap();
         assert!(found.executable && found.file.inode != 0 && after == 0);
+        let own = std::process::id();
+        let mut again = None;
+        each_mapping_of(own, &mut |area| {
+            again = (*area == found).then(|| area.clone());
+            again.is_none()
+        })
+        .unwrap();
+        assert_eq!(again, Some(found));
+    }
+
+    #[test]
+    fn areas_are_shown_one_at_a_time_until_no_more_are_wanted() {
+        let text = b"a000-b000 rw-p 0 00:00 0\nRss: 4 kB\nb000-c000 rw-p 0 00:00 0\nRss: 8 kB\n\
+                     c000-d000 rw-p 0 00:00 0\nRss: 12 kB\n";
+        let shown = |most: usize| {
+            let (mut current, mut sizes) = (Vec::new(), Vec::new());
+            for line in lines(text) {
+                let more = step(&mut current, line, &mut |area| {
+                    sizes.push(area.rss >> 10);
+                    sizes.len() < most
+                });
+                if !more {
+                    break;
+                }
+            }
+            (sizes, current.first().map(|area| area.rss >> 10))
+        };
+        assert_eq!(shown(9), (vec![4, 8], Some(12)));
+        assert_eq!(shown(1), (vec![4], None));
+        let mut all = 0;
+        each_area(std::process::id(), &mut |area| {
+            all += u64::from(area.rss > 0);
+            true
+        })
+        .unwrap();
+        assert!(all > 3);
+        let gone = each_area(0, &mut |_| true).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -32,7 +32,8 @@ wr mr mw me lo ac\n\
 b000-c000 rw-s 00000000 00:1b 99                       /dev/shm/a b (deleted)\nRss:                   4 \
 kB\nReferenced:            4 kB\n";
 const MEMINFO: &str = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    300 \
-                       kB\nSwapCached:       10 kB\nActive(file):    200 kB\nInactive(file):  250 \
+                       kB\nSwapCached:       10 kB\nActive(anon):     70 kB\nInactive(anon):   30 \
+                       kB\nActive(file):    200 kB\nInactive(file):  250 \
                        kB\nDirty:            50 kB\nSReclaimable:     40 kB\nSwapTotal:       500 \
                        kB\nSwapFree:        400 kB\n";
 const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
@@ -79,6 +80,7 @@ fn good_text_gives_the_numbers_in_it() {
     // 1000 - 100 - (250 - 50) - 10 - 40/2 = 670. But the kernel says that 300 of 1000 are available, so 700
     // are used.
     assert_eq!(m.used(), 700 << 10);
+    assert_eq!(m.anonymous(), 100 << 10);
     let events = Events::parse(b"low 0\nhigh 3\nmax 2\noom 1\noom_kill 1\noom_group_kill 0\n");
     assert_eq!(
         (events.high, events.max, events.oom, events.oom_kill),

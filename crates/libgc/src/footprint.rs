@@ -368,6 +368,7 @@ impl Surroundings {
 /// memory. `None` if the kernel does not say, or if there is no memory for the look: Rust would
 /// abort the program.
 fn read() -> Option<(Reading, u64, u64)> {
+    /// More than a look allocates, bytes.
     const ENOUGH: usize = 1 << 20;
     // SAFETY: freed at once, if it was there.
     unsafe {

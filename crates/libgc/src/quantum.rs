@@ -1,4 +1,4 @@
-//! The memory quantum: a thread that has allocated so many bytes gives its processor up. This is
+//! The memory quantum: a thread that has allocated a quantum of bytes gives its processor up. This is
 //! memory-quantum round robin (MQRR; "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage
 //! Collection Performance", Xian, Srisa-an and Jiang, ISMM 2007, section 3.2), where the allocator ends a
 //! turn.
@@ -7,8 +7,9 @@
 //! each allocation takes the slow way, which counts it here. While it is off, the slow way has one branch
 //! more, and the quick one is as it was.
 //!
-//! Who runs next, and for how long at most, stays up to the kernel: a thread that gives way is ready all the
-//! time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its slice.
+//! Which thread runs next, and for how long at most, stays up to the kernel: a thread that gives way is ready
+//! all the time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its
+//! slice.
 
 use crate::collector;
 use crate::thread;
@@ -72,7 +73,7 @@ impl Turn {
     }
 }
 
-/// Turns the quantum on: so many bytes, 0 for none.
+/// Sets the quantum, bytes; 0 for none.
 pub(crate) fn begin(bytes: usize) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     PROCESSORS.store(processors, Relaxed);

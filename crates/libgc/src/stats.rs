@@ -516,6 +516,7 @@ extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
 /// libgc's table.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_size_map_at(index: c_int) -> usize {
+    /// The last index in libgc's table, bytes.
     const LAST: usize = 2048;
     match usize::try_from(index) {
         Ok(bytes) if bytes <= LAST => {

@@ -173,7 +173,7 @@ fn in_hardly_more_than_what_lives() {
 #[test]
 fn a_limit_falls_to_what_it_holds() {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
-    // Not so much that a heap of this size would look only once per second.
+    // With more, a heap of this size would look only once per second.
     let Some(group) = group(160 * MIB) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The memory quantum (`PLIMSOLL_GC_QUANTUM`): who has allocated so much gives its processor up.
+//! The memory quantum (`PLIMSOLL_GC_QUANTUM`): a thread that has allocated as much gives its processor up.
 //!
 //! The program is `tests/c-alone/turns.c`. Its own `sched_yield` checks each turn to the byte: a thread
 //! gives way before the first object after those that reached the quantum, and never else.

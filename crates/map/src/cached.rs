@@ -144,18 +144,15 @@ enum Closed {
 }
 
 impl File {
-    /// Opens the file of a mapping. A file that the kernel counts under another number, as the lower
-    /// file of an overlay, is none.
+    /// Opens the file of a mapping.
     fn open(sight: &Sight, area: &Area) -> Result<File, Closed> {
-        let opened = mapped::open(sight, area).ok_or(Closed::Away)?;
-        let kind = kind_of(&opened.descriptor);
-        match kind {
-            Some("overlay") => return Err(Closed::Overlay),
-            _ if opened.key != area.file => return Err(Closed::Away),
-            _ => {}
+        let descriptor = mapped::open(sight, area).ok_or(Closed::Away)?;
+        let kind = kind_of(&descriptor);
+        if kind == Some("overlay") {
+            return Err(Closed::Overlay);
         }
         Ok(File {
-            descriptor: opened.descriptor,
+            descriptor,
             path: PathBuf::from(&area.name),
             tmpfs: kind == Some("tmpfs"),
             answers: HashMap::new(),

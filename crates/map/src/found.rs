@@ -41,12 +41,13 @@ pub(crate) fn found(
 ) -> Result<Found, KernelError> {
     let sizes = Sizes::begin(process);
     let mut sight = Arc::new(Sight::unsized_of(process, limit)?);
-    // By words of the page map even what is empty takes long to look through.
-    let words = PageMap::open(process).is_ok_and(|pages| pages.tier() == Tier::Words);
+    let words = is_by_words(process, limit);
     let (runtime, mut labels) = labelled(process, &sight, limit);
     let mut of_labels = std::mem::take(&mut labels.notes);
     let all = labels.labels.len();
     let mut parts = Arc::new(cut(&sight.mappings, &labels.labels));
+    // The first look has nothing to compare with.
+    let compared = history.as_deref().is_some_and(History::has_looked);
     let (mut early, mut unseen) = (None, Unseen::default());
     if !words {
         if let Some(history) = history.as_deref_mut() {
@@ -85,7 +86,9 @@ pub(crate) fn found(
         let refaulted =
             |part: &Part| history.refaulted(&sight.mappings[part.mapping], &part.addresses);
         counted.refaulted = parts.iter().map(refaulted).collect();
-        note_unseen(unseen, &mut notes);
+        if compared {
+            note_unseen(unseen, &mut notes);
+        }
     }
     note_untold(&untold, &mut notes);
     Ok(Found {
@@ -98,6 +101,16 @@ pub(crate) fn found(
     })
 }
 
+/// Whether pages are told by the words of the page map. Then even what is empty takes long to look
+/// through.
+fn is_by_words(process: &Arc<Process>, limit: Duration) -> bool {
+    let reader = Arc::clone(process);
+    let tier = within(limit, move || {
+        PageMap::open(&reader).map(|pages| pages.tier())
+    });
+    matches!(tier, Some(Ok(Tier::Words)))
+}
+
 /// The labels of the runtime that recognises the process, and after them those of every program.
 fn labelled(
     process: &Arc<Process>,
@@ -105,10 +118,15 @@ fn labelled(
     limit: Duration,
 ) -> (Option<&'static str>, Labels) {
     let mut labels = Labels::default();
-    let memory = match ProcessMemory::open(process) {
-        Ok(memory) => Arc::new(memory),
-        Err(error) => {
+    let reader = Arc::clone(process);
+    let memory = match within(limit, move || ProcessMemory::open(&reader)) {
+        Some(Ok(memory)) => Arc::new(memory),
+        Some(Err(error)) => {
             labels.note(format!("what its memory is for could not be read: {error}"));
+            return (None, labels);
+        }
+        None => {
+            labels.note("what its memory is for was not told in time");
             return (None, labels);
         }
     };

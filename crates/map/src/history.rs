@@ -82,7 +82,7 @@ pub struct Unseen {
     pub unasked: bool,
 }
 
-/// Who knows about the pages of a process.
+/// What knows about the pages of a process.
 pub struct Sources<'a> {
     /// Its page tables.
     pub pages: &'a dyn Pages,
@@ -93,7 +93,7 @@ pub struct Sources<'a> {
 }
 
 impl History {
-    /// Of a process that started then, in clock ticks after boot, with room for so many chunks.
+    /// Of a process that started then, in clock ticks after boot, with room for `room` chunks.
     pub(crate) fn new(started: u64, room: usize) -> History {
         History {
             started,
@@ -151,6 +151,11 @@ impl History {
             }
         }
         unseen
+    }
+
+    /// Whether there was a look.
+    pub(crate) fn has_looked(&self) -> bool {
+        self.looks > 0
     }
 
     /// Whether there was a look before the last one.

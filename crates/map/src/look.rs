@@ -5,7 +5,7 @@ use crate::attribute::{AreaOf, PartOf, Picture, attribute};
 use crate::change::{Change, Counters};
 use crate::found::{Found, found};
 use crate::history::History;
-use crate::notes::note_kinds;
+use crate::notes::{note_forked, note_kinds};
 use crate::who::{Candidate, Sharers, sharers};
 use plimsoll_kernel::Error as KernelError;
 use plimsoll_kernel::patience::within;
@@ -214,6 +214,7 @@ fn inside(
     look.notes = notes;
     let mut all = Vec::new();
     let mut shared: HashMap<FileKey, Candidate> = HashMap::new();
+    let mut forked = 0;
     let picture = attribute(
         &sight.mappings,
         &parts,
@@ -230,6 +231,9 @@ fn inside(
                 });
                 file.shared = file.shared.saturating_add(states.shared.unwrap_or(0));
             }
+            if area.file.inode == 0 && area.anonymous > 0 {
+                forked += states.shared.unwrap_or(0);
+            }
             if options.addresses {
                 all.push(PartOf {
                     start: part.addresses.start,
@@ -245,6 +249,7 @@ fn inside(
     if options.who {
         let files = shared.into_values().collect();
         look.sharers = sharers(sight.pid, files, options.limit, &mut look.notes);
+        note_forked(forked, &mut look.notes);
     }
     note_kinds(&sight.mappings, &picture, &mut look.notes);
     look.proportional = Some(sight.mappings.iter().map(|area| area.pss).sum());

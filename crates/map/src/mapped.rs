@@ -2,35 +2,28 @@
 
 use crate::sight::Sight;
 use plimsoll_kernel::descriptors;
-use plimsoll_kernel::mapped::Named;
+use plimsoll_kernel::mapped::{Named, is_listed_as};
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A mapped file.
-pub(crate) struct Opened {
-    /// For reading.
-    pub(crate) descriptor: OwnedFd,
-    /// What its file system calls it. The kernel may count its pages under another number, that of
-    /// the lower file of an overlay.
-    pub(crate) key: FileKey,
-}
-
-/// Opens the file of a mapping: by the mapping itself, which needs rights, else by its path below the
-/// root of the process. A file at that path that is not the mapped one is none.
-pub(crate) fn open(sight: &Sight, area: &Area) -> Option<Opened> {
+/// Opens the file of a mapping for reading: by the mapping itself, which needs rights, else by its path
+/// below the root of the process. A file at that path that is not the mapped one is none. A file system
+/// may call a file otherwise than the kernel's lists of mappings (overlay, Btrfs); then a mapping of our
+/// own tells.
+pub(crate) fn open(sight: &Sight, area: &Area) -> Option<OwnedFd> {
     let named = Named::of(sight.pid, &area.addresses, &sight.root, &area.name).ok();
     let is_memory = area.name.starts_with("/memfd:");
     let named = match named.filter(|named| named.by_mapping || !is_memory) {
         None if is_memory => by_descriptor(sight.pid, area.file),
         other => other,
     }?;
-    let key = named.key();
-    let is_it = named.by_mapping || key == area.file;
-    Some(Opened {
-        descriptor: (is_it && named.is_regular()).then(|| named.open().ok())??,
-        key,
-    })
+    if !named.is_regular() {
+        return None;
+    }
+    let is_it = named.by_mapping || named.key() == area.file;
+    let file = named.open().ok()?;
+    (is_it || is_listed_as(&file, area.file)).then_some(file)
 }
 
 /// Most descriptors of a process that are looked at for one file.

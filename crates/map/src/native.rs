@@ -1,4 +1,9 @@
 //! What every program has: the executable, libraries, stacks, malloc, files.
+//!
+//! `arenas` finds the heaps of the C library's arenas, `zeros` where a file's variables end.
+
+mod arenas;
+mod zeros;
 
 use crate::area::Kind;
 use crate::memory::Memory;
@@ -18,7 +23,7 @@ const LARGEST_GUARD: u64 = 1 << 20;
 const LARGEST_STACK: u64 = 64 << 20;
 /// Most blocks of the C library that are followed in one mapping.
 const MAX_BLOCKS: usize = 4096;
-/// Most mappings in which blocks of the C library are looked for.
+/// Most mappings, and further multiples of [`ARENA`] in them, at which memory of the C library is looked for.
 const MAX_LOOKED_INTO: usize = 16_384;
 
 /// Labels all mappings by what the kernel tells of them, and the C library's large blocks by their
@@ -26,28 +31,41 @@ const MAX_LOOKED_INTO: usize = 16_384;
 pub fn label(sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
     let code = code_files(&sight.mappings);
     let stacks = Stacks::of(sight);
-    let mut looked_into = 0;
+    let mut left = MAX_LOOKED_INTO;
     for (index, area) in sight.mappings.iter().enumerate() {
         let before = index.checked_sub(1).map(|i| &sight.mappings[i]);
         let before = before.filter(|b| b.addresses.end == area.addresses.start);
         let after = sight.mappings.get(index + 1);
         let after = after.filter(|a| a.addresses.start == area.addresses.end);
-        let kind = if !is_plain(area) {
-            of_name(sight, area, &code)
-        } else if let Some(owner) = before.filter(|b| extends(b, area)) {
-            of_name(sight, owner, &code)
-        } else if stacks.is_one(area, before) {
+        if !is_plain(area) {
+            labels.add(area.addresses.clone(), of_name(sight, area, &code));
+            continue;
+        }
+        let owner = before.filter(|b| extends(b, area));
+        let mut rest = area.clone();
+        if let Some(owner) = owner {
+            let end = zeros::end_of(owner, &sight.mappings[..index], memory);
+            let end = end.unwrap_or(area.addresses.end);
+            rest.addresses.start = end.clamp(area.addresses.start, area.addresses.end);
+            let of_file = area.addresses.start..rest.addresses.start;
+            labels.add(of_file, of_name(sight, owner, &code));
+        }
+        if rest.addresses.is_empty() {
+            continue;
+        }
+        let kind = if stacks.is_one(&rest, before) {
             Kind::Stacks
-        } else if is_arena(area, after) {
+        } else if arenas::is_one(&rest, after) {
             Kind::Malloc
         } else {
-            if area.writable && looked_into < MAX_LOOKED_INTO {
-                looked_into += 1;
-                label_blocks(area, memory, labels);
+            if rest.writable && left > 0 {
+                left -= 1;
+                label_blocks(&rest, memory, labels);
+                left -= arenas::label(&rest.addresses, memory, left, labels);
             }
             Kind::Other
         };
-        labels.add(area.addresses.clone(), kind);
+        labels.add(rest.addresses, kind);
     }
 }
 
@@ -187,18 +205,6 @@ fn is_guard(below: &Area, area: &Area) -> bool {
         && is_plain(below)
         && below.addresses.end == area.addresses.start
         && below.size() <= LARGEST_GUARD
-}
-
-/// Whether a mapping is an arena of the C library: it begins at a multiple of 64 MiB and what is left
-/// until the next one is reserved.
-fn is_arena(area: &Area, after: Option<&Area>) -> bool {
-    let start = area.addresses.start;
-    let closed = |after: &Area| !after.readable && !after.writable && is_plain(after);
-    area.writable
-        && !area.shared_mapping
-        && start.is_multiple_of(ARENA)
-        && area.size() <= ARENA
-        && after.is_some_and(|after| closed(after) && after.addresses.end == start + ARENA)
 }
 
 /// Labels large blocks of the C library, which are mappings of their own. Each begins with a head: 0

@@ -156,3 +156,138 @@ fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
         assert_eq!(kinds(&sight, &Blocks(vec![(block, size)]))[2], Kind::Other);
     }
 }
+
+/// Memory of which these ranges are there.
+struct Bytes(Vec<(u64, Vec<u8>)>);
+
+impl Memory for Bytes {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
+        let range = |(start, bytes): &&(u64, Vec<u8>)| {
+            *start <= at && at + into.len() as u64 <= start + bytes.len() as u64
+        };
+        let (start, bytes) = self.0.iter().find(range).ok_or(Unread::NotResident)?;
+        let from = (at - start) as usize;
+        into.copy_from_slice(&bytes[from..from + into.len()]);
+        Ok(())
+    }
+}
+
+fn words(all: &[u64]) -> Vec<u8> {
+    all.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn bytes_of(sight: &Sight, memory: &dyn Memory, kind: Kind) -> u64 {
+    let mut labels = Labels::default();
+    label(sight, memory, &mut labels);
+    let parts = crate::parts::cut(&sight.mappings, &labels.labels);
+    let of_kind = parts.iter().filter(|part| part.kind == kind);
+    of_kind
+        .map(|part| part.addresses.end - part.addresses.start)
+        .sum()
+}
+
+#[test]
+fn heaps_of_arenas_are_told_by_their_heads_where_the_kernel_joined_them() {
+    let start = 0x7f00_0000_0000;
+    let (second, third) = (start + ARENA, start + 2 * ARENA);
+    let end = third + 0x20_0000;
+    let sight = Sight {
+        mappings: vec![
+            // Something else lies below and above.
+            mapping(start - 0x1000, end + 0x1000, "rw-p", ""),
+            mapping(end + 0x1000, third + ARENA, "---p", ""),
+        ],
+        ..Sight::default()
+    };
+    let heads = |changed: Option<(usize, u64)>| {
+        let mut of_second = [start + 0x30, start, ARENA, ARENA];
+        if let Some((index, word)) = changed {
+            of_second[index] = word;
+        }
+        Bytes(vec![
+            (start, words(&[start + 0x30, 0, ARENA, ARENA])),
+            (second, words(&of_second)),
+            (third, words(&[third + 0x20, 0, 0x10_0000, 0x20_0000])),
+        ])
+    };
+    let malloc = |memory: &Bytes| bytes_of(&sight, memory, Kind::Malloc);
+    assert_eq!(malloc(&heads(None)), 2 * ARENA + 0x20_0000);
+    for changed in [
+        // No arena; one in the same heap, which is not the first; one far behind a head; an odd one.
+        (0, 0),
+        (0, second + 0x30),
+        (0, start + 0x2000),
+        (0, start + 0x33),
+        // No heap before it, though its arena begins elsewhere; one that is none; itself.
+        (1, 0),
+        (1, start + 0x1000),
+        (1, second),
+        // Sizes that are none.
+        (2, 0),
+        (2, 7),
+        (2, ARENA + 0x1000),
+        (3, ARENA - 0x1000),
+        (3, 2 * ARENA),
+    ] {
+        let found = malloc(&heads(Some(changed)));
+        assert_eq!(found, ARENA + 0x20_0000, "{changed:x?}");
+    }
+    // A heap is not longer than its mapping.
+    let mut short = sight.clone();
+    short.mappings[0].addresses.end = second + 0x1000;
+    short.mappings.truncate(1);
+    assert_eq!(bytes_of(&short, &heads(None), Kind::Malloc), ARENA);
+}
+
+/// The first page of a library with code at 0 and `variables` (address, bytes in memory).
+fn library(variables: (u64, u64)) -> Vec<u8> {
+    let mut header = vec![0; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[0x20] = 64;
+    header[0x38] = 2;
+    let segment = |flags: u64, (start, size): (u64, u64)| {
+        words(&[
+            1 | flags << 32,
+            0,
+            start,
+            start,
+            size.min(0x800),
+            size,
+            0x1000,
+        ])
+    };
+    let segments = [segment(5, (0, 0x1000)), segment(6, variables)];
+    [header, segments.concat()].concat()
+}
+
+#[test]
+fn what_lies_above_a_librarys_variables_is_not_the_librarys() {
+    let base = 0x7f00_0000_0000;
+    let data = Area {
+        offset: 0x1000,
+        ..mapping(base + 0x2000, base + 0x3000, "rw-p", "/lib/libx.so")
+    };
+    let sight = Sight {
+        mappings: vec![
+            mapping(base, base + 0x1000, "r-xp", "/lib/libx.so"),
+            data,
+            // Variables up to 0x5000, a large block of malloc, and something else.
+            mapping(base + 0x3000, base + 0x8000, "rw-p", ""),
+        ],
+        ..Sight::default()
+    };
+    let block = (base + 0x5000, words(&[0, 0x2000 | 2]));
+    let with = |page: Vec<u8>| Bytes(vec![(base, page), block.clone()]);
+    let of = |page, kind| bytes_of(&sight, &with(page), kind);
+    let usual = library((0x2010, 0x2800));
+    assert_eq!(of(usual.clone(), Kind::Libraries), 0x1000 + 0x1000 + 0x2000);
+    assert_eq!(of(usual, Kind::Malloc), 0x2000);
+    // No variables without a first value: all of it is something else.
+    assert_eq!(of(library((0x2010, 0x800)), Kind::Libraries), 0x2000);
+    // More than is mapped; no headers that can be understood: all of it is the library's.
+    let mut other = library((0x2010, 0x2800));
+    other[4] = 1;
+    for page in [library((0x2010, 0x1_0000)), other, vec![7; 20]] {
+        assert_eq!(of(page, Kind::Libraries), 0x7000);
+    }
+}

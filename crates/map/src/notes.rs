@@ -73,6 +73,17 @@ pub(crate) fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<S
     }
 }
 
+/// With whom memory of no file is shared, which nothing names.
+pub(crate) fn note_forked(bytes: u64, notes: &mut Vec<String>) {
+    if bytes > 0 {
+        notes.push(format!(
+            "{} of memory of no file is shared with processes that were forked from one another; the kernel \
+             does not tell which",
+            mebibytes(bytes)
+        ));
+    }
+}
+
 /// Bytes for a sentence.
 fn mebibytes(bytes: u64) -> String {
     match bytes >> 20 {

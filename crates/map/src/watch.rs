@@ -32,3 +32,21 @@ impl Watch {
         self.0.retain(|pid, _| pids.contains(pid));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missed_is_told_from_the_second_look_on() {
+        // Without room for anything.
+        let mut history = History::default();
+        let mut tells = || {
+            let own = i32::try_from(std::process::id()).unwrap();
+            let look = look_after(own, &Options::default(), Some(&mut history)).unwrap();
+            look.notes.iter().any(|note| note.contains("refaulted"))
+        };
+        assert!(!tells());
+        assert!(tells());
+    }
+}

@@ -43,7 +43,15 @@ pub fn create_gc_trigger<MyVm: VMBinding>() -> Box<dyn GCTriggerPolicy<MyVm>> {
     Box::new(Trigger::new(sizer.expect("open is called first")))
 }
 
-/// Step 5: in the idle loop, if the runtime has one, from time to time, by a mutator. Without one, an
+/// Step 5: right after `memory_manager::initialize_collection`. Until then no broker's limit counts, because
+/// MMTk panics if a collection is asked for before.
+pub fn ready() {
+    if let Some(control) = CONTROL.get() {
+        control.ready();
+    }
+}
+
+/// Step 6: in the idle loop, if the runtime has one, from time to time, by a mutator. Without one, an
 /// idle program keeps what it has, because nothing polls.
 pub fn idle<MyVm: VMBinding>(mmtk: &'static MMTK<MyVm>, thread: VMMutatorThread) {
     memory_manager::gc_poll(mmtk, thread);

@@ -104,7 +104,7 @@ impl Companion {
         let stalls = shared.told.stalls.load(Acquire);
         let Some(granted) = granted else {
             self.within.look(stalls, false);
-            return shared.set_bound(u64::MAX);
+            return shared.follow_bound(u64::MAX);
         };
         let resident = self.process.memory().map_or(0, |memory| memory.anon);
         let touched = shared.told.touched.load(Acquire);
@@ -112,7 +112,7 @@ impl Companion {
         let base = *self.base.get_or_insert(beside);
         let family = self.family(granted.uses.saturating_sub(resident));
         let other = beside.max(base).saturating_add(family);
-        shared.set_bound(threshold(granted.limit).saturating_sub(other));
+        shared.follow_bound(threshold(granted.limit).saturating_sub(other));
         let keeps = granted.owed == 0 && granted.uses.max(resident) <= granted.limit;
         self.within.look(stalls, keeps);
         if granted.owed > self.owed {

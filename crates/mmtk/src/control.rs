@@ -44,6 +44,13 @@ impl Control {
         Control { shared, tier }
     }
 
+    /// MMTk can collect from now on: the runtime calls this right after `initialize_collection`, because a
+    /// trigger cannot see it. Until then, or until the first collection, no bound and no wish counts: MMTk
+    /// 0.33 panics if a trigger asks for a collection before.
+    pub fn ready(&self) {
+        self.shared.make_ready();
+    }
+
     /// The present limit, bytes. It holds at the next poll: every 32 to 64 KiB of allocation.
     pub fn limit(&self) -> u64 {
         self.shared.limit()

@@ -17,6 +17,8 @@
 //! }
 //! ```
 //!
+//! and [`Control::ready`] right after `initialize_collection`: until then no bound and no wish counts.
+//!
 //! `docs/src/mmtk.md` is the guide, and `bench/vm` a complete binding that uses it.
 //!
 //! # Glossary
@@ -53,7 +55,7 @@ pub mod v0_33;
 pub use control::{Control, Figures};
 pub use error::{Error, Result};
 pub use plimsoll_policy::sizing;
-pub use sizer::{After, Builder, Decision, Sizer};
+pub use sizer::{After, Builder, Decision, Free, Sizer};
 pub use v0_33::Trigger;
 
 /// When free memory of the heap is given back to the kernel. MMTk itself never gives any back.
@@ -62,7 +64,8 @@ pub enum GiveBack {
     /// Never.
     Never,
     /// After a collection since whose predecessor the kernel made the program wait, or if the heap
-    /// may have much more resident than its limit. Then free memory would only be written to swap.
+    /// may have much more resident than its limit. Then free memory would only be written to swap. After a
+    /// collection of a nursery, only spaces that are empty as a whole.
     #[default]
     WhenShort,
     /// After each collection of the whole heap: for runtimes that are mostly idle.

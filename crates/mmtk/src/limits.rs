@@ -10,7 +10,7 @@ const LEAST_PART: u64 = 16;
 /// The limit before the first collection, and the least growth by the classic rule, bytes, where the
 /// policy knows nothing yet.
 const USUAL: u64 = 32 << 20;
-/// So many collections in a row that reclaimed nothing, between which nothing could be allocated,
+/// This many collections in a row that reclaimed nothing, between which nothing could be allocated,
 /// show that a larger limit does not help. MMTk then runs its emergency collection.
 const MOST_STUCK: u32 = 8;
 /// Allocation below this (bytes) between two collections counts as none: a page of every kind of

@@ -15,6 +15,11 @@ pub(crate) struct Shared {
     /// The most that the heap may be: by a broker or by [`crate::Control::bound`], bytes;
     /// `u64::MAX` without either. Written by the companion or by the runtime, at any time.
     bound: AtomicU64,
+    /// Whether the companion wrote the bound last. Written with it.
+    is_followed: AtomicBool,
+    /// Whether MMTk can collect yet. Before, a poll that asks for a collection panics (0.33): no bound and no
+    /// wish counts. Set once, by [`crate::Control::ready`] or by the first collection.
+    ready: AtomicBool,
     /// Whether a collection is wanted; set by any thread, taken by the poll that starts it.
     wanted: AtomicBool,
     /// Whether a poll was let through since the last pause: [`Shared::take_wanted`].
@@ -66,6 +71,8 @@ impl Shared {
             floor: AtomicU64::new(first.floor),
             max: first.max,
             bound: AtomicU64::new(u64::MAX),
+            is_followed: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             passed: AtomicBool::new(true),
             stuck: AtomicBool::new(false),
@@ -97,12 +104,36 @@ impl Shared {
         self.max
     }
 
+    /// The bound, which holds once MMTk can collect.
     pub(crate) fn bound(&self) -> u64 {
-        self.bound.load(Ordering::Acquire)
+        match self.ready.load(Ordering::Acquire) {
+            true => self.bound.load(Ordering::Acquire),
+            false => u64::MAX,
+        }
     }
 
+    /// Sets the runtime's own bound.
     pub(crate) fn set_bound(&self, bytes: u64) {
+        self.is_followed.store(false, Ordering::Release);
         self.bound.store(bytes, Ordering::Release);
+    }
+
+    /// Sets the bound that follows a broker.
+    pub(crate) fn follow_bound(&self, bytes: u64) {
+        self.bound.store(bytes, Ordering::Release);
+        self.is_followed.store(true, Ordering::Release);
+    }
+
+    /// Lifts a bound that followed a broker: it is followed no longer.
+    pub(crate) fn lift_bound(&self) {
+        if self.is_followed.load(Ordering::Acquire) {
+            self.set_bound(u64::MAX);
+        }
+    }
+
+    /// MMTk can collect from now on.
+    pub(crate) fn make_ready(&self) {
+        self.ready.store(true, Ordering::Release);
     }
 
     /// Whether the limit may rise so that a waiting request fits. Where it cannot, MMTk must know:
@@ -117,10 +148,13 @@ impl Shared {
 
     /// Whether a collection is wanted and may begin now; if so, the wish is taken. After each pause a
     /// poll must get through first: else a thread that waits for memory while others keep wanting
-    /// collections would see one after the other fail it, and MMTk would call the memory out.
+    /// collections would see one after the other fail it, and MMTk would call the memory out. Under NoGC none
+    /// may begin, and the wish stays.
     pub(crate) fn take_wanted(&self) -> bool {
         let taken = self.wanted.load(Ordering::Relaxed)
             && self.passed.load(Ordering::Relaxed)
+            && self.ready.load(Ordering::Acquire)
+            && self.collects.load(Ordering::Relaxed)
             && self.wanted.swap(false, Ordering::AcqRel);
         if taken {
             self.told.wanted.fetch_add(1, Ordering::Relaxed);
@@ -150,12 +184,18 @@ impl Shared {
 mod tests {
     use super::*;
 
-    fn shared() -> Shared {
+    fn starting() -> Shared {
         Shared::new(Limits {
             size: 50,
             floor: 10,
             max: 100,
         })
+    }
+
+    fn shared() -> Shared {
+        let shared = starting();
+        shared.make_ready();
+        shared
     }
 
     fn limits(size: u64, floor: u64) -> Limits {
@@ -211,6 +251,27 @@ mod tests {
         shared.let_through();
         assert!(shared.take_wanted());
         assert_eq!(shared.told.wanted.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn before_mmtk_can_collect_no_bound_and_no_wish_counts() {
+        let shared = starting();
+        shared.set_bound(20);
+        shared.want();
+        assert_eq!((shared.limit(), shared.bound()), (50, u64::MAX));
+        assert!(!shared.take_wanted());
+        shared.make_ready();
+        assert_eq!((shared.limit(), shared.bound()), (20, 20), "now they do");
+        assert!(shared.take_wanted());
+    }
+
+    #[test]
+    fn a_plan_that_never_collects_takes_no_wish() {
+        let shared = shared();
+        shared.never_collects();
+        shared.want();
+        assert!(!shared.take_wanted());
+        assert_eq!(shared.told.wanted.load(Ordering::Relaxed), 0);
     }
 
     #[test]

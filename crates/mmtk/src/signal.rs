@@ -8,6 +8,8 @@ use plimsoll_kernel::stalls::{Stalled, Stalls};
 pub(crate) struct Signal {
     stalls: Option<Stalls>,
     last: Stalled,
+    /// The process that it was opened in.
+    pid: u32,
 }
 
 impl Signal {
@@ -18,7 +20,18 @@ impl Signal {
         Signal {
             stalls,
             last: now.unwrap_or_default(),
+            pid: std::process::id(),
         }
+    }
+
+    /// Whether it is this process's. After a fork the child has that of its parent.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pretend_forked(&mut self) {
+        self.pid = 0;
     }
 
     /// The name of the tier in use.
@@ -33,7 +46,13 @@ impl Signal {
 
     /// Stalls since the last call. A tier that only tells time counts as one stall.
     pub(crate) fn since_last(&mut self) -> Stalled {
+        let tier = |stalls: &Option<Stalls>| stalls.as_ref().map(Stalls::tier);
+        let before = tier(&self.stalls);
         let now = self.stalls.as_mut().and_then(|stalls| stalls.read().ok());
+        if tier(&self.stalls) != before {
+            // The program closed what it was read by. Another counter counts from where it is.
+            self.last = now.unwrap_or_default();
+        }
         self.step(now)
     }
 
@@ -69,6 +88,7 @@ mod tests {
         Signal {
             stalls: None,
             last: Stalled { count, ns },
+            pid: std::process::id(),
         }
     }
 
@@ -99,7 +119,9 @@ mod tests {
         let mut faults = Signal {
             stalls: faults.ok(),
             last: Stalled::default(),
+            pid: 1,
         };
+        assert!(!faults.is_own());
         assert!(faults.works());
         assert_eq!(faults.name(), Tier::MajorFaults.name());
         assert_eq!(
@@ -108,6 +130,7 @@ mod tests {
             "faults take no time that is told"
         );
         let own = Signal::open();
+        assert!(own.is_own());
         assert!(own.works(), "major faults can be read everywhere");
     }
 }

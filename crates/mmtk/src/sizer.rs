@@ -170,6 +170,17 @@ struct State<S> {
     now: Now,
 }
 
+impl<S> State<S> {
+    /// In the child after a fork the signal is the parent's, and a broker's bound is not followed any more.
+    fn settle(&mut self, shared: &Shared) {
+        if !self.signal.is_own() {
+            self.signal = Signal::open();
+            self.process = Process::own().ok();
+            shared.lift_bound();
+        }
+    }
+}
+
 /// What is known of the collection that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
@@ -201,8 +212,20 @@ pub struct After {
 pub struct Decision {
     /// The limit from now on, bytes.
     pub limit: u64,
-    /// Whether free memory should be given back now, while the program is stopped.
-    pub give_back: bool,
+    /// Which free memory should be given back now, while the program is stopped.
+    pub give_back: Free,
+}
+
+/// Free memory of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// None of it.
+    Nothing,
+    /// Spaces that are empty as a whole: that costs next to nothing.
+    Spaces,
+    /// Pages between objects, too. To find these, each object is looked at, so that what the kernel has
+    /// written to swap comes back: only where a collection has just done the same.
+    Pages,
 }
 
 impl<S: Sizing> Sizer<S> {
@@ -259,9 +282,11 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    /// A collection begins; the heap has so many bytes reserved, and so many of them in use.
+    /// A collection begins. The heap has `reserved` bytes, and `used` of them are in use.
     pub fn began(&self, reserved: u64, used: u64) {
+        self.shared.make_ready();
         let mut state = self.state();
+        state.settle(&self.shared);
         state.now.before = used;
         state.now.took = 0;
         self.shared.told.touched.fetch_max(reserved, Relaxed);
@@ -309,10 +334,11 @@ impl<S: Sizing> Sizer<S> {
         let short = stalls.any() || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
         Decision {
             limit,
-            give_back: match self.give_back {
-                GiveBack::Never => false,
-                GiveBack::WhenShort => short,
-                GiveBack::AfterFull => after.full,
+            give_back: match (self.give_back, after.full) {
+                (GiveBack::WhenShort, true) if short => Free::Pages,
+                (GiveBack::WhenShort, false) if short => Free::Spaces,
+                (GiveBack::AfterFull, true) => Free::Pages,
+                _ => Free::Nothing,
             },
         }
     }

@@ -4,7 +4,8 @@
 //! | word | meaning |
 //! |---|---|
 //! | *look* | the counters of all threads are read: what each ran, waited and allocated |
-//! | *front*, *back* | ordinary parameters; parameters with which others go first ([`Lever`]) |
+//! | *front* | normal scheduling parameters |
+//! | *back* | parameters that let other threads run first ([`Lever`]) |
 //! | *lever* | which parameters those are |
 //! | *window* | a time in which the discipline is on or off throughout |
 //!

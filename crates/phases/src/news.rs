@@ -60,7 +60,7 @@ pub enum News {
 }
 
 impl News {
-    /// Whether it is for everybody; the rest is for who asked for every step.
+    /// Whether it is for everybody; the rest is for people who asked for every step.
     pub fn is_important(&self) -> bool {
         matches!(
             self,

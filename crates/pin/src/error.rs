@@ -37,7 +37,7 @@ pub enum PinError {
         "{path}: another file is there now (inode {} is mapped); root can open the mapped one", key.inode
     )]
     Replaced { path: String, key: FileKey },
-    /// Pages of so many files are held already.
+    /// Pages of as many files as may be are held already.
     #[error("pages of {most} files are held, which is the most: those of others are not")]
     TooManyFiles { most: usize },
     /// Opening failed.

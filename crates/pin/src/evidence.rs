@@ -13,8 +13,8 @@
 
 mod file;
 
-use file::Count;
 pub use file::{Block, Tracked};
+use file::{Count, MAX_HALVING};
 
 use crate::look::View;
 use crate::pages::{Run, blocks};
@@ -150,8 +150,9 @@ impl Evidence {
             Count::All
         };
         let mut round = Round::default();
+        let mut halving = MAX_HALVING;
         for (key, file) in &mut self.files {
-            file.end(*key, keep, count, beside, &mut round);
+            file.end(*key, keep, count, beside, &mut halving, &mut round);
         }
         self.seen.add(keep.0, round.refaults as f64, seconds);
         self.majors.add(keep.0, majors as f64, seconds);

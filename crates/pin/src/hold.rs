@@ -4,7 +4,7 @@
 //! 2. [`Holder::work`]: locks wanted pages, until a time. Called again until nothing is left to do.
 //! 3. [`Holder::check`], now and then: files that became shorter. [`Holder::find_lost`], before each
 //!    choice: pages that left the file meanwhile.
-//! 4. [`Holder::release`], [`Holder::shrink`]: at any time.
+//! 4. [`Holder::release`], [`Holder::shrink`], [`Holder::want_at_most`]: at any time.
 //!
 //! What is locked never exceeds the allowance given to `work`, not even for a moment: pages are
 //! released before others are locked. Pages are locked by `mlock` of exactly their range, not with
@@ -12,8 +12,9 @@
 
 use crate::error::PinError;
 use crate::pages::{PageSet, Run};
-use crate::source::{Opened, is_mapped_as};
+use crate::source::Opened;
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::mapped::is_mapped_as;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::pin::FileMapping;
 use plimsoll_kernel::process::{Process, page_size};
@@ -223,6 +224,26 @@ impl Holder {
             self.release(&key);
         }
     }
+
+    /// Wants at most `bytes` of these files in all: gives up what is wanted of them and not held yet,
+    /// from the end. What is held stays. Returns whether there was anything to give up.
+    pub fn want_at_most(&mut self, bytes: u64, keys: &[FileKey]) -> bool {
+        let wanted = |key: &FileKey| self.wanted(key).map_or(0, PageSet::pages);
+        let all: u64 = keys.iter().map(wanted).sum();
+        let mut surplus = all.saturating_sub(bytes / page_size());
+        let before = surplus;
+        for key in keys.iter().rev() {
+            let Some(file) = self.files.get_mut(key).filter(|_| surplus > 0) else {
+                continue;
+            };
+            for run in file.missing().runs().iter().rev() {
+                let start = run.start.max(run.end.saturating_sub(surplus));
+                file.wanted.remove(&(start..run.end));
+                surplus -= run.end - start;
+            }
+        }
+        surplus < before
+    }
 }
 
 /// A run in pieces of at most a call's length that do not cross windows.
@@ -405,5 +426,64 @@ fn hint(error: &std::io::Error) -> &'static str {
         }
         Some(Errno::AGAIN) => "; memory is short",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(pages: u64) -> Opened {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(pages * page_size()).unwrap();
+        Opened {
+            file: file.into(),
+            certain: true,
+            tells_cached: true,
+        }
+    }
+
+    fn key(inode: u64) -> FileKey {
+        FileKey {
+            inode,
+            ..FileKey::default()
+        }
+    }
+
+    #[test]
+    fn files_that_may_have_less_are_not_filled_up_again() {
+        let page = page_size();
+        let (one, two, other) = (key(1), key(2), key(3));
+        let mut holder = Holder::default();
+        let whole = PageSet::of(vec![0..20, 30..60]);
+        let wanted = [one, two, other].map(|key| (key, whole.clone()));
+        let failures = holder.want(BTreeMap::from(wanted), &mut |_| {
+            Ok((file(64), String::new()))
+        });
+        assert!(failures.is_empty(), "{failures:?}");
+        let (_, failures) = holder.work(30 * page, u64::MAX);
+        if !failures.is_empty() {
+            return;
+        }
+        assert_eq!(holder.held(&one).unwrap().runs(), [0..20, 30..40]);
+        // Together they may have 60 pages: the second gives up 40 of its 50.
+        holder.want_at_most(60 * page, &[one, two]);
+        assert_eq!(holder.wanted(&one), Some(&whole));
+        assert_eq!(holder.wanted(&two).unwrap().runs(), [0..10]);
+        // Less than is held: nothing more is locked, and nothing released here.
+        holder.want_at_most(10 * page, &[one, two]);
+        holder.shrink(10 * page, &[(one, 20..60), (one, 10..20)]);
+        for _ in 0..3 {
+            let (done, failures) = holder.work(u64::MAX, u64::MAX);
+            assert!(done && failures.is_empty(), "{failures:?}");
+            assert_eq!(
+                holder.held(&one).unwrap().runs(),
+                std::slice::from_ref(&(0..10))
+            );
+            assert!(holder.held(&two).unwrap().is_empty());
+        }
+        // Files of others are locked as before.
+        assert_eq!(holder.held(&other), Some(&whole));
+        assert_eq!(holder.bytes(), 60 * page);
     }
 }

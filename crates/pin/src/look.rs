@@ -2,13 +2,16 @@
 //! tables. Reads `maps` and the page map only: no page is touched, no reference bit cleared.
 
 use crate::error::PinError;
+use crate::options::SECOND;
 use crate::pages::Run;
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::cgroup::locate;
+use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::mounts::{Kinds, kinds};
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The most mappings of one process that are looked at.
@@ -19,6 +22,8 @@ const MAX_RUNS: usize = 65_536;
 const MAX_FRAMES: usize = 4 << 20;
 /// The most refused mappings that one look tells of.
 const MAX_PASSED: usize = 64;
+/// How long what was opened of a process is kept, ns. After that it may have other memory.
+const KEPT: u64 = SECOND / 2;
 
 /// File systems whose pages go to swap or stay in memory anyway.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
@@ -68,12 +73,45 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Watched {
     process: Process,
-    map: PageMap,
-    kinds: Kinds,
+    open: Open,
     majors: u64,
     shows_frames: bool,
+}
+
+/// What is open of a process, and what was read of its place. The page map stays that of the memory
+/// that the process had when it was opened: after an `exec` it shows nothing, for ever. Mounts and
+/// cgroup change too.
+#[derive(Debug)]
+struct Open {
+    map: PageMap,
+    kinds: Kinds,
     /// Another user made the mounts that it sees.
     of_others: bool,
+    group: Option<PathBuf>,
+    /// From then on it is opened again, monotonic ns.
+    until_ns: u64,
+}
+
+impl Open {
+    fn of(process: &Process) -> Result<Open> {
+        Ok(Open {
+            map: PageMap::open(process)?,
+            kinds: kinds(process.pid())?,
+            of_others: mounts_are_of_others(process),
+            group: group_of(process.pid())?,
+            until_ns: now_ns().saturating_add(KEPT),
+        })
+    }
+}
+
+/// The memory cgroup of a process. Without a memory controller the machine is the only domain. Waits
+/// for nothing that the process holds.
+///
+/// # Errors
+/// As [`locate`].
+pub fn group_of(pid: i32) -> Result<Option<PathBuf>> {
+    let group = locate(pid)?.filter(|location| location.exact);
+    Ok(group.map(|location| location.dir))
 }
 
 /// Whether the kernel shows us frames: it hides those of our own pages when it hides any.
@@ -96,7 +134,7 @@ fn look_for_frames() -> bool {
     asked.is_ok() && shown
 }
 
-/// Whether a process is in another user namespace than we, of another user: who made that namespace
+/// Whether a process is in another user namespace than we, of another user: that user
 /// may mount there what they like.
 fn mounts_are_of_others(process: &Process) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -109,18 +147,16 @@ impl Watched {
         self.shows_frames
     }
 
-    /// Opens a process.
+    /// Opens a process. May block as [`Watched::look`] does.
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
     pub fn open(pid: i32) -> Result<Watched> {
         let process = Process::open(pid)?;
         Ok(Watched {
-            map: PageMap::open(&process)?,
-            kinds: kinds(pid)?,
+            open: Open::of(&process)?,
             majors: process.faults()?.major,
             shows_frames: shows_frames(),
-            of_others: mounts_are_of_others(&process),
             process,
         })
     }
@@ -128,6 +164,11 @@ impl Watched {
     /// Its number.
     pub fn pid(&self) -> i32 {
         self.process.pid()
+    }
+
+    /// The memory cgroup that it was in when it was opened last.
+    pub fn group(&self) -> Option<&Path> {
+        self.open.group.as_deref()
     }
 
     /// Whether it still runs.
@@ -146,13 +187,17 @@ impl Watched {
         Ok(new)
     }
 
-    /// Looks at all of its mappings of files, 3 to 13 ns a present page and 2 us a mapping. May block
-    /// for as long as the process holds its address space locked.
+    /// Looks at all of its mappings of files, 3 to 13 ns a present page and 2 us a mapping. Opens the
+    /// process again where that was half a second ago. May block for as long as the process holds its
+    /// address space locked.
     ///
     /// # Errors
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
+        if now_ns() >= self.open.until_ns {
+            self.open = Open::of(&self.process)?;
+        }
         let mut areas = Vec::new();
         let mut seen = Seen::default();
         each_mapping(&self.process, &mut |area| {
@@ -164,7 +209,7 @@ impl Watched {
         })?;
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
-            self.kinds = kinds(self.pid())?;
+            self.open.kinds = kinds(self.pid())?;
         }
         let mut room = MAX_FRAMES;
         for area in areas {
@@ -196,7 +241,7 @@ impl Watched {
         let in_file = |at: u64| first.saturating_add(at.saturating_sub(start) / page);
         let mut present: Vec<Run> = Vec::new();
         let mut places: Vec<Addresses> = Vec::new();
-        self.map.each_file_run(&area.addresses, &mut |run| {
+        self.open.map.each_file_run(&area.addresses, &mut |run| {
             match places.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
                 _ => places.push(run),
@@ -204,6 +249,11 @@ impl Watched {
             places.len() < MAX_RUNS
         })?;
         let mut whole = places.len() < MAX_RUNS;
+        // Of what lies behind the last of so many nothing is known.
+        let end = match places.last() {
+            Some(last) if !whole => last.end,
+            _ => area.addresses.end,
+        };
         let mut frames = Vec::new();
         for place in &places {
             present.push(in_file(place.start)..in_file(place.end));
@@ -216,7 +266,7 @@ impl Watched {
         let view = View {
             pid: self.pid(),
             key: area.file,
-            run: first..in_file(area.addresses.end),
+            run: first..in_file(end),
             addresses: area.addresses,
             present,
             frames,
@@ -234,7 +284,7 @@ impl Watched {
         let pages = ((place.end - start) / page) as usize;
         let from = frames.len();
         frames.resize(from + pages, 0);
-        self.map.each_frame(place, &mut |at, frame| {
+        self.open.map.each_frame(place, &mut |at, frame| {
             let index = (at.saturating_sub(start) / page) as usize;
             if let Some(slot) = frames[from..].get_mut(index) {
                 *slot = shortened(frame);
@@ -249,7 +299,10 @@ impl Watched {
             minor,
             inode,
         } = area.file;
-        inode != 0 && major == 0 && !is_no_file(area) && !self.kinds.contains_key(&(major, minor))
+        inode != 0
+            && major == 0
+            && !is_no_file(area)
+            && !self.open.kinds.contains_key(&(major, minor))
     }
 
     /// Why the file of this mapping cannot be held.
@@ -259,9 +312,9 @@ impl Watched {
         if is_no_file(area) {
             return Some(file_system(path(), "tmpfs"));
         }
-        match self.kinds.get(&(major, minor)) {
+        match self.open.kinds.get(&(major, minor)) {
             Some(kind) if verdict(kind).is_some() => Some(file_system(path(), kind)),
-            Some(kind) if kind == "overlay" && self.of_others => Some(PinError::FileSystem {
+            Some(kind) if kind == "overlay" && self.open.of_others => Some(PinError::FileSystem {
                 path: path(),
                 kind: kind.clone(),
                 why: OTHERS_OVERLAY,

@@ -2,8 +2,9 @@
 //! where nothing can be swapped.
 //!
 //! Pages that we hold cannot be reclaimed, so everything else has to give way to a program that
-//! grows: what is free, what can be dropped, what can go to swap. We hold at most half of that. When
-//! nothing is left to give way, the kernel kills a program instead; so far it read files again.
+//! grows: what is free, what can be dropped, what can go to swap. We hold at most half of that. Only
+//! anonymous memory can go to swap, and only as much of it as there is room for there. When nothing is
+//! left to give way, the kernel kills a program instead; so far it read files again.
 
 use plimsoll_kernel::Result;
 use plimsoll_kernel::capacity::{Domain, Reading};
@@ -28,6 +29,8 @@ pub enum Bound {
     NoSwap,
     /// RLIMIT_MEMLOCK.
     LockLimit,
+    /// There are more groups than are watched, and this is none of those.
+    Unwatched,
 }
 
 /// How much may be held now.
@@ -39,8 +42,15 @@ pub struct Allowance {
     pub bound: Bound,
 }
 
-/// The allowance of a domain. `held` are the bytes that we hold in it now, `pageable` those that can
-/// still go to swap. Pure.
+impl Allowance {
+    /// Nothing may be held, for this reason.
+    pub(crate) const fn none(bound: Bound) -> Allowance {
+        Allowance { bytes: 0, bound }
+    }
+}
+
+/// The allowance of a domain. `held` are the bytes that we hold in it now, `pageable` the room that is
+/// left for it in swap. Pure.
 pub fn allowance(
     budget: u64,
     reading: &Reading,
@@ -49,12 +59,10 @@ pub fn allowance(
     without_swap: bool,
 ) -> Allowance {
     if pageable == 0 && !without_swap {
-        return Allowance {
-            bytes: 0,
-            bound: Bound::NoSwap,
-        };
+        return Allowance::none(Bound::NoSwap);
     }
-    let margin = reading.room().saturating_add(held).saturating_add(pageable);
+    let to_swap = pageable.min(reading.anonymous);
+    let margin = reading.room().saturating_add(held).saturating_add(to_swap);
     let bytes = margin.saturating_sub(reading.capacity / RESERVE) / 2;
     match bytes < budget {
         true => Allowance {
@@ -87,12 +95,15 @@ impl Margins {
         })
     }
 
-    /// Watches these groups and no others.
-    pub fn watch<'a>(&mut self, groups: impl Iterator<Item = &'a Path>) {
+    /// Watches these groups and no others; false where there are more than are watched.
+    pub fn watch<'a>(&mut self, groups: impl Iterator<Item = &'a Path>) -> bool {
         let mut known = std::mem::take(&mut self.groups);
         for dir in groups {
-            if self.groups.contains_key(dir) || self.groups.len() >= MAX_GROUPS {
+            if self.groups.contains_key(dir) {
                 continue;
+            }
+            if self.groups.len() >= MAX_GROUPS {
+                return false;
             }
             let domain = known.remove(dir).map_or_else(|| Domain::of_group(dir), Ok);
             // A group that is gone has no program any more.
@@ -100,6 +111,7 @@ impl Margins {
                 self.groups.insert(dir.to_owned(), domain);
             }
         }
+        true
     }
 
     /// Reads our own domain: capacity (bytes) and allowance.
@@ -153,8 +165,22 @@ mod tests {
             lowest: capacity,
             used,
             usage: used,
+            anonymous: u64::MAX,
             ..Reading::default()
         }
+    }
+
+    #[test]
+    fn swap_is_worth_no_more_than_what_could_go_there() {
+        let full = |anonymous| Reading {
+            anonymous,
+            ..reading(400 * MIB, 400 * MIB)
+        };
+        let of = |anonymous| allowance(64 * MIB, &full(anonymous), 1 << 40, 0, false);
+        assert_eq!(of(400 * MIB).bound, Bound::Budget);
+        assert_eq!(of(65 * MIB).bytes, 20 * MIB);
+        // It is short, but not for want of swap.
+        assert_eq!((of(0).bytes, of(0).bound), (0, Bound::Short));
     }
 
     #[test]
@@ -181,6 +207,20 @@ mod tests {
             let used_later = used.saturating_add(more);
             let later = allowance(budget, &reading(capacity, used_later), pageable, held, force);
             prop_assert!(later.bytes <= now.bytes);
+        }
+
+        /// What is held leaves at least as much that can still give way: room, and anonymous memory for
+        /// which there is swap.
+        #[test]
+        fn as_much_as_is_held_can_give_way(
+            budget in 0u64..1 << 40, capacity in 1u64..1 << 40, used in 0u64..1 << 40,
+            pageable in 0u64..1 << 40, anonymous in 0u64..1 << 40, force: bool,
+        ) {
+            prop_assume!(used <= capacity);
+            let reading = Reading { anonymous, ..reading(capacity, used) };
+            let now = allowance(budget, &reading, pageable, 0, force);
+            let left = (reading.room() + pageable.min(anonymous)).saturating_sub(now.bytes);
+            prop_assert!(now.bytes <= left);
         }
 
         /// What is held is used memory, so holding as much as allowed must not itself take the

@@ -343,7 +343,7 @@ impl Pinner {
             major_faults_before: self.majors_before,
             processor: (self.spent_ns + self.gather.spent_ns()) as f64 / elapsed as f64,
             groups: self.domains.told(),
-            truncated: self.evidence.is_full() || self.gather.is_full(),
+            truncated: self.evidence.is_full() || self.gather.is_full() || self.domains.is_full(),
         }
     }
 }

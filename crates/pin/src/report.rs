@@ -51,7 +51,7 @@ pub struct Report {
     pub processor: f64,
     /// Groups of the programs that may have less held in them than the budget.
     pub groups: Vec<Group>,
-    /// Whether there were more files, pages or processes than are followed.
+    /// Whether there were more files, pages, processes or groups than are followed.
     pub truncated: bool,
 }
 

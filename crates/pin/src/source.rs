@@ -8,9 +8,8 @@ use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache::tells_of;
 use plimsoll_kernel::patience::within;
-use plimsoll_kernel::pin::FileMapping;
 use plimsoll_kernel::process::{Process, proc_path};
-use plimsoll_kernel::smaps::{Addresses, FileKey, each_mapping};
+use plimsoll_kernel::smaps::{Addresses, FileKey};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -22,7 +21,7 @@ pub struct Opened {
     /// The file, open for reading.
     pub file: OwnedFd,
     /// Device and inode are those of the mapping. If not, the file system may still show them
-    /// differently (overlay, btrfs): [`is_mapped_as`] tells.
+    /// differently (overlay, Btrfs): [`is_mapped_as`](plimsoll_kernel::mapped::is_mapped_as) tells.
     pub certain: bool,
     /// The page cache can be asked about it.
     pub tells_cached: bool,
@@ -114,20 +113,6 @@ fn failed(path: &str, errno: Errno) -> PinError {
         path: path.into(),
         source: errno.into(),
     }
-}
-
-/// Whether the kernel lists a mapping of ours with this device and inode.
-pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
-    let at = mapping.addresses().start;
-    let mut is = false;
-    let asked = Process::own().and_then(|own| {
-        each_mapping(&own, &mut |area| {
-            let here = area.addresses.contains(&at);
-            is |= here && area.file == key;
-            !here
-        })
-    });
-    asked.is_ok() && is
 }
 
 #[cfg(test)]

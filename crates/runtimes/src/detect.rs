@@ -1,11 +1,12 @@
 //! The evidence that a runtime is recognised by: a command line before the start, a process after
 //! it.
 
-use crate::process::{Process, maps, proc_path};
+use crate::process::{Process, proc_path};
 use crate::setting::Setting;
+use plimsoll_kernel::smaps::each_mapping_of;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -71,10 +72,12 @@ pub struct Candidate {
 impl Candidate {
     /// Looks at a process. A process that is gone has no files.
     pub fn look(pid: u32) -> Candidate {
-        let (files, closed) = match maps(pid) {
-            Ok(maps) => (mapped(maps), false),
-            Err(error) => (Vec::new(), error.kind() == ErrorKind::PermissionDenied),
-        };
+        let mut files = Vec::new();
+        let looked = each_mapping_of(pid, &mut |mapping| {
+            note(&mut files, &mapping.name);
+            true
+        });
+        let closed = looked.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
         Candidate {
             pid,
             files,
@@ -122,32 +125,27 @@ impl Candidate {
 
     /// A process that has mapped these files.
     #[cfg(test)]
-    pub(crate) fn made_up(files: &[&str]) -> Candidate {
-        let line = |file: &&str| format!("7f00-7f10 r-xp 00000000 fe:01 42   {file}\n");
-        let text: String = files.iter().map(line).collect();
+    pub(crate) fn made_up(names: &[&str]) -> Candidate {
+        let mut files = Vec::new();
+        for name in names {
+            note(&mut files, name);
+        }
         Candidate {
             pid: 0,
-            files: mapped(text.as_bytes()),
+            files,
             closed: false,
             jvm: OnceCell::new(),
         }
     }
 }
 
-/// The files of a memory map, each once even if it is mapped in several pieces.
-fn mapped(mut maps: impl BufRead) -> Vec<String> {
-    let mut files: Vec<String> = Vec::new();
-    let mut line = Vec::new();
-    while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        let text = String::from_utf8_lossy(&line);
-        let file = text.find('/').map(|at| text[at..].trim_end());
-        let file = file.map(|file| file.trim_end_matches(" (deleted)"));
-        if let Some(file) = file.filter(|&file| files.last().is_none_or(|last| last != file)) {
-            files.push(file.to_owned());
-        }
-        line.clear();
+/// Notes the name of a mapping, if it is that of a file. A file that is mapped in several pieces, one after
+/// another, is noted once.
+fn note(files: &mut Vec<String>, name: &str) {
+    let file = name.trim_end_matches(" (deleted)");
+    if file.starts_with('/') && files.last().is_none_or(|last| last != file) {
+        files.push(file.to_owned());
     }
-    files
 }
 
 #[cfg(test)]

@@ -17,9 +17,8 @@
 //! - shared by all: [`setting`] (where a program starts), [`process`] (what `/proc` tells, from the
 //!   crate `kernel`), [`link`] (between adapter and broker), `elf` and `privileges` (executables),
 //!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that
-//!   stand still), [`family`] (the processes of a program), [`detect`] (evidence by which a runtime is
-//!   recognised), [`runtime`]
-//!   (the trait), `java` (installations of Java);
+//!   stand still), [`hold`] (one adapter a process), [`family`] (the processes of a program), [`detect`]
+//!   (evidence by which a runtime is recognised), [`runtime`] (the trait), `java` (installations of Java);
 //! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
 //!   else), and [`example`], which is not in the list;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
@@ -31,6 +30,7 @@ pub mod detect;
 mod elf;
 pub mod example;
 pub mod family;
+pub mod hold;
 pub mod hotspot;
 mod java;
 pub mod launch;
@@ -49,7 +49,7 @@ mod still;
 
 /// What `/proc` tells about a process. Nothing is held open.
 pub mod process {
-    pub use plimsoll_kernel::process::{Handle as Process, Status, maps, proc_path};
+    pub use plimsoll_kernel::process::{Handle as Process, Status, proc_path};
 }
 
 pub use adapter::run;

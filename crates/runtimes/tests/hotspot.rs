@@ -128,6 +128,18 @@ fn shenandoah_follows_its_limit() {
 }
 
 #[test]
+fn generational_shenandoah_follows_its_limit() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mode = "-XX:ShenandoahGCMode=generational";
+    for (_, home) in jdks().iter().filter(|(version, _)| *version == 25) {
+        let flags = [UNLOCK, "-XX:+UseShenandoahGC", mode];
+        follows(home, &flags, Collector::Shenandoah);
+    }
+}
+
+#[test]
 fn a_machine_that_is_let_go_has_its_flags_back() {
     let _turn = TURN
         .lock()

@@ -17,7 +17,8 @@ missing() {
 }
 
 for tool in qemu-system-x86_64 cpio mkfs.ext4 timeout; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: qemu-system-x86 cpio e2fsprogs)"
+    PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null ||
+        missing "$tool is not installed (Debian: qemu-system-x86 cpio e2fsprogs)"
 done
 busybox=$(command -v busybox) || missing "busybox is not installed (Debian: busybox-static)"
 PATH=$PATH:/usr/sbin:/sbin
@@ -28,7 +29,8 @@ fetch_kernel() {
     (
         cd "$work"
         for name in linux-image-6.12-cloud-amd64 linux-image-cloud-amd64; do
-            package=$(apt-cache depends "$name" 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+            package=$(apt-cache depends "$name" 2>/dev/null |
+                sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
             [ -n "$package" ] || continue
             apt-get download "$package" >/dev/null 2>&1 || continue
             dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x --wildcards -O './boot/vmlinuz-*' >vmlinuz.part
@@ -42,9 +44,11 @@ fetch_kernel() {
 }
 
 # The kernel that tools/setup.sh fetched; else one that is fetched here.
-fetched=$({ find "$here/../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } | sort -V | tail -n 1)
+fetched=$({ find "$here/../../../.cache/guest/boot" -name 'vmlinuz-*' 2>/dev/null || true; } |
+    sort -V | tail -n 1)
 kernel=${PLIMSOLL_GUEST_KERNEL:-${fetched:-$work/vmlinuz}}
-[ -s "$kernel" ] || fetch_kernel || missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
+[ -s "$kernel" ] || fetch_kernel ||
+    missing "no kernel: apt offers no linux-image-cloud-amd64; set PLIMSOLL_GUEST_KERNEL"
 
 root=$work/root
 rm -rf "$root"
@@ -74,19 +78,20 @@ printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\n" "$program" "$scratch" "$ar
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
 
 # One processor: with several, each emulated by a thread, QEMU before 8.1 may translate a page while another
-# thread writes to it. A guest
-# that patches a static branch then runs into a breakpoint that is no longer there. If the processors take
-# turns instead, they wait 100 ms
-# for each other. Without cx16: QEMU 7.2 miscompiles that instruction, and the guest dies in the kernel's
-# allocator. With a periodic tick:
-# without it, guests were seen to sleep for ever, as if the one timer that they had set were lost.
+# thread writes to it. A guest that patches a static branch then runs into a breakpoint that is no longer
+# there. If the processors take turns instead, they wait 100 ms for each other. Without cx16: QEMU 7.2
+# miscompiles that instruction, and the guest dies in the kernel's allocator. With a periodic tick: without
+# it, guests were seen to sleep for ever, as if the one timer that they had set were lost.
 boot() {
     rm -f "$work/disk" "$work/out" "$work/console" "$work/life"
     truncate -s 1G "$work/disk"
     mkfs.ext4 -q -F "$work/disk"
-    timeout "${GUEST_SECONDS:-900}" qemu-system-x86_64 -machine q35 -accel tcg,thread=single -cpu max,-cx16 -m 900 \
+    words="console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on"
+    words="$words tsc=reliable psi=1 nohz=off highres=off"
+    timeout "${GUEST_SECONDS:-900}" qemu-system-x86_64 \
+        -machine q35 -accel tcg,thread=single -cpu max,-cx16 -m 900 \
         -nodefaults -display none -no-reboot -kernel "$kernel" -initrd "$work/initrd" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable psi=1 nohz=off highres=off" \
+        -append "$words" \
         -chardev file,id=con,path="$work/console" -serial chardev:con \
         -chardev file,id=out,path="$work/out" -serial chardev:out \
         -chardev file,id=life,path="$work/life" -serial chardev:life \

@@ -48,8 +48,8 @@ impl Disk {
         &self.path
     }
 
-    /// Freezes it: who writes to it waits, in a page fault too, until the guard is dropped. Nothing
-    /// ends such a wait, not even SIGKILL. Where it cannot be frozen, the test is skipped.
+    /// Freezes it: a process that writes to it waits, in a page fault too, until the guard is dropped.
+    /// Nothing ends such a wait, not even SIGKILL. Where it cannot be frozen, the test is skipped.
     pub fn freeze(&self) -> Option<Frozen<'_>> {
         let frozen = does(Command::new("fsfreeze").arg("--freeze").arg(&self.path));
         if !frozen {

@@ -11,7 +11,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `cgroup`, `swap`, `tmpfs`, `disk` | grounds |
+//! | `cgroup`, `swap`, `tmpfs`, `disk`, `fuse` | grounds |
 //! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
@@ -31,6 +31,7 @@ pub mod children;
 pub mod counting;
 mod disk;
 mod files;
+mod fuse;
 pub mod guest;
 pub mod java;
 mod memory;
@@ -48,6 +49,7 @@ mod tmpfs;
 pub use cgroup::TestCgroup;
 pub use child::Child;
 pub use disk::{Disk, Frozen};
+pub use fuse::FuseServer;
 pub use progress::Progress;
 pub use python::python;
 pub use refuse::{Refused, allow_only, refuse};

@@ -16,6 +16,7 @@ pub enum Refused {
 /// Number and letter of the request, `linux/fs.h`.
 const PAGEMAP_SCAN: u32 = (b'f' as u32) << 8 | 16;
 
+/// Codes of instructions of the kernel's filter (BPF).
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;

@@ -111,7 +111,8 @@ pub enum Event {
         monitor: MonitorId,
     },
     /// The thread gives up a monitor that it holds wholly, waits until it is notified, and acquires the
-    /// monitor again as often as it had.
+    /// monitor again as often as it had. A stamp just before it tells when it began or when it ended, as the
+    /// recorder had it; in any case after the thread's event before.
     Wait {
         /// Which monitor.
         monitor: MonitorId,
@@ -137,7 +138,8 @@ pub enum Event {
     },
     /// The events that follow in this stream were recorded after all those, in any stream, that follow a
     /// stamp with a smaller number. Numbers rise within a stream, and no number is in two streams. Stamps
-    /// tell in which order the recorded program ran, and bind no simulator.
+    /// tell in which order the recorded program ran, and bind no simulator. (Ours learns from them which
+    /// notifications may have ended a wait.)
     Stamp {
         /// The number.
         order: u64,

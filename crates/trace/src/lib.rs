@@ -1,9 +1,9 @@
 //! Traces of one multi-threaded Java program: what each thread allocates, locks and computes, and where
 //! objects die.
 //!
-//! A trace holds one stream of events for each thread. Only the order within a stream is fixed. Who reads the
-//! streams decides how the threads interleave, and so a simulator can ask what another scheduler would have
-//! done (Xian, Srisa-an and Jiang, "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage
+//! A trace holds one stream of events for each thread. Only the order within a stream is fixed. The reader of
+//! the streams decides how the threads interleave, and so a simulator can ask what another scheduler would
+//! have done (Xian, Srisa-an and Jiang, "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage
 //! Collection Performance", section 4).
 //!
 //! Rooms inside, each imports only from those before it:

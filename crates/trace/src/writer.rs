@@ -170,7 +170,8 @@ impl<W: Write> Writer<W> {
         stream.map_or_else(Position::default, |stream| stream.at)
     }
 
-    /// Notes the most bytes of objects that lived at one time in the recorded order, for who asks the index.
+    /// Notes the most bytes of objects that lived at one time in the recorded order, for those that ask the
+    /// index.
     pub fn largest_live(&mut self, bytes: u64) {
         self.index.push(Entry::LargestLive(bytes));
     }

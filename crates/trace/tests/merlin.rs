@@ -116,7 +116,7 @@ fn program() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-/// The deaths, found by collections after so many events each.
+/// The deaths, found by a collection after each `each` events.
 fn computed(events: &[Event], each: usize) -> Vec<(u64, ObjectId)> {
     let mut last = BTreeMap::new();
     for (time, event) in events.iter().enumerate() {

@@ -117,6 +117,56 @@ fn python_reads_many_blocks_and_what_is_left_of_a_cut_trace() {
     same(&head, bytes);
 }
 
+/// Where blocks of a kind begin: 1 is events, 2 names, 3 the index.
+fn blocks(bytes: &[u8], kind: u8) -> Vec<usize> {
+    let marks = bytes.windows(5).enumerate();
+    let of = marks.filter(|(_, it)| it[..4] == *b"PLTB" && it[4] == kind);
+    of.map(|(at, _)| at).collect()
+}
+
+/// A trace that ends with a block of other content, whose checksums are right.
+fn with_content(bytes: &[u8], at: usize, content: &[u8]) -> Vec<u8> {
+    let mut head = bytes[at..at + 72].to_vec();
+    head[5] = 0;
+    let length = (content.len() as u32).to_le_bytes();
+    head[16..20].copy_from_slice(&length);
+    head[20..24].copy_from_slice(&length);
+    head[64..68].copy_from_slice(&crc32fast::hash(content).to_le_bytes());
+    let sum = crc32fast::hash(&head[..68]);
+    head[68..].copy_from_slice(&sum.to_le_bytes());
+    [&bytes[..at], &head, content].concat()
+}
+
+/// A trace with another byte in its head, whose checksum is right. It has no facts.
+fn with_head(bytes: &[u8], at: usize, value: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] = value;
+    let sum = crc32fast::hash(&bytes[..36]);
+    bytes[36..40].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn python_finds_the_blocks_of_a_trace_whose_index_is_damaged() {
+    if !can_read() {
+        return;
+    }
+    let mut writer = Writer::new(Vec::new(), "t", &Header::default()).unwrap();
+    writer.name(Named::Thread, 0, "main").unwrap();
+    for number in 1..1000 {
+        writer.push(ThreadId(0), &common::alloc(number, 8)).unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    let index = blocks(&bytes, 3)[0];
+    let mut damaged = bytes.clone();
+    damaged[index + 75] ^= 1;
+    let mut unknown = with_content(&bytes, index, &[9, 9, 9]);
+    unknown.extend_from_slice(&bytes[bytes.len() - 20..]);
+    for bytes in [damaged, unknown] {
+        same("cut True raw False ns exact\nname thread 0 main", bytes);
+    }
+}
+
 #[test]
 fn python_tells_what_is_wrong_with_its_place() {
     if !can_read() {
@@ -135,7 +185,30 @@ fn python_tells_what_is_wrong_with_its_place() {
         .0;
     let mut damaged = bytes.clone();
     damaged[second + 75] ^= 1;
+    let names = blocks(&bytes, 2)[0];
+    let wrong_names = format!(
+        "TraceError: {}: block at byte {names}: its names",
+        file.display()
+    );
     for (bytes, why) in [
+        (
+            with_content(&bytes, names, &[2, 0, 9, b'm']),
+            wrong_names.clone(),
+        ),
+        (
+            with_content(&bytes, names, &[7, 0, 1, b'm']),
+            wrong_names.clone(),
+        ),
+        (with_content(&bytes, names, &[2]), wrong_names),
+        (with_head(&bytes, 12, 2), "TraceError".to_owned()),
+        (
+            with_head(&bytes, 12, 2),
+            "the unit of time is unknown".to_owned(),
+        ),
+        (
+            with_head(&bytes, 13, 3),
+            "how exact the deaths are".to_owned(),
+        ),
         (damaged, format!("block at byte {second}: the checksum")),
         (b"trace 1\n".to_vec(), "this is no trace".to_owned()),
     ] {

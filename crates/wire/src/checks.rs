@@ -66,7 +66,8 @@ pub fn adapter(adapter: &str) -> Result<(), WireError> {
     }
     let message = format!(
         "the name of an adapter has 1 to {MAX_ADAPTER} bytes of a to z, 0 to 9 and -: \
-         give `hotspot`, `libgc` or `self`, or leave it out for a passive program"
+         give the name that `plimsoll run --help` lists under `--adapter`, or `self`; \
+         leave it out for a passive program"
     );
     Err(WireError::new(ErrorName::BadName, message))
 }

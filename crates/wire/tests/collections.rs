@@ -103,6 +103,18 @@ fn the_layout_is_the_documented_one() {
 }
 
 #[test]
+fn the_signal_may_become_worse() {
+    let page = blank();
+    let words = Words::of(&page);
+    let (_, mut process_writer) = Writer::new(words, &about());
+    process_writer.signal(Signal::MajorFaults, "the program closed it");
+    let told = View::new(words).unwrap().about();
+    assert_eq!(told.signal, Signal::MajorFaults);
+    assert_eq!(told.signal_text, "the program closed it");
+    assert_eq!(told.loaded_ns, about().loaded_ns, "nothing else changed");
+}
+
+#[test]
 fn the_last_pauses_are_remembered_in_order() {
     let page = blank();
     let (mut writer, _) = Writer::new(Words::of(&page), &about());

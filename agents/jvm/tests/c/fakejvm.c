@@ -173,7 +173,7 @@ typedef int (*function)();
 static function jvmti_table[200];
 static function *jvmti = jvmti_table;
 static void *callbacks[64];
-static int enabled[100];
+static int enabled[100], refused_event = -1;
 
 static int add_capabilities(void *env, const uint32_t *wanted) {
     (void)env;
@@ -190,6 +190,7 @@ static int set_callbacks(void *env, void **table, int size) {
 static int enable(void *env, int mode, int event, void *thread) {
     (void)env;
     (void)thread;
+    if (event == refused_event && mode) return 98;
     enabled[event] = mode;
     return 0;
 }
@@ -212,6 +213,7 @@ static function *vm = vm_table;
 int main(int count, char **arguments) {
     if (count != 3) return 2;
     make_tables(arguments[2]);
+    if (!strcmp(arguments[2], "no-events")) refused_event = 82;
     jvmti_table[1] = (function)enable;
     jvmti_table[121] = (function)set_callbacks;
     jvmti_table[126] = (function)dispose;

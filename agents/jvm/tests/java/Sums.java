@@ -3,19 +3,26 @@ import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.InputStreamReader;
 import java.lang.reflect.Constructor;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Allocates without rest and checks every object again before it is dropped. Arguments: live megabytes, threads.
- * Commands on standard input: "rest", "go on", "gc", "close N" (a descriptor), "quit". Ends with its standard
- * input. Prints the number of checked objects four times a second, and "BROKEN" with exit status 3 if an object
- * is not as it was made.
+ * Allocates without rest and checks every object again before it is dropped. Arguments: live megabytes,
+ * threads. Commands on standard input: "rest", "go on", "gc", "close N" (a descriptor), "connect N" (N times,
+ * to itself), "quit". Ends with its standard input. Prints the number of checked objects four times a second,
+ * and "BROKEN" with exit status 3 if an object is not as it was made, or if anything comes over a connection.
  */
 public final class Sums {
     static final int LARGE = 3 << 17;
     static volatile boolean rests;
     static volatile boolean quit;
     static final AtomicLong CHECKED = new AtomicLong();
+    static volatile ServerSocket server;
+    static final List<Socket> CONNECTIONS = new CopyOnWriteArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
         int live = Integer.parseInt(arguments[0]);
@@ -104,8 +111,15 @@ public final class Sums {
         try {
             while (!quit) {
                 Thread.sleep(250);
+                for (Socket connection : CONNECTIONS) {
+                    if (connection.getInputStream().available() > 0) {
+                        broken("somebody else sent over a connection");
+                    }
+                }
                 System.out.println(CHECKED.get());
             }
+        } catch (java.io.IOException e) {
+            broken("a connection is gone: " + e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
@@ -122,10 +136,23 @@ public final class Sums {
                 System.gc();
             } else if (line.startsWith("close ")) {
                 close(Integer.parseInt(line.substring(6)));
+            } else if (line.startsWith("connect ")) {
+                connect(Integer.parseInt(line.substring(8)));
             }
         }
         quit = true;
         System.out.println("done " + CHECKED.get());
+    }
+
+    /** Opens connections to itself, two descriptors each. */
+    static void connect(int count) throws Exception {
+        InetAddress here = InetAddress.getLoopbackAddress();
+        server = new ServerSocket(0, count, here);
+        for (int i = 0; i < count; i++) {
+            CONNECTIONS.add(new Socket(here, server.getLocalPort()));
+            CONNECTIONS.add(server.accept());
+        }
+        System.out.println("connected");
     }
 
     /** Closes a descriptor that somebody else opened, as careless programs do. */

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Seconds that all of it takes, by the clock.
 const SECONDS: &str = "PLIMSOLL_CHURN_SECONDS";
+/// The file that what came of it is written into, and the version that it came of.
+const RECORD: &str = "PLIMSOLL_CHURN_RECORD";
+const COMMIT: &str = "PLIMSOLL_CHURN_COMMIT";
 /// Machines at a time; together they stay below 1 GiB.
 const AT_A_TIME: usize = 2;
 
@@ -20,7 +23,7 @@ fn seconds() -> u64 {
     given.and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
-/// Of so many machines one is pressed: neither a divisor of the number of JDKs nor of collectors.
+/// One in this many machines is pressed: neither a divisor of the number of JDKs nor of collectors.
 const PRESSED: usize = 3;
 /// The limit of its group, bytes: more than lives, less than heap and native memory together.
 const LIMIT: u64 = 144 * MIB;
@@ -179,7 +182,7 @@ fn told(done: &[(bool, Churned)], took: Duration, is_pressed: bool) {
     let (pauses, bytes) = (sum(|one| one.pauses), sum(|one| one.given_back));
     let pressed: Vec<_> = done.iter().filter(|(pressed, _)| *pressed).collect();
     let faults: u64 = pressed.iter().map(|(_, one)| one.faults).sum();
-    println!(
+    let line = format!(
         "{} machines, {} of them pressed, {AT_A_TIME} at a time, in {:.0} s: {pauses} pauses, {} MiB given \
          back, {faults} major faults in pauses of those pressed, {} killed by the kernel, 0 crashes",
         done.len(),
@@ -188,6 +191,12 @@ fn told(done: &[(bool, Churned)], took: Duration, is_pressed: bool) {
         bytes / MIB,
         sum(|one| one.killed),
     );
+    println!("{line}");
     assert!(pauses > done.len() as u64 && bytes > 0);
     assert!(!is_pressed || !pressed.is_empty());
+    // Where anything crashed, nothing gets here.
+    if let Some(path) = std::env::var_os(RECORD) {
+        let commit = std::env::var(COMMIT).unwrap_or_default();
+        std::fs::write(path, format!("{line} (commit {commit}).\n")).unwrap();
+    }
 }

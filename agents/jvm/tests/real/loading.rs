@@ -8,7 +8,8 @@ use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_wire::collections::{self, Collector, Kind, Signal};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn counted(process: &Process) -> Snapshot {
@@ -166,7 +167,7 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
         .find_map(|link| link.file_name().into_string().ok());
     sums.tell(&format!("close {}", number.unwrap()));
     eventually("it is closed", || pages(&sums.process) == 0);
-    // Who had it open still sees it; who comes later is told that there is none.
+    // A reader that had it open still sees it; one that comes later is told that there is none.
     sums.collects(&page, 3);
     assert!(matches!(
         plimsoll_runtimes::hotspot::agent::Page::of(&sums.process),
@@ -179,6 +180,63 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
     );
     drop(page);
     sums.goes_on();
+    sums.quit();
+}
+
+/// What a process has open: number, and what it is.
+fn open_files(process: &Process) -> BTreeMap<u32, PathBuf> {
+    let links = std::fs::read_dir(process.path("fd")).unwrap().flatten();
+    let named = links.filter_map(|link| {
+        let number = link.file_name().to_str()?.parse().ok()?;
+        Some((number, std::fs::read_link(link.path()).ok()?))
+    });
+    named.collect()
+}
+
+#[test]
+fn descriptors_of_the_agent_that_become_connections_of_the_program_are_not_used() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = [
+        "-XX:+UseSerialGC",
+        "-Xmx160m",
+        "--add-opens=java.base/java.io=ALL-UNNAMED",
+    ];
+    let mut sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    // What the machine opens for the first that attaches.
+    Machine::ask(&Attach::new(sums.process).unwrap(), LONG).unwrap();
+    let before = open_files(&sums.process);
+    let page = sums.load().unwrap();
+    let signal = page.view().unwrap().about().signal;
+    sums.collects(&page, 2);
+    let mut ours = open_files(&sums.process);
+    ours.retain(|number, is| before.get(number) != Some(is));
+    assert!(!ours.is_empty());
+    for number in ours.keys() {
+        sums.tell(&format!("close {number}"));
+    }
+    let is_closed =
+        |files: &BTreeMap<u32, PathBuf>| ours.iter().all(|(n, is)| files.get(n) != Some(is));
+    eventually("all are closed", || is_closed(&open_files(&sums.process)));
+    sums.tell(&format!("connect {}", ours.len()));
+    eventually("its connections have their numbers", || {
+        let files = open_files(&sums.process);
+        let is_socket = |is: &PathBuf| is.to_string_lossy().starts_with("socket:");
+        ours.keys()
+            .all(|number| files.get(number).is_some_and(is_socket))
+    });
+    // It says that anything came over a connection, or that one is gone, by ending.
+    sums.collects(&page, 20);
+    sums.goes_on();
+    let about = page.view().unwrap().about();
+    match signal {
+        Signal::Pressure | Signal::MajorFaults => assert_eq!(about.signal, signal),
+        _ => {
+            assert_eq!(about.signal, Signal::MajorFaults, "was {signal:?}");
+            assert!(about.signal_text.contains("closed"), "{about:?}");
+        }
+    }
     sums.quit();
 }
 

@@ -6,6 +6,7 @@ mod support;
 
 mod churn;
 mod elsewhere;
+mod filtered;
 mod giving_back;
 mod loading;
 mod machine;

@@ -1,10 +1,16 @@
 //! The stall signal: nothing without pressure, something under it.
 
 use crate::machine::{Sums, entering, library, totals};
+use crate::steered::steered;
 use crate::support::{MIB, eventually, jdks};
+use plimsoll_kernel::advise::{Advice, advise};
+use plimsoll_kernel::process::Process;
+use plimsoll_runtimes::Ended;
+use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use rustix::process::Signal;
 use std::path::Path;
+use std::time::Duration;
 
 /// Flags, and the limit at which a machine with them and 60 MiB of live data cannot but page.
 const PRESSED: [(&[&str], u64); 2] = [
@@ -21,6 +27,37 @@ fn stalls_are_counted_under_pressure_and_only_there() {
     for (flags, limit) in PRESSED {
         stalls(&home, flags, limit);
     }
+}
+
+/// As where the whole machine is short: pages go in the background, and the program does not wait for any.
+#[test]
+fn what_goes_to_swap_without_a_stall_makes_free_memory_go() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let swap = SwapFile::new(Path::new("/var/tmp"), 256 * MIB);
+    let Ok(_swap) = swap.map_err(skip) else {
+        return;
+    };
+    let flags = ["-XX:+UseSerialGC", "-Xmx200m", "-Xmn100m"];
+    let mut sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    let (_, steering) = steered(&sums);
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    let page = sums.page();
+    let before = sums.collects(&page, 3);
+    let process = Process::open(i32::try_from(sums.process.pid).unwrap()).unwrap();
+    eventually("free memory goes", || {
+        sums.checked();
+        // The kernel refuses what is in use right now.
+        let _ = advise(&process, Advice::PageOut, u64::MAX);
+        // The adapter looks twice a second.
+        std::thread::sleep(Duration::from_millis(700));
+        sums.tell("gc");
+        totals(&page).given_back > before.given_back
+    });
+    sums.goes_on();
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
 fn stalls(home: &Path, flags: &[&str], limit: u64) {

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// Steers a machine, with the agent, by what the script says.
-fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
+/// Steers a machine, with the agent, by what the script says; without a limit, by nothing.
+pub(crate) fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
     let script = Script::default();
     let (mut link, pid) = (script.clone(), sums.program.child.id());
     let options = Options {

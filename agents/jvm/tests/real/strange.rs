@@ -2,53 +2,82 @@
 
 use crate::machine::library;
 use crate::support::LONG;
-use plimsoll_runtimes::hotspot::agent::Page;
+use plimsoll_runtimes::hotspot::agent::{Page, PageError};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::skip;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+
+/// A machine that is being played.
+struct Played {
+    child: Child,
+    process: Process,
+    /// The result of loading, and how many pauses were played.
+    said: String,
+}
+
+impl Played {
+    fn of(program: &Path, way: &str) -> Played {
+        let mut child = Command::new(program)
+            .arg(library())
+            .arg(way)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut said).unwrap();
+        let process = Process::new(child.id()).unwrap();
+        Played {
+            child,
+            process,
+            said: said.trim().to_owned(),
+        }
+    }
+
+    /// Ends it, and sees that it ended well.
+    fn ends(mut self, way: &str) {
+        drop(self.child.stdin.take());
+        let until = Instant::now() + LONG;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < until),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        assert!(status.success(), "{way}: {status}");
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
 
 /// Plays a machine in one way. Returns what the page says of giving back.
 fn played(program: &Path, way: &str) -> String {
-    let mut child = Command::new(program)
-        .arg(library())
-        .arg(way)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    out.read_line(&mut line).unwrap();
+    let played = Played::of(program, way);
     assert_eq!(
-        line.trim(),
-        "0 5",
+        played.said, "0 5",
         "{way}: result of loading, pauses played"
     );
-    let process = Process::new(child.id()).unwrap();
-    let page = Page::of(&process).unwrap();
+    let page = Page::of(&played.process).unwrap();
     let told = page.view().unwrap().totals().unwrap();
     assert_eq!((told.pauses, told.given_back), (5, 0), "{way}");
     let refusal = page.view().unwrap().refusal().unwrap_or_default();
-    drop(child.stdin.take());
-    let until = Instant::now() + LONG;
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None => assert!(Instant::now() < until),
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    };
-    assert!(status.success(), "{way}: {status}");
+    played.ends(way);
     refusal
 }
 
-#[test]
-fn whatever_its_tables_are_it_lives_and_the_page_says_why_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("fakejvm");
+/// The program that plays machines. `None` with a message without a compiler.
+fn player(folder: &Path) -> Option<PathBuf> {
+    let program = folder.join("fakejvm");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/fakejvm.c");
     let compiled = Command::new("cc")
         .args(["-O1", "-g", "-Wall", "-Wextra", "-rdynamic", "-o"])
@@ -57,8 +86,30 @@ fn whatever_its_tables_are_it_lives_and_the_page_says_why_not() {
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
         skip("no C compiler");
-        return;
+        return None;
     }
+    Some(program)
+}
+
+#[test]
+fn a_machine_that_sends_no_events_has_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = player(folder.path()) else {
+        return;
+    };
+    let played = Played::of(&program, "no-events");
+    assert_eq!(played.said, "1 0", "result of loading, pauses played");
+    let page = Page::of(&played.process);
+    assert!(matches!(page, Err(PageError::Absent { .. })), "{page:?}");
+    played.ends("no-events");
+}
+
+#[test]
+fn whatever_its_tables_are_it_lives_and_the_page_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = player(folder.path()) else {
+        return;
+    };
     for (way, said) in [
         ("null", "no tables"),
         ("wild", "no tables"),

@@ -1,4 +1,5 @@
-/* A library with a few functions that have names of libgc's: the adapter must treat it as another collector, or another version. */
+/* A library with a few functions that have names of libgc's: the adapter must treat it as another collector,
+or another version. */
 int GC_inits;
 static unsigned long divisor = 3;
 void GC_init(void) { GC_inits++; }

@@ -1,4 +1,5 @@
-/* Linked with the adapter. Prints whether it has more rights than the user who started it, and how many threads it has. */
+/* Linked with the adapter. Prints whether it has more rights than the user who started it, and how many
+threads it has. */
 #include <dirent.h>
 #include <gc/gc.h>
 #include <stdio.h>

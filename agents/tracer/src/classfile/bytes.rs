@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// So many bytes.
+    /// The next `length` bytes.
     ///
     /// # Errors
     /// [`Fault::Damaged`] if there are fewer.

@@ -3,6 +3,7 @@
 use super::Fault;
 use super::pool::Pool;
 
+/// Instructions, by the numbers of the specification.
 #[allow(missing_docs)]
 pub mod op {
     pub const SIPUSH: u8 = 17;
@@ -282,7 +283,7 @@ impl Stack {
         self.0.clear();
     }
 
-    /// What is so many places below the top; 0 is the top.
+    /// What is this many places below the top; 0 is the top.
     pub fn below(&self, places: usize) -> Option<u16> {
         let index = self.0.len().checked_sub(places + 1)?;
         self.0[index]

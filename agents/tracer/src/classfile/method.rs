@@ -30,7 +30,7 @@ pub struct Code<'a> {
 pub struct Woven {
     /// Once, before everything.
     pub prologue: Vec<u8>,
-    /// Before each instruction. Who jumps to it runs that, too.
+    /// Before each instruction. A jump to the instruction runs that, too.
     pub before: Vec<Vec<u8>>,
     /// After each instruction.
     pub after: Vec<Vec<u8>>,
@@ -46,7 +46,7 @@ pub struct Woven {
 }
 
 impl Woven {
-    /// Nothing, for so many instructions.
+    /// Nothing, for a method of this many instructions.
     pub fn nothing(count: usize) -> Woven {
         Woven {
             prologue: Vec::new(),

@@ -158,9 +158,8 @@ impl Weaving<'_, '_> {
         self.made.is_some_and(|made| index <= made)
     }
 
-    /// Tells that what is so many places below the top is used. Where it is not known to be in a local
-    /// variable,
-    /// `otherwise` leaves a reference to it on the stack, for the call.
+    /// Tells that what is this many places below the top is used. Where it is not known to be in a local
+    /// variable, `otherwise` leaves a reference to it on the stack, for the call.
     fn uses(
         &mut self,
         index: usize,

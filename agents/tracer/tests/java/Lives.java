@@ -8,7 +8,7 @@ public class Lives {
 
     public static void main(String[] arguments) throws Exception {
         int rounds = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 1000;
-        Thread[] threads = new Thread[2];
+        Thread[] threads = new Thread[arguments.length > 1 ? Integer.parseInt(arguments[1]) : 2];
         for (int i = 0; i < threads.length; i++) {
             threads[i] = new Thread(() -> work(rounds), "worker-" + i);
             threads[i].start();

@@ -13,7 +13,10 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** Uses what a recorder could miss: copies, lambdas, atomic stores, exceptions, inner classes, all kinds of waits. */
+/**
+ * Uses what a recorder could miss: copies, lambdas, atomic stores, exceptions, inner classes, all kinds of
+ * waits.
+ */
 public class Shapes {
     static final Map<Integer, Object> KEPT = new HashMap<>();
     static final Map<String, List<Object>> SHARED = new ConcurrentHashMap<>();

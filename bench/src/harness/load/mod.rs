@@ -89,18 +89,19 @@ pub fn free_address() -> Result<SocketAddr> {
 pub fn ask(server: SocketAddr, path: &str, connections: usize, each: u32) -> Result<()> {
     let request = http::request(path, server);
     let one = || -> Result<()> {
-        let failed = |what: String| Error::program("the load", what);
+        let failed = |source| Error::NoAnswer { server, source };
         let mut connection = None;
         for _ in 0..each {
             interrupt::check()?;
             let mut open = match connection.take() {
                 Some(open) => open,
-                None => Connection::open(server, LOOK).map_err(|e| failed(e.to_string()))?,
+                None => Connection::open(server, LOOK).map_err(failed)?,
             };
             let answer = open.ask(&request, || interrupt::check().is_err());
-            let answer = answer.map_err(|e| failed(e.to_string()))?;
+            let answer = answer.map_err(failed)?;
             if answer.status != 200 {
-                return Err(failed(format!("status {}", answer.status)));
+                let what = format!("status {}", answer.status);
+                return Err(Error::program("the server under load", what));
             }
             connection = answer.keep.then_some(open);
         }
@@ -175,7 +176,10 @@ impl Load {
                 // The threads only send and wait. 100 of them with the usual 2 MiB would be seen.
                 let thread = thread.stack_size(128 << 10);
                 let thread = thread.spawn(move || server.serve(begin, &stop));
-                let failed = |e: std::io::Error| Error::program("the load", e.to_string());
+                let failed = |source| Error::Thread {
+                    what: "the load",
+                    source,
+                };
                 load.threads.push(thread.map_err(failed)?);
             }
         }

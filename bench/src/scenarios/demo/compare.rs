@@ -24,6 +24,11 @@ pub(super) struct Runs {
 }
 
 impl Runs {
+    /// Whether the first run is over, and no other.
+    pub(super) fn are_begun(&self) -> bool {
+        self.shared.len() == 1 && self.fixed.is_empty()
+    }
+
     /// The table, with a column for each run.
     pub(super) fn results(&self, scenario: &Scenario, runner: &Runner) -> Results {
         let columns = std::iter::once("")

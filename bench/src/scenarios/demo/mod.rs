@@ -5,6 +5,7 @@
 mod compare;
 
 use crate::harness::follow::follow;
+use crate::harness::ground::Ground;
 use crate::harness::interrupt;
 use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
@@ -26,6 +27,9 @@ use std::process::{Command, Stdio};
 
 /// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
+/// Weights of Guile, of Lucene with G1 and of Lucene with Serial: shares of 300, 600 and 600 MB. Each of them
+/// can use about its share, so that the picture shows what weights do.
+const WEIGHTS: [u32; 3] = [10, 20, 20];
 const HOG: u64 = BUDGET / 2;
 /// Bytes per second at which the hog takes memory and gives it back.
 const RATE: u64 = 100_000_000;
@@ -46,6 +50,8 @@ impl Measurement for Demo {
                        without a broker",
             asks: &[compare::WORK, compare::FAULTS],
             minutes: 6,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -63,30 +69,43 @@ impl Measurement for Demo {
         let ground = ground
             .inspect_err(|e| eprintln!("{e}; going on without"))
             .ok();
-        let mut runs = Runs::default();
-        runs.shared.push(shown.with_broker("1", runner)?);
-        let report = shown.report(&runs, runner)?;
+        let mut variants = vec![("with the broker", Way::Broker("1"))];
         if let Some(ground) = &ground {
-            println!(
-                "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap \
-                 has a fixed size, its share of the 1500 MB; and once more with one: {} min. Ctrl-C \
-                 ends it; the report of the first run is there.\n",
-                report.display(),
-                (SECONDS * 3.0 / 60.0).ceil()
-            );
-            let bare = |label: &str| {
-                let progress = runner.progress(label);
-                play(ground, &shown.fixed, Conditions::Bare, &progress)
-            };
-            runs.fixed.push(bare("fixed sizes")?);
-            runs.fixed.push(bare("fixed sizes, again")?);
-            runs.shared.push(shown.with_broker("2", runner)?);
+            variants.extend([
+                ("fixed sizes", Way::Fixed(ground)),
+                ("fixed sizes, again", Way::Fixed(ground)),
+                ("with the broker, again", Way::Broker("2")),
+            ]);
         }
+        let compares = ground.is_some();
+        let mut runs = Runs::default();
+        runner.experiment(variants).once().run(|way, turn| {
+            let progress = &turn.progress;
+            match way {
+                Way::Broker(folder) => runs.shared.push(shown.with_broker(folder, progress)?),
+                Way::Fixed(ground) => {
+                    let played = play(ground, &shown.fixed, Conditions::Bare, progress)?;
+                    runs.fixed.push(played);
+                }
+            }
+            if compares && runs.are_begun() {
+                shown.announce_comparison(&shown.report(&runs, runner)?);
+            }
+            Ok(())
+        })?;
         let report = shown.report(&runs, runner)?;
         runner.plot("", &picture(&shown.shared, &runs.shared[0]))?;
         println!("\nThe report, with plots: {}", report.display());
         Ok(runs.results(&shown.shared, runner))
     }
+}
+
+/// How the programs of a run come to their memory.
+enum Way<'a> {
+    /// With a broker. The folder of this name gets what the run leaves.
+    Broker(&'static str),
+    /// With fixed sizes and without a broker, on this ground.
+    Fixed(&'a Ground),
 }
 
 /// The demonstration: the same programs with a broker and with fixed sizes.
@@ -100,7 +119,7 @@ struct Shown {
 impl Shown {
     fn announce(&self) {
         println!(
-            "Three programs with weights 10, 40 and 20 share 1500 MB; they start {APART} s apart. At \
+            "Three programs with weights 10, 20 and 20 share 1500 MB; they start {APART} s apart. At \
              {HOG_START} s a hog takes half of it."
         );
         println!(
@@ -109,8 +128,19 @@ impl Shown {
         );
     }
 
-    /// One run with a broker. On a terminal, the first one shows a live screen.
-    fn with_broker(&self, name: &str, runner: &Runner) -> Result<Trace> {
+    /// Told after the first run, whose report is there.
+    fn announce_comparison(&self, report: &Path) {
+        println!(
+            "\nThe report, with plots: {}\nNow the same without a broker, twice, where every heap \
+             has a fixed size, its share of the 1500 MB; and once more with one: {} min. Ctrl-C \
+             ends it; the report of the first run is there.\n",
+            report.display(),
+            (SECONDS * 3.0 / 60.0).ceil()
+        );
+    }
+
+    /// One run with a broker. On a terminal, the first one shows a live screen in the place of `progress`.
+    fn with_broker(&self, name: &str, progress: &Progress) -> Result<Trace> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         let (file, socket) = (file_of(&folder), folder.join("broker.sock"));
@@ -122,17 +152,15 @@ impl Shown {
             .arg(folder.join("record.jsonl"))
             .args(["--interval", "200"]);
         let live = name == "1" && std::io::stdout().is_terminal();
-        let progress = match live {
-            true => Progress::silent(),
-            false => runner.progress("with the broker"),
-        };
+        let silent = Progress::silent();
+        let progress = if live { &silent } else { progress };
         if live {
             command.arg("--top");
         } else {
             command.stdin(Stdio::null());
         }
         let child = command.spawn().map_err(Error::start(&command))?;
-        let trace = follow(child, &socket, &folder, &self.shared, &progress);
+        let trace = follow(child, &socket, &folder, &self.shared, progress);
         interrupt::check()?;
         Ok(trace)
     }
@@ -155,7 +183,7 @@ fn file_of(folder: &Path) -> PathBuf {
 }
 
 fn scenario(fixed: bool) -> Scenario {
-    let mut programs = trio(fixed.then_some(BUDGET));
+    let mut programs = trio(WEIGHTS, fixed.then_some(BUDGET));
     for (index, program) in programs.iter_mut().enumerate() {
         program.start = APART * index as f64;
     }
@@ -237,7 +265,7 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
 fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
-        "Three unmodified programs share 1500 MB by weight 10, 40 and 20: a Guile program, Lucene's \
+        "Three unmodified programs share 1500 MB by weight 10, 20 and 20: a Guile program, Lucene's \
          benchmark on JDK 17 with G1, and the same on \
          JDK 25 with the Serial collector. They start {APART} s apart. At {HOG_START} s an unrelated \
          program takes half of the memory at 100 MB/s, \

@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Megabytes that live in each service: so many that Serial's own rule takes more than there is.
+    /// Megabytes that live in each service: enough that Serial's own rule takes more than there is.
     fn live(self) -> u64 {
         match self {
             World::Hog => 128,
@@ -198,6 +198,8 @@ impl Measurement for Dynamic {
             question: "Do Java heaps that follow their stalls come back after a hog, and share a limit?",
             asks: &[HOG, WORK, FAIR, CALM],
             minutes: 175,
+            slice: false,
+            seed: None,
         }
     }
 

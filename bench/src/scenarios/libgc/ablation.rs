@@ -45,6 +45,8 @@ impl Measurement for Ablation {
             question: "What are page order and summaries worth?",
             asks: &[FINISH, ORDER, BOOKMARKS, TIME],
             minutes: 60,
+            slice: false,
+            seed: None,
         }
     }
 

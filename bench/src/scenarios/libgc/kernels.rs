@@ -77,6 +77,8 @@ impl Measurement for Kernels {
                        multi-generational LRU",
             asks: &[FINISH, LESS, FAULTS, V2],
             minutes: 120,
+            slice: false,
+            seed: None,
         }
     }
 

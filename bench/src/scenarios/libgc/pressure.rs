@@ -53,6 +53,8 @@ impl Measurement for LibgcPressure {
                        soon, and what do collections cost?",
             asks: &[FINISH, TIME, FAULTS, PAUSES],
             minutes: 120,
+            slice: false,
+            seed: None,
         }
     }
 

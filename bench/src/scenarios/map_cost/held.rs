@@ -65,8 +65,8 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Starts a program, waits until it says that it holds its memory, stops it, and puts so many bytes
-    /// of it into swap.
+    /// Starts a program, waits until it says that it holds its memory, stops it, and puts
+    /// `swapped` bytes of it into swap.
     ///
     /// # Errors
     /// When it cannot be started, does not say so, or the kernel puts nothing into swap.

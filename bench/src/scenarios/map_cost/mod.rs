@@ -7,13 +7,14 @@ use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
 use crate::harness::programs::{Jvm, made, sibling};
 use crate::measurement::{About, Measurement};
-use crate::report::results::{Cell, Results};
+use crate::report::bars::Bars;
+use crate::report::results::{Cell, Results, Table};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Turn, Variant};
 use crate::{Error, Result};
 use held::{Held, State};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_map::{Options, look};
+use plimsoll_map::{Look, LookError, Options, Watch, look};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,6 +26,8 @@ const SWAPPED: u64 = SIZE / 8;
 /// Looks at a program that was started once, of each way to look.
 const LOOKS: usize = 5;
 
+/// The most that a look at a JVM should take, milliseconds.
+const MOST: f64 = 100.0;
 const SOON: &str = "a JVM of 2 GiB: below 100 ms";
 const SMALL: &str = "a JVM of 2 GiB: at most 10 MiB";
 const UNTOUCHED: &str = "nothing of any program changes";
@@ -58,6 +61,8 @@ struct Cost {
     command: [f64; 3],
     /// Of the look alone: milliseconds, milliseconds of processors.
     look: [f64; 2],
+    /// Of the third look of a watch: the same.
+    watch: [f64; 2],
     changed: State,
 }
 
@@ -68,6 +73,8 @@ impl Measurement for MapCost {
             question: "What does a look of plimsoll map cost, and what does it do to the program?",
             asks: &[SOON, SMALL, UNTOUCHED],
             minutes: 15,
+            slice: false,
+            seed: None,
         }
     }
 
@@ -81,6 +88,7 @@ impl Measurement for MapCost {
             let held = Held::start(&ground, &command, SWAPPED, &turn.progress)?;
             cost(&held, turn)
         })?;
+        runner.bars("", &bars(&ran))?;
         Ok(report(&ran, runner))
     }
 }
@@ -137,18 +145,22 @@ fn cost(held: &Held, turn: &Turn<'_>) -> Result<Cost> {
     let state = held.state()?;
     let mut commands = Vec::new();
     let mut looks = Vec::new();
+    let mut watches = Vec::new();
     let mut changed = State::default();
     for number in 1..=LOOKS {
         turn.progress.tell(format_args!("look {number} of {LOOKS}"));
         commands.push(of_command(held)?);
         changed = changed.most(held.state()?.since(state));
-        looks.push(of_look(held)?);
+        looks.push(of_look(|| look(held.pid(), &Options::default()))?);
+        changed = changed.most(held.state()?.since(state));
+        watches.push(of_watch(held)?);
         changed = changed.most(held.state()?.since(state));
     }
     Ok(Cost {
         state,
         command: medians(&commands),
         look: medians(&looks),
+        watch: medians(&watches),
         changed,
     })
 }
@@ -190,19 +202,28 @@ fn of_command(held: &Held) -> Result<[f64; 3]> {
     }
 }
 
+/// Of the third look of a watch: it knows the pages of the two before.
+fn of_watch(held: &Held) -> Result<[f64; 2]> {
+    let mut watch = Watch::default();
+    let mut again = || of_look(|| watch.look(held.pid(), &Options::default()));
+    again()?;
+    again()?;
+    again()
+}
+
 /// Milliseconds, milliseconds of processors.
-fn of_look(held: &Held) -> Result<[f64; 2]> {
+fn of_look(once: impl FnOnce() -> std::result::Result<Look, LookError>) -> Result<[f64; 2]> {
     let processors = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
     };
     let (begin, before) = (now_ns(), processors());
-    let looked = look(held.pid(), &Options::default());
+    let looked = once();
     let took = [(now_ns() - begin) as f64 / 1e6, processors() - before];
-    match looked {
-        Ok(look) if !look.areas.is_empty() => Ok(took),
-        Ok(look) => Err(Error::program("plimsoll map", look.notes.join("; "))),
-        Err(error) => Err(Error::program("plimsoll map", error.to_string())),
+    let look = looked?;
+    match look.areas.is_empty() {
+        false => Ok(took),
+        true => Err(Error::program("plimsoll map", look.notes.join("; "))),
     }
 }
 
@@ -233,6 +254,7 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
             ("major faults", ""),
             ("minor faults", ""),
         ]);
+    results.tables = vec![watches(ran)];
     let mut worst = [(0.0, ""); 2];
     let mut changed = State::default();
     for variant in ran {
@@ -249,7 +271,7 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
     }
     let [(ms, slowest), (mib, largest)] = worst;
     if ms > 0.0 {
-        results.target(SOON, format!("{ms:.1} ms ({slowest})"), ms < 100.0);
+        results.target(SOON, format!("{ms:.1} ms ({slowest})"), ms < MOST);
         results.target(SMALL, format!("{mib:.1} MiB ({largest})"), mib <= 10.0);
     }
     let nothing = changed == State::default();
@@ -266,13 +288,43 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
     results
 }
 
+/// The third look of a watch at each program.
+fn watches(ran: &[Variant<Looked, Cost>]) -> Table {
+    let title = "The third look of a watch, which also compares with the looks before:";
+    let columns = [("program", ""), ("look", "ms"), ("processors", "ms")];
+    let mut table = Table::new(title, &columns);
+    for variant in ran {
+        let of = |index: usize| median(variant, &|cost| cost.watch[index]);
+        let cells = [variant.name.as_str().into(), of(0).into(), of(1).into()];
+        table.rows.push(cells.into());
+    }
+    table
+}
+
+/// What the command takes at each program, and the most that it should.
+fn bars(ran: &[Variant<Looked, Cost>]) -> Bars {
+    let bar = |variant: &Variant<Looked, Cost>| {
+        let command = median(variant, &|cost| cost.command[0]);
+        (variant.name.clone(), command)
+    };
+    Bars {
+        title: "What one look of plimsoll map takes".to_owned(),
+        unit: "milliseconds, from the start of the command to its end".to_owned(),
+        limit: MOST,
+        bars: ran.iter().map(bar).collect(),
+    }
+}
+
+fn median(variant: &Variant<Looked, Cost>, value: &dyn Fn(&Cost) -> f64) -> f64 {
+    let values: Vec<f64> = variant.outcomes.iter().map(value).collect();
+    spread(&values).median
+}
+
 /// The cells of a variant, its command's medians, and the most that changed.
 fn row(variant: &Variant<Looked, Cost>) -> ([Cell; 13], [f64; 3], State) {
+    /// Bytes.
     const MIB: f64 = (1u64 << 20) as f64;
-    let of = |value: &dyn Fn(&Cost) -> f64| {
-        let values: Vec<f64> = variant.outcomes.iter().map(value).collect();
-        spread(&values).median
-    };
+    let of = |value: &dyn Fn(&Cost) -> f64| median(variant, value);
     let command = [0, 1, 2].map(|index| of(&|cost| cost.command[index]));
     let looks = variant.outcomes.iter().map(|cost| cost.changed);
     let changed = looks.fold(State::default(), State::most);

@@ -107,6 +107,8 @@ impl Measurement for Mmtk {
                        without pressure?",
             asks: &targets::CLAIMS,
             minutes: 40,
+            slice: false,
+            seed: None,
         }
     }
 

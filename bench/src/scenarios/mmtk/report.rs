@@ -4,8 +4,7 @@ use super::targets::TARGETS;
 use super::{Case, FIXED, HEAPS, LONGEST, PROGRAMS, Row};
 use crate::Result;
 use crate::harness::job::Outcome;
-use crate::report::chart::{Kind, Series};
-use crate::report::plot::Plot;
+use crate::report::groups::Groups;
 use crate::report::results::{Cell, Results};
 use crate::runner::{Runner, Variant};
 use crate::scenarios::libgc::stage::{Runs, cell, ratio};
@@ -13,10 +12,8 @@ use serde_json::Value;
 
 /// Bytes of a mebibyte.
 const MIB: f64 = (1u64 << 20) as f64;
-/// The longest bar of a picture: so many times the time of the fixed heap without pressure.
+/// The longest bar of a picture: this many times the time of the fixed heap without pressure.
 const LONGEST_BAR: f64 = 8.0;
-/// Width of a bar, where the bars of a plan and the gap after them take 1.
-const BAR: f64 = 0.2;
 
 pub(super) type Ran = Variant<Case, Row>;
 
@@ -128,36 +125,32 @@ pub(super) fn draw(ran: &[Ran], runner: &Runner) -> Result<()> {
             continue;
         }
         let part = name.to_lowercase().replace(' ', "-");
-        runner.plot(&part, &picture(name, &mine, &pressed))?;
+        runner.plot(&part, &picture(name, &mine, &pressed).plot())?;
     }
     Ok(())
 }
 
 /// Bars: the heaps side by side, plan by plan.
-fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Plot {
-    let mut series = Vec::new();
-    for (place, variant) in pressed.iter().enumerate() {
+fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Groups {
+    let group = |variant: &&Ran| {
         let calm = Case {
             pressure: false,
             ..variant.what
         };
         let base = all.iter().find(|other| other.what == calm);
         let base = base.and_then(|base| runs(base, FIXED).median(seconds));
-        let named = place + 1 == pressed.len();
-        for (index, heap) in HEAPS.iter().enumerate() {
-            let runs = runs(variant, index);
+        let length = |heap: usize| {
+            let runs = runs(variant, heap);
             let time = match runs.all_finished() {
                 true => runs.median(seconds),
                 false => Some(LONGEST),
             };
-            let length = ratio(time, base).unwrap_or(0.0).min(LONGEST_BAR);
-            let from = place as f64 + BAR * index as f64;
-            let name = if named { heap.name } else { "" };
-            series.extend(bar(from, length, index, name));
-        }
-    }
-    let plans = pressed.iter().enumerate();
-    Plot {
+            ratio(time, base).unwrap_or(0.0).min(LONGEST_BAR)
+        };
+        let lengths = (0..HEAPS.len()).map(length).collect();
+        (variant.what.plan.to_owned(), lengths)
+    };
+    Groups {
         title: format!("{name} under memory pressure"),
         note: format!(
             "time relative to a fixed heap without pressure; a bar of {LONGEST_BAR} is longer, or the \
@@ -165,32 +158,10 @@ fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Plot {
         ),
         unit: "times".to_owned(),
         across: "plans".to_owned(),
-        series,
-        events: plans
-            .map(|(place, one)| (place as f64 - BAR / 2.0, one.what.plan.to_owned()))
-            .collect(),
-        seconds: pressed.len() as f64,
+        names: HEAPS.iter().map(|heap| heap.name.to_owned()).collect(),
+        groups: pressed.iter().map(group).collect(),
         top: LONGEST_BAR,
     }
-}
-
-/// A bar, and the line on its top that carries its name.
-fn bar(from: f64, length: f64, colour: usize, name: &str) -> [Series; 2] {
-    let points = vec![(from, length), (from + BAR, length)];
-    let area = Series {
-        points: points.clone(),
-        colour,
-        kind: Kind::Area,
-        ..Series::default()
-    };
-    let top = Series {
-        name: name.to_owned(),
-        points,
-        colour,
-        kind: Kind::Line,
-        ..Series::default()
-    };
-    [area, top]
 }
 
 #[cfg(test)]
@@ -218,7 +189,7 @@ mod tests {
             outcomes: vec![std::array::from_fn(|_| run.clone())],
         };
         let (calm, pressed) = (of(false), of(true));
-        let plot = picture("GCBench", &[&calm, &pressed], &[&pressed]);
+        let plot = picture("GCBench", &[&calm, &pressed], &[&pressed]).plot();
         assert_eq!(plot.series.len(), 2 * HEAPS.len());
         assert!(plot.series.iter().all(|one| one.points[0].1 == 1.0));
         let named = plot.series.iter().filter(|one| !one.name.is_empty());

@@ -2,6 +2,7 @@
 
 use super::holder::{Groups, Holder, Way};
 use super::site::{PAGE, Server, Site};
+use super::slow::{READS, SlowDisk};
 use super::traffic::{Counters, Traffic};
 use super::{LIMIT, What};
 use crate::Result;
@@ -27,7 +28,7 @@ const WARM_RATE: f64 = 200.0;
 const WARM: f64 = 8.0;
 /// Seconds of the load after the limit came down, before anything is measured.
 const SHRINK: f64 = 12.0;
-/// Seconds from the start of a run until it is measured. Who pins has chosen by then.
+/// Seconds from the start of a run until it is measured. What pins has chosen by then.
 pub(super) const SETTLE: f64 = 20.0;
 /// Seconds that are measured.
 pub(super) const SECONDS: f64 = 12.0;
@@ -39,6 +40,8 @@ pub(super) struct Fleet<'a> {
     // Dropped before the groups.
     servers: Vec<Server>,
     groups: Groups,
+    /// Servers and holder are in it; `None` where the kernel throttles no reads.
+    disk: Option<SlowDisk>,
     /// What `plimsoll pin` held last.
     files: Vec<PathBuf>,
 }
@@ -79,6 +82,7 @@ impl<'a> Fleet<'a> {
             site,
             servers: Vec::new(),
             groups: Groups::new(ground)?,
+            disk: SlowDisk::new(),
             files: Vec::new(),
         })
     }
@@ -97,7 +101,13 @@ impl<'a> Fleet<'a> {
         if !self.swappiness(what.swappiness)? {
             return skipped("groups of version 2 have no swappiness");
         }
+        if what.slow && self.disk.is_none() {
+            return skipped("the kernel throttles no reads (CONFIG_BLK_DEV_THROTTLING, cgroup v1)");
+        }
+        // Servers start at full speed.
+        self.throttle(None)?;
         self.become_many(what.servers, turn)?;
+        self.throttle(what.slow.then_some(READS))?;
         let load = Load::start(&self.rate(RATE))?;
         let holder = Holder::start(
             what.way,
@@ -108,6 +118,10 @@ impl<'a> Fleet<'a> {
         )?;
         if holder.is_none() && what.way != Way::Plain {
             return skipped("not installed");
+        }
+        if let (Some(disk), Some(holder)) = (&self.disk, &holder) {
+            // One that has ended already is told of below.
+            let _ = disk.take(holder.pid());
         }
         turn.progress.tell(format_args!("settling"));
         wait(SETTLE)?;
@@ -174,6 +188,9 @@ impl<'a> Fleet<'a> {
         let first = self.servers.len();
         for number in first..count {
             let server = self.site.start(number, &self.groups.servers)?;
+            if let Some(disk) = &self.disk {
+                disk.take(server.pid())?;
+            }
             self.servers.push(server);
         }
         for (index, server) in self.servers[first..].iter_mut().enumerate() {
@@ -190,6 +207,13 @@ impl<'a> Fleet<'a> {
         wait(SHRINK)?;
         drop(load);
         Ok(())
+    }
+
+    fn throttle(&self, reads: Option<u64>) -> Result<()> {
+        match &self.disk {
+            Some(disk) => disk.throttle(reads),
+            None => Ok(()),
+        }
     }
 
     fn rate(&self, per_second: f64) -> Rate {
@@ -229,7 +253,7 @@ fn areas_of(group: &Cgroup) -> Vec<AreaOf> {
     report.map(|report| once(&report)).unwrap_or_default()
 }
 
-/// Waits so many seconds.
+/// Waits this many seconds.
 fn wait(seconds: f64) -> Result<()> {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     loop {

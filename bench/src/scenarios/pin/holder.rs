@@ -1,15 +1,15 @@
-//! Who keeps file pages in memory while the servers run, in its own cgroup under the same limit.
+//! What keeps file pages in memory while the servers run, in its own cgroup under the same limit.
 
 use super::site::Server;
 use crate::harness::ground::Ground;
 use crate::harness::programs::sibling;
 use crate::{Error, Result};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::process::{Handle, maps};
+use plimsoll_kernel::process::Handle;
+use plimsoll_kernel::smaps::{Area, each_mapping_of};
 use plimsoll_testbed::children::{end, end_with_us, enter};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -33,9 +33,12 @@ pub(super) enum Way {
     Vmtouch,
     /// As prelockd does: all pages of files that are mapped as executable.
     Executables,
+    /// `plimsoll pin --dry-run`: looks, and holds nothing.
+    DryRun,
 }
 
 impl Way {
+    /// The ways to keep some.
     pub(super) const ALL: [Way; 4] = [Way::Plain, Way::Pin, Way::Vmtouch, Way::Executables];
 
     /// For tables.
@@ -45,6 +48,7 @@ impl Way {
             Way::Pin => "plimsoll pin",
             Way::Vmtouch => "vmtouch -l",
             Way::Executables => "all executables",
+            Way::DryRun => "plimsoll pin --dry-run",
         }
     }
 }
@@ -72,7 +76,13 @@ impl Holder {
     ) -> Result<Option<Holder>> {
         let mut command = match way {
             Way::Plain => return Ok(None),
-            Way::Pin => pin(groups.servers.dir()),
+            Way::Pin => pin(groups.servers.dir(), WINDOW),
+            Way::DryRun => {
+                // It ends with its window, which is longer than the run.
+                let mut command = pin(groups.servers.dir(), 10 * WINDOW);
+                command.arg("--dry-run");
+                command
+            }
             Way::Vmtouch => {
                 let mut command = Command::new("vmtouch");
                 command.args(["-l", "-q", "-m", "64G"]);
@@ -169,11 +179,11 @@ impl Groups {
     }
 }
 
-fn pin(group: &Path) -> Command {
+fn pin(group: &Path, window: u64) -> Command {
     let mut command = Command::new(sibling("plimsoll"));
     command.args(["pin", "--cgroup"]).arg(group);
     command.args(["--budget", &format!("{BUDGET}M")]);
-    command.args(["--window", &WINDOW.to_string(), "--json"]);
+    command.args(["--window", &window.to_string(), "--json"]);
     command
 }
 
@@ -199,24 +209,19 @@ fn mapped(servers: &[Server], executable: bool) -> Vec<PathBuf> {
     let mut paths = BTreeSet::new();
     for server in servers {
         // One that has ended maps nothing.
-        let Ok(text) = maps(server.pid()) else {
-            continue;
-        };
-        for line in text.lines().map_while(std::io::Result::ok) {
-            paths.extend(file_of(&line, executable));
-        }
+        let _ = each_mapping_of(server.pid(), &mut |mapping| {
+            paths.extend(file_of(mapping, executable));
+            true
+        });
     }
     let regular = |path: &PathBuf| path.is_file();
     paths.into_iter().filter(regular).collect()
 }
 
-/// The file of a line of `/proc/PID/maps`: address, rights, offset, device, inode, path.
-fn file_of(line: &str, executable: bool) -> Option<PathBuf> {
-    let mut fields = line.splitn(6, ' ');
-    let rights = fields.nth(1)?;
-    let path = fields.nth(3)?.trim_start();
-    let wanted = !executable || rights.contains('x');
-    (wanted && path.starts_with('/')).then(|| PathBuf::from(path))
+/// The file of a mapping, if it is wanted.
+fn file_of(mapping: &Area, executable: bool) -> Option<PathBuf> {
+    let wanted = !executable || mapping.executable;
+    (wanted && mapping.name.starts_with('/')).then(|| PathBuf::from(&mapping.name))
 }
 
 /// Those that prelockd's bounds let through.
@@ -236,16 +241,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_in_maps() {
-        let line = "7f00-7f10 r-xp 00001000 fe:00 1234     /usr/lib/a b.so";
-        assert_eq!(file_of(line, true), Some("/usr/lib/a b.so".into()));
-        assert_eq!(file_of(&line.replace("r-xp", "r--p"), true), None);
-        assert!(file_of(&line.replace("r-xp", "r--p"), false).is_some());
-        assert_eq!(file_of("7f00-7f10 rw-p 00000000 00:00 0 ", false), None);
-        assert_eq!(
-            file_of("7f00-7f10 rw-p 00000000 00:00 0 [heap]", false),
-            None
-        );
+    fn files_are_found_among_mappings() {
+        let mapping = |name: &str, executable| Area {
+            name: name.to_owned(),
+            executable,
+            ..Area::default()
+        };
+        let file = mapping("/usr/lib/a b.so", true);
+        assert_eq!(file_of(&file, true), Some("/usr/lib/a b.so".into()));
+        let read = mapping("/usr/lib/a b.so", false);
+        assert_eq!(file_of(&read, true), None);
+        assert!(file_of(&read, false).is_some());
+        for name in ["", "[heap]"] {
+            assert_eq!(file_of(&mapping(name, false), false), None);
+        }
     }
 
     #[test]

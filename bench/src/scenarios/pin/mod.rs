@@ -8,6 +8,7 @@
 //! - `site`: the files that servers run from, and servers;
 //! - `holder`: what keeps file pages;
 //! - `traffic`: counters of the disk;
+//! - `slow`: a disk that is made slow;
 //! - `fleet`: servers under a limit, and one run;
 //! - `report`: table, targets and pictures.
 
@@ -15,6 +16,7 @@ mod fleet;
 mod holder;
 mod report;
 mod site;
+mod slow;
 mod traffic;
 
 use crate::Result;
@@ -27,13 +29,19 @@ use site::Site;
 
 /// Bytes that all servers and what pins for them may use.
 const LIMIT: u64 = 1 << 30;
-/// Numbers of servers: those of the first fit, those of the last do not get far.
-const SERVERS: [usize; 3] = [2, 8, 10];
+/// Numbers of servers, and those of them with which all ways are tried and the claims are judged: the
+/// first of these fit, the last do not get far.
+const SERVERS: [usize; 5] = [2, 6, 8, 10, 12];
+const JUDGED: [usize; 3] = [2, 8, 10];
 /// The kernel's own.
 const SWAPPINESS: u64 = 60;
 /// Others that are tried with the most servers, the paper's two. (With 200, the most that today's kernels
 /// take, no file page is read again: there is nothing to hold.)
 const OTHERS: [u64; 2] = [30, 100];
+/// Swappiness with the slow disk. A representative part is the first.
+const SLOW: [u64; 2] = [SWAPPINESS, 30];
+/// Swappiness with looking alone.
+const DRY: [u64; 2] = [SWAPPINESS, 100];
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +49,20 @@ struct What {
     servers: usize,
     swappiness: u64,
     way: Way,
+    /// On a slow disk.
+    slow: bool,
+}
+
+impl What {
+    fn name(&self) -> String {
+        let swappiness = match self.swappiness == SWAPPINESS {
+            true => String::new(),
+            false => format!(" at swappiness {}", self.swappiness),
+        };
+        let disk = if self.slow { " on a slow disk" } else { "" };
+        let (servers, way) = (self.servers, self.way.name());
+        format!("{servers} servers{swappiness}{disk}: {way}")
+    }
 }
 
 /// `pin`.
@@ -52,7 +74,9 @@ impl Measurement for Pin {
             name: "pin",
             question: "Servers that need more memory than there is: what is keeping hot file pages worth?",
             asks: &report::CLAIMS,
-            minutes: 52,
+            minutes: 110,
+            slice: true,
+            seed: None,
         }
     }
 
@@ -60,8 +84,9 @@ impl Measurement for Pin {
         let ground = runner.ground()?;
         let site = Site::prepare(&runner.progress("the servers' files"))?;
         let mut fleet = Fleet::new(&ground, &site)?;
+        let variants = variants(runner.slice()).into_iter();
         let ran = runner
-            .experiment(variants())
+            .experiment(variants.map(|what| (what.name(), what)))
             .wanted()
             .rotating(|what| what.servers)
             .run(|what, turn| fleet.once(*what, turn))?;
@@ -70,37 +95,38 @@ impl Measurement for Pin {
     }
 }
 
-fn variants() -> Vec<(String, What)> {
+/// Everything that is run; or a representative part of about 80 minutes.
+fn variants(slice: bool) -> Vec<What> {
+    let most = JUDGED[JUDGED.len() - 1];
     let mut variants = Vec::new();
     for servers in SERVERS {
-        for way in Way::ALL {
-            let name = format!("{servers} servers: {}", way.name());
-            let swappiness = SWAPPINESS;
-            variants.push((
-                name,
-                What {
-                    servers,
-                    swappiness,
-                    way,
-                },
-            ));
+        let usual = |way| What {
+            servers,
+            swappiness: SWAPPINESS,
+            way,
+            slow: false,
+        };
+        if JUDGED.contains(&servers) {
+            variants.extend(Way::ALL.map(usual));
+        } else if !slice {
+            variants.extend([Way::Plain, Way::Pin].map(usual));
         }
-    }
-    let servers = SERVERS[SERVERS.len() - 1];
-    for swappiness in OTHERS {
-        for way in [Way::Plain, Way::Pin] {
-            let name = format!(
-                "{servers} servers at swappiness {swappiness}: {}",
-                way.name()
-            );
-            variants.push((
-                name,
-                What {
-                    servers,
-                    swappiness,
-                    way,
-                },
-            ));
+        if servers != most {
+            continue;
+        }
+        let at = |swappiness| {
+            move |way| What {
+                swappiness,
+                ..usual(way)
+            }
+        };
+        for swappiness in OTHERS {
+            variants.extend([Way::Plain, Way::Pin].map(at(swappiness)));
+        }
+        variants.extend(DRY.map(|swappiness| at(swappiness)(Way::DryRun)));
+        for swappiness in &SLOW[..if slice { 1 } else { SLOW.len() }] {
+            let slow = |what| What { slow: true, ..what };
+            variants.extend(Way::ALL.map(at(*swappiness)).map(slow));
         }
     }
     variants
@@ -112,11 +138,15 @@ mod tests {
 
     #[test]
     fn numbers_of_servers_rise_and_names_differ() {
-        assert!(SERVERS.is_sorted());
-        let variants = variants();
-        assert!(variants.is_sorted_by_key(|(_, what)| what.servers));
-        for (index, (name, _)) in variants.iter().enumerate() {
-            assert!(variants[..index].iter().all(|(other, _)| other != name));
+        assert!(SERVERS.is_sorted() && JUDGED.iter().all(|judged| SERVERS.contains(judged)));
+        for slice in [false, true] {
+            let variants = variants(slice);
+            assert!(variants.is_sorted_by_key(|what| what.servers));
+            for (index, what) in variants.iter().enumerate() {
+                let same = |other: &What| other.name() == what.name();
+                assert!(!variants[..index].iter().any(same), "{what:?}");
+            }
         }
+        assert!(variants(true).len() < variants(false).len());
     }
 }

@@ -4,13 +4,14 @@ use super::super::MIB;
 use super::fleet::{Outcome, RATE, SECONDS, SETTLE};
 use super::holder::{BUDGET, WINDOW, Way};
 use super::site::{DOCUMENTS, HEAP, JVM, KEPT, YOUNG};
+use super::slow::READS;
 use super::traffic::readahead;
-use super::{LIMIT, OTHERS, SERVERS, SWAPPINESS, What};
+use super::{JUDGED, LIMIT, OTHERS, SERVERS, SWAPPINESS, What};
 use crate::Result;
 use crate::report::breakdown::Breakdown;
 use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
-use crate::report::results::Results;
+use crate::report::results::{Results, Table, number};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 
@@ -84,6 +85,7 @@ fn find(ran: &Ran, servers: usize, swappiness: u64, way: Way) -> Option<Medians>
         servers,
         swappiness,
         way,
+        slow: false,
     };
     let variant = ran.iter().find(|variant| variant.what == wanted)?;
     let done = variant.outcomes.iter().all(|o| o.skipped.is_empty());
@@ -105,7 +107,8 @@ fn method() -> String {
          most {BUDGET} MiB, a window of {WINDOW} s. vmtouch: all pages of the files of which plimsoll pin \
          held some. All executables: as prelockd, all pages of files that are mapped as executable. \
          Files: bytes read less bytes swapped in; swap: in and out. Disk wait: processor time that was \
-         idle with a read outstanding.",
+         idle with a read outstanding. Slow disk: at most {READS} reads a second for servers and holder \
+         together, also from swap. plimsoll pin --dry-run only looks.",
         JVM.version,
         JVM.collector,
         LIMIT >> 20,
@@ -159,12 +162,37 @@ pub(super) fn report(ran: &Ran, runner: &Runner) -> Results {
             format!("{killed}, {failed:.0}").into(),
         ]);
     }
+    results.tables = vec![each(ran)];
     judge(&mut results, ran);
     results
 }
 
+/// The traffic of each run, in the order of the runs.
+fn each(ran: &Ran) -> Table {
+    let columns = [
+        ("servers, pages kept by", ""),
+        ("files", "KiB/request"),
+        ("swap", "KiB/request"),
+    ];
+    let mut table = Table::new("Traffic of each run:", &columns);
+    for variant in ran {
+        let done = || variant.outcomes.iter().filter(|o| o.skipped.is_empty());
+        let listed = |of: fn(&Outcome) -> f64| -> String {
+            let all = done().map(|o| number(of(o) / o.answers.max(1.0) / KIB));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let (files, swap) = (listed(|o| o.traffic.files), listed(|o| o.traffic.swap));
+        table.rows.push(vec![
+            variant.name.as_str().into(),
+            files.into(),
+            swap.into(),
+        ]);
+    }
+    table
+}
+
 fn judge(results: &mut Results, ran: &Ran) {
-    let [least, .., most] = SERVERS;
+    let [least, .., most] = JUDGED;
     let at = |servers, way| find(ran, servers, SWAPPINESS, way);
     if let (Some(plain), Some(pin)) = (at(most, Way::Plain), at(most, Way::Pin)) {
         let (ours, theirs) = (pin.traffic(), plain.traffic());
@@ -279,7 +307,7 @@ fn by_servers(ran: &Ran, way: Way, value: fn(&Medians) -> f64) -> Vec<(f64, f64)
 }
 
 fn swappiness(ran: &Ran, runner: &Runner) -> Result<()> {
-    let [.., most] = SERVERS;
+    let [.., most] = JUDGED;
     let mut values = [OTHERS.as_slice(), &[SWAPPINESS]].concat();
     values.sort_unstable();
     let points = |way| -> Vec<(f64, f64)> {
@@ -307,7 +335,7 @@ fn breakdown(ran: &Ran, runner: &Runner) -> Result<()> {
     let mut bars = Vec::new();
     for variant in ran
         .iter()
-        .filter(|variant| variant.what.swappiness == SWAPPINESS)
+        .filter(|variant| variant.what.swappiness == SWAPPINESS && !variant.what.slow)
     {
         let areas = variant.outcomes.iter().find(|o| !o.areas.is_empty());
         if let Some(outcome) = areas {

@@ -78,6 +78,8 @@ impl Measurement for Shares {
                        departures and weight changes?",
             asks: &[NEAR, OVER, OFTEN],
             minutes: 90,
+            slice: false,
+            seed: None,
         }
     }
 

@@ -58,6 +58,8 @@ impl Measurement for Sharing {
             question: "How true is the accounting of shared memory, and what does it cost?",
             asks: &[TRUE, FREE, cost::CHEAP],
             minutes: 36,
+            slice: false,
+            seed: None,
         }
     }
 

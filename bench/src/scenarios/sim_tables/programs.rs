@@ -12,6 +12,9 @@ pub(super) struct Program {
     pub(super) source: Source,
     /// The row of the paper that it stands beside; `None` where the paper has no such program.
     pub(super) paper: Option<Paper>,
+    /// Whether a phase of allocation takes several of the paper's quanta, as its text tells. Then a shorter
+    /// quantum says nothing about the paper.
+    pub(super) has_long_phases: bool,
 }
 
 /// Where the trace of a program comes from.
@@ -42,6 +45,15 @@ const fn made_up(name: &'static str, shorten: u32, paper: Paper) -> Program {
         name,
         source: Source::MadeUp { name, shorten },
         paper: Some(paper),
+        has_long_phases: false,
+    }
+}
+
+/// A program that allocates so slowly that the paper's quantum fits its phases.
+const fn slow(name: &'static str, paper: Paper) -> Program {
+    Program {
+        has_long_phases: true,
+        ..made_up(name, 1, paper)
     }
 }
 
@@ -50,6 +62,7 @@ const fn recorded(name: &'static str, what: Recording, paper: Option<Paper>) -> 
         name,
         source: Source::Recorded(what),
         paper,
+        has_long_phases: false,
     }
 }
 
@@ -71,9 +84,9 @@ pub(super) const PROGRAMS: [Program; 11] = [
     made_up("hsqldb", 1, paper::HSQLDB),
     made_up("lusearch", 1, paper::LUSEARCH),
     // In full, a simulation of it takes minutes, and there are dozens.
-    made_up("specjbb2000", 10, paper::SPECJBB),
-    made_up("specjappserver2004", 1, paper::APPSERVER),
-    made_up("ecperf", 1, paper::ECPERF),
+    made_up("specjbb2000", 30, paper::SPECJBB),
+    slow("specjappserver2004", paper::APPSERVER),
+    slow("ecperf", paper::ECPERF),
     recorded("bank-h2", BANK, Some(paper::HSQLDB)),
     recorded(
         "lucene-search",

@@ -1,13 +1,14 @@
 //! Real programs, recorded by `plimsoll trace`. Their traces are kept in `bench/out/traces`, and made again
-//! when the tree is another one.
+//! when what makes them is another one.
 
+use super::kept::sources;
 use super::servers::{Running, logged};
 use crate::harness::folder::Folder;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
 use crate::harness::servers::{Kafka, Liberty};
 use crate::progress::Progress;
-use crate::report::results::{commit, root};
+use crate::report::results::root;
 use crate::runner::out;
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
@@ -23,6 +24,17 @@ pub(super) const JVM: Jvm = Jvm {
 };
 /// Megabytes of its heap at most.
 const HEAP: u32 = 512;
+/// What makes a recording: the recorder, what computes deaths, and the programs with what drives them.
+const SOURCES: [&str; 8] = [
+    "Cargo.lock",
+    "agents/tracer",
+    "bench/programs/traced",
+    "bench/src/harness",
+    "bench/src/scenarios/sim_tables",
+    "crates/cli/src/trace",
+    "crates/runtimes/src/hotspot",
+    "crates/trace/src",
+];
 /// The status of a program that SIGTERM ended.
 const TERMINATED: i32 = 128 + 15;
 
@@ -37,9 +49,9 @@ pub(super) enum Recording {
     },
     /// Lucene's benchmark on an algorithm of `bench/programs/traced`.
     Lucene { algorithm: &'static str },
-    /// A broker of Kafka, to which Kafka's own tools write so many records, and read them.
+    /// A broker of Kafka, to which Kafka's own tools write this many records, and read them.
     Kafka { records: u32, slice: u32 },
-    /// Open Liberty, which answers so many requests on each of some connections.
+    /// Open Liberty, which answers this many requests on each of some connections.
     Liberty { requests: u32, slice: u32 },
 }
 
@@ -53,7 +65,7 @@ pub(super) struct Recorded {
 }
 
 impl Recording {
-    /// The trace of a program, recorded now unless a program of this commit has done it.
+    /// The trace of a program, recorded now unless the same sources have done it.
     ///
     /// # Errors
     /// When something is missing, the program fails, or nothing is recorded.
@@ -63,15 +75,15 @@ impl Recording {
         let suffix = if is_slice { "-slice" } else { "" };
         let path = folder.join(format!("{name}{suffix}.plt"));
         let made = path.with_extension("made");
-        let key = format!("{} {self:?}\n", commit());
-        // A tree with changes may have other ones the next time.
-        let is_known =
-            !key.contains("-dirty") && fs::read_to_string(&made).is_ok_and(|it| it == key);
+        let key = sources(&SOURCES).map(|it| format!("{it} {JVM:?} {HEAP} {self:?}\n"));
+        let is_known = key.is_some() && fs::read_to_string(&made).ok() == key;
         if !is_known || !path.exists() {
             progress.tell(format_args!("recording {name}"));
             let _ = fs::remove_file(&made);
             self.record(&path, is_slice)?;
-            fs::write(&made, &key).map_err(Error::file("write", &made))?;
+            if let Some(key) = &key {
+                fs::write(&made, key).map_err(Error::file("write", &made))?;
+            }
         }
         let apart = apart(&path)?;
         Ok(Recorded { path, apart })
@@ -162,8 +174,10 @@ fn apart(path: &Path) -> Result<Option<f64>> {
     command.args(["trace", "info", "--json"]).arg(path);
     end_with_us(&mut command);
     let out = command.output().map_err(Error::start(&command))?;
-    let info: Value = serde_json::from_slice(&out.stdout)
-        .map_err(|error| Error::program("plimsoll trace info", error.to_string()))?;
+    let info: Value = serde_json::from_slice(&out.stdout).map_err(|source| Error::Output {
+        program: "plimsoll trace info",
+        source,
+    })?;
     let seen = info["bytes"].as_f64();
     let counted = info["facts"]["bytes-by-machine"].as_str();
     let counted = counted.and_then(|text| text.parse::<f64>().ok());

@@ -1,5 +1,6 @@
 //! The simulations of a program, made by `plimsoll`.
 
+use super::kept::Kept;
 use super::programs::{Program, Source};
 use super::recorded::Recorded;
 use crate::harness::programs::sibling;
@@ -20,6 +21,8 @@ pub(super) const SCHEDULERS: [(&str, Option<&str>); 4] = [
     ("LARF", Some("oldest")),
     ("MQRR", None),
 ];
+/// The collectors beside GenMC. The paper shows one LARF and one quantum of them, and no numbers.
+const OTHERS: &str = "markcompact,semispace,gencopy,genms,g1";
 /// The heaps of Tables 2 and 3 and of all figures, and of Table 4, in largest live sizes.
 const HEAPS: [f64; 2] = [3.0, 1.5];
 
@@ -34,8 +37,14 @@ pub(super) struct Runs {
     /// The largest live size under round robin, in recorded ones: the unit of heaps. Threads that fall behind
     /// the recorded order keep longer what others drop, under any scheduler. 1 for made-up programs.
     live: f64,
-    /// The trace.
-    path: PathBuf,
+    sims: Sims,
+}
+
+/// What makes simulations of a trace.
+struct Sims {
+    program: &'static str,
+    trace: PathBuf,
+    kept: Kept,
 }
 
 /// A heap that is large enough to learn the largest live size, in recorded ones.
@@ -55,29 +64,34 @@ impl Runs {
     ) -> Result<Runs> {
         let Recorded { path, apart } = trace(program, folder, is_slice, progress)?;
         progress.tell(format_args!("{}", program.name));
+        let sims = Sims {
+            program: program.name,
+            kept: Kept::of(&path)?,
+            trace: path,
+        };
         let live = match program.is_recorded() {
-            true => live(&simulate(&path, "rr", "1.14ms", "markcompact", AMPLE)?),
+            true => live(&sims.make(&["-s", "rr", "-c", "markcompact", "--heap", AMPLE])?),
             false => 1.0,
         };
+        let quanta = match program.has_long_phases {
+            true => "1.14ms",
+            false => "1.14ms,10us",
+        };
         let mut runs = Vec::new();
-        for (heap, collectors) in [
-            (HEAPS[0], "genmc,markcompact,semispace,gencopy,genms,g1"),
-            (HEAPS[1], "genmc"),
+        for (heap, collectors, quanta, ties) in [
+            (HEAPS[0], "genmc", quanta, "newest,oldest"),
+            (HEAPS[1], "genmc", quanta, "newest,oldest"),
+            (HEAPS[0], OTHERS, "1.14ms", "newest"),
         ] {
             let heap = format!("{:.6}", heap * live);
-            runs.extend(simulate(
-                &path,
-                "rr,larf,mqrr",
-                "1.14ms,10us",
-                collectors,
-                &heap,
-            )?);
+            let of = ["-c", collectors, "--heap", &heap, "-q", quanta];
+            runs.extend(sims.make(&[&of[..], &["--ties", ties]].concat())?);
         }
         Ok(Runs {
             runs,
             apart,
             live,
-            path,
+            sims,
         })
     }
 
@@ -115,14 +129,10 @@ impl Runs {
             let numbers = numbers.iter().map(|it| format!("{:.6}", it * unit));
             numbers.collect::<Vec<_>>().join(",")
         };
-        let mut command = Command::new(sibling("plimsoll"));
-        command
-            .arg("sim")
-            .arg(&self.path)
-            .args(["--json", "-q", "10us"]);
-        command.args(["--ties", "newest,oldest", "--heap", &list(heaps, self.live)]);
-        command.args(["--new-ratio", &list(ratios, 1.0)]);
-        let runs = run(&mut command)?;
+        let (heap, ratio) = (list(heaps, self.live), list(ratios, 1.0));
+        let of = ["--heap", &heap, "--new-ratio", &ratio];
+        let ways = ["-q", "10us", "--ties", "newest,oldest"];
+        let runs = self.sims.make(&[of, ways].concat())?;
         let points = runs.chunks(SCHEDULERS.len()).enumerate();
         let at = if heaps.len() > 1 { heaps } else { ratios };
         let value = |run: &Value| run["mark_cons"].as_f64();
@@ -185,25 +195,21 @@ impl Runs {
     }
 }
 
-/// Simulates a trace in all ways that these lists make.
-fn simulate(
-    path: &Path,
-    schedulers: &str,
-    quanta: &str,
-    collectors: &str,
-    heaps: &str,
-) -> Result<Vec<Value>> {
-    let mut command = Command::new(sibling("plimsoll"));
-    command.arg("sim").arg(path).args(["-s", schedulers]);
-    command.args(["-q", quanta, "--json", "--heap", heaps, "-c", collectors]);
-    command.args(["--ties", "newest,oldest"]);
-    run(&mut command)
-}
-
-/// The simulations that `plimsoll sim` makes.
-fn run(command: &mut Command) -> Result<Vec<Value>> {
-    let text = output(command, &[0, 1])?;
-    serde_json::from_str(&text).map_err(|error| Error::program("plimsoll sim", error.to_string()))
+impl Sims {
+    /// The simulations that `plimsoll sim` makes with these arguments. What it made before, it does not make
+    /// again.
+    fn make(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let mut command = Command::new(sibling("plimsoll"));
+        command.arg("sim").arg(&self.trace).arg("--json");
+        command.args(&arguments);
+        if let Some(file) = self.kept.file(self.program, &arguments) {
+            command.arg("-o").arg(file);
+        }
+        let text = output(&mut command, &[0, 1])?;
+        let program = "plimsoll sim";
+        serde_json::from_str(&text).map_err(|source| Error::Output { program, source })
+    }
 }
 
 /// The largest live size of a simulation, in recorded ones; 1 if it has no outcome.
@@ -279,7 +285,11 @@ mod tests {
             runs,
             apart: None,
             live: 2.0,
-            path: PathBuf::new(),
+            sims: Sims {
+                program: "test",
+                trace: PathBuf::new(),
+                kept: Kept::nothing(),
+            },
         }
     }
 

@@ -66,7 +66,10 @@ impl Running {
     pub(super) fn end(mut self, expected: i32) -> Result<()> {
         end(&mut self.child, PATIENCE);
         let status = self.child.wait();
-        let status = status.map_err(|e| Error::program("plimsoll trace", e.to_string()))?;
+        let status = status.map_err(|source| Error::Wait {
+            what: "plimsoll trace",
+            source,
+        })?;
         match status.code() == Some(expected) {
             true => Ok(()),
             false => Err(self.failed(&format!("ended ({status})"))),

@@ -84,19 +84,19 @@ impl Tally {
         }
     }
 
-    /// Changes of collection time under a collector, with each quantum, percent.
+    /// Changes of collection time under a collector, with the paper's quantum, percent.
     pub(super) fn collector(
         &mut self,
         is_recorded: bool,
         collector: &str,
-        changes: &[[Option<f64>; 2]; 2],
+        changes: [Option<f64>; 2],
     ) {
         let into = match collector {
             "MarkCompact" | "SemiSpace" => &mut self.whole,
             "GenMC" => &mut self.generational,
             _ => return,
         };
-        into[usize::from(is_recorded)].extend(changes.iter().flatten().flatten());
+        into[usize::from(is_recorded)].extend(changes.into_iter().flatten());
     }
 
     /// How switches change under LARF: where the newest of equal rates goes first, and where they take turns.

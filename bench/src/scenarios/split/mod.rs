@@ -87,6 +87,8 @@ impl Measurement for Split {
             question: "Throughput against the best static split, found by search",
             asks: &[STEADY, IN_TURN],
             minutes: 41,
+            slice: false,
+            seed: None,
         }
     }
 

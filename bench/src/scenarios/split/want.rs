@@ -108,13 +108,13 @@ impl Draw {
             _ => format!("in turn, else {} %", service.quiet),
         };
         format!(
-            "{} {} in {} MB, {} MB live, replacing {} of {} KB, {busy}",
+            "{} {} in {} MB, {} MB live, replacing {} of {} bytes, {busy}",
             self.count,
             self.jvm.name(),
             (self.share * u64::from(self.count)) >> 20,
             service.live,
-            service.replaced / 1000,
-            (service.besides + service.replaced) / 1000,
+            service.replaced,
+            service.besides + service.replaced,
         )
     }
 
@@ -253,6 +253,8 @@ impl Measurement for SplitWant {
             asks: &[WORK, FAULTS, HITS, COST],
             // Two runs of each draw besides the search, which takes three where the best is near its begin.
             minutes: 80,
+            slice: false,
+            seed: Some(SEED),
         }
     }
 

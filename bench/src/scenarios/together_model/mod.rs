@@ -68,6 +68,8 @@ impl Measurement for TogetherModel {
                        the same shape?",
             asks: &[COLLECTIONS, BESIDE, FIXED, PARTS],
             minutes: 4,
+            slice: true,
+            seed: None,
         }
     }
 

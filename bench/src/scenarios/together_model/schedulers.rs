@@ -58,17 +58,16 @@ pub(super) fn rows(results: &mut Results, runner: &Runner) -> Result<()> {
 }
 
 fn made(name: &str, shorten: f64, is_slice: bool) -> Result<Known> {
-    let failed = |error: plimsoll_trace::TraceError| Error::program("synth", error.to_string());
     let program = table::find(name)
-        .ok_or_else(|| Error::program("synth", format!("{name} is no program of the table")))?;
+        .ok_or_else(|| Error::program(name, "no program of the table has this name"))?;
     let options = Options {
         shorten,
         scale: if is_slice { SLICE } else { 1.0 },
         ..Options::default()
     };
-    let bytes = synth::write(program, &options, Vec::new(), name).map_err(failed)?;
-    let trace = Trace::from_source(Arc::new(bytes), name).map_err(failed)?;
-    let survey = Survey::of(&trace).map_err(failed)?;
+    let bytes = synth::write(program, &options, Vec::new(), name)?;
+    let trace = Trace::from_source(Arc::new(bytes), name)?;
+    let survey = Survey::of(&trace)?;
     Ok(Known { trace, survey })
 }
 

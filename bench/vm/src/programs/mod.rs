@@ -1,9 +1,11 @@
 //! The programs that run on the machine, and what they share.
 
+mod fork;
 mod gcbench;
 mod live;
 pub(crate) mod traps;
 
+pub(crate) use fork::fork;
 pub(crate) use gcbench::gcbench;
 pub(crate) use live::live;
 

@@ -170,6 +170,17 @@ pub(crate) fn maximum() -> Value {
     })
 }
 
+/// Allocates this much before MMTk can collect, while a broker has a small bound for it and wants
+/// collections.
+pub(crate) fn early(bytes: u64) {
+    if let Some(control) = control() {
+        control.bound(1 << 20);
+        control.collect();
+    }
+    let mut thread = Attached::new();
+    let _ = churn(&mut thread, || CHURNED.load(Ordering::Relaxed) >= bytes);
+}
+
 /// Allocates this much under a small bound, and keeps nothing: for a plan that never collects.
 pub(crate) fn spend(bytes: u64) -> Work {
     if let Some(control) = control() {

@@ -31,7 +31,7 @@ struct Broker {
 }
 
 impl Broker {
-    /// A broker that shares out so many bytes.
+    /// A broker that shares out `budget` bytes.
     fn start(budget: u64) -> Broker {
         let program = cargo::profile().join("plimsolld");
         if !program.exists() {

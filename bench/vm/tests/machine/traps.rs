@@ -142,6 +142,38 @@ fn a_nursery_is_never_too_small() {
 }
 
 #[test]
+fn collections_that_are_wanted_of_a_plan_that_never_collects_are_not_asked_for() {
+    let told = run("--plan NoGC --heap isla-vista:1g foreign 8m");
+    assert_eq!(told["said"]["ended"], true);
+    assert_eq!(number(&told, "/figures/wanted"), 0);
+    assert_eq!(number(&told, "/pauses"), 0);
+}
+
+#[test]
+fn before_mmtk_can_collect_nobody_makes_it_panic() {
+    for plan in ["Immix", "SemiSpace"] {
+        let told = run(&format!(
+            "--plan {plan} --heap isla-vista:64m --early 16m spend 32m"
+        ));
+        assert_eq!(number(&told, "/said/failed"), 0, "{plan}");
+        // What was wanted meanwhile is done when it can be.
+        assert!(number(&told, "/figures/wanted") > 0, "{plan}: {told}");
+        let limit = number(&told, "/figures/limit");
+        assert!(limit < 64 * MIB, "{plan}: the bound holds since: {limit}");
+    }
+}
+
+#[test]
+fn a_child_after_a_fork_goes_on_without_its_parents_bound() {
+    for plan in ["Immix", "GenCopy"] {
+        let told = run(&format!("--plan {plan} --heap isla-vista:64m fork"));
+        assert_eq!(number(&told, "/said/child"), 0, "{plan}: its exit status");
+        assert_eq!(told["said"]["worked"], true, "{plan}: {told}");
+        assert_eq!(told["said"]["bound"], true, "{plan}: {told}");
+    }
+}
+
+#[test]
 fn a_plan_that_never_collects_has_its_maximum_only() {
     let told = run("--plan NoGC --heap isla-vista:64m spend 48m");
     assert_eq!(number(&told, "/said/failed"), 0);

@@ -15,7 +15,7 @@ use std::time::Duration;
 const ROUND: Duration = Duration::from_secs(1);
 /// A round may take this long; the remaining subjects come first in the next.
 const ROUND_NS: u64 = 50_000_000;
-/// A round is followed by a rest of so many times what it took.
+/// A round is followed by a rest of this many times what it took.
 const REST: u32 = 99;
 /// With less free swap (bytes) no swappiness is changed: reclaim has nowhere to shift to.
 const SWAP_NEEDED: u64 = 64 << 20;

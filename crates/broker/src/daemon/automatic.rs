@@ -1,25 +1,35 @@
-//! Automatic actions of the broker: groups for cgroups that bound their processes, and rules.
+//! Automatic actions of the broker: groups for cgroups that bound their processes, processes that
+//! are moved between such cgroups, and rules.
 
 use super::Daemon;
 use super::join::Draft;
+use crate::act::Home;
 use crate::config::Given;
 use crate::core::NewPrincipal;
 use crate::members::Member;
-use crate::sense::{self, RootDomain};
+use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Most principals of which it is seen at a time whether their process was moved (0.1 ms each).
+const MOVES_AT_ONCE: usize = 16;
 
 impl Daemon {
+    /// The innermost cgroup that bounds a process and not the broker as well.
+    fn binding(&self, pid: i32) -> plimsoll_kernel::Result<Option<PathBuf>> {
+        let ours = self.cgroups.own().unwrap_or(Path::new("/"));
+        let ours = self.domain.asked().unwrap_or(ours);
+        sense::limiting_group(pid, self.domain.last().capacity, ours)
+    }
+
     /// The automatic group for the cgroup that bounds a process of user `user`; made when it does
     /// not exist yet. Where users are told apart, each user has one inside its own group: a limit
     /// that users share must not connect their groups.
     pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: u64) -> Option<Id> {
-        let ours = self.cgroups.own().unwrap_or(Path::new("/")).to_path_buf();
-        let ours = self.domain.asked().map_or(ours, Path::to_path_buf);
-        let directory = sense::limiting_group(process.pid(), self.domain.last().capacity, &ours)?;
+        let directory = self.binding(process.pid()).ok()??;
         let top = self.members.group_of_user(user);
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
         let mut made = self.members.automatic(&directory);
@@ -57,6 +67,95 @@ impl Daemon {
             member.payer = user;
         }
         Some(id)
+    }
+
+    /// Follows processes that were moved to another cgroup, or whose cgroup got or lost its limit.
+    /// Looks at some principals at a time, in turn.
+    pub(super) fn follow_moves(&mut self, now: u64) {
+        let some = self.members.some_from(self.moves_from, MOVES_AT_ONCE);
+        for &id in &some {
+            self.follow_move(id, now);
+        }
+        self.moves_from = some.last().map_or(0, |last| last + 1);
+    }
+
+    /// Moves a principal to the group for the cgroup that bounds its process now, or to the top if
+    /// there is none. One that is under another principal, or waits for one, stays there.
+    fn follow_move(&mut self, id: Id, now: u64) {
+        let before = self.core.figures(id).and_then(|figures| figures.parent);
+        let above = before.and_then(|above| self.members.get(above));
+        let known = above.and_then(|above| above.domain.as_ref()?.asked());
+        let by_cgroup =
+            |member: &&Member| member.awaits.is_none() && above.is_none_or(Member::is_automatic);
+        let Some(member) = self.members.get(id).filter(by_cgroup) else {
+            return;
+        };
+        let Some(root) = member.tree.as_ref().map(Tree::root) else {
+            return;
+        };
+        let Ok(binding) = self.binding(root.pid()) else {
+            return;
+        };
+        // Looked at afterwards: of a process that is exiting, version 1 says that it is in the top cgroup.
+        if root.stat().is_ok_and(|stat| stat.is_exiting) {
+            return;
+        }
+        // The cgroup that we made for it bounds it at times.
+        let home = member.home.as_ref().map(Home::directory);
+        let by_us = |group: &Path| home.is_some_and(|home| group.starts_with(home));
+        if binding.as_deref() == known || binding.as_deref().is_some_and(by_us) {
+            return;
+        }
+        if binding.is_some() && binding == member.refused {
+            return;
+        }
+        let user = self.user_of(id).unwrap_or(member.payer);
+        let Ok(process) = Process::open_known(root.pid(), root.start_time()) else {
+            return;
+        };
+        let parent = match binding {
+            Some(_) => self.automatic_for(&process, user, now),
+            None => self.group_of_user(user, now).ok().flatten(),
+        };
+        let is_put = (parent.is_some() || binding.is_none()) && self.put_under(id, before, parent);
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        if !is_put {
+            tracing::debug!(principal = id, "no group for the cgroup that it is in now");
+            member.refused = binding;
+            return;
+        }
+        member.refused = None;
+        // If it has left the cgroup that we made for it, that stands in the way of whoever removes the
+        // group above.
+        if let Some(home) = member.home.take_if(|home| !home.holds(&process)) {
+            self.worker
+                .retire(member.uid, home, member.descriptors.nothing());
+        }
+        self.release_unneeded(id);
+        self.state.touch();
+        self.tick_soon(now);
+    }
+
+    /// Puts a principal under another parent, or at the top, and drops automatic groups that are
+    /// empty then. Returns whether it could be put there.
+    pub(super) fn put_under(&mut self, id: Id, before: Option<Id>, parent: Option<Id>) -> bool {
+        let put = match parent {
+            None => self.core.set_top(id),
+            Some(_) => self.core.set(&Set {
+                id,
+                parent,
+                ..Set::default()
+            }),
+        };
+        if let Err(error) = &put {
+            tracing::debug!(principal = id, parent, %error, "it stays where it is");
+            self.drop_empty_automatic(parent);
+        }
+        self.drop_empty_automatic(before);
+        self.weigh_automatic();
+        put.is_ok()
     }
 
     pub(super) fn drop_empty_automatic(&mut self, parent: Option<Id>) {

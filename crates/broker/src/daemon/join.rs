@@ -262,6 +262,7 @@ impl Daemon {
             domain,
             beside: 0,
             home: None,
+            refused: None,
             awaits,
             page,
             pressure,

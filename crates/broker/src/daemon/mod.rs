@@ -37,9 +37,11 @@ use division::Part;
 use listing::Shown;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::identity::unmapped_user;
+use plimsoll_wire::messages::Id;
 use std::time::Duration;
 
-/// Interval at which connections are checked for unfinished messages and unread replies, ns.
+/// Interval at which connections are checked for unfinished messages and unread replies, and
+/// processes for moves between cgroups, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
 /// Interval between writes of the state, ns, however often it changes. After a quiet time a few
 /// writes may follow at once, so that a crash right after a few changes loses none.
@@ -124,12 +126,14 @@ pub(crate) struct Daemon {
     tick_at: u64,
     /// Time of the next glance, ns.
     glance_at: u64,
-    /// Time of the next check of the connections, ns.
+    /// Time of the next check of the connections and of moved processes, ns.
     sweep_at: u64,
     /// Time up to which writes of the state are used up, ns; each write uses `STATE_NS`.
     state_at: u64,
     /// Earliest time of the next tick for a newcomer, ns.
     newcomer_at: u64,
+    /// First id of the next principals that are looked at for moves between cgroups.
+    moves_from: Id,
     /// Time since when no principal and no connection exists, ns.
     idle_since: u64,
     /// Whether the broker must end.
@@ -222,6 +226,7 @@ impl Daemon {
             sweep_at: now,
             state_at: now,
             newcomer_at: now,
+            moves_from: 0,
             idle_since: now,
             leave: false,
             options,
@@ -315,6 +320,7 @@ impl Daemon {
         if now >= self.sweep_at {
             self.sweep_at = now.saturating_add(SWEEP_NS);
             self.sweep(now);
+            self.follow_moves(now);
             self.check_directories()?;
         }
         if now >= self.next_write() && self.state.is_due(now) {

@@ -7,7 +7,7 @@ use crate::sense::{self, Tree};
 use crate::server::poll::{Interest, Token};
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::Process;
-use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing, Set};
+use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
 
@@ -105,17 +105,7 @@ impl Daemon {
         let Some(parent) = found.filter(|&found| Some(found) != before) else {
             return;
         };
-        let set = Set {
-            id,
-            parent: Some(parent),
-            ..Set::default()
-        };
-        if let Err(error) = self.core.set(&set) {
-            tracing::debug!(principal = id, parent, %error, "it stays at the top");
-            self.drop_empty_automatic(Some(parent));
-        }
-        self.drop_empty_automatic(before);
-        self.weigh_automatic();
+        self.put_under(id, before, Some(parent));
     }
 
     /// Sets the adapter of a principal, unless a rule sets it.

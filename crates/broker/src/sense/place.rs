@@ -1,6 +1,7 @@
 //! The place of a process: the properties that rules match, and the cgroup that binds it.
 
 use crate::config::Facts;
+use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH, Membership, membership};
 use plimsoll_kernel::process::Process;
 use std::path::{Path, PathBuf};
@@ -48,21 +49,22 @@ fn system_unit(path: &str) -> &str {
 }
 
 /// The innermost cgroup of `pid` whose limit is below `capacity` and that does not bind the broker
-/// as well; `None` when there is none or no cgroup can be read.
-#[must_use]
-pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Option<PathBuf> {
-    let mut group = Cgroup::of(pid).ok()??;
+/// as well; `None` when there is none.
+///
+/// # Errors
+/// When the process has exited, or a cgroup cannot be read.
+pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Result<Option<PathBuf>> {
+    let mut next = Cgroup::of(pid)?;
     for _ in 0..MAX_DEPTH {
-        if ours.starts_with(group.dir()) {
-            return None;
+        let Some(group) = next.filter(|group| !ours.starts_with(group.dir())) else {
+            return Ok(None);
+        };
+        if group.limit()?.is_some_and(|limit| limit < capacity) {
+            return Ok(Some(group.dir().to_path_buf()));
         }
-        let limit = group.limit().ok().flatten();
-        if limit.is_some_and(|limit| limit < capacity) {
-            return Some(group.dir().to_path_buf());
-        }
-        group = group.parent().ok()??;
+        next = group.parent()?;
     }
-    None
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Portion {
     }
 }
 
-/// Whether shared memory changed so much (bytes) that it must be measured again.
+/// Whether shared memory changed enough to be measured again. Bytes.
 pub(super) fn changed(before: u64, now: u64) -> bool {
     before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }

@@ -1,8 +1,9 @@
 //! Kernel limits that the broker sets for itself.
 
 use plimsoll_kernel::capabilities::{CAP_IPC_LOCK, holds};
+use plimsoll_kernel::descriptors;
 use rustix::mm::MlockAllFlags;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 
 /// Locks touched memory, now and later, so that the broker never waits for the paging of which it
 /// warns. Only with an unlimited allowance: with a small one `MCL_FUTURE` would make later
@@ -27,12 +28,7 @@ pub fn lock_memory() -> bool {
 
 /// Raises the limit of open files to the allowed maximum; a principal needs about eight.
 pub fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+    if let Err(error) = descriptors::raise_limit() {
         tracing::debug!(%error, "the limit of open files stays");
     }
 }

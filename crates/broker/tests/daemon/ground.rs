@@ -26,7 +26,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Starts a program with a file of so many MiB in a group of 128 MiB, with balance off. `None`
+    /// Starts a program with a file of `file_mib` MiB in a group of 128 MiB, with balance off. `None`
     /// where there are no rights for that.
     pub(crate) fn new(name: &str, file_mib: u64, line: &str) -> Option<Ground> {
         let Ok(group) = TestCgroup::new(name, Some(128 * MIB)) else {

@@ -54,6 +54,11 @@ fn a_group_is_bounded_by_its_cgroup_and_by_strangers_in_it() {
     Program::register(&broker, "outside", json!({})).assert_unharmed();
 }
 
+fn name_of(group: &TestCgroup) -> String {
+    let name = group.cgroup().dir().file_name().expect("a name");
+    name.to_string_lossy().into_owned()
+}
+
 /// Registers a group with a cgroup; returns the connection that keeps it, and the reply.
 fn register_group(broker: &Broker, cgroup: &TestCgroup) -> (Client, Value) {
     let mut control = broker.connect();
@@ -184,21 +189,14 @@ fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
         .iter()
         .map(|member| {
             let mut life = broker.connect();
-            life.call(
-                "Register",
-                json!({"name": "m", "pid": member.pid(), "weight": 60}),
-            )
-            .expect("it is registered");
+            let words = json!({"name": "m", "pid": member.pid(), "weight": 60, "adapter": "self"});
+            let id = life.call("Register", words).expect("it is registered")["id"].clone();
+            life.call("Report", json!({"id": id, "demand": 1u64 << 34}))
+                .expect("it may");
             life
         })
         .collect();
-    let name = cgroup
-        .cgroup()
-        .dir()
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let name = name_of(&cgroup);
     let mut group_shown = || -> Option<Value> {
         let listing = control.list();
         listing["principals"]
@@ -210,19 +208,72 @@ fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
     let shown = group_shown().expect("the group is there");
     assert_eq!(shown["children"].as_array().map(Vec::len), Some(2));
     assert_eq!(shown["weight"], json!(120));
-    until("the limit binds", || {
-        let shown = group_shown().expect("the group is there");
-        let limits = shown["children"]
-            .as_array()
-            .expect("children")
-            .iter()
-            .map(|child| child["limit"].as_u64().unwrap_or(u64::MAX));
-        limits.fold(0u64, u64::saturating_add) <= 96 * MIB
-    });
+    // They want more than there is, so they share out what the reserve leaves.
+    for (limit, least) in [(96, 48), (64, 32), (128, 72)] {
+        let bytes = Some(limit * MIB);
+        cgroup.cgroup().set_limit(bytes).expect("it can be limited");
+        until(&format!("the limit of {limit} MiB binds"), || {
+            let shown = group_shown().expect("the group is there");
+            let children = shown["children"].as_array().expect("children");
+            let limits = children
+                .iter()
+                .map(|child| child["limit"].as_u64().unwrap_or(u64::MAX));
+            let sum = limits.fold(0u64, u64::saturating_add);
+            (least * MIB..=limit * MIB).contains(&sum)
+        });
+    }
     drop(lives);
     members.clear();
     until("the group goes with its last member", || {
         group_shown().is_none()
+    });
+}
+
+/// The name of the group that a principal is in; `None` if it is at the top.
+fn group_of(control: &mut Client, id: &Value) -> Option<String> {
+    let listing = control.list();
+    let top = listing["principals"].as_array().expect("principals");
+    let holds = |group: &&Value| {
+        let mut children = group["children"].as_array().expect("children").iter();
+        children.any(|child| child["id"] == *id)
+    };
+    let Some(group) = top.iter().find(holds) else {
+        assert!(top.iter().any(|shown| shown["id"] == *id), "{listing}");
+        return None;
+    };
+    Some(group["name"].as_str().expect("a name").to_owned())
+}
+
+#[test]
+fn who_is_moved_to_another_cgroup_is_bounded_by_that_one() {
+    let (Some(first), Some(second)) = (
+        group("broker-first", 96 * MIB),
+        group("broker-second", 128 * MIB),
+    ) else {
+        return;
+    };
+    let broker = Broker::start();
+    let mut control = broker.connect();
+    let member = begin("hog --bytes 8M", &first);
+    let mut life = broker.connect();
+    let words = json!({"name": "m", "pid": member.pid()});
+    let id = life.call("Register", words).expect("it is registered")["id"].clone();
+    assert_eq!(group_of(&mut control, &id), Some(name_of(&first)));
+    second.cgroup().add(member.pid()).expect("it may enter");
+    until("it is in the group of the second", || {
+        group_of(&mut control, &id) == Some(name_of(&second))
+    });
+    until("the group of the first one is gone", || {
+        control.list()["principals"].as_array().map(Vec::len) == Some(1)
+    });
+    second.cgroup().set_limit(None).expect("it can be lifted");
+    until("nothing bounds it", || {
+        group_of(&mut control, &id).is_none()
+    });
+    let bytes = Some(128 * MIB);
+    second.cgroup().set_limit(bytes).expect("it can be limited");
+    until("the second one bounds it again", || {
+        group_of(&mut control, &id) == Some(name_of(&second))
     });
 }
 

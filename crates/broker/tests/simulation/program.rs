@@ -64,6 +64,8 @@ pub(crate) struct Program {
     /// Time when it next joins, exits, or changes its demand.
     pub(crate) turn_at: u64,
     pub(crate) alive: bool,
+    /// When it reported last; `None` if it has not since the clock jumped.
+    pub(crate) reported_at: Option<u64>,
     /// Allocation stalls within its limit that it tells of; `None` where it counts none.
     pub(crate) stalls: Option<u64>,
     /// The kernel's limit on it.
@@ -104,6 +106,7 @@ impl Program {
             answers_at: None,
             turn_at: 0,
             alive: false,
+            reported_at: None,
             stalls: random.one_in_thousand(300).then_some(0),
             bound: u64::MAX,
         }

@@ -19,15 +19,15 @@ pub struct Map {
     /// All processes of this principal, which the broker names
     #[arg(long, value_name = "NAME|ID", group = "which")]
     pub principal: Option<String>,
-    /// Look again every so many seconds (1 to 3600; 2 when absent), and tell what happened meanwhile
+    /// Repeat the look at this interval (1 to 3600 s; 2 when absent), and tell what happened meanwhile
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub watch: Option<u64>,
-    /// With --watch: end after so many looks
+    /// With --watch: end after N looks
     #[arg(long, value_name = "N", requires = "watch",
         value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// With --watch: end after so many seconds (1 to 1000000)
+    /// With --watch: end after this time, 1 to 1000000 s
     #[arg(long, value_name = "SECONDS", requires = "watch",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub r#for: Option<u64>,

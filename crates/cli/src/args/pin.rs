@@ -29,7 +29,7 @@ pub struct Pin {
     /// Count what is read again over this time: 30s, 2m
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = window)]
     pub window: Duration,
-    /// Choose once, after the first window, and hold that until the end
+    /// Choose once, when something is worth it, and hold that until the end
     #[arg(long)]
     pub once: bool,
     /// Watch for one window, and only show what would be locked

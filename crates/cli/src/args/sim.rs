@@ -38,8 +38,8 @@ pub struct Sim {
         default_value = "genmc"
     )]
     pub collector: Vec<CollectorChoice>,
-    /// Size of the heap: so many times the largest live size (1.5), or so large (64M); several are separated
-    /// by commas
+    /// Heap size: a multiple of the largest live size (1.5) or an amount (64M); several are separated by
+    /// commas
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "3", value_parser = heap)]
     pub heap: Vec<HeapChoice>,
     /// How threads are simulated.
@@ -59,7 +59,7 @@ pub struct Outputs {
     /// Print the same as comma-separated values, a line for each simulation
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Keep the outcomes in this file, as Parquet; what is in it already is not simulated again
+    /// Keep the outcomes in this file, as Parquet; simulations that it already has are not repeated
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a page with pictures of the outcomes (- is standard output)
@@ -71,7 +71,7 @@ pub struct Outputs {
     /// Simulate nothing, and print for programs what would be simulated
     #[arg(long, conflicts_with_all = ["json", "csv", "cell"])]
     pub plan: bool,
-    /// Make this simulation of the plan only, and print it as a line of FILE.cells: for a worker of a cluster
+    /// Make only the simulation with this number in the plan, and print it as a line of FILE.cells
     #[arg(long, value_name = "N", conflicts_with_all = ["json", "csv"])]
     pub cell: Option<usize>,
 }
@@ -156,9 +156,9 @@ impl From<CollectorChoice> for Algorithm {
 /// How large a heap is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HeapChoice {
-    /// So many times the largest live size.
+    /// This multiple of the largest live size.
     Times(f64),
-    /// So many bytes.
+    /// An amount, bytes.
     Bytes(u64),
 }
 

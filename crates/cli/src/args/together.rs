@@ -32,7 +32,7 @@ pub struct Together {
     /// The memory of all programs together
     #[arg(short, long, value_name = "SIZE", value_parser = sim::bytes)]
     pub memory: u64,
-    /// Who sizes the heaps; several are compared, separated by commas
+    /// What sizes the heaps; several policies are compared, separated by commas
     #[arg(
         long,
         value_enum,
@@ -87,8 +87,8 @@ pub struct Together {
         default_value = "genmc"
     )]
     pub collector: Vec<CollectorChoice>,
-    /// The most that heaps may ever be: so many times the largest live size (1.5), or so large (64M); one for
-    /// all programs, or one for each (3 under fixed and the memory otherwise, when absent)
+    /// The largest heap size: a multiple of the largest live size (1.5) or an amount (64M); one for all
+    /// programs, or one for each (when absent, 3 under fixed, and otherwise all of the memory)
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = sim::heap)]
     pub heap: Vec<HeapChoice>,
     /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
@@ -112,7 +112,7 @@ pub struct Together {
     pub json: bool,
 }
 
-/// Who sizes the heaps.
+/// What sizes the heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SharingChoice {
     /// The broker; programs report what their collections cost
@@ -123,7 +123,7 @@ pub enum SharingChoice {
     IslaVista,
     /// Each heap by its allocation rate and the cost of its collections
     SquareRoot,
-    /// Nobody: heaps are as large as they may be
+    /// Nothing: heaps are as large as they may be
     Fixed,
 }
 

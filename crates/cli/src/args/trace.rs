@@ -26,7 +26,7 @@ pub struct Record {
     /// Keep the raw trace, with reference stores and without deaths (`trace deaths` computes them)
     #[arg(long, conflicts_with = "sampled")]
     pub raw: bool,
-    /// Lighter: watch one object of each group of 16, and tell deaths where collections find them
+    /// Lighter: watch one object of each group of 16, and report a death when a collection finds it
     #[arg(long)]
     pub sampled: bool,
     /// The program: `java` of version 17 or later, and its arguments
@@ -37,15 +37,15 @@ pub struct Record {
 /// The commands of `plimsoll trace`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Show what a trace is of, and its sums
+    /// Show which program a trace is of, and sums over it
     Info(Info),
     /// Read a whole trace and check that it makes sense
     Verify(Verify),
     /// Print the first events of a trace
     Head(Head),
-    /// Make a trace of text or CSV, or text or CSV of a trace
+    /// Turn a trace into text or CSV, or text or CSV into a trace
     Convert(Convert),
-    /// Make one trace of several files of the same recording
+    /// Join several files of one recording into one trace
     Merge(Merge),
     /// Compute when objects die, from a raw trace or from what a recording left
     Deaths(ComputeDeaths),
@@ -87,7 +87,7 @@ pub struct Head {
     /// How many events
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub events: u64,
-    /// Pass over so many events first
+    /// Skip the first N events
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: u64,
     /// Only the events of this thread
@@ -109,13 +109,13 @@ pub enum Form {
 /// `plimsoll trace convert`.
 #[derive(Clone, Debug, Args)]
 pub struct Convert {
-    /// A trace, text or CSV; what it is, its first bytes say (- is standard input, for text and CSV)
+    /// A trace, text or CSV, which its first bytes tell apart (- is standard input, for text and CSV)
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// Where to write (standard output when absent, for text and CSV)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to write (text of a trace, and a trace of all else, when absent)
+    /// What to write (when absent, a trace becomes text, and everything else becomes a trace)
     #[arg(long, value_enum)]
     pub to: Option<Form>,
     /// The CSV is of a raw trace, with reference stores
@@ -163,7 +163,7 @@ pub struct Synth {
     /// Divide objects, bytes and time by this, 1 to 1000000, but for the data that the program loads first
     #[arg(long, value_name = "N", default_value = "1", value_parser = factor)]
     pub shorten: f64,
-    /// What is left open is drawn from this; the same seed makes the same file
+    /// The seed of all random choices; the same seed makes the same file
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

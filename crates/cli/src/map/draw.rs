@@ -33,7 +33,7 @@ pub(super) struct Page<'a> {
     shown: Vec<(i32, Shown)>,
     /// Processes that were not drawn one by one.
     left_out: bool,
-    /// One of so many looks is kept.
+    /// One in this many looks is kept.
     stride: u64,
     looks: u64,
     /// When the first look was done.

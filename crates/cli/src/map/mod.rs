@@ -45,8 +45,8 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     let mut looks = 0u64;
     let failed = loop {
         let pids = match targets::find(place, args) {
-            // The group is gone with its processes: what was seen of them is drawn.
-            Err(_) if page.is_some() && looks > 0 => break false,
+            // The group is gone with its processes, which is no failure; what was seen of them is drawn.
+            Err(error) if looks > 0 && (page.is_some() || is_over(&error, args)) => break false,
             pids => pids?,
         };
         let mut report = report(&pids, &options, &before, watch.as_mut());
@@ -55,7 +55,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             Some(page) => page.add(&mut report, options.limit),
             None => show(&report, args)?,
         }
-        // Who watches a page reads of it there; the terminal has it once.
+        // A person who watches a page reads of it there; the terminal has it once.
         let told = page.is_some() && looks > 1;
         for failed in report.failed.iter().filter(|_| !args.json && !told) {
             crate::say(format_args!("{}", failed.why));
@@ -81,6 +81,15 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     };
     page.map_or(Ok(()), Page::end)?;
     Ok(if failed { FAILED } else { 0 })
+}
+
+/// Whether those that were watched are no more.
+fn is_over(error: &CliError, args: &args::Map) -> bool {
+    let none = matches!(
+        error,
+        CliError::NoProcesses(_) | CliError::NoSuchPrincipal(_)
+    );
+    none || args.cgroup.is_some()
 }
 
 fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {

@@ -75,7 +75,7 @@ pub(super) fn limited(report: &Report) -> Option<String> {
         Bound::Short => Some(format!(
             "memory is short: {allowed} of the budget of {budget} may be held now"
         )),
-        Bound::Budget | Bound::NoSwap => None,
+        Bound::Budget | Bound::NoSwap | Bound::Unwatched => None,
     }
 }
 

@@ -46,7 +46,7 @@ const fn maybe(name: &'static str, pointer: &'static str, kind: Kind) -> Column 
 }
 
 /// All columns, in their order.
-pub(super) const COLUMNS: [Column; 64] = [
+pub(super) const COLUMNS: [Column; 66] = [
     always("version", "/version", Text),
     always("trace", "/trace", Text),
     always("fingerprint", "/fingerprint", Text),
@@ -139,6 +139,8 @@ pub(super) const COLUMNS: [Column; 64] = [
     maybe("freed_bytes", "/outcome/freed", Count),
     maybe("helped_waits", "/outcome/helped", Count),
     maybe("cut_threads", "/outcome/cut", Count),
+    maybe("passed_waits", "/outcome/passed", Count),
+    maybe("unborn_objects", "/outcome/unborn", Count),
 ];
 
 /// The values of a simulation, one for each column; `Null` where there is none.

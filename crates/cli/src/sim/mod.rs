@@ -136,7 +136,7 @@ struct Session<'a> {
     store: Option<Store>,
     /// What is done, by its number in the plan.
     runs: Vec<Option<Run>>,
-    /// So many of the first are in tables that were printed.
+    /// How many of the first are in tables that were printed.
     shown: usize,
     /// Set by signals, where simulations are kept.
     stopped: Arc<AtomicBool>,

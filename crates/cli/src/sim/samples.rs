@@ -68,7 +68,9 @@ pub(super) fn done() -> Run {
         longest_wait: 2,
         longest_wait_time: 3000,
         helped: 0,
+        passed: 0,
         cut: 0,
+        unborn: 0,
     };
     Run {
         cell: cell(),

@@ -197,7 +197,7 @@ fn open_cells(path: &Path) -> Result<File, CliError> {
     options.read(true).append(true).create(true);
     let file = options.open(path).map_err(CliError::path(path))?;
     let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    // Who had the lock before may have taken the file away meanwhile.
+    // The process that had the lock before may have taken the file away meanwhile.
     let is_there = path.metadata().is_ok_and(|it| {
         let ours = file.metadata();
         ours.is_ok_and(|ours| ours.ino() == it.ino())

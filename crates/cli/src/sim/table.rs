@@ -20,8 +20,10 @@ const LONGEST_NAME: usize = 60;
 /// A quantity: its name, its value, and how that is written.
 type Row = (&'static str, fn(&Outcome) -> f64, fn(f64) -> String);
 
-/// The quantities, in the order of the paper: Table 2 and Figure 3, Figure 4, Tables 3 and 4.
-const ROWS: [Row; 18] = [
+/// The quantities, in the order of the paper: what of Table 1 is not above them, Table 2 and Figure 3, Figure
+/// 4, Tables 3 and 4.
+const ROWS: [Row; 19] = [
+    ("objects", |it| it.objects as f64, number),
     ("minor collections", |it| it.minor as f64, number),
     ("mixed collections", |it| it.mixed as f64, number),
     ("full collections", |it| it.full as f64, number),
@@ -158,11 +160,20 @@ fn remarks(text: &mut String, name: &str, run: &Run) {
     if let Some(error) = &run.error {
         wrap(&format!("{name}: {error}"), text);
     }
-    if let Some(helped @ 1..) = run.outcome.as_ref().map(|it| it.helped) {
-        let _ = writeln!(
-            text,
-            "{name}: {helped} waits were ended because nothing else could go on"
-        );
+    let Some(outcome) = &run.outcome else { return };
+    for (count, what) in [
+        (
+            outcome.helped,
+            "waits were ended because nothing else could go on",
+        ),
+        (
+            outcome.unborn,
+            "objects died whose allocations are in the part of the trace that is lost",
+        ),
+    ] {
+        if count > 0 {
+            wrap(&format!("{name}: {count} {what}"), text);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use plimsoll_trace::text::{self, Form};
 use plimsoll_trace::{Ending, Event, Header, ThreadId, Trace, TraceError, Writer, check, merge};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a buffer for a file of text.
 const BUFFER: usize = 256 << 10;
@@ -58,6 +58,12 @@ fn open(path: &Path) -> Result<Trace, CliError> {
         ));
     }
     Ok(trace)
+}
+
+/// Opens traces that stay open beside each other.
+fn open_all(paths: &[PathBuf]) -> Result<Vec<Trace>, CliError> {
+    record::allow_many_files();
+    paths.iter().map(|path| open(path)).collect()
 }
 
 fn show_info(args: &Info) -> Result<u8, CliError> {
@@ -199,9 +205,9 @@ fn again(trace: &Trace, args: &Convert) -> Result<u8, CliError> {
 }
 
 fn merge(args: &Merge) -> Result<u8, CliError> {
-    let opened: Result<Vec<Trace>, CliError> = args.traces.iter().map(|path| open(path)).collect();
+    let opened = open_all(&args.traces)?;
     let out = Output::create(&args.output)?;
-    let out = merge::merge(&opened?, out, &args.output.display().to_string())?;
+    let out = merge::merge(&opened, out, &args.output.display().to_string())?;
     out.complete().map(|()| 0)
 }
 
@@ -218,8 +224,7 @@ fn deaths(args: &ComputeDeaths) -> Result<u8, CliError> {
         }
         return record::from_folder(&traces, &known, &args.output).map(|()| 0);
     }
-    let opened: Result<Vec<Trace>, CliError> = args.traces.iter().map(|path| open(path)).collect();
-    let opened = opened?;
+    let opened = open_all(&args.traces)?;
     let mut known = record::Known::new();
     for trace in &opened {
         known.extend(trace.header().facts.clone());

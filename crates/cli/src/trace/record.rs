@@ -13,6 +13,7 @@ use crate::run::{child, plainly};
 use crate::say;
 use crate::size::Human;
 use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
+use plimsoll_kernel::descriptors;
 use plimsoll_runtimes::hotspot::tracing;
 use plimsoll_trace::merlin::groups;
 use plimsoll_trace::merlin::whole::{self, Found};
@@ -178,8 +179,10 @@ pub(super) fn known_in(folder: &Path) -> Known {
     known
 }
 
-/// The traces in the folder of a recording.
+/// The traces in the folder of a recording: one of each thread, all of them open. The program has ended, so
+/// it does not inherit the limit of open files that we raise for them.
 pub(super) fn traces_in(folder: &Path) -> Result<Vec<Trace>, CliError> {
+    allow_many_files();
     let entries = fs::read_dir(folder).map_err(CliError::path(folder))?;
     let is_trace = |path: &PathBuf| path.extension() == Some(OsStr::new("trace"));
     let paths = entries.flatten().map(|it| it.path()).filter(is_trace);
@@ -194,6 +197,12 @@ pub(super) fn traces_in(folder: &Path) -> Result<Vec<Trace>, CliError> {
     }
     traces.sort_by_key(|trace| trace.streams().keys().next().copied());
     Ok(traces)
+}
+
+/// Allows as many open files as we may have: traces stay open while they are merged.
+pub(super) fn allow_many_files() {
+    // If it cannot be raised, too many files are refused where they are opened, with the file's name.
+    let _ = descriptors::raise_limit();
 }
 
 impl Drop for Folder {

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod ground;
+pub mod nobody;
 
 use plimsoll_client::{Connection, Socket};
 use plimsoll_wire::messages::{Listing, Principal};
@@ -47,6 +48,23 @@ impl Started {
 
     pub fn wait(&mut self) -> ExitStatus {
         wait_for("the process ends", || self.0.try_wait().unwrap())
+    }
+}
+
+/// Lets a command have at most 64 open files, which it may raise to 4096.
+pub fn limit_open_files(command: &mut Command) {
+    let limit = libc::rlimit {
+        rlim_cur: 64,
+        rlim_max: 4096,
+    };
+    // SAFETY: `setrlimit` may be called between fork and exec; `limit` is valid for reading.
+    unsafe {
+        command.pre_exec(
+            move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
     }
 }
 

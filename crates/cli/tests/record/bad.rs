@@ -1,6 +1,6 @@
 //! What cannot be recorded, or not to its end.
 
-use crate::common::{alive, signal_to, stderr, wait_for};
+use crate::common::{alive, limit_open_files, signal_to, stderr, wait_for};
 use crate::{Stage, java, recorded};
 use plimsoll_testbed::java::jdks;
 use plimsoll_testbed::skip;
@@ -342,4 +342,21 @@ fn classes_of_a_signed_jar_are_recorded() {
     let output = stage.record(&["-o", "t"], &[&java, "-jar", "lives.jar", "100"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stage.text(&["convert", "t"]).contains(" enter monitor="));
+}
+
+#[test]
+fn a_program_may_have_more_threads_than_files_may_be_open_at_first() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    let program = [&java, "-cp", ".", "Lives", "20", "100"];
+    let mut command = stage.command(&["-o", "t"], &program);
+    limit_open_files(&mut command);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let verified = stage.text(&["verify", "t"]);
+    assert!(verified.contains("makes sense"), "{verified}");
+    let info = stage.text(&["info", "t", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert!(info["threads"].as_array().unwrap().len() > 100);
 }

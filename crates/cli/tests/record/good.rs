@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a machine allocates for threads before it tells of them.
 const UNSEEN: u64 = 6 << 10;
+/// The recorder that also writes down what is alive at the end.
+const ALIVE: &str = "libplimsoll_tracer_alive.so";
 /// What the program prints.
 const PRINTED: &str = "sum 293610 kept 143 shared 30\n";
 
@@ -53,9 +55,19 @@ fn objects(text: &str) -> BTreeMap<u64, (String, bool)> {
     objects
 }
 
+/// Whether objects of a class are compared. What the machine keeps for itself is dead for the program, so
+/// only the program's own classes are. Lambdas that capture nothing are kept by their call sites, which are
+/// the machine's.
+fn is_the_programs(class: &str) -> bool {
+    let own = class.starts_with("Shapes") || class.starts_with("java.util.HashMap");
+    own && !class.contains("$$Lambda")
+}
+
 #[test]
 fn everything_is_seen_and_deaths_are_those_of_the_heap() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = Stage::with_recorder(ALIVE) else {
+        return;
+    };
     for jdk in recorded() {
         let (java, version) = (jdk.java().display().to_string(), jdk.version);
         // Code of the machine's own classes is verified, too.
@@ -97,15 +109,9 @@ fn everything_is_seen_and_deaths_are_those_of_the_heap() {
         let alive = std::fs::read_to_string(stage.place.path("alive")).unwrap();
         let alive: BTreeSet<u64> = alive.lines().map(|line| line.parse().unwrap()).collect();
         assert!(objects.len() > 30_000 && alive.len() > 5000);
-        // What the machine keeps for itself is dead for the program, so only its own classes are compared.
-        // Lambdas that capture nothing are kept by their call sites, which are the machine's.
-        let ours = |class: &str| {
-            let own = class.starts_with("Shapes") || class.starts_with("java.util.HashMap");
-            own && !class.contains("$$Lambda")
-        };
-        let early = objects
-            .iter()
-            .filter(|(number, (class, dead))| *dead && ours(class) && alive.contains(number));
+        let early = objects.iter().filter(|(number, (class, dead))| {
+            *dead && is_the_programs(class) && alive.contains(number)
+        });
         assert_eq!(
             early.collect::<Vec<_>>(),
             [],

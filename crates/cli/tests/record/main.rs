@@ -16,6 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Tests run one at a time, because several machines on two processors start slowly.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// The recorder, as it is installed.
+const RECORDER: &str = "libplimsoll_tracer.so";
+
 /// A place with our program, the recorder beside it, and compiled test programs.
 pub(crate) struct Stage {
     pub(crate) place: Place,
@@ -26,6 +29,11 @@ pub(crate) struct Stage {
 impl Stage {
     /// `None`, and says so, where nothing can be compiled.
     pub(crate) fn new() -> Option<Stage> {
+        Stage::with_recorder(RECORDER)
+    }
+
+    /// As [`Stage::new`], with another library in the recorder's place.
+    pub(crate) fn with_recorder(recorder: &str) -> Option<Stage> {
         let Some(javac) = javac() else {
             skip(format_args!("no javac"));
             return None;
@@ -39,10 +47,9 @@ impl Stage {
         assert!(command.status().unwrap().success());
         let own = place.path("bin/plimsoll");
         std::fs::create_dir(place.path("bin")).unwrap();
-        let recorder = "libplimsoll_tracer.so";
         for (from, to) in [
             (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
-            (library(recorder), place.path("bin").join(recorder)),
+            (library(recorder), place.path("bin").join(RECORDER)),
         ] {
             if std::fs::hard_link(&from, &to).is_err() {
                 std::fs::copy(from, to).unwrap();

@@ -115,6 +115,51 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     assert!(actions.contains(&lifted), "{:?}", bench.core.figures(bad));
 }
 
+/// When the first bytes are taken from an adaptive principal that owes and pays nothing, beside
+/// this many bytes of outsiders. It reports before each tick for the time `speaks`, and never if
+/// that is `None`. Returns the deadline of its debt, the time of its last report, and that of the
+/// first action; nanoseconds since the start.
+fn first_taken(outsiders: u64, reaction_ms: u64, speaks: Option<Nanos>) -> (Nanos, Nanos, Nanos) {
+    let mut bench = Bench::new(1000 * MIB);
+    bench.outsiders = outsiders;
+    let id = bench.add(&new("p"), 400 * MIB);
+    let report = Report {
+        id,
+        reaction_ms: Some(reaction_ms),
+        ..Report::default()
+    };
+    let began = bench.now;
+    let mut reported = 0;
+    for _ in 0..400 {
+        if speaks.is_some_and(|speaks| bench.now - began <= speaks) {
+            bench.core.report(&report).expect("is registered");
+            reported = bench.now - began;
+        }
+        let actions = bench.tick(50 * MS);
+        let published = |action: &Action| matches!(action, Action::Publish { .. });
+        if !actions.iter().all(published) {
+            let deadline = bench.numbers(id).deadline - began;
+            return (deadline, reported, bench.now - began);
+        }
+    }
+    panic!("nothing is taken: {:?}", bench.core.figures(id));
+}
+
+#[test]
+fn who_reports_has_time_to_collect_before_anything_is_taken() {
+    let always = Some(Nanos::MAX);
+    // The reserve is 40 MiB. In the first case more than a quarter of it is left.
+    for (outsiders, grace) in [(585 * MIB, 3_000 * MS), (595 * MIB, 1_000 * MS)] {
+        let (deadline, _, taken) = first_taken(outsiders, 400, always);
+        assert_eq!(taken, deadline + grace, "beside {outsiders} bytes");
+        let (deadline, _, taken) = first_taken(outsiders, 500, None);
+        assert_eq!(taken, deadline, "it never reported");
+    }
+    let (deadline, reported, taken) = first_taken(585 * MIB, 3_000, Some(1_000 * MS));
+    assert!(taken > deadline, "{taken}, {deadline}");
+    assert_eq!(taken, reported + 4_000 * MS, "it fell silent");
+}
+
 #[test]
 fn of_two_debtors_the_one_with_more_excess_per_weight_pays_first() {
     let mut bench = Bench::new(1000 * MIB);

@@ -71,7 +71,7 @@ impl Crew {
         })
     }
 
-    /// Marks from `roots` together with all who [help](Crew::help), and returns when everything is
+    /// Marks from `roots` together with all that [help](Crew::help), and returns when everything is
     /// marked.
     pub(crate) fn lead(
         &self,

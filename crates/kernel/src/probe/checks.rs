@@ -150,7 +150,7 @@ pub(super) fn page_out() -> Capability {
         PAGE.as_ptr() as u64 / page_size() * page_size()
     };
     let one = address..address + page_size();
-    match Process::own().and_then(|own| advise_ranges(&own, Advice::Cold, &[one])) {
+    match Process::open(own_pid()).and_then(|own| advise_ranges(&own, Advice::Cold, &[one])) {
         Ok(_) => found("process_madvise"),
         Err(e @ Error::Unsupported { .. }) => {
             found(ABSENT).lesser(Grade::Missing, e.to_string(), costs)
@@ -179,9 +179,15 @@ pub(super) fn working_set() -> Capability {
     }
 }
 
+/// The number of this process. It is opened as other processes are, and not by [`Process::own`]: the broker
+/// opens programs by their numbers, also where calls are filtered.
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 /// Our own process stands for the programs that will be started.
 pub(super) fn stalls() -> Capability {
-    match Stalls::own() {
+    match Stalls::open(own_pid()) {
         Ok(stalls) => stalls_by(stalls.tier(), stalls.declined()),
         Err(e) => Capability::best("stalls", e.to_string()).lesser(
             Grade::Missing,

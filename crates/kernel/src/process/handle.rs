@@ -7,17 +7,21 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::ClockId;
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// The most that is read of a process's memory map, bytes: about 100,000 mappings.
 pub(crate) const MAX_MAPS: u64 = 16 << 20;
-/// The most that is read of a process's environment, bytes.
-const MAX_ENVIRONMENT: u64 = 4 << 20;
+/// The most that is read of a process's arguments or of its environment, bytes.
+const MAX_WORDS: u64 = 4 << 20;
+/// The most threads of a process that are looked at.
+const MAX_THREADS: usize = 65_536;
 
 /// A process that was alive when it was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +196,56 @@ impl Handle {
         parse_status_signals(&text).ok_or_else(|| malformed("status"))
     }
 
+    /// The arguments that it was started with, its own name first. `None` if they are longer than 4 MiB,
+    /// cannot be read, or were written over by something that has no end.
+    pub fn arguments(&self) -> Option<Vec<OsString>> {
+        let text = self.whole("cmdline")?;
+        let words = text.strip_suffix(b"\0")?.split(|&byte| byte == 0);
+        Some(
+            words
+                .map(|word| OsString::from_vec(word.to_vec()))
+                .collect(),
+        )
+    }
+
+    /// The environment that it was started with, names with values. `None` if it is longer than 4 MiB or
+    /// cannot be read.
+    pub fn variables(&self) -> Option<Vec<(OsString, OsString)>> {
+        let text = self.whole("environ")?;
+        let variable = |word: &[u8]| {
+            let at = word.iter().position(|&byte| byte == b'=')?;
+            let (name, value) = (word[..at].to_vec(), word[at + 1..].to_vec());
+            Some((OsString::from_vec(name), OsString::from_vec(value)))
+        };
+        Some(text.split(|&byte| byte == 0).filter_map(variable).collect())
+    }
+
+    /// Whether one of its threads has this name. Looks at 65,536 threads at most.
+    pub fn has_thread(&self, name: &[u8]) -> bool {
+        let threads = std::fs::read_dir(self.path("task"));
+        let mut threads = threads.into_iter().flatten().flatten().take(MAX_THREADS);
+        threads.any(|thread| {
+            let comm = std::fs::read(thread.path().join("comm"));
+            comm.is_ok_and(|comm| comm.strip_suffix(b"\n") == Some(name))
+        })
+    }
+
+    /// A file that stands for the process, to be locked by `flock(2)`: its environment, which is not read.
+    ///
+    /// # Errors
+    /// What the system says; `PermissionDenied` where we may not look into the process.
+    pub fn lockable(&self) -> io::Result<OwnedFd> {
+        Ok(File::open(self.path("environ"))?.into())
+    }
+
+    /// One of its files; `None` if it is longer than [`MAX_WORDS`] or cannot be read.
+    fn whole(&self, name: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = File::open(self.path(name)).ok()?;
+        let read = file.take(MAX_WORDS + 1).read_to_end(&mut bytes).ok()?;
+        (read as u64 <= MAX_WORDS).then_some(bytes)
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         parse_stat(&std::fs::read(self.path("stat"))?).ok_or_else(|| malformed("stat"))
     }
@@ -205,23 +259,12 @@ impl Handle {
     }
 }
 
-/// The memory map of a process, up to 16 MiB of text.
-///
-/// # Errors
-/// What the system says; `PermissionDenied` where we may not look into the process.
-pub fn maps(pid: u32) -> io::Result<impl BufRead> {
-    let file = File::open(proc_path(pid, "maps"))?;
-    Ok(BufReader::with_capacity(64 << 10, file.take(MAX_MAPS)))
-}
-
 /// The value of a variable in the environment that a process was started with. `None` if it was not
 /// set or the environment cannot be read. At most 4 MiB of the environment are looked at.
 pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
     let mut environment = Vec::new();
     let file = File::open(proc_path(pid, "environ")).ok()?;
-    file.take(MAX_ENVIRONMENT)
-        .read_to_end(&mut environment)
-        .ok()?;
+    file.take(MAX_WORDS).read_to_end(&mut environment).ok()?;
     let mut variables = environment.split(|&byte| byte == 0);
     let value = |variable: &[u8]| {
         let value = variable.strip_prefix(name.as_bytes())?;
@@ -278,8 +321,18 @@ mod tests {
             variable_of(child.id(), "PLIMSOLL_TEST_VARIABLE")
         });
         let prefix = variable_of(child.id(), "PLIMSOLL_TEST");
+        let handle = Handle::new(child.id()).unwrap();
+        let (arguments, variables) = (handle.arguments(), handle.variables());
+        let named = handle.has_thread(b"sleep");
+        let prefix_named = handle.has_thread(b"slee");
         child.kill().unwrap();
         child.wait().unwrap();
+        assert!(named && !prefix_named && !handle.has_thread(b"sleep"));
+        assert_eq!(arguments.unwrap(), ["sleep", "60"]);
+        let pair = ["PLIMSOLL_TEST_VARIABLE", "a=b"].map(OsString::from);
+        assert!(variables.unwrap().contains(&pair.into()));
+        // A process that has ended has no arguments.
+        assert_eq!(handle.arguments(), None);
         assert_eq!(told.as_deref(), Some(&b"a=b"[..]));
         assert_eq!(prefix, None);
         assert_eq!(variable_of(0, "PATH"), None);

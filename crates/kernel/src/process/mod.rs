@@ -10,7 +10,7 @@ mod stacks;
 mod tree;
 
 pub(crate) use handle::MAX_MAPS;
-pub use handle::{Handle, maps, variable_of};
+pub use handle::{Handle, variable_of};
 pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
@@ -21,7 +21,7 @@ pub use stacks::{
 pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within, numbers};
 
 use crate::reader::{Reader, read_text};
-use crate::{Error, Result};
+use crate::{Error, Result, sandbox};
 use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -51,6 +51,10 @@ impl Process {
     /// [`Error::Gone`] if there is none or it exited meanwhile; [`Error::Denied`] if `/proc` hides
     /// it (`hidepid`).
     pub fn open(pid: i32) -> Result<Process> {
+        Process::open_by(pid, open_pidfd)
+    }
+
+    fn open_by(pid: i32, pidfd: impl FnOnce(i32) -> Result<Option<OwnedFd>>) -> Result<Process> {
         if pid <= 0 {
             return Err(Error::Argument {
                 what: "process number",
@@ -59,7 +63,7 @@ impl Process {
         }
         let stat = Reader::open(proc_path(pid, "stat"))?;
         let start_time = read_stat(&stat)?.start_time;
-        let pidfd = open_pidfd(pid)?;
+        let pidfd = pidfd(pid)?;
         let status = Reader::open(proc_path(pid, "status"))?;
         // `stat` is bound to one process. If the start time is still the same, the pidfd and
         // `status` that were opened in between belong to it too.
@@ -89,12 +93,17 @@ impl Process {
         }
     }
 
-    /// This process.
+    /// This process; without a pidfd where system calls are filtered, because older filters do not know
+    /// that call.
     ///
     /// # Errors
     /// As [`Process::open`].
     pub fn own() -> Result<Process> {
-        Process::open(rustix::process::getpid().as_raw_nonzero().get())
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        match sandbox::is_filtered() {
+            true => Process::open_by(pid, |_| Ok(None)),
+            false => Process::open(pid),
+        }
     }
 
     /// Its number.

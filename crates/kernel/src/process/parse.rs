@@ -62,6 +62,8 @@ pub struct Stat {
     pub parent: i32,
     /// Whether it is a thread of the kernel, which has no memory of its own.
     pub of_kernel: bool,
+    /// Whether its first thread is exiting or has exited. Other threads may go on.
+    pub is_exiting: bool,
     /// Faults.
     pub faults: Faults,
     /// Processor time, clock ticks, user and system.
@@ -83,6 +85,8 @@ pub(super) fn comm(text: &[u8]) -> Option<&[u8]> {
 
 /// The flag of threads of the kernel (`linux/sched.h`).
 const PF_KTHREAD: u64 = 0x0020_0000;
+/// The flag of threads that are exiting (`linux/sched.h`).
+const PF_EXITING: u64 = 0x0000_0004;
 
 /// Parses `/proc/PID/stat`.
 pub fn parse_stat(text: &[u8]) -> Option<Stat> {
@@ -105,6 +109,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         state,
         parent,
         of_kernel: field(9) & PF_KTHREAD != 0,
+        is_exiting: field(9) & PF_EXITING != 0 || matches!(state, b'Z' | b'X'),
         faults: Faults {
             minor: field(10),
             major: field(12),

@@ -1,17 +1,19 @@
 //! Tier 1: delay accounting of one process. Source: kernel document `delay-accounting.rst`.
 
+use super::taskstats::{CALL, NEEDS};
 use super::{Declined, Stalled, TaskStalls, Taskstats};
+use crate::capabilities::{CAP_NET_ADMIN, holds};
 use crate::process::Process;
 use crate::reader::Reader;
-use crate::{Result, clock};
+use crate::{Error, Result, clock};
 use std::time::Duration;
 
 /// The switch. Threads that are made while it is 1 are counted.
 const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
 /// How often an unlikely reading is read again.
 const MAX_AGAIN: u32 = 3;
-/// The pause before that: an exiting thread takes less.
-const PAUSE: Duration = Duration::from_micros(50);
+/// The pause before that, where the caller can wait: an exiting thread takes less.
+pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// Counts the allocation stalls of one process.
 #[derive(Debug)]
@@ -24,6 +26,14 @@ pub(super) struct Delays {
 impl Delays {
     /// Makes sure that the process is counted.
     pub(super) fn open(process: &Process) -> std::result::Result<Delays, Declined> {
+        // Asked first: not every filter of system calls lets a program make sockets.
+        if !holds(CAP_NET_ADMIN) {
+            return Err(Declined::Kernel(Error::NotPermitted {
+                call: CALL,
+                pid: process.pid(),
+                needs: NEEDS,
+            }));
+        }
         let mut taskstats = Taskstats::open().map_err(|e| match e.is_absent() {
             true => Declined::NoTaskstats,
             false => Declined::Kernel(e),
@@ -44,12 +54,24 @@ impl Delays {
         })
     }
 
-    /// The stalls of all threads, exited ones included, since the process started.
-    pub(super) fn read(&mut self, process: &Process) -> Result<Stalled> {
+    /// Whether the descriptor is still ours.
+    pub(super) fn is_ours(&self) -> bool {
+        self.taskstats.is_ours()
+    }
+
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> Vec<std::os::fd::RawFd> {
+        vec![self.taskstats.number()]
+    }
+
+    /// The stalls of all threads, exited ones included, since the process started. `pause`: before an
+    /// unlikely reading is repeated.
+    pub(super) fn read(&mut self, process: &Process, pause: Option<Duration>) -> Result<Stalled> {
         let (before, then_ns) = self.latest;
         let now_ns = clock::now_ns();
         let taskstats = &mut self.taskstats;
-        let now = settled(before, now_ns.saturating_sub(then_ns), &mut || {
+        let elapsed_ns = now_ns.saturating_sub(then_ns);
+        let now = settled(before, elapsed_ns, pause, &mut || {
             Ok(stalled(&taskstats.process(process.pid())?))
         })?;
         self.latest = (now, now_ns);
@@ -59,10 +81,12 @@ impl Delays {
 
 /// A reading in which no thread counts twice, as far as that can be told. A thread that is exiting
 /// does for some microseconds: in the sum of those that have exited, and for itself. So a reading
-/// that grew by more than the time that passed is read again after a pause, and the lowest counts.
+/// that grew by more than the time that passed is read again, and the lowest counts. Several threads that
+/// stalled at once look the same, and cost as many readings.
 fn settled(
     before: Stalled,
     elapsed_ns: u64,
+    pause: Option<Duration>,
     read: &mut dyn FnMut() -> Result<Stalled>,
 ) -> Result<Stalled> {
     let mut now = read()?;
@@ -70,7 +94,9 @@ fn settled(
         if now.since(before).ns <= elapsed_ns {
             break;
         }
-        std::thread::sleep(PAUSE);
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
+        }
         let again = read()?;
         if again.ns < now.ns {
             now = again;
@@ -100,7 +126,7 @@ mod tests {
     fn settle(before: u64, elapsed_ns: u64, readings: &[u64]) -> (u64, usize) {
         let mut used = 0;
         let stalled = |ns| Stalled { count: ns, ns };
-        let read = settled(stalled(before), elapsed_ns, &mut || {
+        let read = settled(stalled(before), elapsed_ns, None, &mut || {
             used += 1;
             Ok(stalled(readings[(used - 1).min(readings.len() - 1)]))
         });

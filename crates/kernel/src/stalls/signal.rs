@@ -1,11 +1,11 @@
 //! The stall signal of one process, by the best tier that works.
 
-use super::delays::Delays;
+use super::delays::{Delays, PAUSE};
 use super::reclaim::{Counted, Timed};
 use super::{Declined, Stalled, Tier, pressure};
 use crate::pressure::Psi;
 use crate::process::Process;
-use crate::{Error, Result};
+use crate::{Error, Result, sandbox};
 
 /// The allocation stalls of one process, our own or another.
 ///
@@ -44,12 +44,21 @@ impl Stalls {
         Stalls::of(Process::open(pid)?)
     }
 
-    /// Opens the signal of this process, all its threads.
+    /// Opens the signal of this process, all its threads. For code in somebody else's program, too: where
+    /// system calls are filtered, only tiers that need no unusual ones are tried; no reading sleeps; and if
+    /// the program closes a descriptor of this, major faults are read from then on ([`Stalls::tier`] says
+    /// so).
     ///
     /// # Errors
     /// As [`Stalls::open`].
     pub fn own() -> Result<Stalls> {
-        Stalls::of(Process::own()?)
+        Stalls::own_if(sandbox::is_filtered())
+    }
+
+    fn own_if(is_filtered: bool) -> Result<Stalls> {
+        Stalls::first_of(Process::own()?, &Tier::ALL, |tier| {
+            tier.is_usual() || !is_filtered
+        })
     }
 
     /// Opens the signal of a process that is held already.
@@ -65,10 +74,24 @@ impl Stalls {
     /// # Errors
     /// As [`Stalls::open`]; [`Error::Argument`] if none of them works.
     pub fn among(process: Process, tiers: &[Tier]) -> Result<Stalls> {
+        Stalls::first_of(process, tiers, |_| true)
+    }
+
+    /// Opens the first of these tiers that may be tried and works.
+    fn first_of(
+        process: Process,
+        tiers: &[Tier],
+        may_be_tried: impl Fn(Tier) -> bool,
+    ) -> Result<Stalls> {
         let pid = process.pid();
-        let mut declined = Vec::new();
+        // One more may come, within a reading, which allocates nothing.
+        let mut declined = Vec::with_capacity(tiers.len() + 1);
         for &tier in tiers {
-            match Source::open(tier, &process) {
+            let opened = match may_be_tried(tier) {
+                true => Source::open(tier, &process),
+                false => Err(Declined::Filtered),
+            };
+            match opened {
                 // Not every tier notices by itself.
                 Ok(_) if !process.alive() => return Err(Error::Gone { pid }),
                 Ok(source) => {
@@ -110,15 +133,20 @@ impl Stalls {
     /// # Errors
     /// [`Error::Gone`] when the process has exited; [`Error::Io`], [`Error::Call`].
     pub fn read(&mut self) -> Result<Stalled> {
+        if self.own && !self.source.is_ours() {
+            self.lose();
+        }
+        let pause = (!self.own).then_some(PAUSE);
         let read = match &mut self.source {
-            Source::Delays(delays) => delays.read(&self.process),
+            Source::Delays(delays) => delays.read(&self.process, pause),
             Source::Reclaim(timed) => timed.read(),
             Source::ReclaimCount(counted) => counted.read(),
             Source::Pressure(psi) => pressure::read(psi),
-            Source::Faults => self.process.faults().map(|faults| Stalled {
-                count: faults.major,
-                ns: 0,
-            }),
+            Source::Faults if self.own => own_major_faults().map(stalls_of_faults),
+            Source::Faults => {
+                let faults = self.process.faults();
+                faults.map(|faults| stalls_of_faults(faults.major))
+            }
         };
         // A zombie still has counters, and another process may have got the number.
         match self.own || self.process.alive() {
@@ -128,6 +156,44 @@ impl Stalls {
             }),
         }
     }
+
+    /// The program closed what this is read by. Its major faults need no descriptor.
+    fn lose(&mut self) {
+        // Not dropped: the numbers may be descriptors of the program's by now.
+        std::mem::forget(std::mem::replace(&mut self.source, Source::Faults));
+        self.declined.push((self.tier, Declined::Closed));
+        self.tier = Tier::MajorFaults;
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        if self.own && !self.source.is_ours() {
+            self.lose();
+        }
+    }
+}
+
+fn stalls_of_faults(major: u64) -> Stalled {
+    Stalled {
+        count: major,
+        ns: 0,
+    }
+}
+
+/// Of all threads of this process, by a call that opens nothing.
+fn own_major_faults() -> Result<u64> {
+    // SAFETY: plain old data, filled in by getrusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing.
+    match unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } {
+        0 => Ok(u64::try_from(usage.ru_majflt).unwrap_or(0)),
+        _ => Err(Error::Call {
+            call: "getrusage",
+            pid: own_pid(),
+            source: std::io::Error::last_os_error(),
+        }),
+    }
 }
 
 fn own_pid() -> i32 {
@@ -135,6 +201,17 @@ fn own_pid() -> i32 {
 }
 
 impl Source {
+    /// Whether the descriptors by which it is read are still ours. What is only read at a place (`pread`)
+    /// does no harm to whatever has its number.
+    fn is_ours(&self) -> bool {
+        match self {
+            Source::Delays(delays) => delays.is_ours(),
+            Source::Reclaim(timed) => timed.is_ours(),
+            Source::ReclaimCount(counted) => counted.is_ours(),
+            Source::Pressure(_) | Source::Faults => true,
+        }
+    }
+
     fn open(tier: Tier, process: &Process) -> std::result::Result<Source, Declined> {
         match tier {
             Tier::DelayAccounting => Delays::open(process).map(Source::Delays),
@@ -145,6 +222,70 @@ impl Source {
                 process.faults()?;
                 Ok(Source::Faults)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn where_calls_are_filtered_no_unusual_one_is_tried() {
+        let stalls = Stalls::own_if(true).unwrap();
+        assert!(stalls.tier().is_usual());
+        for (tier, why) in stalls.declined() {
+            let is_filtered = matches!(why, Declined::Filtered);
+            assert_eq!(is_filtered, !tier.is_usual(), "{tier:?}: {why}");
+        }
+    }
+
+    /// Whether anything came through a socket.
+    fn got_anything(socket: &UnixStream) -> bool {
+        let mut byte = [0];
+        rustix::net::recv(socket, &mut byte, rustix::net::RecvFlags::DONTWAIT).is_ok()
+    }
+
+    /// Each tier that has descriptors: all of them become sockets of the program.
+    #[test]
+    fn a_descriptor_that_the_program_closed_is_not_used_again() {
+        for tier in [Tier::DelayAccounting, Tier::Reclaim, Tier::ReclaimCount] {
+            for reads in [true, false] {
+                loses(tier, reads);
+            }
+        }
+    }
+
+    fn loses(tier: Tier, reads: bool) {
+        let process = Process::own().unwrap();
+        let mut stalls = Stalls::among(process, &[tier, Tier::MajorFaults]).unwrap();
+        let numbers = match &stalls.source {
+            Source::Delays(delays) => delays.numbers(),
+            Source::Reclaim(timed) => timed.numbers(),
+            Source::ReclaimCount(counted) => counted.numbers(),
+            Source::Pressure(_) | Source::Faults => return,
+        };
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        for &number in &numbers {
+            // SAFETY: a descriptor of `stalls`, which it does not use after this. The test is about that.
+            let made = unsafe { libc::dup2(ours.as_raw_fd(), number) };
+            assert_eq!(made, number);
+        }
+        if reads {
+            stalls.read().unwrap();
+            assert_eq!(stalls.tier(), Tier::MajorFaults);
+            let last = stalls.declined().last();
+            assert!(matches!(last, Some((lost, Declined::Closed)) if *lost == tier));
+        }
+        drop(stalls);
+        assert!(!got_anything(&theirs), "nothing was sent to the program");
+        for number in numbers {
+            // SAFETY: made above, and closed by nobody else: each is open still, or this fails.
+            let socket = unsafe { OwnedFd::from_raw_fd(number) };
+            rustix::io::write(&socket, b"x").unwrap();
+            assert!(got_anything(&theirs), "it still has its connection");
         }
     }
 }

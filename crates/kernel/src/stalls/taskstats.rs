@@ -5,7 +5,9 @@
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-const CALL: &str = "taskstats";
+/// What it is called in errors, and what it needs.
+pub(super) const CALL: &str = "taskstats";
+pub(super) const NEEDS: &str = "CAP_NET_ADMIN";
 /// Answers are below 1 KiB.
 const BUFFER: usize = 8 << 10;
 /// Header of a netlink message, and of the generic family after it.
@@ -107,6 +109,8 @@ impl TaskStalls {
 #[derive(Debug)]
 pub struct Taskstats {
     socket: OwnedFd,
+    /// Device and inode of the socket.
+    is: Option<(u64, u64)>,
     family: u16,
     sequence: u32,
     buffer: Vec<u8>,
@@ -149,6 +153,7 @@ impl Taskstats {
             );
         }
         let mut taskstats = Taskstats {
+            is: file_of(&socket),
             socket,
             family: 0,
             sequence: 0,
@@ -156,6 +161,17 @@ impl Taskstats {
         };
         taskstats.family = taskstats.find_family()?;
         Ok(taskstats)
+    }
+
+    /// Whether the descriptor is still our socket. A program in which this runs may have closed it, and its
+    /// number may be a connection of the program's by now: then nothing may be asked here.
+    pub fn is_ours(&self) -> bool {
+        self.is.is_some() && file_of(&self.socket) == self.is
+    }
+
+    #[cfg(test)]
+    pub(super) fn number(&self) -> std::os::fd::RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// The sum over a process's threads, including exited ones; 5 us.
@@ -243,6 +259,12 @@ impl Taskstats {
         }
         Err(failed(pid, &short_answer()))
     }
+}
+
+/// Which file a descriptor is: device and inode. `None` if it is closed.
+fn file_of(file: &OwnedFd) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 /// A generic netlink message with one attribute of at most [`MAX_VALUE`] bytes, and its length. It is on the
@@ -341,7 +363,7 @@ fn failed(pid: i32, source: &std::io::Error) -> Error {
         Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
             call: CALL,
             pid,
-            needs: "CAP_NET_ADMIN",
+            needs: NEEDS,
         },
         Some(libc::ESRCH) => Error::Gone { pid },
         Some(libc::ENOENT) => Error::Absent { path: CALL.into() },

@@ -47,6 +47,12 @@ impl Tier {
         matches!(self, Tier::DelayAccounting | Tier::Reclaim | Tier::Pressure)
     }
 
+    /// Whether it is read by calls that every program makes, so that no filter of system calls ends a
+    /// program for them.
+    pub fn is_usual(self) -> bool {
+        !matches!(self, Tier::Reclaim | Tier::ReclaimCount)
+    }
+
     /// What it is called in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -103,6 +109,15 @@ pub enum Declined {
          never waited yet), and is not counted: start it again to have its delays"
     )]
     OlderThanSwitch { pid: i32 },
+    /// The calls for it are unusual, and the process is under a filter of calls.
+    #[error(
+        "the process is under a filter of system calls (seccomp), which may end it for this one, so it is \
+         not tried"
+    )]
+    Filtered,
+    /// Somebody closed what it is read by.
+    #[error("the program closed the descriptor by which it is read")]
+    Closed,
     /// No family `TASKSTATS`.
     #[error("the kernel offers no taskstats: it was built without CONFIG_TASKSTATS")]
     NoTaskstats,

@@ -107,6 +107,23 @@ fn what_can_be_paged_out_is_what_every_group_above_allows() {
 }
 
 #[test]
+fn what_could_go_to_swap_is_anonymous_memory_that_is_not_locked() {
+    let _one = alone();
+    let Some(group) = group("anonymous", Some(128 * MIB)) else {
+        return;
+    };
+    let mut domain = Domain::of_group(group.cgroup().dir()).unwrap();
+    let mut anonymous = || domain.read().unwrap().anonymous;
+    let hog = start_holding(&["hog", "--bytes", "48M"], Some(&group));
+    let free = anonymous();
+    assert!((40 * MIB..80 * MIB).contains(&free), "{free}");
+    drop(hog);
+    let _hog = start_holding(&["hog", "--bytes", "48M", "--lock"], Some(&group));
+    let locked = anonymous();
+    assert!(locked < 24 * MIB, "{locked}");
+}
+
+#[test]
 fn used_counts_programs_but_not_what_can_be_dropped() {
     let _one = alone();
     let Some(group) = group("used", Some(256 * MIB)) else {

@@ -1,6 +1,6 @@
 //! `libgc.so.1` for tests: the same library as the installed one, with variables by which tests put
-//! programs under stress. It is a library of its own in the place of a feature, with which cargo would
-//! build the other library anew under the same name, so that `make install` might take that one.
+//! programs under stress. It is a crate of its own, not a feature: with a feature, cargo would rebuild the
+//! real library under the same name, and `make install` could install that one.
 //!
 //! `PLIMSOLL_GC_STRESS=n` collects at every n-th allocation that takes the lock; `PLIMSOLL_GC_SEED`
 //! selects what is absent. `PLIMSOLL_GC_FAIL=n` refuses every n-th call of the kernel that may be

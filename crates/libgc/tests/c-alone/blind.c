@@ -1,5 +1,5 @@
-/* No file can be opened from the start, so /proc does not say where the stack of the first thread is. Objects that only the stack refers to
-live all the same, even if the reference lies far above the frame of main. */
+/* No file can be opened from the start, so /proc does not say where the stack of the first thread is. Objects
+that only the stack refers to live all the same, even if the reference lies far above the frame of main. */
 #include "sound.h"
 #include <sys/resource.h>
 

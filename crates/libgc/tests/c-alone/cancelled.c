@@ -1,5 +1,5 @@
-/* Threads that are cancelled. No function of the collector is a cancellation point: a cancelled thread returns from each call, and ends
-at the next cancellation point of the program. */
+/* Threads that are cancelled. No function of the collector is a cancellation point: a cancelled thread
+returns from each call, and ends at the next cancellation point of the program. */
 #include "sound.h"
 
 static void after_that(void) {

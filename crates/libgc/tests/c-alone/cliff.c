@@ -1,6 +1,6 @@
-/* Programs with a live set of a given size in MB, of which each round replaces some: small nodes, large arrays, objects of
-many sizes, half of the set at once, in four threads, beside memory of malloc that grows. The number of rounds is an
-argument. The programs run over libgc too, for comparison. */
+/* Programs with a live set of a given size in MB, of which each round replaces some: small nodes, large
+arrays, objects of many sizes, half of the set at once, in four threads, beside memory of malloc that grows.
+The number of rounds is an argument. The programs run over libgc too, for comparison. */
 #include "sound.h"
 #include <time.h>
 

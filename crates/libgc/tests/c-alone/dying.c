@@ -1,5 +1,6 @@
-/* Objects that die while they are in swap, many in each superpage, and are read once more: by their finalizers (without an order, and in
-libgc's order) or by a disclaim procedure. Each round pages them out and collects. */
+/* Objects that die while they are in swap, many in each superpage, and are read once more: by their
+finalizers (without an order, and in libgc's order) or by a disclaim procedure. Each round pages them out and
+collects. */
 #include "sound.h"
 #include <gc/gc_disclaim.h>
 #include <sys/mman.h>
@@ -8,7 +9,8 @@ libgc's order) or by a disclaim procedure. Each round pages them out and collect
 #define MADV_PAGEOUT 21
 #endif
 
-/* Chains of RANKS objects, each of which refers to the next. Objects of one rank lie side by side, so the objects of a chain are far apart. */
+/* Chains of RANKS objects, each of which refers to the next. Objects of one rank lie side by side, so the
+objects of a chain are far apart. */
 #define RANKS 4
 #define CHAINS 6000
 /* Number of objects that a stack or a register may keep by accident. */
@@ -63,7 +65,8 @@ static __attribute__((noinline)) void make(const char *how) {
     int disclaimed = !strcmp(how, "disclaimed"), ordered = !strcmp(how, "ordered");
     things = GC_MALLOC(RANKS * CHAINS * sizeof *things);
     for (long i = RANKS * CHAINS - 1; i >= 0; i--) {
-        struct thing *thing = disclaimed ? GC_finalized_malloc(sizeof *thing, &closure) : GC_MALLOC(sizeof *thing);
+        struct thing *thing =
+            disclaimed ? GC_finalized_malloc(sizeof *thing, &closure) : GC_MALLOC(sizeof *thing);
         things[i] = thing;
         thing->rank = i / CHAINS;
         thing->chain = i % CHAINS;
@@ -78,8 +81,9 @@ static __attribute__((noinline)) void make(const char *how) {
     }
     if (!ordered)
         return;
-    /* Objects in a cycle have no order, so their finalizers never run: two that refer to each other, far apart, or one that refers to
-    itself. An object that refers to itself is finalized if its finalizer was registered with _IGNORE_SELF. */
+    /* Objects in a cycle have no order, so their finalizers never run: two that refer to each other, far
+    apart, or one that refers to itself. An object that refers to itself is finalized if its finalizer was
+    registered with _IGNORE_SELF. */
     for (long i = 0; i < 2 * FEW; i++) {
         struct thing *a = GC_MALLOC(sizeof *a), *spare = GC_MALLOC(20000), *b = GC_MALLOC(sizeof *b);
         a->next = i % 2 ? a : b;

@@ -1,6 +1,6 @@
-/* Threads on stacks that the collector was not told of: those of signal handlers and of coroutines, in several kinds of memory. Objects live
-that such a thread refers to from there or from the stack that it left, whether it is stopped, collects, blocks or forks. With an
-argument no file can be opened. */
+/* Threads on stacks that the collector was not told of: those of signal handlers and of coroutines, in
+several kinds of memory. Objects live that such a thread refers to from there or from the stack that it left,
+whether it is stopped, collects, blocks or forks. With an argument no file can be opened. */
 #include "sound.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -159,7 +159,8 @@ static void *run_without_room(void *argument) {
     return argument;
 }
 
-/* The alternate stack for handlers is a part of the thread's own stack, and further frames of the thread lie below it. */
+/* The alternate stack for handlers is a part of the thread's own stack, and further frames of the thread lie
+below it. */
 static __attribute__((noinline)) void further_down(void) {
     struct node *volatile mine = tree(SMALL, 350);
     pthread_kill(pthread_self(), SIGUSR1);

@@ -1,4 +1,5 @@
-/* Forks inside callbacks and finalizers, and in a program whose other threads collect. Parent and child go on. */
+/* Forks inside callbacks and finalizers, and in a program whose other threads collect. Parent and child go
+on. */
 #include "sound.h"
 #include <gc/gc_mark.h>
 

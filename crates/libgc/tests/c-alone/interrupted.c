@@ -1,5 +1,6 @@
-/* A thread that waits for the collector's lock gets a signal, and the handler takes the last reference to an object from static data.
-From then on the reference is on that thread's stack alone, below the frames that wait. */
+/* A thread that waits for the collector's lock gets a signal, and the handler takes the last reference to an
+object from static data. From then on the reference is on that thread's stack alone, below the frames that
+wait. */
 #include "sound.h"
 #include <signal.h>
 

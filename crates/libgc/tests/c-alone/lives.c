@@ -1,4 +1,5 @@
-/* A program goes on while the kernel takes its pages. Each round writes to a few places of a large tree, makes garbage, and collects. */
+/* A program goes on while the kernel takes its pages. Each round writes to a few places of a large tree,
+makes garbage, and collects. */
 #include "sound.h"
 
 int main(int count, char **arguments) {

@@ -1,5 +1,6 @@
-/* Mistakes of the program: it frees objects twice, frees addresses that are no objects, writes before and behind objects and to freed
-ones, and hides references. Warnings may follow, but all other live objects stay as they are. */
+/* Mistakes of the program: it frees objects twice, frees addresses that are no objects, writes before and
+behind objects and to freed ones, and hides references. Warnings may follow, but all other live objects stay
+as they are. */
 #include "sound.h"
 
 static long warnings;
@@ -49,8 +50,8 @@ static void free_others(void) {
     static char data[100];
     char local[100];
     char *inside = GC_MALLOC(100), *large = GC_MALLOC(100000);
-    void *words[] = {data, local, malloc(10), inside + 16, inside + 3, large + 16384, large + 50000, (void *)8, (void *)-16,
-                     (void *)free_others, &warnings, (void *)GC_malloc};
+    void *words[] = {data, local, malloc(10), inside + 16, inside + 3, large + 16384, large + 50000,
+                     (void *)8, (void *)-16, (void *)free_others, &warnings, (void *)GC_malloc};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         long before = warnings;
         GC_FREE(words[i]);
@@ -64,7 +65,8 @@ static void free_others(void) {
     GC_FREE(inside);
 }
 
-/* Writes beyond the ends of objects, into their neighbours. The collector then reads the garbage that is in these. */
+/* Writes beyond the ends of objects, into their neighbours. The collector then reads the garbage that is in
+these. */
 static void write_beside(void) {
     static const size_t sizes[] = {16, 48, 100, 1000, 5000, 8192, 40000};
     for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
@@ -72,7 +74,8 @@ static void write_beside(void) {
         for (int i = 0; i < COUNT; i++)
             objects[i] = GC_MALLOC(bytes);
         for (int i = 1; i < COUNT - 1; i += 2) {
-            /* Behind the last object of a superpage may lie a part of the live tree, so only our own objects are written to. */
+            /* Behind the last object of a superpage may lie a part of the live tree, so only our own objects
+            are written to. */
             uintptr_t end = (uintptr_t)objects[i] + GC_size(objects[i]);
             if (GC_base((void *)end) == objects[i + 1])
                 memset((void *)end, (int)(size * 41 + i), bytes < 64 ? 16 : 64);
@@ -107,7 +110,8 @@ static void write_to_freed(void) {
     }
 }
 
-/* Objects with hidden references only are gone after a collection, and freeing them then is a further mistake. */
+/* Objects with hidden references only are gone after a collection, and freeing them then is a further
+mistake. */
 static void hide(void) {
     static uintptr_t hidden[COUNT];
     for (int i = 0; i < COUNT; i++)

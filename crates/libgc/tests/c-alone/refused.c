@@ -1,5 +1,5 @@
-/* What the collector needs is refused. By the argument: a system call (by seccomp), /proc (because the process is not dumpable), or
-descriptors (because the program closes some that it did not open). */
+/* What the collector needs is refused. By the argument: a system call (by seccomp), /proc (because the
+process is not dumpable), or descriptors (because the program closes some that it did not open). */
 #include "sound.h"
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -23,7 +23,8 @@ static void refuse(unsigned call) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     if (call == SYS_ioctl) {
-        all[2] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1]));
+        all[2] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                              offsetof(struct seccomp_data, args[1]));
         all[3] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffff);
         all[4] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 'f' << 8 | IOCTL_SCAN, 0, 1);
         all[5] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);

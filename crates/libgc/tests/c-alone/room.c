@@ -1,6 +1,6 @@
-/* Lack of memory: objects of absurd sizes, objects larger than all memory, limits on address space and on data, locked memory, and a
-process without free mappings. If there is no memory for an object, the program's function for that case is called, and its result
-(null) is returned. Live objects stay as they are. */
+/* Lack of memory: objects of absurd sizes, objects larger than all memory, limits on address space and on
+data, locked memory, and a process without free mappings. If there is no memory for an object, the program's
+function for that case is called, and its result (null) is returned. Live objects stay as they are. */
 #include "sound.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,8 +16,8 @@ static void *on_no_memory(size_t bytes) {
 static void ignore(char *message, GC_word value) {}
 
 static void absurd(void) {
-    static const size_t sizes[] = {(size_t)1 << 40, (size_t)3 << 40, (size_t)1 << 46, (size_t)1 << 62, (size_t)-1, (size_t)-4096,
-                                   (size_t)-1 / 2};
+    static const size_t sizes[] = {(size_t)1 << 40, (size_t)3 << 40, (size_t)1 << 46, (size_t)1 << 62,
+                                   (size_t)-1,      (size_t)-4096,    (size_t)-1 / 2};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         asked = 0;
         if (GC_MALLOC(sizes[i]) || GC_MALLOC_ATOMIC(sizes[i]) || GC_MALLOC_UNCOLLECTABLE(sizes[i]) ||
@@ -50,7 +50,8 @@ static int overcommit(void) {
     return mode;
 }
 
-/* An object is refused, without taking memory, if the kernel would not map as much at once. A large object that it would map is not. */
+/* An object is refused, without taking memory, if the kernel would not map as much at once. A large object
+that it would map is not. */
 static void beyond(void) {
     struct sysinfo machine;
     if (overcommit() != 0 || sysinfo(&machine)) {
@@ -65,7 +66,8 @@ static void beyond(void) {
     asked = 0;
     for (int i = 0; i < 3; i++) {
         size_t size = all + gib + i * 8 * gib;
-        if (GC_MALLOC_ATOMIC(size) || GC_malloc_atomic_ignore_off_page(size) || GC_malloc_ignore_off_page(size) ||
+        if (GC_MALLOC_ATOMIC(size) || GC_malloc_atomic_ignore_off_page(size) ||
+            GC_malloc_ignore_off_page(size) ||
             GC_MALLOC_UNCOLLECTABLE(size))
             fail("an object larger than all memory");
     }
@@ -84,8 +86,8 @@ static void beyond(void) {
 
 static void *volatile large;
 
-/* In a small cgroup without swap: a large object that is never touched must not make the collector allow a larger heap, neither while it
-lives nor after its death. */
+/* In a small cgroup without swap: a large object that is never touched must not make the collector allow a
+larger heap, neither while it lives nor after its death. */
 static void untouched(void) {
     large = GC_MALLOC_ATOMIC((size_t)2 << 30);
     if (!large)
@@ -145,7 +147,8 @@ static void *in_thread(void *argument) {
     return mine;
 }
 
-/* Maps single pages that the kernel cannot merge, until it allows no further mapping; then unmaps `back` of them. */
+/* Maps single pages that the kernel cannot merge, until it allows no further mapping; then unmaps `back` of
+them. */
 static void take_mappings(int back) {
     enum { MOST = 1 << 20 };
     char *last = 0, *before[64] = {0};
@@ -187,7 +190,8 @@ static void without_mappings(void) {
     all_of_it();
 }
 
-/* Objects get most of a limit on data: metadata is not made in advance for a heap that cannot become so large. */
+/* Objects get most of a limit on data: metadata is not made in advance for a heap that cannot become so
+large. */
 static void data(rlim_t bytes) {
     limit(RLIMIT_DATA, bytes);
     GC_INIT();
@@ -238,7 +242,8 @@ int main(int count, char **arguments) {
         all_of_it();
         pthread_t thread;
         void *result = 0;
-        if (GC_pthread_create(&thread, 0, in_thread, 0) == 0 && (GC_pthread_join(thread, &result) || !is_tree(result, 6, 5)))
+        if (GC_pthread_create(&thread, 0, in_thread, 0) == 0 &&
+            (GC_pthread_join(thread, &result) || !is_tree(result, 6, 5)))
             fail("what a thread returned");
     }
     return sound();

@@ -1,4 +1,5 @@
-/* Prints whether it has more rights than the user who started it, and which variables of its environment the collector follows. */
+/* Prints whether it has more rights than the user who started it, and which variables of its environment the
+collector follows. */
 #include "sound.h"
 #include <dirent.h>
 #include <sys/auxv.h>
@@ -13,7 +14,8 @@ int main(void) {
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; tasks && (task = readdir(tasks));)
         threads += task->d_name[0] != '.';
-    printf("secure %d, divisor %d, disabled %d, threads %d\n", getauxval(AT_SECURE) != 0, (int)GC_get_free_space_divisor(),
+    printf("secure %d, divisor %d, disabled %d, threads %d\n", getauxval(AT_SECURE) != 0,
+           (int)GC_get_free_space_divisor(),
            disabled, threads);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Signals at a high rate while collections stop and start the threads. Handlers read objects, on the thread's stack and on an
-alternate one, and interrupted calls go on. */
+/* Signals at a high rate while collections stop and start the threads. Handlers read objects, on the thread's
+stack and on an alternate one, and interrupted calls go on. */
 #include "sound.h"
 #include <signal.h>
 #include <sys/time.h>

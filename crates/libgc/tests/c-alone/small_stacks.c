@@ -1,4 +1,5 @@
-/* Threads with stacks of a given size in KiB. Whole collections run on the stack of the thread that allocates. */
+/* Threads with stacks of a given size in KiB. Whole collections run on the stack of the thread that
+allocates. */
 #include "sound.h"
 
 static size_t rounds, bytes;
@@ -16,7 +17,8 @@ static void *work(void *argument) {
     return 0;
 }
 
-/* A thread that is not registered. Collections are disabled while it allocates, because such a thread may not collect. */
+/* A thread that is not registered. Collections are disabled while it allocates, because such a thread may not
+collect. */
 static void *stranger(void *argument) {
     GC_disable();
     for (int i = 0; i < 100; i++)

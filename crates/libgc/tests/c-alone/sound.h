@@ -1,5 +1,5 @@
-/* Shared by the programs here: a live structure with known contents, and garbage beside it. Each program runs over our library only.
-If all live objects are as they were, it prints `sound` and exits with 0. */
+/* Shared by the programs here: a live structure with known contents, and garbage beside it. Each program runs
+over our library only. If all live objects are as they were, it prints `sound` and exits with 0. */
 #ifndef SOUND_H
 #define SOUND_H
 

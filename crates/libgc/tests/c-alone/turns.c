@@ -1,6 +1,7 @@
-/* Threads that give their processor up when they have allocated a quantum: `turns QUANTUM BYTES THREADS` has each thread
-allocate so many bytes. The library calls `sched_yield` to give way, which is this program's own here. It checks at each call what
-the calling thread has allocated since the last one, by the sizes that `GC_size` tells. QUANTUM is 0 where nobody is expected to give way. */
+/* Threads that give their processor up when they have allocated a quantum: `turns QUANTUM BYTES THREADS` has
+each thread allocate BYTES bytes. The library calls `sched_yield` to give way, which is this program's own
+here. It checks at each call what the calling thread has allocated since the last one, by the sizes that
+`GC_size` tells. QUANTUM is 0 where nobody is expected to give way. */
 #include "sound.h"
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
-/* Suspend signals that belong to no collection are sent to threads that wait for the lock or block. Their answers must not count for other
-threads: while one thread cannot be stopped, the collector must not take the world for stopped. */
+/* Suspend signals that belong to no collection are sent to threads that wait for the lock or block. Their
+answers must not count for other threads: while one thread cannot be stopped, the collector must not take the
+world for stopped. */
 #include "sound.h"
 #include <signal.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* Threads that are not registered. If one collects, the collector says so, and the program ends. Objects that one allocates live as long as
-the thread. A thread that frees objects does no harm. */
+/* Threads that are not registered. If one collects, the collector says so, and the program ends. Objects that
+one allocates live as long as the thread. A thread that frees objects does no harm. */
 #include "sound.h"
 #include <signal.h>
 
@@ -52,7 +52,8 @@ static void on_abort(const char *message) {
     fflush(stderr);
 }
 
-/* Runs a thread of this kind in a process of its own, which must print a message with these words and end by SIGABRT. */
+/* Runs a thread of this kind in a process of its own, which must print a message with these words and end by
+SIGABRT. */
 static void is_told(void *(*kind)(void *), int created, const char *words) {
     int ends[2];
     if (pipe(ends))
@@ -92,7 +93,8 @@ static void wait_for(volatile int *what) {
         usleep(500);
 }
 
-/* Its objects are referred to from its own stack only. Collections are disabled while it allocates, because such a thread may not collect. */
+/* Its objects are referred to from its own stack only. Collections are disabled while it allocates, because
+such a thread may not collect. */
 static void *keeps(void *argument) {
     GC_disable();
     struct node *volatile mine = tree(SMALL, 7);

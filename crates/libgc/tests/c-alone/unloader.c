@@ -1,8 +1,9 @@
-/* A thread that collections do not stop unloads libraries, and the C library frees its records of them while it holds the
-loader's lock. The program's allocator has a lock too, which another thread holds nearly all the time, so most collections
-stop that thread while it holds it. A collector that then waited for the loader's lock would wait for ever. With "many",
-static data refers to more objects than the collector had set room aside for. With "unwilling", a third thread takes
-the loader's lock with the suspend signal blocked, so that all threads are stopped only once that lock is free again. */
+/* A thread that collections do not stop unloads libraries, and the C library frees its records of them while
+it holds the loader's lock. The program's allocator has a lock too, which another thread holds nearly all the
+time, so most collections stop that thread while it holds it. A collector that then waited for the loader's
+lock would wait for ever. With "many", static data refers to more objects than the collector had set room
+aside for. With "unwilling", a third thread takes the loader's lock with the suspend signal blocked, so that
+all threads are stopped only once that lock is free again. */
 #include "sound.h"
 #include <dlfcn.h>
 #include <link.h>

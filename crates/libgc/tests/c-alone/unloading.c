@@ -1,6 +1,7 @@
-/* Libraries are loaded and unloaded while other threads collect. Objects that a library refers to live, even if it was loaded during a
-collection, and a library that is gone is not read. A given number of threads load and unload: registered, not registered, in a
-blocking region, or with the suspend signal blocked while they are in the loader. */
+/* Libraries are loaded and unloaded while other threads collect. Objects that a library refers to live, even
+if it was loaded during a collection, and a library that is gone is not read. A given number of threads load
+and unload: registered, not registered, in a blocking region, or with the suspend signal blocked while they
+are in the loader. */
 #include "sound.h"
 #include <dlfcn.h>
 #include <signal.h>

@@ -3,10 +3,12 @@
 #include <gc/gc_mark.h>
 #include <gc/gc_inline.h>
 
-static const size_t sizes[] = {0,    1,    7,     8,     15,    16,    17,    31,    32,    33,     63,     64,      100,
-                               127,  128,  200,   255,   256,   500,   512,   1000,  1024,  1500,   2000,   2047,    2048,
-                               2049, 3000, 4095,  4096,  4097,  5000,  8000,  8191,  8192,  8193,   10000,  16000,   16383,
-                               16384, 16385, 20000, 32768, 40000, 65535, 65536, 65537, 100000, 262144, 300000, 1000000, 3000000};
+static const size_t sizes[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 33,
+                               63, 64, 100, 127, 128, 200, 255, 256, 500, 512,
+                               1000, 1024, 1500, 2000, 2047, 2048, 2049, 3000, 4095, 4096,
+                               4097, 5000, 8000, 8191, 8192, 8193, 10000, 16000, 16383, 16384,
+                               16385, 20000, 32768, 40000, 65535, 65536, 65537, 100000, 262144, 300000,
+                               1000000, 3000000};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 void GC_noop1(GC_word);
@@ -46,7 +48,8 @@ static const struct way ways[] = {
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void try_way(const struct way *way) {
-    int nulls = 0, aligned = 1, large_enough = 1, bases = 1, inside = 1, cleared = 1, kept = 1, kind = -1, same_kind = 1;
+    int nulls = 0, aligned = 1, large_enough = 1, bases = 1, inside = 1, cleared = 1, kept = 1;
+    int kind = -1, same_kind = 1;
     unsigned char *got[SIZES];
     for (size_t i = 0; i < SIZES; i++) {
         unsigned char *object = got[i] = way->get(sizes[i]);
@@ -63,14 +66,16 @@ static void try_way(const struct way *way) {
         memset(object, (int)(i * 7 + 1), sizes[i]);
         size_t size = 0;
         int its = GC_get_kind_and_size(object, &size);
-        same_kind &= its == GC_get_kind_and_size(object, 0) && (kind == -1 || its == kind) && size == GC_size(object);
+        same_kind &= its == GC_get_kind_and_size(object, 0) && (kind == -1 || its == kind) &&
+                     size == GC_size(object);
         kind = its;
     }
     GC_gcollect();
     for (size_t i = 0; i < SIZES; i++)
         kept &= got[i] && is_filled(got[i], (int)(i * 7 + 1), sizes[i]);
-    printf("%s: nulls %d, aligned %d, large enough %d, bases %d, inside %d, cleared %d, kept %d, kind %d %d\n", way->name,
-           nulls, aligned, large_enough, bases, inside, cleared, kept, same_kind, kind);
+    printf("%s: nulls %d, aligned %d, large enough %d, bases %d, inside %d, cleared %d, kept %d, "
+           "kind %d %d\n",
+           way->name, nulls, aligned, large_enough, bases, inside, cleared, kept, same_kind, kind);
 }
 
 static int dirty_ones;

@@ -1,4 +1,5 @@
-/* Functions that may be called while the lock is held: in callbacks of collections, and by a thread that took the lock. */
+/* Functions that may be called while the lock is held: in callbacks of collections, and by a thread that took
+the lock. */
 #include "check.h"
 #include <gc/gc_mark.h>
 

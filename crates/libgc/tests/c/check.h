@@ -1,5 +1,5 @@
-/* Shared by all programs here. Each runs over the system's library and over ours, and must print the same with both. So they print
-answers, never addresses or sizes that a collector is free to choose. */
+/* Shared by all programs here. Each runs over the system's library and over ours, and must print the same
+with both. So they print answers, never addresses or sizes that a collector is free to choose. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -32,7 +32,8 @@ answers, never addresses or sizes that a collector is free to choose. */
 
 typedef void (*action)(void);
 
-/* Output is written line by line, so that none is lost in a crash, and a forked child does not print what its parent had buffered. */
+/* Output is written line by line, so that none is lost in a crash, and a forked child does not print what its
+parent had buffered. */
 static __attribute__((constructor)) void print_lines(void) { setvbuf(stdout, 0, _IOLBF, 4096); }
 
 /* Overwrites the values that earlier calls left on the stack below this frame. */
@@ -72,8 +73,8 @@ static NOINLINE int is_filled(const void *start, int with, size_t bytes) {
     return 1;
 }
 
-/* Runs this program again with an argument, and returns its exit status. Its standard error is put into `said`; its standard
-output is ours. */
+/* Runs this program again with an argument, and returns its exit status. Its standard error is put into
+`said`; its standard output is ours. */
 static NOINLINE int again(const char *argument, char *said, size_t room) {
     int ends[2];
     fflush(stdout);

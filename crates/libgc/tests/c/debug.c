@@ -1,4 +1,5 @@
-/* Objects with debugging information: their functions, their finalizers, and the detection of writes outside of them. */
+/* Objects with debugging information: their functions, their finalizers, and the detection of writes outside
+of them. */
 #define GC_DEBUG
 #include "check.h"
 #include <gc/gc_mark.h>
@@ -25,13 +26,15 @@ static void make(void) {
 
 static void finalizers(void) {
     static const registration ways[] = {GC_debug_register_finalizer, GC_debug_register_finalizer_ignore_self,
-                                        GC_debug_register_finalizer_no_order, GC_debug_register_finalizer_unreachable};
+                                        GC_debug_register_finalizer_no_order,
+                                        GC_debug_register_finalizer_unreachable};
     for (int i = 0; i < 4; i++) {
         way = ways[i];
         died = 0;
         below(make);
         collect_well();
-        printf("finalizers %d, objects that refer to themselves: %s\n", i, died == 0 ? "live" : MOST(died, COUNT) ? "die" : "some");
+        printf("finalizers %d, objects that refer to themselves: %s\n", i,
+               died == 0 ? "live" : MOST(died, COUNT) ? "die" : "some");
     }
     CHECK(wrong == 0);
     long *object = GC_MALLOC(24);
@@ -56,7 +59,8 @@ static void objects(void) {
                    GC_MALLOC(100000), GC_MALLOC_IGNORE_OFF_PAGE(100000)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char *base = GC_base(all[i]);
-        printf("object %zu: header %d, kind %d, aligned %d, sizes %d\n", i, all[i] - base == (ptrdiff_t)header,
+        printf("object %zu: header %d, kind %d, aligned %d, sizes %d\n", i,
+               all[i] - base == (ptrdiff_t)header,
                GC_get_kind_and_size(base, 0), (uintptr_t)all[i] % 16 == 0, GC_size(base) >= header + 100);
         memset(all[i], 0x42, 100);
         char *larger = GC_REALLOC(all[i], 1000);
@@ -159,15 +163,17 @@ int main(int count, char **arguments) {
         return part(arguments[1]);
     objects();
     finalizers();
-    static const char *parts[] = {"sound", "end", "free end", "three", "atomic", "before", "twice", "plain", "no object",
-                                  "realloc plain", "realloc no object", "finalizer of plain", "store nowhere"};
+    static const char *parts[] = {"sound", "end", "free end", "three", "atomic", "before", "twice", "plain",
+                                  "no object", "realloc plain", "realloc no object", "finalizer of plain",
+                                  "store nowhere"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char said[4000];
         printf("%s:\n", parts[i]);
         int status = again(parts[i], said, sizeof said);
         /* For an object that is freed twice, only one of the two libraries says where it was allocated. */
         int named = strcmp(parts[i], "twice") ? places(said) : 0;
-        printf("  said something: %s, places named: %d, ended with %d\n", said[0] ? "yes" : "no", named, status);
+        printf("  said something: %s, places named: %d, ended with %d\n", said[0] ? "yes" : "no", named,
+               status);
     }
     return 0;
 }

@@ -45,12 +45,7 @@ static void make_cycle(void) {
     GC_register_finalizer(b, on_death, 0, 0, 0);
 }
 
-int main(void) {
-    GC_INIT();
-    CHECK(GC_get_finalize_on_demand() == 0);
-    CHECK(GC_get_finalizer_notifier() == 0);
-    CHECK(GC_should_invoke_finalizers() == 0);
-    SHOW(GC_invoke_finalizers());
+static void without_demand(void) {
     GC_set_finalizer_notifier(notify);
     below(make);
     collect();
@@ -64,7 +59,9 @@ int main(void) {
     below(allocate);
     printf("called by an allocation\n");
     CHECK(MOST(died, COUNT));
+}
 
+static void on_demand(void) {
     GC_set_finalize_on_demand(1);
     CHECK(GC_get_finalize_on_demand() == 1);
     died = notified = 0;
@@ -87,7 +84,9 @@ int main(void) {
     GC_gcollect();
     CHECK(notified == 0);
     SHOW(GC_invoke_finalizers());
+}
 
+static void awaited_first(void) {
     CHECK(GC_get_await_finalize_proc() == 0);
     GC_set_await_finalize_proc(awaits);
     CHECK(GC_get_await_finalize_proc() == awaits);
@@ -108,8 +107,10 @@ int main(void) {
     died = 0;
     collect();
     CHECK(died >= COUNT);
+}
 
-    /* A warning names every object of a cycle, in each collection. */
+/* A warning names every object of a cycle, in each collection. */
+static void cycles_are_named(void) {
     GC_warn_proc was = GC_get_warn_proc();
     GC_set_warn_proc(count_cycles);
     below(make_cycle);
@@ -118,5 +119,17 @@ int main(void) {
     collect();
     SHOW(cycles);
     GC_set_warn_proc(was);
+}
+
+int main(void) {
+    GC_INIT();
+    CHECK(GC_get_finalize_on_demand() == 0);
+    CHECK(GC_get_finalizer_notifier() == 0);
+    CHECK(GC_should_invoke_finalizers() == 0);
+    SHOW(GC_invoke_finalizers());
+    without_demand();
+    on_demand();
+    awaited_first();
+    cycles_are_named();
     return 0;
 }

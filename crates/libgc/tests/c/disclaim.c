@@ -26,7 +26,8 @@ static void make(void) {
     for (long i = 0; i < COUNT; i++) {
         struct thing *thing = GC_finalized_malloc(sizeof *thing, &closure);
         wrong += thing->value || thing->check || thing->other;
-        wrong += (uintptr_t)thing % sizeof(void *) != 0 || GC_size(GC_base(thing)) < sizeof *thing + sizeof(void *);
+        wrong += (uintptr_t)thing % sizeof(void *) != 0 ||
+                 GC_size(GC_base(thing)) < sizeof *thing + sizeof(void *);
         wrong += GC_base(thing) != (void *)((void **)thing - 1);
         thing->value = i;
         thing->check = 99;

@@ -1,4 +1,5 @@
-/* Functions that may be called before the collector is initialised. None of them initialises it, so settings that follow still count. */
+/* Functions that may be called before the collector is initialised. None of them initialises it, so settings
+that follow still count. */
 #include "check.h"
 #include <gc/gc_mark.h>
 #include <gc/javaxfc.h>
@@ -18,10 +19,10 @@ static int handles(int signal) {
     return action.sa_handler != SIG_DFL;
 }
 
-#define EARLY(call)                                                                                                       \
-    do {                                                                                                                  \
-        call;                                                                                                             \
-        printf("%s: %d\n", #call, GC_is_init_called());                                                                   \
+#define EARLY(call)                                                                                          \
+    do {                                                                                                     \
+        call;                                                                                                \
+        printf("%s: %d\n", #call, GC_is_init_called());                                                      \
     } while (0)
 #define ZERO(question) EARLY(CHECK((question) == 0))
 
@@ -49,7 +50,8 @@ static void all(void) {
     EARLY(GC_get_heap_usage_safe(&a, &b, &c, &d, &e));
     CHECK(!a && !b && !c && !d && !e);
     SHOW(GC_get_prof_stats(&stats, sizeof stats) == sizeof stats);
-    CHECK(!stats.heapsize_full && !stats.free_bytes_full && !stats.allocd_bytes_before_gc && !stats.obtained_from_os_bytes);
+    CHECK(!stats.heapsize_full && !stats.free_bytes_full && !stats.allocd_bytes_before_gc &&
+          !stats.obtained_from_os_bytes);
     EARLY(GC_get_prof_stats_unsafe(&stats, sizeof stats));
     EARLY(GC_dump_regions());
     ZERO(GC_is_incremental_mode());

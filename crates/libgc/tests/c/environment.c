@@ -12,10 +12,11 @@ static long collections_while(size_t bytes) {
 
 static int part(void) {
     GC_INIT();
-    printf("  divisor %ld, leak %d, interior %d, disabled %d, full %d, limit %ld, retries %ld, automatic %d, unmap %d, entire %d\n",
-           (long)GC_get_free_space_divisor(), GC_get_find_leak(), GC_get_all_interior_pointers(), GC_is_disabled(),
-           GC_get_full_freq(), (long)GC_get_time_limit(), (long)GC_get_max_retries(), GC_get_disable_automatic_collection(),
-           GC_get_force_unmap_on_gcollect(), GC_use_entire_heap);
+    printf("  divisor %ld, leak %d, interior %d, disabled %d, full %d, limit %ld, retries %ld, automatic %d, "
+           "unmap %d, entire %d\n",
+           (long)GC_get_free_space_divisor(), GC_get_find_leak(), GC_get_all_interior_pointers(),
+           GC_is_disabled(), GC_get_full_freq(), (long)GC_get_time_limit(), (long)GC_get_max_retries(),
+           GC_get_disable_automatic_collection(), GC_get_force_unmap_on_gcollect(), GC_use_entire_heap);
     CHECK(GC_get_heap_size() >= 20 << 20);
     long few = collections_while(100);
     CHECK(few == 0);

@@ -120,8 +120,7 @@ static void reveal_all(void) {
     CHECK(are_whole());
 }
 
-int main(void) {
-    GC_INIT();
+static void order_of_events(void) {
     CHECK(GC_get_on_collection_event() == 0);
     CHECK(GC_get_start_callback() == 0);
     GC_set_on_collection_event(on_event);
@@ -161,9 +160,11 @@ int main(void) {
     CHECK(starts > 0);
     GC_set_on_collection_event(0);
     GC_set_start_callback(0);
+}
 
-    /* Collections that are stopped do not count. */
-    before = GC_get_gc_no();
+/* Collections that are stopped do not count. */
+static void stopped_ones(void) {
+    GC_word before = GC_get_gc_no();
     stops = 0;
     CHECK(GC_try_to_collect(always) == 0);
     CHECK(stops == 1);
@@ -177,10 +178,12 @@ int main(void) {
     GC_gcollect_and_unmap();
     CHECK(GC_get_gc_no() == before + 1);
     GC_set_stop_func(was);
+}
 
-    /* Calls of GC_disable and GC_enable are counted. */
+/* Calls of GC_disable and GC_enable are counted. */
+static void disabled(void) {
     CHECK(GC_is_disabled() == 0 && GC_dont_gc == 0);
-    before = GC_get_gc_no();
+    GC_word before = GC_get_gc_no();
     GC_disable();
     GC_disable();
     CHECK(GC_is_disabled() != 0 && GC_dont_gc == 2);
@@ -196,11 +199,13 @@ int main(void) {
     CHECK(GC_is_disabled() == 0);
     GC_gcollect();
     CHECK(GC_get_gc_no() == before + 1);
+}
 
+static void no_automatic_ones(void) {
     CHECK(GC_get_disable_automatic_collection() == 0);
     GC_set_disable_automatic_collection(1);
     CHECK(GC_get_disable_automatic_collection() == 1);
-    before = GC_get_gc_no();
+    GC_word before = GC_get_gc_no();
     below(allocate_little);
     CHECK(GC_get_gc_no() == before);
     GC_gcollect();
@@ -208,6 +213,14 @@ int main(void) {
     GC_set_disable_automatic_collection(0);
     below(allocate);
     CHECK(GC_get_gc_no() > before + 1);
+}
+
+int main(void) {
+    GC_INIT();
+    order_of_events();
+    stopped_ones();
+    disabled();
+    no_automatic_ones();
 
     GC_push_other_roots_proc roots = GC_get_push_other_roots();
     GC_set_push_other_roots(on_roots);

@@ -78,7 +78,10 @@ static void try(const char *what, action fill) {
     }
     printf("  %s:", what);
     for (int i = 0; i < 3; i++)
-        printf(" %s", MOST(rounds[i], 2 * COUNT) ? "all" : MOST(rounds[i], COUNT) ? "half" : FEW(rounds[i], COUNT) ? "none" : "some");
+        printf(" %s", MOST(rounds[i], 2 * COUNT) ? "all"
+                      : MOST(rounds[i], COUNT)   ? "half"
+                      : FEW(rounds[i], COUNT)    ? "none"
+                                                 : "some");
     printf(", wrong: %d\n", wrong);
 }
 

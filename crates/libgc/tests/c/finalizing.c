@@ -1,5 +1,5 @@
-/* Finalizers: of chains, replaced ones, ones that save their object, the lifetime of their data, ones inside of others, some that do
-not return, and the call of all of them at the end. */
+/* Finalizers: of chains, replaced ones, ones that save their object, the lifetime of their data, ones inside
+of others, some that do not return, and the call of all of them at the end. */
 #include "check.h"
 #include <gc/javaxfc.h>
 #include <setjmp.h>
@@ -170,7 +170,8 @@ static void data(void) {
     held_by_data = 0;
 }
 
-/* The objects that an object with an unordered finalizer refers to are still there when the finalizer is called. */
+/* The objects that an object with an unordered finalizer refers to are still there when the finalizer is
+called. */
 static void look_behind(void *object, void *data) {
     struct thing *thing = object;
     died++;
@@ -272,7 +273,8 @@ static void nested(void) {
     }
 }
 
-/* A finalizer that is left by longjmp: after that others are called less and less often, but they are called. */
+/* A finalizer that is left by longjmp: after that others are called less and less often, but they are
+called. */
 static void left(void) {
     all_due(make_jumping);
     for (volatile int i = 0; i < 200; i++)

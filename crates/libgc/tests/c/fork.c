@@ -93,7 +93,8 @@ static int part(int handles, int threads) {
     stop = 1;
     for (int i = 0; i < threads; i++)
         GC_pthread_join(others[i], 0);
-    printf("handling %d, %d other threads: bad children %d, parent sound %d\n", handles, threads, bad, sound());
+    printf("handling %d, %d other threads: bad children %d, parent sound %d\n", handles, threads, bad,
+           sound());
     return 0;
 }
 

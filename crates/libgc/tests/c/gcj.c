@@ -27,7 +27,8 @@ static void *watch(GC_finalization_proc how) {
     return object;
 }
 
-static struct GC_ms_entry *mark(GC_word *address, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark(GC_word *address, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                GC_word environment) {
     struct thing *thing = environment == 1 ? GC_USR_PTR_FROM_BASE(address) : (void *)address;
     *(environment == 1 ? &debug_calls : &plain_calls) += 1;
     if (!thing->table)
@@ -46,7 +47,8 @@ static void fill(void) {
         struct thing *thing = how == 0   ? GC_gcj_malloc(bytes, &table)
                               : how == 1 ? GC_debug_gcj_malloc(bytes, &table, __FILE__, __LINE__)
                                          : GC_gcj_malloc_ignore_off_page(bytes, &table);
-        right &= thing->table == &table && is_filled(thing + 1, 0, bytes - sizeof *thing) && !thing->seen && !thing->not_seen;
+        right &= thing->table == &table && is_filled(thing + 1, 0, bytes - sizeof *thing) && !thing->seen &&
+                 !thing->not_seen;
         int kind = GC_get_kind_and_size(GC_base(thing), 0);
         right &= kind == (how == 1 ? GC_gcj_debug_kind : GC_gcj_kind);
         thing->seen = watch(on_seen);

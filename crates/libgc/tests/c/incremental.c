@@ -1,4 +1,5 @@
-/* Incremental mode: programs that ask for it must work, whether or not the collector then collects incrementally. */
+/* Incremental mode: programs that ask for it must work, whether or not the collector then collects
+incrementally. */
 #include "check.h"
 
 struct node {

@@ -1,4 +1,5 @@
-/* Kinds of objects that a program defines: descriptors of all four tags, mark procedures, and lists of free objects. */
+/* Kinds of objects that a program defines: descriptors of all four tags, mark procedures, and lists of free
+objects. */
 #include "check.h"
 #include <gc/gc_mark.h>
 
@@ -18,7 +19,8 @@ static void *watch(GC_finalization_proc how) {
     return object;
 }
 
-/* Words 1 and 3 of an object are references; word 2 is not. The last word or the first may be a descriptor. */
+/* Words 1 and 3 of an object are references; word 2 is not. The last word or the first may be a
+descriptor. */
 static GC_word in_object, at_start;
 static size_t bytes = 64;
 
@@ -49,7 +51,8 @@ static void try(const char *name) {
     CHECK(own);
 }
 
-static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                GC_word environment) {
     calls++;
     wrong_environment += environment != 5;
     for (int i = 1; i <= 3; i += 2)
@@ -57,7 +60,8 @@ static struct GC_ms_entry *mark(GC_word *object, struct GC_ms_entry *top, struct
     return top;
 }
 
-static struct GC_ms_entry *mark_nothing(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark_nothing(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                        GC_word environment) {
     return top;
 }
 
@@ -82,7 +86,8 @@ struct list {
 };
 
 /* A long chain of objects of a kind with a mark procedure. */
-static struct GC_ms_entry *mark_list(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark_list(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                     GC_word environment) {
     struct list *list = (struct list *)object;
     return GC_MARK_AND_PUSH(list->link, top, limit, (void **)&list->link);
 }
@@ -107,12 +112,8 @@ static int too_many(const char *what) {
     return 0;
 }
 
-int main(int count, char **arguments) {
-    GC_INIT();
-    if (count > 1)
-        return too_many(arguments[1]);
-    (void)followed;
-    (void)ignored;
+/* Descriptors of a kind. Returns the mark procedure. */
+static unsigned of_kinds(void) {
     CHECK(new_kind(GC_DS_LENGTH, 1, 1) >= 4);
     unsigned before = kind;
     try("a length that is the size");
@@ -130,7 +131,10 @@ int main(int count, char **arguments) {
     CHECK(GC_new_proc(mark_nothing) == procedure + 1);
     new_kind(GC_MAKE_PROC(procedure + 1, 0), 0, 1);
     try("a procedure that does nothing");
+    return procedure;
+}
 
+static void of_objects(unsigned procedure) {
     /* The descriptor is the first word of the object. */
     new_kind(0 | GC_DS_PER_OBJECT, 0, 1);
     at_start = ((GC_word)5 << 60) | GC_DS_BITMAP;
@@ -164,12 +168,9 @@ int main(int count, char **arguments) {
     type[1] = 32 | GC_DS_LENGTH;
     try("a length in the type");
     at_start = 0;
+}
 
-    unsigned inner = 0;
-    CHECK(GC_call_with_alloc_lock(under_lock, &inner) != 0);
-    CHECK(inner == procedure + 2);
-    try("made with the lock held");
-
+static void lists(void) {
     bytes = 64;
     new_kind(GC_MAKE_PROC(GC_new_proc(mark_list), 0), 0, 1);
     below(make_list);
@@ -190,6 +191,22 @@ int main(int count, char **arguments) {
         list->number = 1;
     }
     CHECK(cleared);
+}
+
+int main(int count, char **arguments) {
+    GC_INIT();
+    if (count > 1)
+        return too_many(arguments[1]);
+    (void)followed;
+    (void)ignored;
+    unsigned procedure = of_kinds();
+    of_objects(procedure);
+    unsigned inner = 0;
+    CHECK(GC_call_with_alloc_lock(under_lock, &inner) != 0);
+    CHECK(inner == procedure + 2);
+    try("made with the lock held");
+
+    lists();
     CHECK(GC_mark_and_push != 0);
     CHECK(GC_get_debug_header_size() == GC_debug_header_size);
     CHECK(GC_USR_PTR_FROM_BASE((char *)0) == (void *)GC_get_debug_header_size());
@@ -197,6 +214,7 @@ int main(int count, char **arguments) {
     char said[1000];
     SHOW(again("kinds", said, sizeof said));
     SHOW(again("procedures", said, sizeof said));
-    CHECK((void *)object >= GC_least_plausible_heap_addr && (void *)object <= GC_greatest_plausible_heap_addr);
+    CHECK((void *)object >= GC_least_plausible_heap_addr &&
+          (void *)object <= GC_greatest_plausible_heap_addr);
     return 0;
 }

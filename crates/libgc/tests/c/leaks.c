@@ -65,7 +65,8 @@ static void *on_thread(void *argument) {
     return 0;
 }
 
-/* The program turns leak detection on after it lost an object. Objects that it freed, or that it allocates later, are no leaks. */
+/* The program turns leak detection on after it lost an object. Objects that it freed, or that it allocates
+later, are no leaks. */
 static int late(const char *name) {
     GC_INIT();
     below(hold_and_free);
@@ -99,84 +100,121 @@ static int late(const char *name) {
     return 0;
 }
 
+static void nothing(void) {
+    below(free_all);
+    collect();
+}
+
+static void hold(void) {
+    for (int i = 0; i < 20; i++)
+        held[i] = GC_MALLOC(20);
+    collect();
+    collect();
+}
+
+static void plain(void) {
+    below(lose_plain);
+    collect();
+}
+
+static void debug(void) {
+    below(lose_debug);
+    collect();
+}
+
+static void many(void) {
+    below(lose_many);
+    collect();
+}
+
+static void chain(void) {
+    below(lose_chain);
+    collect();
+    collect();
+}
+
+static void at_exit(void) {
+    below(lose_debug);
+    wipe();
+}
+
+static void uncollectable(void) {
+    held[0] = GC_MALLOC_UNCOLLECTABLE(20);
+    held[1] = GC_malloc_atomic_uncollectable(20);
+    memset((void *)held, 0, sizeof held);
+    collect();
+}
+
+static void reallocated(void) {
+    held[0] = GC_MALLOC(20);
+    held[0] = GC_REALLOC(held[0], 2000);
+    held[1] = GC_malloc(20);
+    held[1] = GC_realloc(held[1], 2000);
+    held[2] = GC_STRDUP("a text");
+    collect();
+    GC_FREE(held[0]);
+    GC_free(held[1]);
+    GC_FREE(held[2]);
+    memset((void *)held, 0, sizeof held);
+}
+
+static void links(void) {
+    GC_hidden_pointer word = 0;
+    void *object = held[0] = GC_MALLOC(20);
+    GC_finalization_proc before = on_death;
+    void *data = &word;
+    GC_register_finalizer(GC_base(object), on_death, 0, &before, &data);
+    CHECK(before == on_death && data == &word);
+    SHOW(GC_general_register_disappearing_link((void **)&word, GC_base(object)));
+    SHOW(GC_register_long_link((void **)&word, GC_base(object)));
+    GC_FREE(object);
+    held[0] = 0;
+}
+
+static void described(void) {
+    GC_register_describe_type_fn(1, describe);
+    below(lose_debug);
+    collect();
+}
+
+static void aborts(void) {
+    setenv("GC_ABORT_ON_LEAK", "1", 1);
+    below(lose_debug);
+    collect();
+    printf("not reached\n");
+}
+
+static void incremental(void) {
+    GC_enable_incremental();
+    CHECK(GC_is_incremental_mode() == 0);
+}
+
 static int part(const char *name) {
+    static const struct {
+        const char *name;
+        action run;
+    } parts[] = {{"nothing", nothing}, {"held", hold}, {"plain", plain}, {"debug", debug}, {"many", many},
+                 {"chain", chain}, {"at exit", at_exit}, {"uncollectable", uncollectable},
+                 {"realloc", reallocated}, {"links", links}, {"described", described}, {"abort", aborts},
+                 {"incremental", incremental}};
     if (!strncmp(name, "late", 4))
         return late(name);
     GC_set_find_leak(1);
     GC_INIT();
     CHECK(GC_get_find_leak() == 1 && GC_find_leak == 1);
-    if (!strcmp(name, "nothing")) {
-        below(free_all);
-        collect();
-    } else if (!strcmp(name, "held")) {
-        for (int i = 0; i < 20; i++)
-            held[i] = GC_MALLOC(20);
-        collect();
-        collect();
-    } else if (!strcmp(name, "plain")) {
-        below(lose_plain);
-        collect();
-    } else if (!strcmp(name, "debug")) {
-        below(lose_debug);
-        collect();
-    } else if (!strcmp(name, "many")) {
-        below(lose_many);
-        collect();
-    } else if (!strcmp(name, "chain")) {
-        below(lose_chain);
-        collect();
-        collect();
-    } else if (!strcmp(name, "at exit")) {
-        below(lose_debug);
-        wipe();
-    } else if (!strcmp(name, "uncollectable")) {
-        held[0] = GC_MALLOC_UNCOLLECTABLE(20);
-        held[1] = GC_malloc_atomic_uncollectable(20);
-        memset((void *)held, 0, sizeof held);
-        collect();
-    } else if (!strcmp(name, "realloc")) {
-        held[0] = GC_MALLOC(20);
-        held[0] = GC_REALLOC(held[0], 2000);
-        held[1] = GC_malloc(20);
-        held[1] = GC_realloc(held[1], 2000);
-        held[2] = GC_STRDUP("a text");
-        collect();
-        GC_FREE(held[0]);
-        GC_free(held[1]);
-        GC_FREE(held[2]);
-        memset((void *)held, 0, sizeof held);
-    } else if (!strcmp(name, "links")) {
-        GC_hidden_pointer word = 0;
-        void *object = held[0] = GC_MALLOC(20);
-        GC_finalization_proc before = on_death;
-        void *data = &word;
-        GC_register_finalizer(GC_base(object), on_death, 0, &before, &data);
-        CHECK(before == on_death && data == &word);
-        SHOW(GC_general_register_disappearing_link((void **)&word, GC_base(object)));
-        SHOW(GC_register_long_link((void **)&word, GC_base(object)));
-        GC_FREE(object);
-        held[0] = 0;
-    } else if (!strcmp(name, "described")) {
-        GC_register_describe_type_fn(1, describe);
-        below(lose_debug);
-        collect();
-    } else if (!strcmp(name, "abort")) {
-        setenv("GC_ABORT_ON_LEAK", "1", 1);
-        below(lose_debug);
-        collect();
-        printf("not reached\n");
-    } else if (!strcmp(name, "incremental")) {
-        GC_enable_incremental();
-        CHECK(GC_is_incremental_mode() == 0);
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(name, parts[i].name))
+            parts[i].run();
     return 0;
 }
 
 static void show(const char *name, const char *argument) {
     char said[20000];
     int status = again(argument, said, sizeof said);
-    printf("%s: leaks %d, named %d, of them atomic %d, composite %d, without a place %d; described %d; ended with %d\n", name,
-           count_of(said, "leaks.c:") + count_of(said, "object at"), count_of(said, "leaks.c:"), count_of(said, "PTRFREE"), count_of(said, "NORMAL"), count_of(said, " (composite)"),
+    printf("%s: leaks %d, named %d, of them atomic %d, composite %d, without a place %d; described %d; "
+           "ended with %d\n",
+           name, count_of(said, "leaks.c:") + count_of(said, "object at"), count_of(said, "leaks.c:"),
+           count_of(said, "PTRFREE"), count_of(said, "NORMAL"), count_of(said, " (composite)"),
            count_of(said, "a thing of ours") > 0, status);
 }
 
@@ -190,9 +228,10 @@ int main(int count, char **arguments) {
         collect();
         return 0;
     }
-    static const char *parts[] = {"nothing", "held", "plain", "debug", "many", "chain", "at exit", "uncollectable",
-                                  "realloc", "links", "described", "abort", "incremental", "late", "late, variable", "late, more",
-                                  "late, variable, more", "late, after a collection", "late, thread", "late, variable, again"};
+    static const char *parts[] = {"nothing", "held", "plain", "debug", "many", "chain", "at exit",
+                                  "uncollectable", "realloc", "links", "described", "abort", "incremental",
+                                  "late", "late, variable", "late, more", "late, variable, more",
+                                  "late, after a collection", "late, thread", "late, variable, again"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         show(parts[i], parts[i]);
     setenv("GC_FIND_LEAK", "1", 1);

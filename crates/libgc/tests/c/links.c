@@ -1,4 +1,5 @@
-/* Disappearing links, short and long: the results of registering, moving and removing them, and when they are cleared. */
+/* Disappearing links, short and long: the results of registering, moving and removing them, and when they are
+cleared. */
 #include "check.h"
 
 #define COUNT 300
@@ -83,7 +84,8 @@ static void deaths(void) {
         /* Without on-demand finalization the finalizers run in this collection, after links were cleared. */
         collect();
         printf("%s links, %s finalizers, after the first collection: %s; ", lengthy ? "long" : "short",
-               finalized ? "with" : "without", MOST(cleared(), COUNT) ? "cleared" : FEW(cleared(), COUNT) ? "kept" : "some");
+               finalized ? "with" : "without",
+               MOST(cleared(), COUNT) ? "cleared" : FEW(cleared(), COUNT) ? "kept" : "some");
         collect_well();
         printf("later: %s\n", MOST(cleared(), COUNT) ? "cleared" : FEW(cleared(), COUNT) ? "kept" : "some");
         if (finalized)

@@ -26,14 +26,16 @@ static void *give_reserve(size_t bytes) {
 }
 
 static void huge_sizes(void) {
-    static const size_t sizes[] = {(size_t)-1,     (size_t)-2,       (size_t)-16,       (size_t)-17,     (size_t)-4096, (size_t)-5000,
-                                   (size_t)-16384, (size_t)-1 / 2,   (size_t)-1 / 2 + 1, (size_t)-1 / 4,  (size_t)1 << 60, (size_t)1 << 55};
+    static const size_t sizes[] = {(size_t)-1, (size_t)-2, (size_t)-16, (size_t)-17, (size_t)-4096,
+                                   (size_t)-5000, (size_t)-16384, (size_t)-1 / 2, (size_t)-1 / 2 + 1,
+                                   (size_t)-1 / 4, (size_t)1 << 60, (size_t)1 << 55};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t bytes = sizes[i];
         void *got[] = {GC_malloc(bytes), GC_malloc_atomic(bytes), GC_malloc_uncollectable(bytes),
                        GC_malloc_atomic_uncollectable(bytes), GC_malloc_ignore_off_page(bytes),
                        GC_malloc_atomic_ignore_off_page(bytes), GC_realloc(0, bytes), GC_memalign(64, bytes),
-                       GC_debug_malloc(bytes, "here", 1), GC_malloc_explicitly_typed(bytes, 0), GC_generic_malloc(bytes, 1),
+                       GC_debug_malloc(bytes, "here", 1), GC_malloc_explicitly_typed(bytes, 0),
+                       GC_generic_malloc(bytes, 1),
                        GC_malloc_kind(bytes, 1), GC_realloc(GC_malloc(10), bytes)};
         int nulls = 0;
         for (size_t j = 0; j < sizeof got / sizeof *got; j++)

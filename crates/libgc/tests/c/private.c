@@ -2,7 +2,8 @@
 #include "check.h"
 
 extern GC_abort_func GC_on_abort;
-extern void **const GC_objfreelist_ptr, **const GC_aobjfreelist_ptr, **const GC_uobjfreelist_ptr, **const GC_auobjfreelist_ptr;
+extern void **const GC_objfreelist_ptr, **const GC_aobjfreelist_ptr, **const GC_uobjfreelist_ptr,
+    **const GC_auobjfreelist_ptr;
 extern void GC_incr_bytes_allocd(size_t bytes);
 extern void GC_incr_bytes_freed(size_t bytes);
 
@@ -16,7 +17,8 @@ static void *add(void *argument) {
 
 static void counting(void) {
     GC_gcollect();
-    size_t since = GC_get_bytes_since_gc(), total = GC_get_total_bytes(), freed = GC_get_expl_freed_bytes_since_gc();
+    size_t since = GC_get_bytes_since_gc(), total = GC_get_total_bytes();
+    size_t freed = GC_get_expl_freed_bytes_since_gc();
     GC_call_with_alloc_lock(add, 0);
     SHOW(GC_get_bytes_since_gc() - since);
     SHOW(GC_get_total_bytes() - total);

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <gc/gc_mark.h>
 
-static const size_t sizes[] = {1, 5, 16, 17, 30, 31, 32, 100, 250, 256, 1000, 2000, 2048, 4000, 4096, 5000, 10000, 40000, 100000, 1000000};
+static const size_t sizes[] = {1,    5,    16,   17,   30,   31,   32,    100,   250,    256,
+                               1000, 2000, 2048, 4000, 4096, 5000, 10000, 40000, 100000, 1000000};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 static void all_sizes(const char *name, void *(*get)(size_t), int cleared) {
@@ -23,7 +24,8 @@ static void all_sizes(const char *name, void *(*get)(size_t), int cleared) {
                 zeros &= is_filled(other + sizes[i], 0, sizes[j] - sizes[i]);
             GC_free(other);
         }
-    printf("%s: contents %d, kinds %d, zeros %d, bases %d, enough %d\n", name, contents, kinds, zeros, bases, enough);
+    printf("%s: contents %d, kinds %d, zeros %d, bases %d, enough %d\n", name, contents, kinds, zeros, bases,
+           enough);
 }
 
 static char *growing;
@@ -86,7 +88,8 @@ static void aligned(void) {
     CHECK(GC_memalign((size_t)1 << 30, 100) == 0);
 }
 
-/* Aligned objects of half a page or more are usual objects: they have the requested size, grow, shrink and can be freed. */
+/* Aligned objects of half a page or more are usual objects: they have the requested size, grow, shrink and
+can be freed. */
 static void aligned_objects(void) {
     int bases = 1, enough = 1, contents = 1;
     for (size_t alignment = 32; alignment <= 4096; alignment *= 2)
@@ -98,7 +101,8 @@ static void aligned_objects(void) {
                 void *other = 0;
                 GC_posix_memalign(&other, alignment, sizes[i]);
                 bases &= GC_base(object) == object && GC_base(other) == other;
-                enough &= GC_size(object) >= sizes[i] && GC_size(object) >= (alignment < 2048 ? 0 : alignment);
+                enough &= GC_size(object) >= sizes[i] &&
+                          GC_size(object) >= (alignment < 2048 ? 0 : alignment);
                 memset(object, 0x29, sizes[i]);
                 size_t both = sizes[i] < sizes[j] ? sizes[i] : sizes[j];
                 object = GC_REALLOC(object, sizes[j]);

@@ -92,7 +92,8 @@ static void with_stack_base(void) {
     CHECK(MOST(died, COUNT));
 }
 
-/* Collections do not wait for a thread in a blocking region. Objects that its stack referred to before the region live. */
+/* Collections do not wait for a thread in a blocking region. Objects that its stack referred to before the
+region live. */
 static void *block(void *argument) {
     ready = 1;
     wait_for(&go_on);

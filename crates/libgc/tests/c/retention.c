@@ -49,9 +49,13 @@ static void offsets(void) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size = sizes[i];
         for (int j = 0; j < 4; j++) {
-            offset = j == 0 ? 0 : j == 1 ? (ptrdiff_t)size / 2 : j == 2 ? (ptrdiff_t)size - 1 : (ptrdiff_t)size;
+            offset = j == 0   ? 0
+                     : j == 1 ? (ptrdiff_t)size / 2
+                     : j == 2 ? (ptrdiff_t)size - 1
+                              : (ptrdiff_t)size;
             begin(keep_at_offset);
-            printf("%zu bytes, at %s: none died: %s\n", size, j == 0 ? "the start" : j == 1 ? "the middle" : j == 2 ? "the last byte" : "the end",
+            printf("%zu bytes, at %s: none died: %s\n", size,
+                   j == 0 ? "the start" : j == 1 ? "the middle" : j == 2 ? "the last byte" : "the end",
                    died == 0 ? "yes" : "no");
         }
     }
@@ -138,7 +142,8 @@ static long depth(long left) {
     return sum;
 }
 
-/* Objects whose only reference is to one of their first 256 bytes, which is enough for objects of `ignore_off_page`. */
+/* Objects whose only reference is to one of their first 256 bytes, which is enough for objects of
+`ignore_off_page`. */
 static void keep_near_start(void) {
     for (int i = 0; i < COUNT; i++) {
         char *object = i % 2 ? GC_malloc_ignore_off_page(size) : GC_malloc_atomic_ignore_off_page(size);
@@ -147,7 +152,8 @@ static void keep_near_start(void) {
     }
 }
 
-/* If interior pointers do not count, pointers with a registered displacement still do, wherever they are stored. */
+/* If interior pointers do not count, pointers with a registered displacement still do, wherever they are
+stored. */
 static void keep_displaced(void) {
     void **objects = GC_malloc(COUNT * sizeof *objects);
     for (int i = 0; i < COUNT; i++)

@@ -200,7 +200,8 @@ int main(int count, char **arguments) {
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 1;
     GC_INIT();
-    hidden = mmap(0, sizeof(void *) * COUNT + 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    hidden = mmap(0, sizeof(void *) * COUNT + 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                  0);
     hidden += 16;
     if (count > 1) {
         GC_set_no_dls(1);

@@ -4,14 +4,14 @@
 #include <signal.h>
 
 #define DEFAULT(name) printf("GC_get_" #name " = %ld\n", (long)GC_get_##name())
-#define ROUND(name, value)                                                                                        \
-    do {                                                                                                          \
-        __typeof__(GC_get_##name()) before = GC_get_##name();                                                     \
-        GC_set_##name(value);                                                                                     \
-        printf("GC_set_" #name "(" #value "): %ld\n", (long)GC_get_##name());                                     \
-        GC_set_##name(before);                                                                                    \
-        if (GC_get_##name() != before)                                                                            \
-            printf("  not set back\n");                                                                           \
+#define ROUND(name, value)                                                                                   \
+    do {                                                                                                     \
+        __typeof__(GC_get_##name()) before = GC_get_##name();                                                \
+        GC_set_##name(value);                                                                                \
+        printf("GC_set_" #name "(" #value "): %ld\n", (long)GC_get_##name());                                \
+        GC_set_##name(before);                                                                               \
+        if (GC_get_##name() != before)                                                                       \
+            printf("  not set back\n");                                                                      \
     } while (0)
 
 static void all(const char *when) {
@@ -79,46 +79,42 @@ static void variables(void) {
 
 static void notify(void) {}
 
-int main(int count, char **arguments) {
-    if (count > 1) {
-        /* Before the collector is initialised. */
-        GC_set_suspend_signal(SIGUSR1);
-        GC_set_thr_restart_signal(SIGUSR2);
-        CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
-        GC_set_pages_executable(1);
-        GC_set_dont_precollect(1);
-        GC_set_all_interior_pointers(0);
-        GC_set_markers_count(1);
-        GC_set_finalize_on_demand(1);
-        GC_INIT();
-        raise(SIGUSR2);
-        CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
-        CHECK(GC_get_pages_executable() == 1);
-        CHECK(GC_get_all_interior_pointers() == 0);
-        /* Without the extra byte that lets pointers refer to the end of an object. */
-        CHECK(GC_size(GC_malloc(16)) == 16);
-        CHECK(GC_size(GC_malloc(64)) == 64);
-        CHECK(GC_get_size_map_at(16) == 16);
-#ifdef __x86_64__
-        unsigned char *code = GC_malloc(4096);
-        static const unsigned char returns_seven[] = {0xb8, 7, 0, 0, 0, 0xc3};
-        memcpy(code, returns_seven, sizeof returns_seven);
-        __asm__ volatile("" : "+r"(code) : : "memory");
-        SHOW(((int (*)(void))(uintptr_t)code)());
-        code = GC_malloc(400000);
-        memcpy(code, returns_seven, sizeof returns_seven);
-        __asm__ volatile("" : "+r"(code) : : "memory");
-        SHOW(((int (*)(void))(uintptr_t)code)());
-#endif
-        GC_gcollect();
-        CHECK(GC_get_parallel() == 0);
-        return 0;
-    }
-    all("before");
+/* Settings that are made before the collector is initialised. */
+static int early(void) {
+    GC_set_suspend_signal(SIGUSR1);
+    GC_set_thr_restart_signal(SIGUSR2);
+    CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
+    GC_set_pages_executable(1);
+    GC_set_dont_precollect(1);
+    GC_set_all_interior_pointers(0);
+    GC_set_markers_count(1);
+    GC_set_finalize_on_demand(1);
     GC_INIT();
-    all("after");
-    raise(SIGXCPU);
-    variables();
+    raise(SIGUSR2);
+    CHECK(GC_get_suspend_signal() == SIGUSR1 && GC_get_thr_restart_signal() == SIGUSR2);
+    CHECK(GC_get_pages_executable() == 1);
+    CHECK(GC_get_all_interior_pointers() == 0);
+    /* Without the extra byte that lets pointers refer to the end of an object. */
+    CHECK(GC_size(GC_malloc(16)) == 16);
+    CHECK(GC_size(GC_malloc(64)) == 64);
+    CHECK(GC_get_size_map_at(16) == 16);
+#ifdef __x86_64__
+    unsigned char *code = GC_malloc(4096);
+    static const unsigned char returns_seven[] = {0xb8, 7, 0, 0, 0, 0xc3};
+    memcpy(code, returns_seven, sizeof returns_seven);
+    __asm__ volatile("" : "+r"(code) : : "memory");
+    SHOW(((int (*)(void))(uintptr_t)code)());
+    code = GC_malloc(400000);
+    memcpy(code, returns_seven, sizeof returns_seven);
+    __asm__ volatile("" : "+r"(code) : : "memory");
+    SHOW(((int (*)(void))(uintptr_t)code)());
+#endif
+    GC_gcollect();
+    CHECK(GC_get_parallel() == 0);
+    return 0;
+}
+
+static void rounds(void) {
     ROUND(finalize_on_demand, 1);
     ROUND(java_finalization, 0);
     ROUND(dont_expand, 1);
@@ -137,6 +133,9 @@ int main(int count, char **arguments) {
     ROUND(manual_vdb_allowed, 1);
     ROUND(force_unmap_on_gcollect, 1);
     ROUND(all_interior_pointers, 0);
+}
+
+static void two_ways(void) {
     struct GC_timeval_s limit = {44, 55};
     GC_set_time_limit_tv(limit);
     SHOW(GC_get_time_limit());
@@ -154,6 +153,18 @@ int main(int count, char **arguments) {
     CHECK(GC_get_finalizer_notifier() == notify);
     GC_set_finalizer_notifier(0);
     CHECK(GC_finalizer_notifier == 0);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1)
+        return early();
+    all("before");
+    GC_INIT();
+    all("after");
+    raise(SIGXCPU);
+    variables();
+    rounds();
+    two_ways();
     /* After initialisation it is too late to change it. */
     int signal = GC_get_suspend_signal();
     GC_set_suspend_signal(SIGUSR1);

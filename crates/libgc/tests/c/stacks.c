@@ -76,7 +76,8 @@ static void handlers(void) {
     CHECK(MOST(died, COUNT));
 }
 
-/* Coroutines: the collector is told the bottom of the stack of the one that runs; the stacks of the others are pushed. */
+/* Coroutines: the collector is told the bottom of the stack of the one that runs; the stacks of the others
+are pushed. */
 static ucontext_t main_context, other_context;
 static char *other_stack;
 static struct GC_stack_base main_base, other_base;

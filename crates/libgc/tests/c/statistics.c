@@ -26,9 +26,7 @@ static void *under_lock(void *place) {
     return (void *)GC_get_prof_stats_unsafe(place, sizeof(struct GC_prof_stats_s));
 }
 
-int main(void) {
-    GC_INIT();
-    GC_start_performance_measurement();
+static void sums(void) {
     size_t total = GC_get_total_bytes();
     fill(1000);
     CHECK(GC_get_total_bytes() >= total + 2000 * 1000);
@@ -45,14 +43,18 @@ int main(void) {
     CHECK(GC_get_bytes_since_gc() < 100000);
     GC_malloc(500000);
     CHECK(GC_get_bytes_since_gc() >= 500000);
+}
 
+static void usage(void) {
     GC_word heap = 1, free = 1, unmapped = 1, since = 1, all = 1;
     GC_get_heap_usage_safe(&heap, &free, &unmapped, &since, &all);
     CHECK(heap == GC_get_heap_size() && free == GC_get_free_bytes() && unmapped == GC_get_unmapped_bytes());
     CHECK(since == GC_get_bytes_since_gc() && all == GC_get_total_bytes());
     GC_get_heap_usage_safe(0, 0, 0, 0, 0);
     GC_get_heap_usage_safe(&heap, 0, 0, 0, &all);
+}
 
+static void all_at_once(void) {
     struct GC_prof_stats_s stats = now();
     CHECK(stats.heapsize_full == GC_get_heap_size() + GC_get_unmapped_bytes());
     CHECK(stats.free_bytes_full == GC_get_free_bytes() + GC_get_unmapped_bytes());
@@ -73,9 +75,11 @@ int main(void) {
     CHECK(stats.heapsize_full != 0 && stats.gc_no == 0);
     CHECK(GC_call_with_alloc_lock(under_lock, &stats) == (void *)sizeof stats);
     CHECK(stats.gc_no == GC_get_gc_no());
+}
 
-    /* Dead objects count as reclaimed. */
-    stats = now();
+/* Dead objects count as reclaimed. */
+static void reclaiming(void) {
+    struct GC_prof_stats_s stats = now();
     GC_word reclaimed = stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc;
     memset((void *)hold, 0, sizeof hold);
     fill(2000);
@@ -86,8 +90,10 @@ int main(void) {
     collect();
     stats = now();
     CHECK(stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc >= reclaimed + 2000 * 1000);
+}
 
-    /* Bytes that the program freed. */
+/* Bytes that the program freed. */
+static void freeing(void) {
     GC_gcollect();
     size_t before = GC_get_expl_freed_bytes_since_gc();
     for (int i = 0; i < 1000; i++)
@@ -96,8 +102,10 @@ int main(void) {
     memset((void *)hold, 0, sizeof hold);
     GC_gcollect();
     CHECK(GC_get_expl_freed_bytes_since_gc() < 1000);
+}
 
-    /* Bytes that are never collected. */
+/* Bytes that are never collected. */
+static void uncollectable(void) {
     GC_word none = GC_get_non_gc_bytes();
     for (int i = 0; i < 200; i++)
         hold[i] = i % 2 ? GC_malloc_uncollectable(100) : GC_malloc_atomic_uncollectable(100);
@@ -116,17 +124,10 @@ int main(void) {
     for (int i = 0; i < 200; i++)
         GC_free(hold[i]);
     CHECK(none - GC_get_non_gc_bytes() >= 180 * 1000);
+}
 
-    size_t obtained = GC_get_obtained_from_os_bytes();
-    GC_gcollect_and_unmap();
-    CHECK(GC_get_obtained_from_os_bytes() >= obtained);
-    fill(100000);
-    unsigned long time = GC_get_full_gc_total_time();
-    for (int i = 0; i < 5; i++)
-        GC_gcollect();
-    CHECK(GC_get_full_gc_total_time() >= time);
-
-    /* The text of reports may differ between collectors. This only checks that there are reports. */
+/* The text of reports may differ between collectors. This only checks that there are reports. */
+static void reports(void) {
     fflush(stdout);
     int out = dup(1), errors = dup(2);
     int file = open("/dev/null", O_WRONLY);
@@ -139,5 +140,27 @@ int main(void) {
     GC_dump_finalization();
     dup2(out, 1);
     dup2(errors, 2);
+}
+
+int main(void) {
+    GC_INIT();
+    GC_start_performance_measurement();
+    sums();
+    usage();
+    all_at_once();
+    reclaiming();
+    freeing();
+    uncollectable();
+
+    size_t obtained = GC_get_obtained_from_os_bytes();
+    GC_gcollect_and_unmap();
+    CHECK(GC_get_obtained_from_os_bytes() >= obtained);
+    fill(100000);
+    unsigned long time = GC_get_full_gc_total_time();
+    for (int i = 0; i < 5; i++)
+        GC_gcollect();
+    CHECK(GC_get_full_gc_total_time() >= time);
+
+    reports();
     return 0;
 }

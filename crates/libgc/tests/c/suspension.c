@@ -75,17 +75,13 @@ static void *collector_thread(void *argument) {
     return 0;
 }
 
-int main(void) {
-    GC_INIT();
-    first = pthread_self();
-    CHECK(GC_get_on_thread_event() == 0);
-    CHECK(GC_pthread_create(&walker, 0, walk, &suspended_events) == 0);
-    CHECK(moves());
+static void one_thread(void) {
     CHECK(GC_is_thread_suspended(walker) == 0);
     GC_suspend_thread(walker);
     CHECK(GC_is_thread_suspended(walker) != 0);
     CHECK(stands());
-    /* The collector works while a thread is suspended. However often a thread was suspended, one call resumes it. */
+    /* The collector works while a thread is suspended. However often a thread was suspended, one call resumes
+    it. */
     for (int i = 0; i < 5; i++)
         collect();
     GC_suspend_thread(walker);
@@ -108,7 +104,9 @@ int main(void) {
         GC_resume_thread(walker);
     }
     CHECK(moves());
+}
 
+static void the_world(void) {
     GC_stop_world_external();
     int stood = stands();
     GC_start_world_external();
@@ -119,7 +117,9 @@ int main(void) {
         GC_start_world_external();
     }
     CHECK(moves());
+}
 
+static void events(void) {
     GC_set_on_thread_event(on_thread);
     CHECK(GC_get_on_thread_event() == on_thread);
     /* Tried several times, because a thread that waits for the collector's lock need not be stopped. */
@@ -141,6 +141,17 @@ int main(void) {
     below(fill);
     CHECK(is_filled(revealed, 7, 100));
     GC_set_disable_automatic_collection(0);
+}
+
+int main(void) {
+    GC_INIT();
+    first = pthread_self();
+    CHECK(GC_get_on_thread_event() == 0);
+    CHECK(GC_pthread_create(&walker, 0, walk, &suspended_events) == 0);
+    CHECK(moves());
+    one_thread();
+    the_world();
+    events();
     stop = 1;
     void *result;
     CHECK(GC_pthread_join(walker, &result) == 0 && result == &suspended_events);

@@ -1,4 +1,5 @@
-/* Threads that the collector creates: their stacks are roots, they are stopped, joined, detached, cancelled. */
+/* Threads that the collector creates: their stacks are roots, they are stopped, joined, detached,
+cancelled. */
 #include "check.h"
 #include <gc/javaxfc.h>
 #include <pthread.h>
@@ -292,7 +293,8 @@ int main(void) {
     cancelling();
     masks();
     SHOW((intptr_t)nest((void *)12));
-    /* Programs may take the lock and start markers themselves. Threads that wait for the lock are stopped all the same. */
+    /* Programs may take the lock and start markers themselves. Threads that wait for the lock are stopped all
+    the same. */
     GC_alloc_lock();
     GC_alloc_unlock();
     GC_start_mark_threads();

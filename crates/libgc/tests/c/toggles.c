@@ -31,7 +31,9 @@ static int gone(void) {
     return count;
 }
 
-static const char *state(void) { return gone() == 0 ? "all live" : MOST(gone(), COUNT) ? "gone" : FEW(gone(), COUNT) ? "live" : "some"; }
+static const char *state(void) {
+    return gone() == 0 ? "all live" : MOST(gone(), COUNT) ? "gone" : FEW(gone(), COUNT) ? "live" : "some";
+}
 
 static void try(int is_strong, GC_ToggleRefStatus first, GC_ToggleRefStatus second) {
     strong = is_strong;
@@ -39,7 +41,8 @@ static void try(int is_strong, GC_ToggleRefStatus first, GC_ToggleRefStatus seco
     asked = 0;
     below(make);
     collect();
-    printf("%s, answer %d: %s, asked for each: %s; ", is_strong ? "strong" : "weak", (int)first, state(), MOST(asked, COUNT) ? "yes" : "no");
+    printf("%s, answer %d: %s, asked for each: %s; ", is_strong ? "strong" : "weak", (int)first, state(),
+           MOST(asked, COUNT) ? "yes" : "no");
     answer = second;
     asked = 0;
     collect();

@@ -1,4 +1,5 @@
-/* Many threads that use all functions at the same time. Each has a table of objects whose contents it knows. */
+/* Many threads that use all functions at the same time. Each has a table of objects whose contents it
+knows. */
 #include "check.h"
 #include <gc/gc_disclaim.h>
 #include <gc/gc_mark.h>
@@ -48,7 +49,8 @@ static struct GC_finalizer_closure closure = {on_death, 0};
 static unsigned kind;
 static GC_descr typed;
 
-static struct GC_ms_entry *mark(GC_word *address, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment) {
+static struct GC_ms_entry *mark(GC_word *address, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                GC_word environment) {
     struct object *object = (struct object *)address;
     return GC_MARK_AND_PUSH(object->self, top, limit, (void **)&object->self);
 }
@@ -111,7 +113,8 @@ static void *work(void *argument) {
                 GC_unregister_disappearing_link((void **)&table->links[slot]);
                 unsigned kept = words < object->words ? words : object->words;
                 object->words = kept;
-                object = table->objects[slot] = GC_realloc(object, sizeof *object + words * sizeof(uintptr_t));
+                object = table->objects[slot] =
+                    GC_realloc(object, sizeof *object + words * sizeof(uintptr_t));
                 bad += !is_sound(object, object->self);
                 write_to(object, words, seed);
             }
@@ -142,7 +145,8 @@ static void *work(void *argument) {
         }
         }
         /* A link either refers to an object that lives, or is cleared. */
-        if (table->links[slot] && table->objects[slot] && table->links[slot] == GC_HIDE_POINTER(table->objects[slot]))
+        if (table->links[slot] && table->objects[slot] &&
+            table->links[slot] == GC_HIDE_POINTER(table->objects[slot]))
             bad += !GC_base(GC_REVEAL_POINTER(table->links[slot]));
     }
     for (int slot = 0; slot < SLOTS; slot++) {

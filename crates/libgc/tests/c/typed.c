@@ -1,4 +1,5 @@
-/* Objects whose layout a bitmap describes: short and long bitmaps, arrays of objects, and words that are no references. */
+/* Objects whose layout a bitmap describes: short and long bitmaps, arrays of objects, and words that are no
+references. */
 #include "check.h"
 #include <gc/gc_typed.h>
 #include <stddef.h>
@@ -91,7 +92,9 @@ static struct tree *build(int depth) {
     return tree;
 }
 
-static long sum(const struct tree *tree) { return tree ? tree->number + sum(tree->left) + sum(tree->right) : 0; }
+static long sum(const struct tree *tree) {
+    return tree ? tree->number + sum(tree->left) + sum(tree->right) : 0;
+}
 
 int main(void) {
     GC_INIT();

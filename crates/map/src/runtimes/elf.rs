@@ -49,7 +49,7 @@ impl Image {
     /// opened, and if it is not the kind of file that a program or a library is.
     pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
         let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
-        let file = File::from(mapped::open(sight, first)?.descriptor);
+        let file = File::from(mapped::open(sight, first)?);
         let header: FileHeader64<Little> = one(&file, 0)?;
         let ident = header.e_ident;
         let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;

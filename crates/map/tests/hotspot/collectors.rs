@@ -144,6 +144,11 @@ fn serial() {
 }
 
 #[test]
+fn cms() {
+    check(&["-XX:+UseConcMarkSweepGC"], &[11], 1);
+}
+
+#[test]
 fn parallel() {
     check(&["-XX:+UseParallelGC"], &[11, 17, 21, 25], 1);
 }

@@ -156,6 +156,13 @@ impl Seen {
         parts.map(|part| length(&part.addresses)).sum()
     }
 
+    /// Addresses of the mappings with this name, bytes.
+    pub(crate) fn named(&self, name: &str) -> u64 {
+        let mappings = self.sight.mappings.iter();
+        let named = mappings.filter(|area| area.name == name);
+        named.map(|area| length(&area.addresses)).sum()
+    }
+
     /// The ranges of this kind, and the mappings that they lie in.
     pub(crate) fn ranges(&self, kind: Kind) -> String {
         let mut text = String::new();

@@ -40,6 +40,8 @@ fn kind_of_space(text: &str) -> Option<Kind> {
         "eden" => Kind::Eden,
         "from" | "to" => Kind::Survivor,
         "the" | "object" => Kind::Old,
+        // Of this generation all that is committed is told.
+        "concurrent" => return (words.next()? == "mark-sweep").then_some(Kind::Old),
         _ => return None,
     };
     (words.next()? == "space").then_some(kind)

@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.concurrent.CyclicBarrier;
 
 /**
- * Threads that allocate, each so many times as much as the one before, in rounds. A line of input begins a round; when
- * it is over, each thread waits, and what ThreadMXBean says of it is printed. Then one thread ends and another one
- * begins.
+ * Threads that allocate, each a multiple of what the one before does, in rounds. A line of input begins a
+ * round; when it is over, each thread waits, and what ThreadMXBean says of it is printed. Then one thread
+ * ends and another one begins.
  */
 public final class Allocate {
     static final int THREADS = 6;
@@ -43,7 +43,8 @@ public final class Allocate {
     }
 
     public static void main(String[] arguments) throws Exception {
-        com.sun.management.ThreadMXBean bean = (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
+        com.sun.management.ThreadMXBean bean =
+            (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         Allocate all = new Allocate();
         for (int number = 0; number < THREADS - 1; number++) {
@@ -63,7 +64,8 @@ public final class Allocate {
                 while (thread.getState() != Thread.State.WAITING) {
                     Thread.sleep(1);
                 }
-                line.append(thread.getName()).append('=').append(bean.getThreadAllocatedBytes(thread.getId())).append(' ');
+                line.append(thread.getName()).append('=');
+                line.append(bean.getThreadAllocatedBytes(thread.getId())).append(' ');
             }
             one.join();
             one = all.start(THREADS - 1, 1);

@@ -2,8 +2,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Keeps so many megabytes alive (1 KiB arrays) and a large array of 8 MiB, collects garbage, says so, and waits for
- * the end of its standard input.
+ * Keeps some megabytes alive (1 KiB arrays) and a large array of 8 MiB, collects garbage, says so, and
+ * waits for the end of its standard input.
  */
 public final class Live {
     static List<byte[]> small = new ArrayList<>();

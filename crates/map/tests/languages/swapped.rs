@@ -4,10 +4,27 @@ use crate::support::{Program, Seen};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::{Addresses, areas};
-use plimsoll_map::Kind;
+use plimsoll_map::{Kind, Options, Watch};
+use plimsoll_testbed::children::signal;
+use plimsoll_testbed::java::{javac, jdks};
 use plimsoll_testbed::{SwapFile, skip};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One at a time: what is in the swap of one comes back when that of another one goes.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Swap of our own, or a message why there is none.
+fn swap() -> Option<SwapFile> {
+    let swap = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 << 20);
+    swap.map_err(|error| skip(format_args!("no swap of our own: {error}")))
+        .ok()
+}
 
 fn program(name: &str) -> PathBuf {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages/programs");
@@ -26,6 +43,34 @@ fn faults(pid: i32) -> u64 {
         .unwrap()
 }
 
+/// Where private memory of a process is, and how much is in swap.
+fn private(process: &Process) -> (Vec<Addresses>, u64) {
+    let areas = areas(process, 100_000).unwrap();
+    let swapped = areas.iter().map(|area| area.swap).sum();
+    let of_none = areas
+        .iter()
+        .filter(|area| area.file.inode == 0 && area.anonymous > 0);
+    (
+        of_none.map(|area| area.addresses.clone()).collect(),
+        swapped,
+    )
+}
+
+/// Puts private memory of a process into swap. `None` if less than `least` bytes got there.
+fn page_out(process: &Process, least: u64) -> Option<()> {
+    if let Err(error) = advise_ranges(process, Advice::PageOut, &private(process).0) {
+        skip(format_args!(
+            "memory of others cannot be paged out here: {error}"
+        ));
+        return None;
+    }
+    if private(process).1 < least {
+        skip("the kernel did not page out");
+        return None;
+    }
+    Some(())
+}
+
 /// Starts a program, pages it out, and looks at it. `None` if this machine cannot.
 fn looked_at(mut command: Command) -> Option<Seen> {
     let program = match Program::try_start(&mut command) {
@@ -39,30 +84,10 @@ fn looked_at(mut command: Command) -> Option<Seen> {
         }
     };
     let process = Process::open(program.pid()).unwrap();
-    let private = || -> (Vec<Addresses>, u64) {
-        let areas = areas(&process, 100_000).unwrap();
-        let swapped = areas.iter().map(|area| area.swap).sum();
-        let of_none = areas
-            .iter()
-            .filter(|area| area.file.inode == 0 && area.anonymous > 0);
-        (
-            of_none.map(|area| area.addresses.clone()).collect(),
-            swapped,
-        )
-    };
-    if let Err(error) = advise_ranges(&process, Advice::PageOut, &private().0) {
-        skip(format_args!(
-            "memory of others cannot be paged out here: {error}"
-        ));
-        return None;
-    }
-    let (before, faults_before) = (private().1, faults(program.pid()));
-    if before < 20 << 20 {
-        skip("the kernel did not page out");
-        return None;
-    }
+    page_out(&process, 20 << 20)?;
+    let (before, faults_before) = (private(&process).1, faults(program.pid()));
     let seen = program.look();
-    assert_eq!(private().1, before, "something came back from swap");
+    assert_eq!(private(&process).1, before, "something came back from swap");
     assert_eq!(faults(program.pid()), faults_before);
     println!("{} {:?} {:?}", seen.runtime, seen.bytes, seen.labels.notes);
     Some(seen)
@@ -70,10 +95,8 @@ fn looked_at(mut command: Command) -> Option<Seen> {
 
 #[test]
 fn nothing_comes_back_and_notes_say_what_is_not_known() {
-    let swap = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 << 20);
-    let Ok(_swap) = swap.map_err(|error| skip(format_args!("no swap of our own: {error}"))) else {
-        return;
-    };
+    let _one = alone();
+    let Some(_swap) = swap() else { return };
     let mut node = Command::new("node");
     node.arg("--expose-gc").arg(program("hold.js")).arg("40");
     if let Some(seen) = looked_at(node) {
@@ -111,5 +134,62 @@ fn nothing_comes_back_and_notes_say_what_is_not_known() {
                 .iter()
                 .any(|note| note.contains("not in memory"))
         );
+    }
+}
+
+/// The folder with the compiled program.
+fn classes() -> Option<PathBuf> {
+    let Some(javac) = javac() else {
+        skip("no JDK with javac");
+        return None;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Live.java");
+    let mut compile = Command::new(javac);
+    compile
+        .args(["--release", "11", "-d"])
+        .arg(&folder)
+        .arg(source);
+    assert!(compile.status().unwrap().success());
+    Some(folder)
+}
+
+#[test]
+fn a_machine_in_swap_stays_there() {
+    let _one = alone();
+    let Some(_swap) = swap() else { return };
+    let Some(classes) = classes() else { return };
+    let options = Options {
+        addresses: true,
+        who: true,
+        ..Options::default()
+    };
+    for jdk in jdks().iter().filter(|jdk| [17, 25].contains(&jdk.version)) {
+        for collector in ["G1", "Z", "Serial"] {
+            let name = format!("{collector} {}", jdk.version);
+            let mut java = Command::new(jdk.java());
+            java.arg(format!("-XX:+Use{collector}GC"))
+                .args(["-Xmx128m", "-cp"])
+                .arg(&classes)
+                .args(["Live", "40"]);
+            let program = Program::start(&mut java);
+            let process = Process::open(program.pid()).unwrap();
+            signal(program.pid().unsigned_abs(), Signal::STOP);
+            while process.stat().unwrap().state != b'T' {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            // ZGC's heap is shared memory, and stays.
+            if page_out(&process, 4 << 20).is_none() {
+                return;
+            }
+            let before = (private(&process).1, process.faults().unwrap());
+            let mut watch = Watch::default();
+            for _ in 0..2 {
+                let seen = watch.look(program.pid(), &options).unwrap();
+                assert_eq!(seen.runtime.as_deref(), Some("HotSpot"), "{name}");
+                let after = (private(&process).1, process.faults().unwrap());
+                assert_eq!(after, before, "{name}: something came back from swap");
+            }
+        }
     }
 }

@@ -75,3 +75,47 @@ fn stacks_and_malloc_of_threads_are_found() {
         Kind::Libraries
     );
 }
+
+/// A full heap of an arena has nothing reserved behind it, and the kernel joins it with its neighbours.
+#[test]
+fn all_of_what_a_thread_takes_in_small_blocks_is_malloc() {
+    const BYTES: usize = 200 << 20;
+    let _one = alone();
+    let (tell, told) = channel();
+    let (end, ended) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let blocks = (0..BYTES / 1000).map(|_| Box::new([7u8; 1000]));
+        let blocks: Vec<Box<[u8; 1000]>> = blocks.collect();
+        let places: Vec<u64> = blocks.iter().map(|block| block.as_ptr() as u64).collect();
+        tell.send(places).unwrap();
+        // Returns an error, once the test is over.
+        let _ = ended.recv();
+        assert_eq!(blocks.len(), BYTES / 1000);
+    });
+    let mut places = told.recv().unwrap();
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let options = Options {
+        addresses: true,
+        ..Options::default()
+    };
+    let seen = look(own, &options);
+    drop(end);
+    thread.join().unwrap();
+    let seen = seen.unwrap();
+    places.sort_unstable();
+    let mut malloc = seen.parts.iter().filter(|part| part.kind == Kind::Malloc);
+    let mut part = malloc.next();
+    let elsewhere = places.iter().filter(|place| {
+        while part.is_some_and(|part| part.end <= **place) {
+            part = malloc.next();
+        }
+        part.is_none_or(|part| **place < part.start)
+    });
+    assert_eq!(
+        elsewhere.count(),
+        0,
+        "of {}: {:?}",
+        places.len(),
+        seen.notes
+    );
+}

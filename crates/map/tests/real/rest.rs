@@ -6,7 +6,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Faults, Memory as Holds, Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, areas};
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
-use plimsoll_map::{Options, look};
+use plimsoll_map::{Options, Watch, look};
 use std::sync::Arc;
 
 /// Where each present page is, and what the kernel counted.
@@ -84,6 +84,12 @@ fn what_is_in_swap_and_on_disk_stays_there() {
     for process in &processes {
         brings_nothing_in(process, || {
             look(process.pid(), &everything()).unwrap();
+        });
+        brings_nothing_in(process, || {
+            let mut watch = Watch::default();
+            for _ in 0..2 {
+                watch.look(process.pid(), &everything()).unwrap();
+            }
         });
         swapped += look(process.pid(), &everything()).unwrap().total.swapped;
     }

@@ -9,12 +9,13 @@
 //! - **Copy spaces and nurseries without a page in use** (`copyspace0`, `copyspace1`, `nursery`): all of
 //!   their memory. MMTk clears memory of these when it hands it out again.
 //! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
-//!   object lies, above the space's free list.
+//!   object lies, above the space's free list; after collections of the whole heap only ([`Free::Pages`]).
 //!
 //! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
 //! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
 //! free lists run through dead objects.
 
+use crate::sizer::Free;
 use mmtk::MMTK;
 use mmtk::util::Address;
 use mmtk::vm::VMBinding;
@@ -43,9 +44,11 @@ const IMMIX: &str = "immix";
 /// # Safety
 /// The program must be stopped, no thread of the collector may work, and memory must have been
 /// reclaimed in this pause.
-pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>) {
+pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Free) {
     #[cfg(feature = "undocumented-mmtk-0-33-immix")]
     let mut immix = None;
+    #[cfg(not(feature = "undocumented-mmtk-0-33-immix"))]
+    let _ = free;
     mmtk.get_plan().for_each_space(&mut |space| {
         let common = space.common();
         if common.start.is_zero() || common.extent == 0 {
@@ -57,7 +60,7 @@ pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>) {
             drop_pages(common.start, common.extent);
         }
         #[cfg(feature = "undocumented-mmtk-0-33-immix")]
-        if name == IMMIX {
+        if name == IMMIX && free == Free::Pages {
             immix = Some((common.start, common.extent));
         }
     });

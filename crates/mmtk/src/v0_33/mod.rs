@@ -12,7 +12,7 @@
 #[cfg(feature = "undocumented-mmtk-0-33")]
 mod empty;
 
-use crate::sizer::{After, Sizer};
+use crate::sizer::{After, Free, Sizer};
 use mmtk::MMTK;
 use mmtk::plan::Plan;
 use mmtk::util::constants::{BYTES_IN_PAGE, LOG_BYTES_IN_PAGE};
@@ -70,8 +70,8 @@ impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
     fn on_pause_end(&self, mmtk: &'static MMTK<VM>) {
         if self.reclaimed.swap(false, Ordering::AcqRel) {
             let decision = self.sizer.ended(&after(mmtk));
-            if decision.give_back {
-                self.give_back(mmtk);
+            if decision.give_back != Free::Nothing {
+                self.give_back(mmtk, decision.give_back);
             }
         }
         self.sizer.pause_ended();
@@ -113,14 +113,15 @@ impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
 
 impl<S: Sizing> Trigger<S> {
     #[cfg(feature = "undocumented-mmtk-0-33")]
-    fn give_back<VM: VMBinding>(&self, mmtk: &'static MMTK<VM>) {
+    fn give_back<VM: VMBinding>(&self, mmtk: &'static MMTK<VM>, free: Free) {
         // SAFETY: called in `on_pause_end` only: the program is stopped, memory was reclaimed, and no
         // thread of the collector works.
-        self.sizer.giving_back(|| unsafe { empty::give_back(mmtk) });
+        self.sizer
+            .giving_back(|| unsafe { empty::give_back(mmtk, free) });
     }
 
     #[cfg(not(feature = "undocumented-mmtk-0-33"))]
-    fn give_back<VM: VMBinding>(&self, _mmtk: &'static MMTK<VM>) {}
+    fn give_back<VM: VMBinding>(&self, _mmtk: &'static MMTK<VM>, _free: Free) {}
 }
 
 /// The state of the heap after memory was reclaimed.

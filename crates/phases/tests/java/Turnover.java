@@ -2,9 +2,9 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 
 /**
- * So many threads that allocate and compute. With a second argument other than 0 each of them ends after so many rounds,
- * and starts another one before. With the word `harmed` after that, they allocate a sixteenth while one of them is at
- * nice level 19. Runs until its standard input ends.
+ * Threads that allocate and compute; the first argument says how many. With a second argument other than 0
+ * each of them ends after that many rounds, and starts another one before. With the word `harmed` after that,
+ * they allocate a sixteenth while one of them is at nice level 19. Runs until its standard input ends.
  */
 public final class Turnover {
     static volatile long sum;

@@ -9,6 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most mappings of one file that are followed.
 const MAX_MAPPERS: usize = 65_536;
+/// What asking about the halves of runs may cost in one round of all files, in pages that the kernel looks
+/// through: about 4 ms. Two more questions take as long as so many pages.
+pub(super) const MAX_HALVING: u64 = 1 << 19;
+const TWO_QUESTIONS: u64 = 256;
 /// Below this count, evidence has faded away.
 const FADED: f32 = 0.02;
 
@@ -31,7 +35,10 @@ pub struct Block {
     before: u16,
     /// Lost, and not back yet.
     lost: u16,
-    /// Present in both, but in another frame: lost and back in between.
+    /// Absent since a round in which they were present, with the mapping still there. Not all are lost:
+    /// some only left the page tables.
+    away: u16,
+    /// Present, but in another frame than last: lost and back in between.
     moved: u16,
     /// Present in this round in the very frame that it was last in: it was never read again.
     stayed: u16,
@@ -134,10 +141,17 @@ impl Tracked {
             end: view.run.end,
         });
         let mut frames = view.frames.iter().copied();
+        let mut whole = true;
         for (number, mask) in masks(&view.present) {
             if !self.blocks.contains_key(&number) {
                 if room == 0 {
-                    return false;
+                    whole = false;
+                    // Those that are known follow, and their frames.
+                    frames
+                        .by_ref()
+                        .take(mask.count_ones() as usize)
+                        .for_each(drop);
+                    continue;
                 }
                 room -= 1;
             }
@@ -145,7 +159,7 @@ impl Tracked {
             block.now |= mask;
             block.note_frames(mask, &mut frames);
         }
-        true
+        whole
     }
 
     /// Keeps the mappings of a process as they were in the round before, and what was present there.
@@ -180,18 +194,21 @@ impl Tracked {
         (fresh, slow): (f64, f64),
         count: Count,
         beside: &mut dyn Beside,
+        halving: &mut u64,
         round: &mut Round,
     ) {
         self.is_new = !self.ended_once;
         self.ended_once = true;
-        self.compare_mappers();
-        let evicted = self.evicted(key, beside);
+        let vanished = self.compare_mappers();
+        let evicted = self.evicted(key, &vanished, halving, beside);
         for (number, block) in &mut self.blocks {
             let held = beside.held(key, *number);
             let covered = self.covered.of_block(*number);
             let gone = evicted.of_block(*number) & !held;
             let elsewhere = std::mem::take(&mut block.moved);
-            let moved = elsewhere & block.now & block.before;
+            let moved = elsewhere & block.now & (block.before | block.away);
+            let same = covered & !vanished.of_block(*number);
+            block.away = (block.away | block.before) & !block.now & same;
             // A second process shows a page in the frame that the first one showed.
             let stayed = std::mem::take(&mut block.stayed) & !elsewhere;
             let again = (block.now & block.lost & !stayed | moved) & !held;
@@ -211,32 +228,66 @@ impl Tracked {
         }
     }
 
-    /// Finds the pages that are mapped as they were in the round before. Only those can be evicted;
-    /// others may have been unmapped.
-    fn compare_mappers(&mut self) {
+    /// Finds the pages that are mapped, and returns those that are not mapped as they were in the round
+    /// before: they may have been unmapped, not evicted.
+    fn compare_mappers(&mut self) -> PageSet {
         self.mappers.sort_unstable();
         let pages = |mapper: &Mapper| mapper.first..mapper.end;
         self.covered = PageSet::of(self.mappers.iter().map(pages).collect());
+        let here = |mapper: &&Mapper| self.mappers.binary_search(mapper).is_err();
+        let vanished = self.mappers_before.iter().filter(here);
+        PageSet::of(vanished.map(pages).collect())
     }
 
     /// The pages that were present, are not, and did not vanish with a mapping.
-    fn evicted(&self, key: FileKey, beside: &mut dyn Beside) -> PageSet {
-        let here = |mapper: &&Mapper| self.mappers.binary_search(mapper).is_err();
-        let vanished = self.mappers_before.iter().filter(here);
-        let vanished = PageSet::of(vanished.map(|m| m.first..m.end).collect());
+    fn evicted(
+        &self,
+        key: FileKey,
+        vanished: &PageSet,
+        halving: &mut u64,
+        beside: &mut dyn Beside,
+    ) -> PageSet {
         let mut runs = Vec::new();
         for (number, block) in &self.blocks {
             let same = self.covered.of_block(*number) & !vanished.of_block(*number);
             let gone = block.before & !block.now & same & !beside.held(key, *number);
             runs.extend(runs_of(*number, gone));
         }
-        let gone = PageSet::of(runs);
-        // What is still cached was dropped from page tables only.
-        let evicted = |run: &&Run| match beside.cached(key, self, run) {
-            Some(cached) => cached * 2 < run.end - run.start,
-            None => true,
-        };
-        PageSet::of(gone.runs().iter().filter(evicted).cloned().collect())
+        let mut evicted = Vec::new();
+        for run in PageSet::of(runs).runs() {
+            self.uncached(key, run, halving, beside, &mut evicted);
+        }
+        PageSet::of(evicted)
+    }
+
+    /// Adds those pages of a run that are not in the page cache: what is still there was dropped from page
+    /// tables only. Asks about all of it and, where a part is there, about its halves. What cannot be asked
+    /// about follows what it is a part of.
+    fn uncached(
+        &self,
+        key: FileKey,
+        run: &Run,
+        halving: &mut u64,
+        beside: &mut dyn Beside,
+        out: &mut Vec<Run>,
+    ) {
+        let mut left = vec![(run.clone(), true)];
+        while let Some((run, otherwise)) = left.pop() {
+            let pages = run.end - run.start;
+            let cached = beside.cached(key, self, &run);
+            let mostly = cached.map_or(otherwise, |cached| cached * 2 < pages);
+            let left_over = halving.checked_sub(pages + TWO_QUESTIONS);
+            match (cached, left_over) {
+                (Some(cached), Some(rest)) if cached > 0 && cached < pages => {
+                    *halving = rest;
+                    let middle = run.start + pages / 2;
+                    left.push((middle..run.end, mostly));
+                    left.push((run.start..middle, mostly));
+                }
+                _ if mostly => out.push(run),
+                _ => {}
+            }
+        }
     }
 
     pub(super) fn turn(&mut self, held: impl Fn(u64) -> u16) {

@@ -3,6 +3,7 @@ use crate::options::SECOND;
 use crate::pages::{PageSet, runs_of};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 const FILE: FileKey = FileKey {
     major: 8,
@@ -15,6 +16,7 @@ const FILE: FileKey = FileKey {
 struct World {
     held: PageSet,
     cached: PageSet,
+    asked: u32,
 }
 
 impl Beside for World {
@@ -23,6 +25,7 @@ impl Beside for World {
     }
 
     fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Option<u64> {
+        self.asked += 1;
         let asked = PageSet::of(vec![run.clone()]);
         Some(asked.pages() - asked.without(&self.cached).pages())
     }
@@ -145,6 +148,75 @@ fn a_page_that_was_lost_once_is_no_reason_to_hold_it() {
     // Soon again: from now on the pages count.
     assert_eq!(round(400), (20, 20.0));
     assert!(round(500).1 > 30.0);
+}
+
+#[test]
+fn a_page_that_was_away_for_a_round_and_is_in_another_frame_came_back() {
+    let framed = |first: u16| View {
+        frames: (first..first + 20).collect(),
+        ..view(1, FILE, 0..100, std::slice::from_ref(&(10..30)))
+    };
+    let mut story = Story::new();
+    // When it was looked at, it was in the cache still.
+    story.world.cached = PageSet::of(vec![0..100]);
+    story.round(&[framed(100)]);
+    for _ in 0..2 {
+        assert_eq!(story.simple(&[]).lost, 0);
+    }
+    assert_eq!(story.round(&[framed(500)]).refaults, 20);
+    // Not if it was unmapped meanwhile.
+    story.simple(&[]);
+    story.round(&[]);
+    assert_eq!(story.round(&[framed(900)]).refaults, 0);
+}
+
+#[test]
+fn of_a_run_that_is_cached_in_part_the_rest_was_evicted() {
+    for cached in [0..4, 12..20, 0..12] {
+        let mut story = Story::new();
+        let rest = 20 - (cached.end - cached.start);
+        story.world.cached = PageSet::of(vec![cached]);
+        story.simple(&[0..20]);
+        assert_eq!(story.simple(&[]).lost, rest);
+        assert_eq!(story.simple(&[0..20]).refaults, rest);
+    }
+    // Every second page of many is cached: the questions have an end.
+    let mut story = Story::new();
+    story.world.cached = PageSet::of((0..8192).step_by(2).map(|page| page..page + 1).collect());
+    let mapped = |present: &[Run]| view(1, FILE, 0..8192, present);
+    story.round(&[mapped(&[0..8192])]);
+    assert!(story.round(&[mapped(&[])]).lost > 0);
+    let asked = u64::from(story.world.asked);
+    assert!(asked <= 1 + MAX_HALVING / 128, "{asked}");
+}
+
+#[test]
+fn what_is_known_is_followed_when_there_is_no_room_for_more() {
+    let mut file = Tracked::default();
+    let mut world = World::default();
+    let mut round = |views: &[(View, usize)]| {
+        let mut round = Round::default();
+        file.begin();
+        let whole: Vec<bool> = views
+            .iter()
+            .map(|(view, room)| file.saw(view, *room))
+            .collect();
+        let mut halving = MAX_HALVING;
+        let keep = (1.0, 1.0);
+        file.end(FILE, keep, Count::All, &mut world, &mut halving, &mut round);
+        (whole, round)
+    };
+    let framed = |present: Run, frames: &[Range<u16>]| View {
+        frames: frames.iter().cloned().flatten().collect(),
+        ..view(1, FILE, 0..100, std::slice::from_ref(&present))
+    };
+    let (whole, _) = round(&[(framed(16..32, &[100..116]), 1)]);
+    assert_eq!(whole, [true]);
+    // A block before the known one, and one behind it.
+    let all = framed(0..48, &[500..516, 100..116, 600..616]);
+    let (whole, round) = round(&[(all, 0)]);
+    assert_eq!(whole, [false]);
+    assert_eq!((round.lost, round.refaults, round.present), (0, 0, 16));
 }
 
 #[test]

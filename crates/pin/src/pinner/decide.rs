@@ -61,6 +61,8 @@ pub(super) struct Domains {
     /// Directory, allowance, bytes held. The first is our own domain.
     groups: Vec<(PathBuf, Allowance, u64)>,
     of_file: BTreeMap<FileKey, usize>,
+    /// There are more groups than are watched: nothing is held in the others.
+    full: bool,
 }
 
 impl Domains {
@@ -68,6 +70,17 @@ impl Domains {
     pub(super) fn all_refused(&self) -> bool {
         let refused = |group: &(PathBuf, Allowance, u64)| group.1.bound == Bound::NoSwap;
         !self.groups.is_empty() && self.groups.iter().all(refused)
+    }
+
+    /// Whether there are more groups than are watched.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// The files of a group.
+    fn files_of(&self, group: usize) -> Vec<FileKey> {
+        let of_it = self.of_file.iter().filter(|(_, of)| **of == group);
+        of_it.map(|(key, _)| *key).collect()
     }
 
     /// The groups in which less than the budget may be held.
@@ -146,6 +159,11 @@ impl Pinner {
                 let surplus = bytes - allowance.bytes;
                 self.shrink(self.holder.bytes().saturating_sub(surplus), &order);
             }
+            // What is still to be locked counts too: it would only be released again.
+            let files = self.domains.files_of(domain);
+            if self.holder.want_at_most(allowance.bytes, &files) {
+                self.forget_released();
+            }
         }
     }
 
@@ -159,13 +177,13 @@ impl Pinner {
             .into_iter()
             .map(PathBuf::from)
             .collect();
-        self.margins.watch(dirs.iter().map(PathBuf::as_path));
-        let (own, force) = (self.allowance, self.options.without_swap);
+        self.domains.full = !self.margins.watch(dirs.iter().map(PathBuf::as_path));
+        let (unread, force) = (Allowance::none(Bound::Unwatched), self.options.without_swap);
         let mut groups = Vec::new();
         for dir in dirs {
             let bytes = held.get(&dir).copied().unwrap_or(0);
             let read = self.margins.group(&dir, self.budget, bytes, force);
-            groups.push((dir, read.unwrap_or(own), bytes));
+            groups.push((dir, read.unwrap_or(unread), bytes));
         }
         self.domains.groups = groups;
         self.domains.of_file.clear();
@@ -187,6 +205,7 @@ impl Pinner {
         let again = (self.options.window_ns / 3).max(2 * SECOND);
         self.decide_at_ns = now_ns.saturating_add(again);
         self.holder.find_lost();
+        self.known.close();
         self.costs.measure(self.evidence.files().keys());
         self.failed.clear();
         self.find_domains();

@@ -1,10 +1,10 @@
 //! Rounds of looks at the programs.
 
 use crate::evidence::Evidence;
-use crate::look::{Seen, Watched};
+use crate::look::{Seen, Watched, group_of};
 use crate::options::{Options, Programs, SECOND};
 use crate::report::Passed;
-use plimsoll_kernel::cgroup::{Cgroup, locate};
+use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::{Process, descendants, exists, numbers};
@@ -26,13 +26,6 @@ const LONGEST: u64 = 2 * SECOND;
 /// From this many major faults a second on, rounds follow each other as fast as they may.
 const ALARM: f64 = 20.0;
 
-/// A process that is watched, and the memory cgroup that it is in.
-#[derive(Debug)]
-struct Subject {
-    watched: Watched,
-    group: Option<PathBuf>,
-}
-
 /// Why a process is passed over.
 #[derive(Debug)]
 enum Why {
@@ -42,8 +35,12 @@ enum Why {
     Others,
     /// Not worth a word: a kernel thread, among all processes.
     Nothing,
-    /// Told; it did not let itself be read in time, so what was known of it still holds.
-    Stuck(String),
+    /// Told; it did not let itself be read in time, so what was known of it still holds: its files are
+    /// those of its memory cgroup.
+    Stuck {
+        reason: String,
+        group: Option<PathBuf>,
+    },
 }
 
 /// A process that is passed over for a while.
@@ -59,6 +56,14 @@ struct Refused {
 impl Refused {
     fn holds(&self, now_ns: u64) -> bool {
         self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
+    }
+
+    /// The memory cgroup of a process that is stuck.
+    fn group(&self) -> Option<&Path> {
+        match &self.why {
+            Why::Stuck { group, .. } => group.as_deref(),
+            Why::Named(_) | Why::Others | Why::Nothing => None,
+        }
     }
 }
 
@@ -86,7 +91,7 @@ pub(super) struct Gather {
     programs: Programs,
     window_ns: u64,
     share: f64,
-    subjects: BTreeMap<i32, Subject>,
+    subjects: BTreeMap<i32, Watched>,
     refused: BTreeMap<i32, Refused>,
     /// Given processes that were watched and have exited: their numbers may be others' by now.
     exited: BTreeSet<i32>,
@@ -151,11 +156,7 @@ impl Gather {
 
     /// Whether none of the given programs runs any more.
     pub(super) fn is_alone(&self) -> bool {
-        if self
-            .subjects
-            .values()
-            .any(|subject| subject.watched.alive())
-        {
+        if self.subjects.values().any(Watched::alive) {
             return false;
         }
         let runs = |pid: &i32| {
@@ -174,7 +175,7 @@ impl Gather {
             .refused
             .iter()
             .filter_map(|(pid, refused)| match &refused.why {
-                Why::Named(reason) | Why::Stuck(reason) => Some(Passed {
+                Why::Named(reason) | Why::Stuck { reason, .. } => Some(Passed {
                     pid: Some(*pid),
                     reason: reason.clone(),
                 }),
@@ -191,17 +192,19 @@ impl Gather {
             .chain(named)
     }
 
-    /// The memory cgroup of a process that is watched.
+    /// The memory cgroup of a process that is watched, or that is stuck.
     pub(super) fn group_of(&self, pid: i32) -> Option<&Path> {
-        self.subjects.get(&pid)?.group.as_deref()
+        match self.subjects.get(&pid) {
+            Some(subject) => subject.group(),
+            None => self.refused.get(&pid)?.group(),
+        }
     }
 
-    /// The memory cgroups of all that are watched.
+    /// The memory cgroups of all that are watched, or that are stuck.
     pub(super) fn groups(&self) -> BTreeSet<&Path> {
-        let groups = self.subjects.values();
-        groups
-            .filter_map(|subject| subject.group.as_deref())
-            .collect()
+        let watched = self.subjects.values().filter_map(Watched::group);
+        let stuck = self.refused.values().filter_map(Refused::group);
+        watched.chain(stuck).collect()
     }
 
     /// Goes on with a round, or begins one that is due. Returns what it found when it is finished.
@@ -218,7 +221,7 @@ impl Gather {
             self.begin(now_ns);
             evidence.begin();
             for (pid, refused) in &self.refused {
-                if matches!(refused.why, Why::Stuck(_)) && exists(*pid) {
+                if matches!(refused.why, Why::Stuck { .. }) && exists(*pid) {
                     evidence.missed(*pid);
                 }
             }
@@ -255,7 +258,7 @@ impl Gather {
         self.full |= found.len() > MAX_PROCESSES;
         found.truncate(MAX_PROCESSES);
         if !matches!(self.programs, Programs::Processes(_)) {
-            // Who left the group is watched no more.
+            // A process that left the group is watched no more.
             self.subjects
                 .retain(|pid, _| found.binary_search(pid).is_ok());
         }
@@ -265,7 +268,7 @@ impl Gather {
     fn forget_exited(&mut self) {
         let (exited, programs) = (&mut self.exited, &self.programs);
         self.subjects.retain(|pid, subject| {
-            let alive = subject.watched.alive();
+            let alive = subject.alive();
             if !alive && is_given(programs, *pid) {
                 exited.insert(*pid);
             }
@@ -297,33 +300,32 @@ impl Gather {
         }
     }
 
+    /// Looks at a process. All that may wait for it is done in time or not at all.
     fn look(&mut self, pid: i32, now_ns: u64, evidence: &mut Evidence) {
-        let subject = match self.subjects.remove(&pid).map_or_else(|| open(pid), Ok) {
-            Ok(subject) => subject,
-            Err(error) => return self.refuse(pid, now_ns, &error),
-        };
-        let Subject { mut watched, group } = subject;
+        let known = self.subjects.remove(&pid);
         let over = Arc::new(AtomicBool::new(false));
         let ends = Over(Arc::clone(&over));
         let looked = within(PATIENCE, move || {
             let _ends = ends;
-            let seen = watched.look();
-            (watched, seen)
+            let mut watched = known.map_or_else(|| Watched::open(pid), Ok)?;
+            let seen = watched.look()?;
+            Ok::<_, Error>((watched.new_majors()?, watched, seen))
         });
-        let Some((mut watched, seen)) = looked else {
-            let reason = format!(
-                "process {pid} does not let itself be read within two seconds; it may wait for a \
-                 disk or a server"
-            );
-            evidence.missed(pid);
-            return self.refuse_for(pid, now_ns, Why::Stuck(reason), over);
-        };
-        match seen.and_then(|seen| Ok((watched.new_majors()?, seen))) {
-            Ok((majors, seen)) => {
+        match looked {
+            Some(Ok((majors, watched, seen))) => {
                 self.take_in(majors, seen, evidence);
-                self.subjects.insert(pid, Subject { watched, group });
+                self.subjects.insert(pid, watched);
             }
-            Err(error) => self.refuse(pid, now_ns, &error),
+            Some(Err(error)) => self.refuse(pid, now_ns, &error),
+            None => {
+                let reason = format!(
+                    "process {pid} does not let itself be read within two seconds; it may wait for a \
+                     disk or a server"
+                );
+                evidence.missed(pid);
+                let group = group_of(pid).ok().flatten();
+                self.refuse_for(pid, now_ns, Why::Stuck { reason, group }, over);
+            }
         }
     }
 
@@ -388,26 +390,35 @@ fn is_given(programs: &Programs, pid: i32) -> bool {
     }
 }
 
-fn open(pid: i32) -> Result<Subject> {
-    let watched = Watched::open(pid)?;
-    // Without a memory controller the machine is the only domain.
-    let group = locate(pid)?.filter(|location| location.exact);
-    Ok(Subject {
-        watched,
-        group: group.map(|location| location.dir),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stuck(group: Option<&str>) -> Why {
+        Why::Stuck {
+            reason: String::new(),
+            group: group.map(PathBuf::from),
+        }
+    }
+
+    #[test]
+    fn the_group_of_a_process_that_is_stuck_is_known() {
+        let mut gather = Gather::new(Programs::All, Options::default(), 0);
+        let over = || Arc::new(AtomicBool::new(false));
+        gather.refuse_for(7, 1, stuck(Some("/a")), over());
+        gather.refuse_for(8, 1, Why::Others, over());
+        gather.refuse_for(9, 1, stuck(None), over());
+        assert_eq!(gather.group_of(7), Some(Path::new("/a")));
+        assert_eq!((gather.group_of(8), gather.group_of(9)), (None, None));
+        assert_eq!(gather.groups().len(), 1);
+    }
 
     #[test]
     fn a_look_that_took_too_long_is_not_begun_again_before_it_ended() {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Over(Arc::clone(&over));
         let refused = Refused {
-            why: Why::Stuck(String::new()),
+            why: stuck(None),
             until_ns: 10,
             over,
         };

@@ -5,6 +5,7 @@ use crate::hold::Holder;
 use crate::pages::Run;
 use crate::source::open_in_time;
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -16,8 +17,9 @@ use std::path::Path;
 const MAX_OPEN: usize = 256;
 /// How long files are opened in one round, ns. Each may take as long itself.
 pub(super) const OPENING: u64 = 2_000_000_000;
-/// The most questions to the page cache in one round, 1 us each.
-const MAX_ASKED: u32 = 4096;
+/// The most questions to the page cache in one round, 1 us each: those about halves of runs
+/// (`MAX_HALVING`) leave most of them to other files.
+const MAX_ASKED: u32 = 16_384;
 
 /// Files that lost pages, open. `None` where one cannot be opened, or not for sure, or where the page
 /// cache does not tell of it.
@@ -31,6 +33,13 @@ impl Known {
     pub(super) fn tidy(&mut self, evidence: &Evidence) {
         self.open
             .retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
+    }
+
+    /// Closes all, so that nothing stays busy that nobody asks about. They are opened again when they lose
+    /// pages. What could not be opened is not tried again: a server that does not answer would keep a thread
+    /// each time.
+    pub(super) fn close(&mut self) {
+        self.open.retain(|_, open| open.is_none());
     }
 
     pub(super) fn beside<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
@@ -67,7 +76,9 @@ impl Beside for World<'_> {
         let open = self.known.open.entry(key).or_insert_with(|| {
             let (pid, addresses) = file.seen_at.as_ref()?;
             let opened = open_in_time(*pid, addresses, key, &file.path).ok()?;
-            (opened.certain && opened.tells_cached).then_some(opened.file)
+            // Where the file system shows it differently, its mappings tell.
+            let is_it = opened.certain || is_listed_as(&opened.file, key);
+            (opened.tells_cached && is_it).then_some(opened.file)
         });
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);

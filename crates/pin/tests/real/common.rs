@@ -90,6 +90,17 @@ pub(crate) fn start_pages(path: &Path, group: Option<&TestCgroup>) -> Child {
     start(&arguments, group)
 }
 
+/// What a shell does to become a program that reads the first third of a file over and over.
+pub(crate) fn become_pages(path: &Path) -> String {
+    format!(
+        "{}='pages --path {} --bytes {FILE} --part 0.3334 --every 5' \
+         exec {} --exact common::program --nocapture",
+        programs::VARIABLE,
+        path.display(),
+        std::env::current_exe().unwrap().display(),
+    )
+}
+
 /// A program that streams another file through the page cache.
 pub(crate) fn start_stream(path: &Path, group: Option<&TestCgroup>) -> Child {
     let path = path.to_str().unwrap();
@@ -160,7 +171,7 @@ pub(crate) fn tick_until(
     }
 }
 
-/// Ticks for so many seconds.
+/// Ticks for this many seconds.
 pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
     let end = now_ns() + seconds * SECOND;
     tick_until(pinner, "over", |_, _| now_ns() >= end)

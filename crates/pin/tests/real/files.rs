@@ -251,12 +251,9 @@ fn a_file_of_an_overlay_is_held_from_outside_of_its_mount_namespace() {
 /// overlay can be mounted.
 fn start_on_overlay(dir: &Path, group: &TestCgroup) -> Option<Child> {
     let script = format!(
-        "cd {dir} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work mnt && \
-         {variable}='pages --path {dir}/mnt/hot --bytes {FILE} --part 0.3334 --every 5' \
-         exec {own} --exact common::program --nocapture",
-        dir = dir.display(),
-        variable = plimsoll_testbed::programs::VARIABLE,
-        own = std::env::current_exe().unwrap().display(),
+        "cd {} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work mnt && {}",
+        dir.display(),
+        become_pages(&dir.join("mnt/hot")),
     );
     let arguments = ["--mount", "sh", "-c", &script];
     let mut program = Child::start(Path::new("unshare"), &arguments, Some(group)).unwrap();

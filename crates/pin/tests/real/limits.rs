@@ -5,7 +5,8 @@ use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::Options;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
-use plimsoll_testbed::skip;
+use plimsoll_testbed::{Child, TestCgroup, skip};
+use std::path::Path;
 
 #[test]
 fn nothing_is_held_where_nothing_can_be_swapped() {
@@ -99,4 +100,31 @@ fn a_group_that_is_removed_has_no_program_any_more() {
     assert!(!pinner.is_alone(), "a program may still come");
     drop(group);
     assert!(pinner.is_alone());
+}
+
+#[test]
+fn nothing_is_held_in_groups_beyond_those_that_are_watched() {
+    let _one = alone();
+    let Some(outer) = group("pin-many", 1 << 30) else {
+        return;
+    };
+    let mut sleepers = Vec::new();
+    for number in 0..258 {
+        let group = match TestCgroup::below(outer.cgroup(), &format!("g{number}"), None) {
+            Ok(group) => group,
+            Err(error) => {
+                skip(format_args!("no groups within groups here: {error}"));
+                return;
+            }
+        };
+        let sleeper = Child::start(Path::new("sleep"), &["600"], Some(&group)).unwrap();
+        sleepers.push((sleeper, group));
+    }
+    let pids: Vec<i32> = sleepers.iter().map(|(sleeper, _)| sleeper.pid()).collect();
+    let mut pinner = pinner(options(), &pids);
+    let report = tick_until(&mut pinner, "seen", |report, _| report.rounds > 0);
+    assert!(report.truncated, "{report:?}");
+    let unwatched = report.groups.iter().filter(|g| g.bound == Bound::Unwatched);
+    let allowances: Vec<u64> = unwatched.map(|group| group.allowance).collect();
+    assert_eq!(allowances, [0, 0]);
 }

@@ -6,4 +6,5 @@
 mod common;
 mod files;
 mod limits;
+mod programs;
 mod saves;

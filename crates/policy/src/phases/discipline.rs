@@ -20,7 +20,7 @@ pub struct Quantum {
 }
 
 impl Quantum {
-    /// Whether a thread that used so much has to make room for another one.
+    /// Whether a thread that used this much has to make room for another one.
     pub fn is_used_up(&self, used: Used) -> bool {
         used.time >= self.time || used.bytes >= self.bytes
     }

@@ -17,7 +17,7 @@
 //! | `round_robin`, `larf`, `mqrr` | the disciplines |
 //! | `rule` | the disciplines by name, and their quanta |
 //! | `queue` | the ready queue: order, priorities, and the bound on waiting |
-//! | [`live`] | the disciplines on a real kernel: who is in front, and whether it is worth it |
+//! | [`live`] | the disciplines on a real kernel: which threads are in front, and whether it is worth it |
 //!
 //! Threads block and wake outside: a blocked thread is simply not in the queue. The paper leaves three
 //! problems open, which [`ReadyQueue`] and [`Quantum`] solve: a thread that allocates much starves under

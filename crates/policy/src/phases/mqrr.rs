@@ -1,4 +1,5 @@
-//! Memory-quantum round robin (section 3.2): each thread in turn, for so many allocated bytes.
+//! Memory-quantum round robin (section 3.2): each thread in turn, until it has allocated its
+//! quantum.
 
 use super::{Discipline, Quantum, Used};
 

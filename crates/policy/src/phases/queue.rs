@@ -60,8 +60,15 @@ pub struct ReadyQueue {
     records: Vec<Record>,
     /// Numbers that threads left behind.
     free: Vec<u32>,
-    /// Numbers of the ready threads, a binary heap: the next one first.
+    /// Numbers of the ready threads: a binary heap with the next one first, or in no order while `in_turn`.
     heap: Vec<u32>,
+    /// Whether the oldest ready thread is always next, so that nobody has to be compared: ties go to the
+    /// oldest, all ranks are 0, and all priorities are equal. Once that has ended, it stays so.
+    in_turn: bool,
+    /// The priority of the first thread.
+    priority: Option<Priority>,
+    /// Which of equal ranks goes first.
+    ties: Ties,
     /// Ends of the list of ready threads by arrival.
     oldest: u32,
     youngest: u32,
@@ -72,12 +79,16 @@ pub struct ReadyQueue {
 impl ReadyQueue {
     /// An empty queue.
     pub fn new(discipline: Box<dyn Discipline + Send>, patience: u32) -> ReadyQueue {
+        let ties = discipline.ties();
         ReadyQueue {
             discipline,
             patience,
             records: Vec::new(),
             free: Vec::new(),
             heap: Vec::new(),
+            in_turn: ties == Ties::Oldest,
+            priority: None,
+            ties,
             oldest: NONE,
             youngest: NONE,
             arrivals: 0,
@@ -119,6 +130,9 @@ impl ReadyQueue {
 
     /// A new thread, which is not ready yet.
     pub fn admit(&mut self, priority: Priority) -> Thread {
+        if *self.priority.get_or_insert(priority) != priority {
+            self.compare();
+        }
         let record = Record {
             admitted: true,
             priority,
@@ -161,6 +175,9 @@ impl ReadyQueue {
         let rank = self
             .discipline
             .rank(self.records[thread.index()].rank, used);
+        if rank != 0 {
+            self.compare();
+        }
         self.arrivals += 1;
         let youngest = std::mem::replace(&mut self.youngest, thread.0);
         match youngest {
@@ -175,13 +192,31 @@ impl ReadyQueue {
         record.younger = NONE;
         record.at = self.heap.len() as u32;
         self.heap.push(thread.0);
-        self.rise(self.heap.len() - 1);
+        if !self.in_turn {
+            self.rise(self.heap.len() - 1);
+        }
+    }
+
+    /// A thread that was dispatched uses a whole quantum, becomes ready and is dispatched again, so many
+    /// times: as that many calls of [`ReadyQueue::ready`] with this use, each with a dispatch after it.
+    /// Returns whether that was done: it is not if another thread is ready, or if its rank would change.
+    pub fn runs_on(&mut self, thread: Thread, used: Used, times: u64) -> bool {
+        let Some(record) = self.records.get(thread.index()) else {
+            return false;
+        };
+        let is_alone = record.admitted && record.at == NONE && self.heap.is_empty();
+        if !is_alone || self.discipline.rank(record.rank, used) != record.rank {
+            return false;
+        }
+        self.arrivals += times;
+        self.dispatches += times;
+        true
     }
 
     /// Takes the thread that runs next.
     pub fn dispatch(&mut self) -> Option<Thread> {
         let first = *self.heap.first()?;
-        let chosen = if self.is_overdue(self.oldest) {
+        let chosen = if self.in_turn || self.is_overdue(self.oldest) {
             self.oldest
         } else {
             first
@@ -223,14 +258,25 @@ impl ReadyQueue {
         self.heap.swap_remove(at);
         if let Some(&moved) = self.heap.get(at) {
             self.records[moved as usize].at = at as u32;
-            self.sink(at);
-            self.rise(at);
+            if !self.in_turn {
+                self.sink(at);
+                self.rise(at);
+            }
+        }
+    }
+
+    /// The oldest is no longer always next: the ready threads are put into the order of a heap.
+    fn compare(&mut self) {
+        if std::mem::replace(&mut self.in_turn, false) {
+            for at in (0..self.heap.len() / 2).rev() {
+                self.sink(at);
+            }
         }
     }
 
     /// Whether one ready thread goes before another that is not overdue.
     fn before(&self, one: u32, other: u32) -> bool {
-        let newest_first = self.discipline.ties() == Ties::Newest;
+        let newest_first = self.ties == Ties::Newest;
         let key = |number: u32| {
             let record = &self.records[number as usize];
             let age = match newest_first {

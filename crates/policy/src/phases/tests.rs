@@ -253,13 +253,56 @@ proptest! {
     #[test]
     fn the_queue_is_its_model_and_nobody_starves(
         rule in prop::sample::select(&Rule::ALL[..]), ties in prop::sample::select(&Ties::ALL[..]),
-        patience in 0..4u32, steps in prop::collection::vec(step(), 1..400)
+        patience in 0..4u32, steps in prop::collection::vec(step(), 1..400), equal in 0..400usize
     ) {
         let at = || rule.build(Quanta::PAPER, ties);
         let mut queue = ReadyQueue::new(at(), patience);
         let (mut model, rule) = (Model::default(), at());
-        for step in &steps {
+        for (index, step) in steps.iter().enumerate() {
+            // As long as all priorities are equal, nobody is compared under two of the disciplines.
+            let step = match step {
+                Step::Admit(_) if index < equal => &Step::Admit(0),
+                step => step,
+            };
             take(step, &mut queue, &mut model, &*rule, patience);
+        }
+    }
+
+    #[test]
+    fn who_runs_on_alone_is_who_becomes_ready_and_is_dispatched_again(
+        rule in prop::sample::select(&Rule::ALL[..]), ties in prop::sample::select(&Ties::ALL[..]),
+        before in prop_oneof![Just(0), 0..2 * MEMORY_QUANTUM], times in 1..9u64, waits in any::<bool>()
+    ) {
+        let [mut one, mut other] = [0; 2].map(|_| ReadyQueue::new(rule.build(Quanta::PAPER, ties), 1));
+        let all = used(one.quantum().time, 0);
+        let threads = [&mut one, &mut other].map(|queue| {
+            let (thread, second) = (queue.admit(0), queue.admit(0));
+            queue.ready(thread, used(TIME_QUANTUM / 2, before));
+            assert_eq!(queue.dispatch(), Some(thread));
+            if waits {
+                queue.ready(second, Used::default());
+            }
+            (thread, second)
+        });
+        let (thread, second) = threads[0];
+        let is_steady = rule != Rule::Larf || before == 0;
+        prop_assert_eq!(one.runs_on(thread, all, times), is_steady && !waits);
+        if is_steady && !waits {
+            for _ in 0..times {
+                other.ready(thread, all);
+                prop_assert_eq!(other.dispatch(), Some(thread));
+            }
+        }
+        for queue in [&mut one, &mut other] {
+            queue.ready(thread, all);
+            queue.ready(second, Used::default());
+        }
+        for _ in 0..6 {
+            let next = one.dispatch();
+            prop_assert_eq!(next, other.dispatch());
+            for queue in [&mut one, &mut other] {
+                next.into_iter().for_each(|next| queue.ready(next, all));
+            }
         }
     }
 

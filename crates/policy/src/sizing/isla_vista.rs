@@ -26,7 +26,7 @@
 
 use super::{Ended, Kind, Ratios, Sizing};
 
-/// So many collections of a heap of the least size must be stalled, one after the other, before the least
+/// This many collections of a heap of the least size must be stalled, one after the other, before the least
 /// size grows. The first ones may only bring back what went to swap before.
 const TRIES: u32 = 4;
 

@@ -42,13 +42,16 @@ pub type DropInEnough = SquareRoot;
 pub type DropIn = AfterStalls;
 /// The heap of a HotSpot virtual machine. It gets all available room.
 pub type HotSpot = All;
+/// The heap of a HotSpot virtual machine that sizes itself by its own stalls, without a broker's limit, or
+/// below one. Until the first stall the machine's own rule holds.
+pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
 /// Which part of a heap a collection examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// All of it, or so much that the live bytes are known.
+    /// All of it, or enough that the live bytes are known.
     #[default]
     Full,
     /// Young objects only. What of the others lives is not known.

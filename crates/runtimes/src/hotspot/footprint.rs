@@ -1,18 +1,15 @@
-//! How much of a machine's memory is heap and how much is native, measured from `/proc/PID/smaps`.
+//! How much of a machine's memory is heap and how much is native, measured from its areas.
 
 use super::machine::Collector;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::{self, Open};
+use plimsoll_kernel::smaps::{Area, each_area};
 use std::cell::OnceCell;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-
-/// Bytes of `smaps` that are read at most. A process with 65,530 areas, the kernel's default bound,
-/// has 50 MiB.
-const MAX_SMAPS: u64 = 64 << 20;
 
 /// Resident memory of one machine, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,64 +92,29 @@ pub fn heap_file(process: &Process) -> Option<PathBuf> {
 /// # Errors
 /// As reading `/proc` says.
 pub fn measure(process: &Process, heap: Option<&Range<u64>>) -> io::Result<Footprint> {
-    let file = std::fs::File::open(process.path("smaps"))?;
-    parse(
-        BufReader::with_capacity(64 << 10, file.take(MAX_SMAPS)),
-        heap,
-    )
+    let mut footprint = Footprint::default();
+    each_area(process.pid, &mut |area| {
+        footprint.add(area, heap);
+        true
+    })?;
+    Ok(footprint)
 }
 
-fn parse(mut smaps: impl BufRead, heap: Option<&Range<u64>>) -> io::Result<Footprint> {
-    let mut footprint = Footprint::default();
-    let (mut in_heap, mut shared) = (false, false);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if smaps.read_until(b'\n', &mut line)? == 0 {
-            return Ok(footprint);
-        }
-        if line
-            .first()
-            .is_some_and(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
-        {
-            let text = String::from_utf8_lossy(&line);
-            let memory_file = text.contains("java_heap");
-            shared = memory_file || text.contains("/dev/shm/") || text.contains("/memfd:");
-            in_heap =
-                memory_file || heap.is_some_and(|h| start(&text).is_some_and(|a| h.contains(&a)));
-            continue;
-        }
-        let key = if shared { "Pss:" } else { "Anonymous:" };
-        if !in_heap
-            && let Some(bytes) = std::str::from_utf8(&line)
-                .ok()
-                .and_then(|l| value(l, "Swap:"))
-        {
-            footprint.native_swapped += bytes;
-        }
-        if let Some(bytes) = std::str::from_utf8(&line).ok().and_then(|l| value(l, key)) {
-            *(if in_heap {
-                &mut footprint.heap
-            } else {
-                &mut footprint.native
-            }) += bytes;
+impl Footprint {
+    /// Adds an area. Of memory that several mappings share, each has its part (`Pss`), so that a heap that is
+    /// mapped three times counts once.
+    fn add(&mut self, area: &Area, heap: Option<&Range<u64>>) {
+        let name = area.name.as_str();
+        let memory_file = name.contains("java_heap");
+        let is_shared = memory_file || name.contains("/dev/shm/") || name.contains("/memfd:");
+        let bytes = if is_shared { area.pss } else { area.anonymous };
+        if memory_file || heap.is_some_and(|heap| heap.contains(&area.addresses.start)) {
+            self.heap = self.heap.saturating_add(bytes);
+        } else {
+            self.native = self.native.saturating_add(bytes);
+            self.native_swapped = self.native_swapped.saturating_add(area.swap);
         }
     }
-}
-
-fn start(line: &str) -> Option<u64> {
-    u64::from_str_radix(line.split('-').next()?, 16).ok()
-}
-
-fn value(line: &str, key: &str) -> Option<u64> {
-    let kib: u64 = line
-        .strip_prefix(key)?
-        .trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(kib.saturating_mul(1024))
 }
 
 #[cfg(test)]
@@ -161,18 +123,43 @@ mod tests {
 
     #[test]
     fn heap_and_native_part_are_told_apart() {
-        let smaps = "da800000-e0000000 rw-p 00000000 00:00 0 \nRss: 900 kB\nAnonymous:      800 kB\n\
-                     7f0000000000-7f0000001000 r--p 0 08:01 7 /lib/libjvm.so\nRss: 50 kB\nAnonymous: 4 \
-                     kB\nSwap: 3 kB\n\
-                     4000000000-4000200000 rw-s 0 00:01 9 /memfd:java_heap (deleted)\nPss: 30 \
-                     kB\nAnonymous: 0 kB\n";
+        let area = |start: u64, name: &str| Area {
+            addresses: start..start + 0x1000,
+            name: name.to_owned(),
+            rss: 900 << 10,
+            ..Area::default()
+        };
+        let areas = [
+            Area {
+                anonymous: 800 << 10,
+                swap: 1 << 10,
+                ..area(0xda80_0000, "")
+            },
+            Area {
+                anonymous: 4 << 10,
+                pss: 50 << 10,
+                swap: 3 << 10,
+                ..area(0x7f00_0000_0000, "/lib/libjvm.so")
+            },
+            Area {
+                pss: 30 << 10,
+                ..area(0x40_0000_0000, "/memfd:java_heap (deleted)")
+            },
+            Area {
+                pss: 2 << 10,
+                ..area(0x7f01_0000_0000, "/dev/shm/other")
+            },
+        ];
         let heap = 0xda80_0000..0x1_0000_0000;
-        let footprint = parse(smaps.as_bytes(), Some(&heap)).unwrap();
+        let mut footprint = Footprint::default();
+        for area in &areas {
+            footprint.add(area, Some(&heap));
+        }
         assert_eq!(
             footprint,
             Footprint {
                 heap: 830 << 10,
-                native: 4 << 10,
+                native: 6 << 10,
                 native_swapped: 3 << 10,
             }
         );

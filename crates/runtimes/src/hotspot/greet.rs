@@ -1,9 +1,10 @@
-//! Waits until a machine tells its version, collector and flags.
+//! Waits until a machine is ours alone, and until it tells its version, collector and flags.
 
 use super::attach::{Attach, AttachError};
 use super::machine::Machine;
 use super::recognise::is_machine;
 use super::silence::LEFT_ALONE;
+use crate::hold::Hold;
 use crate::link::{Ended, Link};
 use crate::process::Process;
 use std::time::{Duration, Instant};
@@ -46,6 +47,26 @@ pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, M
         }
         rest(link, pause);
         pause = (pause * 2).min(LEFT_ALONE);
+    }
+}
+
+/// Waits until nobody else steers the machine.
+///
+/// # Errors
+/// Why that is of no use: it is gone, or the link is stopped.
+pub(super) fn alone(process: &Process, link: &mut dyn Link) -> Result<Hold, Ended> {
+    loop {
+        if link.stopped() {
+            return Err(Ended::Stopped);
+        }
+        if !process.alive() {
+            return Err(Ended::ProgramGone);
+        }
+        match Hold::of(process) {
+            Ok(hold) => return Ok(hold),
+            Err(held) => link.not_steered(&held.to_string()),
+        }
+        rest(link, IDLE);
     }
 }
 

@@ -8,11 +8,11 @@
 //! the offset of its name, the length of its vector (0 for a single value), its type, and the
 //! offset of its value.
 
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::regular;
 use plimsoll_kernel::descriptors::path_of;
+use plimsoll_kernel::smaps::each_mapping_of;
 use rustix::fs::{AtFlags, Mode, OFlags};
-use std::io::BufRead;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -130,23 +130,20 @@ impl PerfFile {
     /// program before an exec. Checks that the process has the file mapped or, if that is hidden,
     /// that the file changed since the process started.
     pub fn is_of(&self, process: &Process) -> bool {
-        let Ok(mut maps) = process::maps(self.pid) else {
-            let changed = std::fs::metadata(path_of(&self.file)).map(|file| file.ctime());
-            let both = changed.and_then(|changed| Ok((changed, process.started_at()?)));
-            return both.is_ok_and(|(changed, started)| changed + 1 >= started);
-        };
         let name = format!("/{}", self.name);
-        let mut line = Vec::new();
-        while maps.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            let text = String::from_utf8_lossy(&line);
-            let folder = text.trim_end().strip_suffix(&name);
+        let mut is_mapped = false;
+        let looked = each_mapping_of(self.pid, &mut |mapping| {
+            let folder = mapping.name.strip_suffix(&name);
             let folder = folder.and_then(|folder| folder.rsplit('/').next());
-            if folder.is_some_and(|folder| folder.starts_with(FOLDER)) {
-                return true;
-            }
-            line.clear();
+            is_mapped = folder.is_some_and(|folder| folder.starts_with(FOLDER));
+            !is_mapped
+        });
+        if looked.is_ok() {
+            return is_mapped;
         }
-        false
+        let changed = std::fs::metadata(path_of(&self.file)).map(|file| file.ctime());
+        let both = changed.and_then(|changed| Ok((changed, process.started_at()?)));
+        both.is_ok_and(|(changed, started)| changed + 1 >= started)
     }
 
     /// Reads the file again. If it grows or shrinks meanwhile, reads what there is.

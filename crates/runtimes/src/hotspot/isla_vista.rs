@@ -3,7 +3,7 @@
 //!
 //! Until the first stall the machine sizes its heap by its own rule, as if nobody was there: the
 //! rule of the paper would let the heap grow to its maximum too. From the first stall on
-//! [`IslaVista`] decides, and the limit that follows is kept like one of a broker. When the heap has
+//! [`HotSpotAlone`] decides, and the limit that follows is kept like one of a broker. When the heap has
 //! grown back to its maximum without a stall, the machine is let go again. A machine that was
 //! started so that it does not grow by itself is enlarged until then where that pays: its limit is half of
 //! its maximum, or twice what it takes if that is more, so that it does not outgrow memory by much at once.
@@ -17,7 +17,7 @@
 //! - Several collections may end between two looks. They count as one that had all their stalls.
 
 use super::stalls::Span;
-use plimsoll_policy::sizing::{Ended, IslaVista, Kind, Ratios, Sizing};
+use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Ratios, Sizing};
 
 /// A heap is never asked to be smaller, bytes.
 const LEAST: u64 = 32 << 20;
@@ -63,7 +63,7 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct Feedback {
     /// The policy; present from the first stall until the spike is over.
-    policy: Option<IslaVista>,
+    policy: Option<HotSpotAlone>,
     /// Collections at the last look; `None` before the first.
     collections: Option<u64>,
     /// Collections of the whole heap at the last look.
@@ -156,7 +156,7 @@ impl Feedback {
     /// Puts the heap under the policy, with a limit of `bytes`.
     fn begin(&mut self, bytes: u64, moment: &Moment) {
         let bytes = bytes.max(LEAST).min(moment.most);
-        self.policy = Some(IslaVista::new(Ratios::ALL_TIME, bytes, moment.most));
+        self.policy = Some(HotSpotAlone::new(Ratios::ALL_TIME, bytes, moment.most));
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
@@ -203,7 +203,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A moment 100 ms after the last one, of which so many were spent in stalls.
+    /// A moment 100 ms after the last one, of which `stalled_ms` were spent in stalls.
     fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
         Moment {
             collections,

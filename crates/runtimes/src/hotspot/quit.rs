@@ -23,10 +23,6 @@ use crate::process::{Process, Status};
 use crate::regular::Root;
 use crate::setting::Setting;
 use crate::still;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -47,13 +43,9 @@ const VERSION: &str = "java.property.java.vm.specification.version";
 const MOST_TOLD: usize = 1024;
 
 /// The name of the thread that serves the socket.
-const LISTENER: &[u8] = b"Attach Listener\n";
+const LISTENER: &[u8] = b"Attach Listener";
 /// Since this version a listening machine makes its socket again if it was removed.
 const MAKES_ANOTHER: u32 = 14;
-/// The most threads that are looked at.
-const MOST_THREADS: usize = 65_536;
-/// Bytes of a command line or an environment that are read at most.
-const MOST_READ: u64 = 4 << 20;
 /// Bytes of an installation's file `release` that are read at most.
 const MOST_RELEASE: u64 = 64 << 10;
 
@@ -226,14 +218,13 @@ fn version_of(launcher: &Path, files: &Files) -> Option<u32> {
 
 /// The options that a running `java` was given.
 fn given(process: &Process, files: &Files) -> Option<Given> {
-    let words = all_of(&process.path("cmdline"))?;
-    let words = words.strip_suffix(b"\0")?.split(|&byte| byte == 0).skip(1);
-    let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
-    let environment = all_of(&process.path("environ"))?;
+    let words = process.arguments()?.into_iter().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let environment = process.variables()?;
     let variable = |name: &str| {
-        let mut all = environment.split(|&byte| byte == 0);
-        let value = all.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        value.map(|value| OsString::from_vec(value.to_vec()))
+        let mut all = environment.iter();
+        let (_, value) = all.find(|(one, _)| one == name)?;
+        Some(value.clone())
     };
     let folder = process.path("cwd");
     let setting = Setting {
@@ -243,24 +234,9 @@ fn given(process: &Process, files: &Files) -> Option<Given> {
     Some(Given::of_running(words, &setting, files))
 }
 
-/// The contents of a file, if it is shorter than [`MOST_READ`].
-fn all_of(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(MOST_READ).read_to_end(&mut bytes).ok()?;
-    let read = u64::try_from(bytes.len()).ok()?;
-    (read < MOST_READ).then_some(bytes)
-}
-
 /// Whether the process has a thread that serves an attach socket.
 pub(super) fn listens(process: &Process) -> bool {
-    let threads = std::fs::read_dir(process.path("task"))
-        .into_iter()
-        .flatten();
-    threads
-        .flatten()
-        .take(MOST_THREADS)
-        .any(|thread| std::fs::read(thread.path().join("comm")).is_ok_and(|name| name == LISTENER))
+    process.has_thread(LISTENER)
 }
 
 #[cfg(test)]

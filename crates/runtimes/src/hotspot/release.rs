@@ -3,7 +3,9 @@
 use super::machine::Flags;
 use std::collections::BTreeSet;
 
+/// The flag with the percentage of free heap below which the machine makes its heap larger.
 const MIN: &str = "MinHeapFreeRatio";
+/// The flag with the percentage of free heap above which the machine makes its heap smaller.
 const MAX: &str = "MaxHeapFreeRatio";
 
 /// The settings that restore the `moved` flags to their values in `flags`. The order matters,

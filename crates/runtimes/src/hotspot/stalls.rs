@@ -16,7 +16,7 @@ use plimsoll_wire::collections::{Signal as Told, View};
 /// Fewer major faults than this between two collections tell nothing: classes and libraries are read
 /// from files all the time. The paper's section 5 tells of others who found this number.
 pub(super) const FEW_FAULTS: u64 = 10;
-/// So many looks may see further collections that the agent's page does not tell of; the machine counts
+/// This many looks may see further collections that the agent's page does not tell of; the machine counts
 /// pauses of G1 (remark, cleanup) of which no agent hears. After that its agent is taken for dead, until the
 /// page changes.
 const MAX_LATE: u32 = 3;

@@ -6,7 +6,7 @@ use super::agent::{self, Page};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
-use super::greet::{COMMAND, IDLE, greet};
+use super::greet::{COMMAND, IDLE, alone, greet};
 use super::hsperfdata::{PerfError, PerfFile};
 use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
@@ -52,6 +52,10 @@ const STARTING: Duration = Duration::from_secs(2);
 
 /// Steers one Java virtual machine.
 pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
+    let _hold = match alone(&target.process, link) {
+        Ok(hold) => hold,
+        Err(ended) => return ended,
+    };
     let (attach, machine) = match greet(&target.process, link) {
         Ok(found) => found,
         Err(ended) => return ended,
@@ -305,7 +309,11 @@ impl<'a> Loop<'a> {
         {
             self.wishes.look(process, view.about().signal);
         }
-        page.wish(self.wishes.resident(now_ns(), seen.limit, seen.native));
+        let now_ns = now_ns();
+        if let Ok((_, swapped)) = self.gauge.uses_and_swapped() {
+            self.wishes.look_at_swap(swapped, now_ns);
+        }
+        page.wish(self.wishes.resident(now_ns, seen.limit, seen.native));
     }
 
     fn look(&mut self, link: &mut dyn Link) -> Option<Seen> {

@@ -2,19 +2,26 @@
 //!
 //! With a limit, what it leaves beside the native part may stay. While the kernel makes the process wait for
 //! memory, nothing free may: what a collection has found dead is the first that the kernel writes to swap,
-//! and the program pays for that twice. The agent itself keeps what is taken again at once.
+//! and the program pays for that twice. Where the whole machine is short, the kernel mostly writes in the
+//! background, and no program stalls; so more of the process in swap counts as well. The agent itself keeps
+//! what is taken again at once.
 
 use super::stalls::FEW_FAULTS;
 use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
 const LASTS_NS: u64 = 5_000_000_000;
+/// The process is written to swap if so many bytes more of it are there. Single pages that nobody uses go now
+/// and then.
+const MORE_SWAPPED: u64 = 1 << 20;
 
 /// What the agent's page told of stalls. Used by the steering loop's thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// The agent's last reading of its process; `None` before the first.
     last: Option<Process>,
+    /// Bytes of it in swap: at the first look, or when that last counted or was less. `None` at first.
+    swapped: Option<u64>,
     /// Free memory goes until then: monotonic time, nanoseconds; 0 before the first stall.
     pressed_until: u64,
 }
@@ -33,7 +40,20 @@ impl Wishes {
         };
         let more = process.stalls.saturating_sub(last.stalls) > few;
         if more || process.stall_ns > last.stall_ns {
-            self.pressed_until = process.at_ns.saturating_add(LASTS_NS);
+            let until = process.at_ns.saturating_add(LASTS_NS);
+            self.pressed_until = self.pressed_until.max(until);
+        }
+    }
+
+    /// Takes in how many bytes of the process are in swap at this time (monotonic, nanoseconds).
+    pub(super) fn look_at_swap(&mut self, swapped: u64, now_ns: u64) {
+        let before = *self.swapped.get_or_insert(swapped);
+        let more = swapped.saturating_sub(before) >= MORE_SWAPPED;
+        if more {
+            self.pressed_until = self.pressed_until.max(now_ns.saturating_add(LASTS_NS));
+        }
+        if more || swapped < before {
+            self.swapped = Some(swapped);
         }
     }
 
@@ -85,6 +105,26 @@ mod tests {
         // Pressure tells time alone.
         wishes.look(read(8 * SECOND, 8, 10), Signal::Pressure);
         assert_eq!(wishes.resident(9 * SECOND, 0, 10), Some(0));
+    }
+
+    #[test]
+    fn what_is_written_to_swap_counts_without_any_stall() {
+        let mut wishes = Wishes::default();
+        let wished = |wishes: &Wishes, at| wishes.resident(at * SECOND, 0, 0);
+        wishes.look_at_swap(50 << 20, SECOND);
+        assert_eq!(wished(&wishes, 1), None, "it was there before");
+        wishes.look_at_swap((50 << 20) + MORE_SWAPPED - 1, 2 * SECOND);
+        assert_eq!(wished(&wishes, 2), None, "some pages");
+        wishes.look_at_swap((50 << 20) + MORE_SWAPPED, 3 * SECOND);
+        assert_eq!(wished(&wishes, 7), Some(0), "slowly, but it grows");
+        wishes.look_at_swap((50 << 20) + MORE_SWAPPED, 8 * SECOND);
+        assert_eq!(wished(&wishes, 8), None, "no more since");
+        // It comes back, and goes again.
+        wishes.look_at_swap(10 << 20, 9 * SECOND);
+        assert_eq!(wished(&wishes, 9), None);
+        wishes.look_at_swap(12 << 20, 10 * SECOND);
+        assert_eq!(wished(&wishes, 10), Some(0));
+        wishes.look_at_swap(u64::MAX, u64::MAX);
     }
 
     #[test]

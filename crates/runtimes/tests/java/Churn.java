@@ -3,9 +3,9 @@ import java.io.InputStreamReader;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Allocates steadily over a live set. Arguments: live megabytes, allocated megabytes per second, percent of the
- * allocations that replace live objects. Commands on standard input: "live N", "rate N", "replace N", "quit".
- * Ends with its standard input. Prints one line per second: seconds, megabytes allocated.
+ * Allocates steadily over a live set. Arguments: live megabytes, allocated megabytes per second, percent of
+ * the allocations that replace live objects. Commands on standard input: "live N", "rate N", "replace N",
+ * "quit". Ends with its standard input. Prints one line per second: seconds, megabytes allocated.
  */
 public final class Churn {
     static final int BLOCK = 1024;

@@ -1,6 +1,7 @@
-/* A program with a Java virtual machine inside, and with its own handler of SIGQUIT: host CLASSPATH before|after|xrs. It prints when the machine
-is up, and, when its input ends, how often it received the signal. The handler is set after the machine is made, or before; in that case the
-machine replaces the handler, except with xrs. */
+/* A program with a Java virtual machine inside, and with its own handler of SIGQUIT: host CLASSPATH
+before|after|xrs. It prints when the machine is up, and, when its input ends, how often it received the
+signal. The handler is set after the machine is made, or before; in that case the machine replaces the
+handler, except with xrs. */
 #include <jni.h>
 #include <signal.h>
 #include <stdio.h>

@@ -178,7 +178,7 @@ impl Memory {
         self.resident + self.locked
     }
 
-    /// At most so many blocks of a region may be resident from now on; what is more is paged out.
+    /// At most `most` blocks of a region may be resident from now on; what is more is paged out.
     pub(crate) fn bound(&mut self, region: usize, most: usize) {
         self.regions[region].most = most;
         let over = self.regions[region].resident.saturating_sub(most);
@@ -282,7 +282,7 @@ impl Memory {
         self.reclaim(self.oldest, now, wait);
     }
 
-    /// Pages out a block for somebody who waits.
+    /// Pages out a block for a program that waits.
     fn reclaim(&mut self, victim: u32, now: u64, wait: &mut Wait) {
         self.evict(victim);
         wait.stalls += self.stalls;

@@ -22,7 +22,7 @@
 //! | `memory` | blocks, their replacement by age, the swap device |
 //! | `heap` | where a plan allocates, and what its collections touch |
 //! | `program` | a program: its clock, its policy, what it waited for |
-//! | `world` | who runs next, hogs, the end |
+//! | `world` | which program runs next, hogs, the end |
 //! | `setups` | the worlds that the tests and the figures are made from |
 
 mod heap;

@@ -22,7 +22,7 @@ struct Running {
     holds: u64,
 }
 
-/// A memory and who is in it.
+/// A memory and the programs in it.
 pub struct World {
     memory: Memory,
     programs: Vec<Program>,

@@ -87,6 +87,15 @@ pub enum SimError {
         object: ObjectId,
         count: usize,
     },
+    #[error(
+        "{at}: object {object} dies, and so have {most} others that nobody has allocated yet: the trace is \
+         damaged, or the quantum is far too long"
+    )]
+    ManyUnborn {
+        at: Position,
+        object: ObjectId,
+        most: usize,
+    },
     #[error("{at}: object {object} is allocated, and the thread's event {died} says that it died")]
     DiedBefore {
         at: Position,
@@ -126,6 +135,15 @@ pub enum SimError {
         "{at}: the thread computes for {time} ns at once, which is more than eleven days: damaged"
     )]
     LongCompute { at: Position, time: u64 },
+    #[error(
+        "{at}: the thread has yet to compute for {time} ns in turn with others, which is more than a hundred \
+         million quanta of {quantum} ns: the trace is damaged, or give a longer quantum"
+    )]
+    ManyQuanta {
+        at: Position,
+        time: u64,
+        quantum: u64,
+    },
     #[error("{at}: the simulated time passes 2^64 nanoseconds")]
     TooLong { at: Position },
     #[error("{at}: more bytes are allocated than 2^64")]

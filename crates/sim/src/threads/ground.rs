@@ -1,4 +1,4 @@
-//! What lies below a heap: memory that costs time, and somebody who says how large the heap may be.
+//! What lies below a heap: memory that costs time, and what says how large the heap may be.
 
 use super::heap::Collection;
 

@@ -46,14 +46,19 @@ pub enum What {
     },
 }
 
-/// Who wants to know what happens.
+/// What is told of all that happens.
 pub trait Log {
+    /// Whether it wants to know at all.
+    const LISTENS: bool = true;
+
     /// Something happened at this time, nanoseconds since the beginning.
     fn happened(&mut self, time: u64, what: What);
 }
 
 /// Nobody wants to know.
 impl Log for () {
+    const LISTENS: bool = false;
+
     fn happened(&mut self, _time: u64, _what: What) {}
 }
 

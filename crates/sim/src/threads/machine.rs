@@ -1,4 +1,4 @@
-//! Processors and time: who runs on which processor, and until when.
+//! Processors and time: which thread runs on which processor, and until when.
 //!
 //! Each processor has a clock of its own. What happens next is the first of the timers or, if none is due
 //! before it, the next step of the running thread whose processor's clock is lowest; of equal clocks that of
@@ -53,6 +53,10 @@ pub(super) struct Machine<'a, L, G> {
     owed: u64,
     /// Whether the order of what happens next may be another one than before the last step.
     pub disturbed: bool,
+    /// Until then nothing happens but the steps of one processor, nanoseconds; if they do not disturb.
+    pub horizon: u64,
+    /// Whether the trace was cut: what its streams name may be lost.
+    is_cut: bool,
 }
 
 /// What happens next.
@@ -84,6 +88,7 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         }
         let discipline = settings.rule.build(settings.quanta, settings.ties);
         let queue = ReadyQueue::new(discipline, settings.patience);
+        let is_cut = program.is_cut();
         Ok(Machine {
             program,
             settings,
@@ -101,6 +106,8 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             tally: Tally::default(),
             owed: 0,
             disturbed: false,
+            horizon: 0,
+            is_cut,
         })
     }
 
@@ -140,11 +147,11 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
                     if is_late(clock) {
                         return Ok(Some(clock));
                     }
-                    let horizon = horizon.min(until.unwrap_or(u64::MAX));
+                    self.horizon = horizon.min(until.unwrap_or(u64::MAX));
                     self.disturbed = false;
                     loop {
                         self.step(processor)?;
-                        if self.disturbed || self.processors[processor].clock >= horizon {
+                        if self.disturbed || self.processors[processor].clock >= self.horizon {
                             break;
                         }
                     }
@@ -182,11 +189,12 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         }
     }
 
-    /// The index of a thread.
-    pub(super) fn index(&self, thread: ThreadId, at: Position) -> Result<usize, SimError> {
+    /// The index of a thread; nothing where its stream may have been lost.
+    pub(super) fn index(&self, thread: ThreadId, at: Position) -> Result<Option<usize>, SimError> {
         let found = self.numbers.binary_search_by_key(&thread, |&(id, _)| id);
         match found {
-            Ok(place) => Ok(self.numbers[place].1),
+            Ok(place) => Ok(Some(self.numbers[place].1)),
+            Err(_) if self.is_cut => Ok(None),
             Err(_) => Err(SimError::NoThread { at, thread }),
         }
     }
@@ -328,7 +336,9 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         if let Some(new) = self.threads.iter().find(|t| t.state == State::New) {
             return Err(SimError::NeverStarted(new.id));
         }
-        if let Some((object, at, count)) = self.heap.never_born() {
+        if !self.is_cut
+            && let Some((object, at, count)) = self.heap.never_born()
+        {
             return Err(SimError::NeverBorn { at, object, count });
         }
         Ok(self.outcome())

@@ -28,13 +28,13 @@
 //! | `program` | the streams that are simulated |
 //! | `traced` | a trace as a program |
 //! | `settings` | processors, discipline, heap, and what things cost |
-//! | `machine` | processors and time: who runs, and until when |
+//! | `machine` | processors and time: which threads run, and until when |
 //! | `running` | a program that goes on as far as it is told, with a heap that is resized |
 //! | `thread` | what is known of one thread |
 //! | `step` | what each event does |
 //! | `waiting` | blocking and waking |
-//! | `monitors` | who holds, contends for and waits in monitors |
-//! | `ground` | the memory below a heap, and who says how large the heap may be |
+//! | `monitors` | which threads hold monitors, contend for them and wait in them |
+//! | `ground` | the memory below a heap, and what says how large the heap may be |
 //! | `objects` | the heap with its objects |
 //! | [`heap`] | the collectors |
 //! | `tally` | counting, and the outcome |

@@ -1,8 +1,52 @@
-//! Monitors: who holds each, who contends for it, and who waits in it to be notified.
+//! Monitors: which thread holds each, which contend for it, and which wait in it to be notified.
 
 use plimsoll_trace::MonitorId;
 use plimsoll_trace::numbered::ByNumber;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The most notifications of one thread that a monitor keeps for waits to come. The oldest are given up.
+const MOST_KEPT: usize = 1 << 14;
+/// The most monitors that are kept because they were notified, while nobody uses them. Then those are
+/// forgotten that nobody uses: the numbers of most monitors say when their objects die, but not those of
+/// recordings with sampled deaths.
+const MOST_NOTIFIED: usize = 1 << 16;
+
+/// A thread that begins to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub thread: usize,
+    /// The stamp of what it did last before; 0 where its stream has none. It has held the monitor since, so
+    /// in the recorded program each notification with a higher stamp came after the wait had begun.
+    pub since: u64,
+}
+
+/// A thread that notifies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notifying {
+    pub thread: usize,
+    /// The stamp of the notification; 0 where its stream has none.
+    pub stamp: u64,
+}
+
+/// The last notification of all by one thread.
+#[derive(Clone, Copy, Debug)]
+struct All {
+    by: Notifying,
+    /// How many of all there had been in the monitor, with this one.
+    number: u64,
+}
+
+impl All {
+    /// Whether it may be what ended a wait in the recorded program. A thread's own never is. Where the
+    /// thread has no stamps, the first `seen` are over.
+    fn may_end(&self, wait: Waiting, seen: u64) -> bool {
+        let is_later = match wait.since {
+            0 => self.number > seen,
+            since => self.by.stamp > since,
+        };
+        is_later && self.by.thread != wait.thread
+    }
+}
 
 /// One monitor. Threads are indices of streams.
 #[derive(Clone, Debug, Default)]
@@ -14,18 +58,60 @@ struct Monitor {
     contenders: Vec<usize>,
     /// Threads that wait in it: the longest waiting first.
     waiters: VecDeque<usize>,
-    /// Notifications that found nobody waiting. A recorded thread was notified by one of them, and comes
-    /// later under this scheduler: it does not wait then.
-    credit: u64,
-    /// Notifications of all threads.
-    alls: u64,
-    /// Threads that have waited in it, and how many notifications of all there had been.
+    /// Notifications that found nobody waiting: their stamps and numbers, and who made them. Some recorded
+    /// thread was notified by one of them, and comes later under this scheduler: it does not wait then.
+    kept: BTreeMap<(u64, u64), usize>,
+    /// Notifications of all threads, by who made them.
+    alls: Vec<All>,
+    /// Notifications of either kind; a number.
+    count: u64,
+    /// Threads without stamps that have waited in it, and how many notifications of all there had been.
     seen: Vec<(usize, u64)>,
 }
 
-/// The monitors that are in use.
+impl Monitor {
+    /// Whether a wait is over before it begins, because a notification of it came before. One that was of one
+    /// thread is used up by that.
+    fn passes(&mut self, wait: Waiting) -> bool {
+        let mut before = 0;
+        if wait.since == 0 {
+            match self.seen.iter_mut().find(|(who, _)| *who == wait.thread) {
+                Some((_, seen)) => before = std::mem::replace(seen, self.count),
+                None => self.seen.push((wait.thread, self.count)),
+            }
+        }
+        if self.alls.iter().any(|all| all.may_end(wait, before)) {
+            return true;
+        }
+        let first = (wait.since.saturating_add(u64::from(wait.since > 0)), 0);
+        let mut kept = self.kept.range(first..);
+        let found = kept.find(|(_, by)| **by != wait.thread);
+        let Some(key) = found.map(|(key, _)| *key) else {
+            return false;
+        };
+        self.kept.remove(&key);
+        true
+    }
+
+    /// Whether nobody holds it, contends for it or waits in it.
+    fn is_idle(&self) -> bool {
+        self.holder.is_none() && self.contenders.is_empty() && self.waiters.is_empty()
+    }
+
+    /// Whether nobody uses it and nothing is known of it that matters to those who come.
+    fn is_blank(&self) -> bool {
+        let knows = !(self.kept.is_empty() && self.alls.is_empty() && self.seen.is_empty());
+        self.is_idle() && !knows
+    }
+}
+
+/// The monitors that are in use, or have been notified.
 #[derive(Debug, Default)]
-pub(super) struct Monitors(ByNumber<MonitorId, Monitor>);
+pub(super) struct Monitors {
+    known: ByNumber<MonitorId, Monitor>,
+    /// So many are in use of those that were looked through last.
+    used: usize,
+}
 
 /// What came of an attempt to enter a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +127,11 @@ pub(super) enum Entry {
 impl Monitors {
     /// A thread enters a monitor `times` times at once.
     pub(super) fn enter(&mut self, id: MonitorId, thread: usize, times: u64) -> Entry {
-        let monitor = self.0.entry(id).or_default();
+        if self.known.len() >= 2 * self.used + MOST_NOTIFIED {
+            self.known.retain(|_, monitor| !monitor.is_idle());
+            self.used = self.known.len();
+        }
+        let monitor = self.known.entry(id).or_default();
         let entry = match monitor.holder {
             None => Entry::Acquired,
             Some(holder) if holder == thread => Entry::Again,
@@ -68,7 +158,7 @@ impl Monitors {
 
     /// Takes those that contend for a monitor that was given up.
     pub(super) fn take_contenders(&mut self, id: MonitorId) -> Vec<usize> {
-        let contenders = self.0.get_mut(&id).map_or(Vec::new(), |monitor| {
+        let contenders = self.known.get_mut(&id).map_or(Vec::new(), |monitor| {
             std::mem::take(&mut monitor.contenders)
         });
         self.forget_idle(id);
@@ -80,38 +170,26 @@ impl Monitors {
         self.holder(id) == Some(thread)
     }
 
-    /// Who holds a monitor.
+    /// The thread that holds a monitor.
     pub(super) fn holder(&self, id: MonitorId) -> Option<usize> {
-        self.0.get(&id)?.holder
+        self.known.get(&id)?.holder
     }
 
     /// A thread that holds a monitor waits in it. Returns how often it had entered the monitor, which it
     /// gives up; or nothing if it has been notified already and goes on.
-    pub(super) fn wait(&mut self, id: MonitorId, thread: usize) -> Option<u64> {
-        let monitor = self.held(id, thread)?;
-        let alls = monitor.alls;
-        let seen = match monitor.seen.iter_mut().find(|(who, _)| *who == thread) {
-            Some((_, seen)) => std::mem::replace(seen, alls),
-            None => {
-                monitor.seen.push((thread, alls));
-                0
-            }
-        };
-        if alls > seen {
+    pub(super) fn wait(&mut self, id: MonitorId, wait: Waiting) -> Option<u64> {
+        let monitor = self.held(id, wait.thread)?;
+        if monitor.passes(wait) {
             return None;
         }
-        if monitor.credit > 0 {
-            monitor.credit -= 1;
-            return None;
-        }
-        monitor.waiters.push_back(thread);
+        monitor.waiters.push_back(wait.thread);
         monitor.holder = None;
         Some(std::mem::take(&mut monitor.depth))
     }
 
     /// Threads that wait in a monitor are notified, and contend for it from here on. Returns them.
-    pub(super) fn notify(&mut self, id: MonitorId, all: bool) -> Vec<usize> {
-        let Some(monitor) = self.0.get_mut(&id) else {
+    pub(super) fn notify(&mut self, id: MonitorId, by: Notifying, all: bool) -> Vec<usize> {
+        let Some(monitor) = self.known.get_mut(&id) else {
             return Vec::new();
         };
         let count = match (all, monitor.waiters.len()) {
@@ -119,15 +197,23 @@ impl Monitors {
             (false, waiting) => waiting.min(1),
         };
         let notified: Vec<usize> = monitor.waiters.drain(..count).collect();
+        monitor.count += 1;
+        let number = monitor.count;
         if all {
-            monitor.alls += 1;
-            for thread in &notified {
-                if let Some((_, seen)) = monitor.seen.iter_mut().find(|(who, _)| who == thread) {
-                    *seen = monitor.alls;
+            match monitor.alls.iter_mut().find(|it| it.by.thread == by.thread) {
+                Some(last) => *last = All { by, number },
+                None => monitor.alls.push(All { by, number }),
+            }
+            for (who, seen) in &mut monitor.seen {
+                if notified.contains(who) {
+                    *seen = number;
                 }
             }
         } else if notified.is_empty() {
-            monitor.credit += 1;
+            monitor.kept.insert((by.stamp, number), by.thread);
+            if monitor.kept.len() > MOST_KEPT {
+                monitor.kept.pop_first();
+            }
         }
         monitor.contenders.extend(&notified);
         notified
@@ -135,7 +221,7 @@ impl Monitors {
 
     /// A thread no longer waits in a monitor, though nobody has notified it.
     pub(super) fn stop_waiting(&mut self, id: MonitorId, thread: usize) {
-        if let Some(monitor) = self.0.get_mut(&id) {
+        if let Some(monitor) = self.known.get_mut(&id) {
             monitor.waiters.retain(|&waiter| waiter != thread);
         }
         self.forget_idle(id);
@@ -143,39 +229,98 @@ impl Monitors {
 
     /// The object of a monitor is dead: no thread comes back to it.
     pub(super) fn died(&mut self, id: MonitorId) {
-        let idle = |monitor: &Monitor| monitor.holder.is_none() && monitor.waiters.is_empty();
-        if self.0.get(&id).is_some_and(idle) {
-            self.0.remove(&id);
+        let unused = |monitor: &Monitor| monitor.holder.is_none() && monitor.waiters.is_empty();
+        if self.known.get(&id).is_some_and(unused) {
+            self.known.remove(&id);
         }
     }
 
     /// One of the monitors that a thread holds: the one with the lowest number.
     pub(super) fn any_held_by(&self, thread: usize) -> Option<MonitorId> {
         let held = self
-            .0
+            .known
             .iter()
             .filter(|(_, monitor)| monitor.holder == Some(thread));
         held.map(|(&id, _)| id).min()
     }
 
     fn held(&mut self, id: MonitorId, thread: usize) -> Option<&mut Monitor> {
-        self.0
+        self.known
             .get_mut(&id)
             .filter(|monitor| monitor.holder == Some(thread))
     }
 
     /// Forgets a monitor that nobody uses and of which nothing is known.
     fn forget_idle(&mut self, id: MonitorId) {
-        let idle = |monitor: &Monitor| {
-            monitor.holder.is_none()
-                && monitor.contenders.is_empty()
-                && monitor.waiters.is_empty()
-                && monitor.credit == 0
-                && monitor.seen.is_empty()
-                && monitor.alls == 0
-        };
-        if self.0.get(&id).is_some_and(idle) {
-            self.0.remove(&id);
+        if self.known.get(&id).is_some_and(Monitor::is_blank) {
+            self.known.remove(&id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MONITOR: MonitorId = MonitorId(7);
+
+    fn notify(monitors: &mut Monitors, id: MonitorId, thread: usize, stamp: u64, all: bool) {
+        assert_eq!(monitors.enter(id, thread, 1), Entry::Acquired);
+        monitors.notify(id, Notifying { thread, stamp }, all);
+        monitors.exit(id, thread);
+        monitors.take_contenders(id);
+    }
+
+    /// Whether a wait does not block. One that does is given up.
+    fn passes(monitors: &mut Monitors, thread: usize, since: u64) -> bool {
+        monitors.enter(MONITOR, thread, 1);
+        let blocks = monitors.wait(MONITOR, Waiting { thread, since }).is_some();
+        match blocks {
+            true => monitors.stop_waiting(MONITOR, thread),
+            false => assert_eq!(monitors.exit(MONITOR, thread), Some(true)),
+        }
+        monitors.take_contenders(MONITOR);
+        !blocks
+    }
+
+    #[test]
+    fn a_wait_is_passed_by_what_was_recorded_after_it_began() {
+        let mut monitors = Monitors::default();
+        notify(&mut monitors, MONITOR, 0, 10, true);
+        assert!(passes(&mut monitors, 1, 9) && passes(&mut monitors, 2, 9));
+        assert!(passes(&mut monitors, 1, 9), "it is recorded, not used up");
+        assert!(!passes(&mut monitors, 1, 10) && !passes(&mut monitors, 1, 11));
+        notify(&mut monitors, MONITOR, 0, 20, false);
+        notify(&mut monitors, MONITOR, 0, 30, false);
+        assert!(!passes(&mut monitors, 1, 31));
+        assert!(passes(&mut monitors, 1, 11) && passes(&mut monitors, 2, 11));
+        assert!(!passes(&mut monitors, 1, 11), "each ends one wait");
+    }
+
+    #[test]
+    fn without_stamps_a_wait_is_passed_by_what_others_did_and_it_has_not_seen() {
+        for all in [true, false] {
+            let mut monitors = Monitors::default();
+            notify(&mut monitors, MONITOR, 1, 0, all);
+            assert!(!passes(&mut monitors, 1, 0), "its own");
+            notify(&mut monitors, MONITOR, 0, 0, all);
+            assert!(passes(&mut monitors, 1, 0));
+            assert!(!passes(&mut monitors, 1, 0), "seen");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound() {
+        let mut monitors = Monitors::default();
+        for stamp in 1..3 * MOST_KEPT as u64 {
+            notify(&mut monitors, MONITOR, 0, stamp, false);
+        }
+        assert_eq!(monitors.known[&MONITOR].kept.len(), MOST_KEPT);
+        assert_eq!(monitors.enter(MonitorId(1), 3, 1), Entry::Acquired);
+        for number in 0..3 * MOST_NOTIFIED as u64 {
+            notify(&mut monitors, MonitorId(100 + number), 0, number, true);
+            assert!(monitors.known.len() <= 2 * MOST_NOTIFIED);
+        }
+        assert!(monitors.is_held_by(MonitorId(1), 3), "one in use stays");
     }
 }

@@ -21,6 +21,12 @@ pub trait Program {
     /// is known.
     fn streams(&self) -> Vec<Stream>;
 
+    /// Whether the end of the recording was lost, and with it what other threads may have needed: objects
+    /// that were allocated and threads that did something there. Those who name them are not wrong then.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// The next event of a stream, which is named by its index in [`Program::streams`]; `None` after the
     /// last. A stream may stop before its [`Event::End`], where the recording did. The thread ends there.
     ///
@@ -43,6 +49,8 @@ pub trait Program {
 pub struct Streams {
     /// The events of each thread, whose number is the index.
     pub events: Vec<Vec<Event>>,
+    /// Whether the end was lost.
+    pub is_cut: bool,
     /// How far each of them has been read.
     read: Vec<usize>,
 }
@@ -51,7 +59,11 @@ impl Streams {
     /// A program of these streams; the first is that of the main thread.
     pub fn new(events: Vec<Vec<Event>>) -> Streams {
         let read = vec![0; events.len()];
-        Streams { events, read }
+        Streams {
+            events,
+            is_cut: false,
+            read,
+        }
     }
 }
 
@@ -72,6 +84,10 @@ impl Program for Streams {
             }
         };
         (0..self.events.len()).map(stream).collect()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError> {

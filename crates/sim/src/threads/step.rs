@@ -5,14 +5,18 @@ use super::ground::Ground;
 use super::heap::{Kind, Place};
 use super::log::{Log, What};
 use super::machine::Machine;
-use super::monitors::Entry;
-use super::objects::Refused;
+use super::monitors::{Entry, Notifying, Waiting};
+use super::objects::{MOST_EARLY, Refused};
 use super::thread::{On, State};
-use plimsoll_trace::{Event, MonitorId, ObjectId};
+use plimsoll_policy::phases::Used;
+use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 
 /// The longest that a thread computes at once, nanoseconds: eleven days. What is longer is damaged, and would
 /// take as long to simulate as there are quanta in it.
 const LONGEST_COMPUTE: u64 = 1_000_000_000_000_000;
+/// The most quanta that a thread has yet to compute when it makes room for another one. What is longer is
+/// damaged, or the quantum is a mistake: it would take minutes and more to simulate.
+const MOST_QUANTA: u64 = 100_000_000;
 /// How often room is looked for before a program fails. A heap that is let grow by a sixteenth each time is
 /// larger than any memory by then.
 const MOST_TRIES: u32 = 1024;
@@ -28,6 +32,12 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         };
         let record = &mut self.threads[thread];
         if self.quantum.is_used_up(record.used) {
+            if record.computes > self.quantum.time.saturating_mul(MOST_QUANTA)
+                && !self.queue.is_empty()
+            {
+                let (at, time, quantum) = (record.position(), record.computes, self.quantum.time);
+                return Err(SimError::ManyQuanta { at, time, quantum });
+            }
             let now = self.give_up(which);
             self.make_ready(thread, now);
             self.dispatch(now, Some(which));
@@ -60,6 +70,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
 
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
+        if self.threads[thread].computes > self.quantum.time {
+            self.compute_alone(which, thread);
+        }
         let record = &mut self.threads[thread];
         let time = record.computes.min(self.quantum.time - record.used.time);
         record.computes -= time;
@@ -72,6 +85,52 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         self.processors[which].clock = clock;
         self.log.happened(clock, What::Computed { thread, time });
         Ok(())
+    }
+
+    /// Takes all quanta at once in which the thread computes, and none but it can run: nothing happens in
+    /// them but that it makes room and is dispatched again. What is left is at most one quantum, or comes
+    /// after something else happens.
+    fn compute_alone(&mut self, which: usize, thread: usize) {
+        let quantum = self.quantum.time;
+        let clock = self.processors[which].clock;
+        let record = &mut self.threads[thread];
+        let left = (record.computes - 1) / quantum;
+        let times = left.min(self.horizon.saturating_sub(clock).saturating_sub(1) / quantum);
+        let Some(slot) = record
+            .slot
+            .filter(|_| times > 0 && record.used == Used::default())
+        else {
+            return;
+        };
+        let used = Used {
+            time: quantum,
+            bytes: 0,
+        };
+        if !self.queue.runs_on(slot, used, times) {
+            return;
+        }
+        let time = times * quantum;
+        record.computes -= time;
+        self.processors[which].clock = clock + time;
+        self.tally.computed = self.tally.computed.saturating_add(time);
+        self.tally.dispatches += times;
+        if L::LISTENS {
+            self.tell_quanta(which, thread, clock, times);
+        }
+    }
+
+    /// Tells of quanta that were taken at once.
+    fn tell_quanta(&mut self, which: usize, thread: usize, clock: u64, times: u64) {
+        let dispatched = What::Dispatched {
+            thread,
+            processor: which,
+        };
+        let time = self.quantum.time;
+        for end in (1..=times).map(|done| clock + done * time) {
+            self.log.happened(end, What::Computed { thread, time });
+            self.log.happened(end, What::Ready { thread });
+            self.log.happened(end, dispatched);
+        }
     }
 
     fn come_to(&mut self, which: usize, thread: usize, event: Event) -> Result<(), SimError> {
@@ -90,8 +149,8 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             Event::Alloc { object, size, .. } => {
                 return self.allocate(which, thread, object, size);
             }
-            Event::Death { object } => self.die(thread, object),
-            Event::Stamp { .. } => {}
+            Event::Death { object } => return self.die(thread, object),
+            Event::Stamp { order } => self.threads[thread].turns(order),
             Event::Enter { monitor } => self.enter(which, thread, monitor, 1),
             Event::Exit { monitor } => return self.exit(which, thread, monitor),
             Event::Wait { monitor, timeout } => return self.wait(which, thread, monitor, timeout),
@@ -103,28 +162,17 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
                 }
             }
             Event::Unpark { thread: id } => {
-                let other = self.index(id, self.position(thread))?;
-                self.unpark(other, now);
+                if let Some(other) = self.index(id, self.position(thread))? {
+                    self.unpark(other, now);
+                }
             }
             Event::Start {
                 thread: id,
                 priority,
-            } => {
-                let at = self.position(thread);
-                let other = self.index(id, at)?;
-                if self.threads[other].state != State::New {
-                    return Err(SimError::StartedTwice { at, thread: id });
-                }
-                let priority = match self.settings.priorities {
-                    true => i32::from(priority) - NORMAL_PRIORITY,
-                    false => 0,
-                };
-                self.start(other, priority, now);
-                self.dispatch(now, None);
-            }
+            } => return self.start_other(thread, id, priority, now),
             Event::Join { thread: id } => {
                 let other = self.index(id, self.position(thread))?;
-                if self.threads[other].state != State::Ended {
+                if let Some(other) = other.filter(|it| self.threads[*it].state != State::Ended) {
                     self.threads[other].joiners.push(thread);
                     self.block(which, thread, On::End(other), None);
                 }
@@ -144,10 +192,38 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         Ok(())
     }
 
-    fn die(&mut self, thread: usize, object: ObjectId) {
+    /// A thread starts another one.
+    fn start_other(
+        &mut self,
+        thread: usize,
+        id: ThreadId,
+        priority: u8,
+        now: u64,
+    ) -> Result<(), SimError> {
+        let at = self.position(thread);
+        let Some(other) = self.index(id, at)? else {
+            return Ok(());
+        };
+        if self.threads[other].state != State::New {
+            return Err(SimError::StartedTwice { at, thread: id });
+        }
+        let priority = match self.settings.priorities {
+            true => i32::from(priority) - NORMAL_PRIORITY,
+            false => 0,
+        };
+        self.start(other, priority, now);
+        self.dispatch(now, None);
+        Ok(())
+    }
+
+    fn die(&mut self, thread: usize, object: ObjectId) -> Result<(), SimError> {
         let record = &self.threads[thread];
-        self.heap.died(object, || record.position());
+        if !self.heap.died(object, || record.position()) {
+            let (at, most) = (self.position(thread), MOST_EARLY);
+            return Err(SimError::ManyUnborn { at, object, most });
+        }
         self.monitors.died(MonitorId(object.0));
+        Ok(())
     }
 
     fn allocate(
@@ -219,7 +295,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         }
     }
 
-    /// The thread enters a monitor so many times at once, or contends for it.
+    /// The thread enters a monitor `times` times at once, or contends for it.
     fn enter(&mut self, which: usize, thread: usize, monitor: MonitorId, times: u64) {
         match self.monitors.enter(monitor, thread, times) {
             Entry::Again => {}
@@ -255,7 +331,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         if !self.monitors.is_held_by(monitor, thread) {
             return Err(self.not_held(thread, monitor, "waited in"));
         }
-        let Some(depth) = self.monitors.wait(monitor, thread) else {
+        let since = self.threads[thread].since();
+        let Some(depth) = self.monitors.wait(monitor, Waiting { thread, since }) else {
+            self.tally.passed += 1;
             return Ok(());
         };
         let record = &mut self.threads[thread];
@@ -269,7 +347,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         if !self.monitors.is_held_by(monitor, thread) {
             return Err(self.not_held(thread, monitor, "notified"));
         }
-        for notified in self.monitors.notify(monitor, all) {
+        let stamp = self.threads[thread].stamp;
+        let by = Notifying { thread, stamp };
+        for notified in self.monitors.notify(monitor, by, all) {
             self.threads[notified].state = State::Blocked(On::Monitor(monitor));
             self.cancel_timer(notified);
         }

@@ -17,6 +17,7 @@ pub(super) struct Tally {
     pub longest_wait: u64,
     pub longest_wait_time: u64,
     pub helped: u64,
+    pub passed: u64,
     pub cut: u64,
     /// Of the threads that have ended.
     pub turnarounds: Vec<u64>,
@@ -134,13 +135,22 @@ pub struct Outcome {
     /// Threads that were woken because nothing else could go on: they had been notified or unparked by a
     /// thread that came too early under this scheduler, or outside of the trace. A number.
     pub helped: u64,
+    /// Waits that did not block, because the thread had been notified before it came there under this
+    /// scheduler; a number.
+    #[serde(default)]
+    pub passed: u64,
     /// Threads whose streams stop before their end; a number.
     pub cut: u64,
+    /// Objects that died and were not allocated, because that part of the trace was lost, or because the
+    /// program was stopped before; a number.
+    #[serde(default)]
+    pub unborn: u64,
 }
 
 impl Outcome {
     pub(super) fn new(tally: &Tally, heap: &Heap, elapsed: u64, settings: &Settings) -> Outcome {
         let (costs, used, fragmented) = (settings.costs, heap.used(), heap.fragmented());
+        let unborn = heap.unborn();
         let heap = heap.count;
         // The formula's sum over collections is that over a collection of all their bytes.
         let all = Collection {
@@ -192,7 +202,9 @@ impl Outcome {
             longest_wait: tally.longest_wait,
             longest_wait_time: tally.longest_wait_time,
             helped: tally.helped,
+            passed: tally.passed,
             cut: tally.cut,
+            unborn,
         }
     }
 

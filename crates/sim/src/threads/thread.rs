@@ -62,6 +62,11 @@ pub(super) struct Thread {
     pub given: usize,
     /// Events of its stream that it came to; a number.
     pub events: u64,
+    /// Its last stamp, 0 before the first one; how many events it had come to with that; and the stamp of
+    /// the event before, which is another one if no event followed a stamp yet.
+    pub stamp: u64,
+    pub stamped: u64,
+    pub stamp_before: u64,
     /// Bytes that it allocated.
     pub allocated: u64,
     /// When it started, nanoseconds.
@@ -83,6 +88,23 @@ impl Thread {
         }
     }
 
+    /// It came to a stamp.
+    pub(super) fn turns(&mut self, order: u64) {
+        if self.stamped + 1 != self.events {
+            self.stamp_before = self.stamp;
+        }
+        self.stamp = order;
+        self.stamped = self.events;
+    }
+
+    /// The stamp of what it did before the event that it came to last.
+    pub(super) fn since(&self) -> u64 {
+        match self.stamped + 1 == self.events {
+            true => self.stamp_before,
+            false => self.stamp,
+        }
+    }
+
     pub(super) fn new(id: ThreadId, is_started: bool) -> Thread {
         Thread {
             id,
@@ -98,6 +120,9 @@ impl Thread {
             batch: Vec::new(),
             given: 0,
             events: 0,
+            stamp: 0,
+            stamped: 0,
+            stamp_before: 0,
             allocated: 0,
             started: 0,
             paused_before: 0,

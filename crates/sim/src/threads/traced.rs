@@ -5,7 +5,7 @@ use super::heap::{Algorithm, NewRatio};
 use super::objects::Heap;
 use super::program::{Program, ReadError, Stream};
 use plimsoll_trace::order::{Filed, Recorded};
-use plimsoll_trace::{Event, ThreadId, TimeUnit, Trace, TraceError};
+use plimsoll_trace::{Ending, Event, ThreadId, TimeUnit, Trace, TraceError};
 use std::collections::BTreeSet;
 
 /// What is learned of a trace by reading it once.
@@ -43,7 +43,9 @@ impl Survey {
                     let place = heap.room(size);
                     let _ = place.map(|place| heap.born(thread, object, size, place));
                 }
-                Event::Death { object } => heap.died(object, || Position { thread, event: 0 }),
+                Event::Death { object } => {
+                    heap.died(object, || Position { thread, event: 0 });
+                }
                 _ => {}
             }
         }
@@ -118,6 +120,10 @@ impl Program for Traced<'_> {
             is_started: self.survey.started.contains(&thread),
         };
         self.threads.iter().map(stream).collect()
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self.trace.ending(), Ending::Cut { .. })
     }
 
     fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError> {

@@ -26,7 +26,7 @@ struct Member {
 pub(super) enum Order {
     /// Pages of it are paged out, bytes.
     PageOut(u64),
-    /// It may have at most so many bytes in memory.
+    /// It may have at most this many bytes in memory.
     Bound(u64),
 }
 

@@ -65,7 +65,7 @@ impl Layout {
         self.first = first;
     }
 
-    /// How many blocks hold so many bytes.
+    /// How many blocks hold `bytes` bytes.
     fn holding(&self, bytes: u64) -> u32 {
         bytes.div_ceil(self.block).min(u64::from(self.span)) as u32
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Who sized the heaps.
+    /// What sized the heaps.
     #[serde(serialize_with = "named")]
     pub policy: Policy,
     /// The memory of all.

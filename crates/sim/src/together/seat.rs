@@ -21,10 +21,10 @@ const LEAST_PART: u64 = 16;
 const ENOUGH_PART: u64 = 4;
 /// A heap that is granted less begins with this part of the memory: a Java heap's initial size.
 const INITIAL_PART: u64 = 64;
-/// A release that did not help is not repeated before so many times its duration.
+/// A release that did not help is not repeated before this many times its duration.
 const RESTS: u64 = 4;
 
-/// Who says how large a heap may be.
+/// What says how large a heap may be.
 enum Sizer {
     /// Nobody.
     Fixed,
@@ -191,7 +191,7 @@ impl Seat {
     }
 }
 
-/// The memory, and who has what of it.
+/// The memory, and what each program has of it.
 pub(super) struct Room {
     pub memory: Memory,
     /// Bytes of a block.
@@ -229,13 +229,13 @@ impl Room {
         self.memory.used() as u64 * self.block
     }
 
-    /// Pages out so many bytes of a program.
+    /// Pages out `bytes` bytes of a program.
     pub(super) fn page_out(&mut self, seat: usize, bytes: u64) {
         let region = self.seats[seat].region;
         self.memory.page_out(region, (bytes / self.block) as usize);
     }
 
-    /// At most so many bytes of a program may be resident.
+    /// At most `bytes` bytes of a program may be resident.
     pub(super) fn bound(&mut self, seat: usize, bytes: u64) {
         let region = self.seats[seat].region;
         self.memory.bound(region, (bytes / self.block) as usize);
@@ -295,7 +295,7 @@ impl Room {
         any
     }
 
-    /// Gives free blocks back until so many bytes are left, or no block is free.
+    /// Gives free blocks back until `goal` bytes are left, or no block is free.
     fn give_back(&mut self, seat: usize, goal: u64) {
         let Seat { region, used, .. } = self.seats[seat];
         let goal = (goal / self.block) as usize;

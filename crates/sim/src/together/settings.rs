@@ -17,7 +17,7 @@ const BLOCKS: u64 = 4096;
 /// The least block, bytes: a page.
 const LEAST_BLOCK: u64 = 4096;
 
-/// Who says how large the heaps are.
+/// What says how large the heaps are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
     /// Nobody: each stays as large as it may be at most.
@@ -97,7 +97,7 @@ pub struct Hog {
 pub struct Setup {
     /// The memory of all, bytes.
     pub memory: u64,
-    /// Who sizes the heaps.
+    /// What sizes the heaps.
     pub policy: Policy,
     /// What paging costs.
     pub costs: Costs,

@@ -51,7 +51,7 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// So many iterations of it.
+    /// The benchmark, with this many iterations.
     pub fn new(iterations: u64) -> Trees {
         Trees {
             iterations,
@@ -117,7 +117,7 @@ impl Program for Trees {
     }
 }
 
-/// How many iterations of it allocate so many bytes.
+/// How many iterations of it allocate this many bytes.
 pub fn iterations_of(allocated: u64) -> f64 {
     allocated.saturating_sub(STAYS) as f64 / (BUILT * CHUNK) as f64
 }
@@ -167,8 +167,8 @@ fn run(setup: &Setup, iterations: u64) -> Result<Outcome, Error> {
     simulate(setup, &mut programs)
 }
 
-/// The benchmark alone, for so many iterations. The hog takes 10 MB a second from second 45 on, until it has
-/// 820 MB; it keeps them for 90 s, and gives them back as fast.
+/// The benchmark alone, with `iterations` iterations. The hog takes 10 MB a second from second 45 on, until
+/// it has 820 MB; it keeps them for 90 s, and gives them back as fast.
 ///
 /// # Errors
 /// None that is known: the world makes sense.

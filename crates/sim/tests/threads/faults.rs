@@ -1,9 +1,10 @@
 //! Bad traces and settings: each ends in an error that names the place.
 
 use crate::programs::allocation;
-use plimsoll_policy::phases::Rule;
+use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
-use plimsoll_sim::threads::{Outcome, Settings, SimError, Streams, simulate};
+use plimsoll_sim::threads::{Outcome, Program, ReadError, Settings, SimError};
+use plimsoll_sim::threads::{Stream, Streams, simulate};
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 
 const MONITOR: MonitorId = MonitorId(7);
@@ -210,4 +211,133 @@ fn a_recording_that_stops_is_simulated_as_far_as_it_goes() {
     )
     .unwrap();
     assert_eq!((outcome.cut, outcome.helped), (1, 2));
+}
+
+#[test]
+fn what_a_cut_trace_has_lost_is_counted_and_no_fault() {
+    let absent = ThreadId(9);
+    let start = Event::Start {
+        thread: absent,
+        priority: 5,
+    };
+    let (join, unpark) = (
+        Event::Join { thread: absent },
+        Event::Unpark { thread: absent },
+    );
+    let stream = vec![
+        allocation(1, 8),
+        start,
+        death(1),
+        death(2),
+        unpark,
+        join,
+        death(3),
+    ];
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+    let mut program = Streams::new(vec![stream]);
+    let error = simulate(&mut program.clone(), &settings).unwrap_err();
+    assert!(error.to_string().contains("it names thread 9"), "{error}");
+    program.is_cut = true;
+    let outcome = simulate(&mut program, &settings).unwrap();
+    assert_eq!((outcome.unborn, outcome.cut, outcome.objects), (2, 1, 1));
+}
+
+/// A program of one thread that tells of deaths, and of nothing else.
+struct Deaths(u64);
+
+impl Program for Deaths {
+    fn streams(&self) -> Vec<Stream> {
+        vec![Stream {
+            thread: ThreadId(0),
+            is_started: false,
+        }]
+    }
+
+    fn next(&mut self, _stream: usize) -> Result<Option<Event>, ReadError> {
+        self.0 += 1;
+        Ok(Some(death(self.0)))
+    }
+}
+
+#[test]
+fn deaths_of_what_nobody_allocates_have_a_bound() {
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+    let error = simulate(&mut Deaths(0), &settings).unwrap_err();
+    let needle = "thread 0, event 4194304: object 4194305 dies, and so have 4194304 others";
+    assert!(error.to_string().contains(needle), "{error}");
+}
+
+#[test]
+fn a_thread_that_computes_alone_for_long_is_simulated_at_once() {
+    let compute = Event::Compute {
+        time: 1_000_000_000_000_000,
+    };
+    let stream = vec![compute, allocation(1, 8), Event::End];
+    for (rule, each) in [
+        (Rule::RoundRobin, 1000),
+        (Rule::Larf, 1000),
+        (Rule::Mqrr, 700),
+    ] {
+        let settings = Settings {
+            quanta: Quanta {
+                time: 1000,
+                bytes: 100,
+                most: 700,
+            },
+            ..Settings::new(rule, Algorithm::MarkCompact, 1000)
+        };
+        let outcome = simulate(&mut Streams::new(vec![stream.clone()]), &settings).unwrap();
+        assert_eq!(outcome.computed, 1_000_000_000_000_000);
+        assert_eq!(outcome.elapsed, outcome.computed);
+        // It makes room before what it does at the end of a quantum.
+        assert_eq!(outcome.dispatches, outcome.computed / each + 1);
+        let both = vec![stream.clone(), vec![compute, Event::End]];
+        let error = simulate(&mut Streams::new(both), &settings).unwrap_err();
+        let needle = format!("more than a hundred million quanta of {each} ns");
+        assert!(error.to_string().contains(&needle), "{error}");
+    }
+}
+
+/// A queue of a program: who takes waits until there is something, and tells all others.
+#[test]
+fn a_wait_is_not_passed_by_notifications_before_it_or_of_its_own_thread() {
+    let monitor = MONITOR;
+    let wait = Event::Wait {
+        monitor,
+        timeout: 0,
+    };
+    let notify = Event::Notify { monitor, all: true };
+    let stamp = |order| Event::Stamp { order };
+    let compute = |time| Event::Compute { time };
+    // Recorded: it is notified at 20, 40 and 60, and tells the others itself in between.
+    let takes = [10, 30, 50].into_iter().flat_map(|order| {
+        let (begin, end) = (stamp(order), stamp(order + 15));
+        [begin, ENTER, end, wait, notify, EXIT]
+    });
+    let puts = [20, 40, 60]
+        .into_iter()
+        .flat_map(|order| [compute(5_000_000), stamp(order), ENTER, notify, EXIT]);
+    for stamped in [true, false] {
+        let stream = |events: Vec<Event>| {
+            let kept = |event: &Event| stamped || event.name() != "stamp";
+            let events = events.into_iter().filter(kept);
+            events.chain([Event::End]).collect::<Vec<_>>()
+        };
+        let takes = stream(takes.clone().collect());
+        let puts = stream(puts.clone().collect());
+        let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+        let run = |streams| simulate(&mut Streams::new(streams), &settings).unwrap();
+        // As recorded: each wait blocks.
+        let outcome = run(vec![takes.clone(), puts.clone()]);
+        assert_eq!(
+            (outcome.passed, outcome.helped),
+            (0, 0),
+            "stamps: {stamped}"
+        );
+        // All was put before anything is taken.
+        let late = [&[compute(100_000_000)][..], &takes].concat();
+        let outcome = run(vec![late, puts]);
+        let expected = if stamped { (3, 0) } else { (1, 2) };
+        assert_eq!((outcome.passed, outcome.helped), expected);
+    }
 }

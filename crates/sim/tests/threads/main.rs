@@ -7,6 +7,8 @@ mod programs;
 mod reference;
 mod reference_cells;
 mod reference_heap;
+mod reference_monitors;
+mod reference_numbers;
 mod reference_regions;
 mod traced;
 
@@ -14,9 +16,11 @@ use collectors::new_ratio;
 use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError, Streams, What, simulate_and_tell};
+use plimsoll_trace::{Event, ThreadId};
 use programs::{DEEDS, program};
 use proptest::prelude::*;
-use reference::{Numbers, Reference};
+use reference::Reference;
+use reference_numbers::Numbers;
 
 fn name(error: &SimError) -> &'static str {
     match error {
@@ -27,31 +31,8 @@ fn name(error: &SimError) -> &'static str {
         SimError::NeverReleased { .. } => "never released",
         SimError::StartedTwice { .. } => "started twice",
         SimError::NotHeld { .. } => "not held",
+        SimError::NoThread { .. } => "no thread",
         other => panic!("{other}"),
-    }
-}
-
-fn numbers(outcome: &Outcome) -> Numbers {
-    Numbers {
-        allocated: outcome.allocated,
-        freed: outcome.freed,
-        live: outcome.live,
-        work: outcome.work,
-        parts: [
-            outcome.marked,
-            outcome.compacted,
-            outcome.swept,
-            outcome.concurrent,
-        ],
-        fragmented: (outcome.fragmented, outcome.greatest_fragmented),
-        collections: [outcome.minor, outcome.mixed, outcome.full],
-        contentions: outcome.contentions,
-        switches: outcome.switches,
-        dispatches: outcome.dispatches,
-        computed: outcome.computed,
-        elapsed: outcome.elapsed,
-        turnaround: outcome.turnaround,
-        helped: outcome.helped,
     }
 }
 
@@ -108,6 +89,34 @@ fn deeds() -> impl Strategy<Value = Vec<Vec<(u8, u64)>>> {
     prop::collection::vec(thread, 1..8)
 }
 
+/// Whether the end of a trace was lost, and what is left of it: events of each thread, and the first thread
+/// that is not in it.
+fn cuts() -> impl Strategy<Value = (bool, Option<(Vec<usize>, u32)>)> {
+    let left = (prop::collection::vec(0..160usize, 8), 1..12u32);
+    (any::<bool>(), prop::option::weighted(0.3, left))
+}
+
+/// What is left of streams that are cut, each after its number of events in `left`. Threads from `lost` on
+/// are gone: those that are named have other numbers.
+fn cut(streams: &mut [Vec<Event>], left: &[usize], lost: u32) {
+    let gone = |thread: &mut ThreadId| {
+        if thread.0 >= lost {
+            thread.0 += 100;
+        }
+    };
+    for (stream, left) in streams.iter_mut().zip(left) {
+        stream.truncate(*left);
+        for event in stream {
+            match event {
+                Event::Start { thread, .. } | Event::Join { thread } | Event::Unpark { thread } => {
+                    gone(thread)
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// What must hold of each outcome.
 fn check_conservation(outcome: &Outcome, log: &[(u64, What)], settings: &Settings) {
     assert_eq!(
@@ -139,19 +148,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20000))]
 
     #[test]
-    fn it_agrees_with_the_literal_one_event_for_event(deeds in deeds(), settings in settings()) {
-        let streams = program(&deeds);
-        let mut literal = Reference::new(&streams, &settings);
+    fn it_agrees_with_the_literal_one_event_for_event(
+        deeds in deeds(), settings in settings(), (is_cut, cuts) in cuts()
+    ) {
+        let mut streams = program(&deeds);
+        if let Some((left, lost)) = cuts {
+            cut(&mut streams, &left, lost);
+        }
+        let mut literal = Reference::new(&streams, is_cut, &settings);
         let expected = literal.run();
         let mut log = Vec::new();
-        let found = simulate_and_tell(&mut Streams::new(streams.clone()), &settings, &mut log);
+        let mut program = Streams::new(streams.clone());
+        program.is_cut = is_cut;
+        let found = simulate_and_tell(&mut program, &settings, &mut log);
         for (at, pair) in log.iter().zip(&literal.log).enumerate() {
             prop_assert_eq!(pair.0, pair.1, "entry {} of the log", at);
         }
         prop_assert_eq!(log.len(), literal.log.len());
         match (found, expected) {
             (Ok(outcome), Ok(())) => {
-                prop_assert_eq!(numbers(&outcome), literal.numbers);
+                prop_assert_eq!(Numbers::of(&outcome), literal.numbers);
                 check_conservation(&outcome, &log, &settings);
             }
             (Err(error), Err(expected)) => prop_assert_eq!(name(&error), expected),

@@ -5,7 +5,7 @@ use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 /// What a thread does: a kind of deed and a number for it.
 pub(crate) type Deed = (u8, u64);
 /// Kinds of deeds, and one more.
-pub(crate) const DEEDS: u8 = 18;
+pub(crate) const DEEDS: u8 = 19;
 
 /// An object is allocated.
 pub(crate) fn allocation(object: u64, size: u64) -> Event {
@@ -17,6 +17,14 @@ pub(crate) fn allocation(object: u64, size: u64) -> Event {
     }
 }
 
+/// A stamp between those of the other threads, some turns after the one before.
+fn stamp(turn: &mut u64, number: u64, (thread, threads): (u64, u64)) -> Event {
+    *turn += 1 + number;
+    Event::Stamp {
+        order: *turn * threads + thread,
+    }
+}
+
 /// The streams of a program whose threads do this. Monitors are released, and each object dies at most once;
 /// but threads may wait for each other for ever.
 pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
@@ -25,6 +33,7 @@ pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
     let mut streams = Vec::new();
     for (index, deeds) in deeds.iter().enumerate() {
         let (mut stream, mut held) = (Vec::new(), Vec::<MonitorId>::new());
+        let mut turn = 0;
         to_start = to_start.max(index as u64 + 1);
         for &(deed, number) in deeds {
             let thread = ThreadId((number % count) as u32);
@@ -71,6 +80,7 @@ pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
                         priority: 1 + (number % 10) as u8,
                     })
                 }
+                (18, _) => Some(stamp(&mut turn, number, (index as u64, count))),
                 (17, None) if thread.0 as usize > index || number == 9 => {
                     Some(Event::Join { thread })
                 }

@@ -2,10 +2,12 @@
 //! queues that are searched, one step at a time.
 
 use crate::reference_heap::{Heap, Object, heap};
+use crate::reference_monitors::{Monitor, since, stamp};
+use crate::reference_numbers::Numbers;
 use plimsoll_policy::phases::{Discipline, Quantum, Ties, Used};
 use plimsoll_sim::threads::heap::Kind;
-use plimsoll_sim::threads::{Settings, What};
-use plimsoll_trace::{Event, MonitorId, ObjectId};
+use plimsoll_sim::threads::{Quartiles, Settings, What};
+use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,43 +37,13 @@ struct Thread {
     priority: i32,
     ready_at: u64,
     started: u64,
-}
-
-#[derive(Default)]
-struct Monitor {
-    holder: Option<usize>,
-    depth: u64,
-    contenders: Vec<usize>,
-    waiters: Vec<usize>,
-    credit: u64,
-    alls: u64,
-    seen: BTreeMap<usize, u64>,
-}
-
-/// What both simulators must agree on beside the log.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Numbers {
-    pub(crate) allocated: u64,
-    pub(crate) freed: u64,
-    pub(crate) live: u64,
-    pub(crate) work: u64,
-    /// Marked by pauses, moved then, swept, and marked while the threads went on.
-    pub(crate) parts: [u64; 4],
-    /// At the end, and at most after a collection.
-    pub(crate) fragmented: (u64, u64),
-    /// Minor, mixed and full ones.
-    pub(crate) collections: [u64; 3],
-    pub(crate) contentions: u64,
-    pub(crate) switches: u64,
-    pub(crate) dispatches: u64,
-    pub(crate) computed: u64,
-    pub(crate) elapsed: u64,
-    pub(crate) turnaround: u64,
-    pub(crate) helped: u64,
+    paused_before: u64,
+    allocated: u64,
 }
 
 pub(crate) struct Reference<'a> {
     streams: &'a [Vec<Event>],
+    is_cut: bool,
     settings: &'a Settings,
     rule: Box<dyn Discipline + Send>,
     quantum: Quantum,
@@ -84,12 +56,17 @@ pub(crate) struct Reference<'a> {
     arrivals: u64,
     picoseconds: u128,
     turnarounds: Vec<u64>,
+    pauses: Vec<f64>,
     pub(crate) log: Vec<(u64, What)>,
     pub(crate) numbers: Numbers,
 }
 
 impl<'a> Reference<'a> {
-    pub(crate) fn new(streams: &'a [Vec<Event>], settings: &'a Settings) -> Reference<'a> {
+    pub(crate) fn new(
+        streams: &'a [Vec<Event>],
+        is_cut: bool,
+        settings: &'a Settings,
+    ) -> Reference<'a> {
         let rule = settings.rule.build(settings.quanta, settings.ties);
         let thread = |_| Thread {
             place: Place::New,
@@ -105,9 +82,12 @@ impl<'a> Reference<'a> {
             priority: 0,
             ready_at: 0,
             started: 0,
+            paused_before: 0,
+            allocated: 0,
         };
         Reference {
             streams,
+            is_cut,
             settings,
             quantum: rule.quantum(),
             rule,
@@ -119,6 +99,7 @@ impl<'a> Reference<'a> {
             arrivals: 0,
             picoseconds: 0,
             turnarounds: Vec::new(),
+            pauses: Vec::new(),
             log: Vec::new(),
             numbers: Numbers::default(),
         }
@@ -166,9 +147,12 @@ impl<'a> Reference<'a> {
         if self.threads.iter().any(|t| t.place == Place::New) {
             return Err("never started");
         }
-        if !self.dead_early.is_empty() {
+        if !self.is_cut && !self.dead_early.is_empty() {
             return Err("never born");
         }
+        self.numbers.unborn = self.dead_early.len() as u64;
+        self.numbers.thread_pauses = Quartiles::of(&self.pauses);
+        self.numbers.execution = self.numbers.computed + (self.picoseconds / 1000) as u64;
         self.numbers.elapsed = self.processors.iter().map(|p| p.0).max().unwrap();
         let sum: u64 = self.turnarounds.iter().sum();
         self.numbers.turnaround = sum / self.turnarounds.len() as u64;
@@ -209,6 +193,7 @@ impl<'a> Reference<'a> {
         record.ready_at = now;
         if is_new {
             record.started = now;
+            record.paused_before = self.numbers.paused.0;
         }
         self.log.push((now, What::Ready { thread }));
     }
@@ -243,12 +228,16 @@ impl<'a> Reference<'a> {
                 continue;
             }
             let Some(thread) = self.choose() else { return };
-            self.numbers.dispatches += 1;
             let record = &mut self.threads[thread];
+            let passed_over = self.numbers.dispatches - record.dispatches_before;
+            self.numbers.dispatches += 1;
             record.place = Place::Running;
             record.used = Used::default();
             let (clock, running, last) = &mut self.processors[processor];
             *clock = now.max(*clock).max(record.ready_at);
+            let (dispatches, time) = &mut self.numbers.longest_wait;
+            *dispatches = passed_over.max(*dispatches);
+            *time = (*clock - record.ready_at).max(*time);
             *running = Some(thread);
             let is_switch = last.is_some_and(|last| last != thread);
             *last = Some(thread);
@@ -301,9 +290,33 @@ impl<'a> Reference<'a> {
             self.log.push((clock, What::Came { thread, event }));
             self.come_to(processor, thread, event)?;
         } else {
-            panic!("all streams of these tests have an end");
+            self.cut(processor, thread)?;
         }
         Ok(())
+    }
+
+    fn cut(&mut self, processor: usize, thread: usize) -> Result<(), &'static str> {
+        let now = self.processors[processor].0;
+        let held = |(id, it): (&MonitorId, &Monitor)| (it.holder == Some(thread)).then_some(*id);
+        let held: Vec<MonitorId> = self.monitors.iter().filter_map(held).collect();
+        for monitor in held {
+            let record = self.held(monitor, thread)?;
+            (record.holder, record.depth) = (None, 0);
+            self.release(monitor, now);
+            self.dispatch(now, None);
+        }
+        self.numbers.cut += 1;
+        self.end(processor, thread)
+    }
+
+    /// The index of a thread that an event names; nothing if it is lost.
+    fn named(&self, thread: ThreadId) -> Result<Option<usize>, &'static str> {
+        let index = thread.0 as usize;
+        match index < self.threads.len() {
+            true => Ok(Some(index)),
+            false if self.is_cut => Ok(None),
+            false => Err("no thread"),
+        }
     }
 
     fn come_to(
@@ -338,7 +351,9 @@ impl<'a> Reference<'a> {
                 }
             }
             Event::Unpark { thread: other } => {
-                let other = other.0 as usize;
+                let Some(other) = self.named(other)? else {
+                    return Ok(());
+                };
                 if self.threads[other].place == Place::Parked {
                     self.ready(other, now, false);
                     self.dispatch(now, None);
@@ -349,35 +364,50 @@ impl<'a> Reference<'a> {
             Event::Start {
                 thread: other,
                 priority,
-            } => {
-                let other = other.0 as usize;
-                if self.threads[other].place != Place::New {
-                    return Err("started twice");
-                }
-                if self.settings.priorities {
-                    self.threads[other].priority = i32::from(priority) - 5;
-                }
-                self.ready(other, now, true);
-                self.dispatch(now, None);
-            }
+            } => self.start(other, priority, now)?,
             Event::Join { thread: other } => {
-                let other = other.0 as usize;
+                let Some(other) = self.named(other)? else {
+                    return Ok(());
+                };
                 if self.threads[other].place != Place::Ended {
                     self.block(processor, thread, Place::Joins(other), None);
                 }
             }
-            Event::End => self.end(processor, thread)?,
+            Event::Stamp { .. } => {}
+            Event::End => {
+                if self.monitors.values().any(|m| m.holder == Some(thread)) {
+                    return Err("never released");
+                }
+                self.end(processor, thread)?;
+            }
             other => panic!("these tests make no {}", other.name()),
         }
         Ok(())
     }
 
-    fn end(&mut self, processor: usize, thread: usize) -> Result<(), &'static str> {
-        if self.monitors.values().any(|m| m.holder == Some(thread)) {
-            return Err("never released");
+    fn start(&mut self, other: ThreadId, priority: u8, now: u64) -> Result<(), &'static str> {
+        let Some(other) = self.named(other)? else {
+            return Ok(());
+        };
+        if self.threads[other].place != Place::New {
+            return Err("started twice");
         }
+        if self.settings.priorities {
+            self.threads[other].priority = i32::from(priority) - 5;
+        }
+        self.ready(other, now, true);
+        self.dispatch(now, None);
+        Ok(())
+    }
+
+    fn end(&mut self, processor: usize, thread: usize) -> Result<(), &'static str> {
         let now = self.leave(processor);
         self.log.push((now, What::Ended { thread }));
+        let record = &self.threads[thread];
+        if record.allocated > 0 {
+            let paused = self.numbers.paused.0 - record.paused_before;
+            self.pauses.push(paused as f64 / record.allocated as f64);
+        }
         self.threads[thread].place = Place::Ended;
         self.turnarounds.push(now - self.threads[thread].started);
         // Whoever came to wait first is ready first: by the order of the log.
@@ -423,6 +453,7 @@ impl<'a> Reference<'a> {
                 Kind::Full => 2,
             }] += 1;
             numbers.work += collection.work;
+            numbers.greatest_work = numbers.greatest_work.max(collection.work);
             numbers.parts[0] += collection.marked;
             numbers.parts[1] += collection.compacted;
             numbers.parts[2] += collection.swept;
@@ -438,6 +469,8 @@ impl<'a> Reference<'a> {
                     + collection.compacted * costs.compacted_byte
                     + collection.swept * costs.swept_byte,
             );
+            let (all, greatest) = self.numbers.paused;
+            self.numbers.paused = (all + pause, greatest.max(pause));
             for (clock, running, _) in &mut self.processors {
                 if running.is_none() {
                     *clock = (*clock).max(now);
@@ -449,7 +482,11 @@ impl<'a> Reference<'a> {
             self.dead_early.swap_remove(early);
         }
         self.numbers.allocated += size;
+        self.threads[thread].allocated += size;
         self.threads[thread].used.bytes += size;
+        let live = self.heap.objects().into_iter().filter(|it| it.live);
+        let live: u64 = live.map(|it| it.size).sum();
+        self.numbers.largest_live = self.numbers.largest_live.max(live);
         Ok(())
     }
 
@@ -513,13 +550,10 @@ impl<'a> Reference<'a> {
         timeout: u64,
     ) -> Result<(), &'static str> {
         let now = self.processors[processor].0;
+        let since = since(&self.streams[thread][..self.threads[thread].next - 1]);
         let record = self.held(monitor, thread)?;
-        let seen = record.seen.insert(thread, record.alls).unwrap_or(0);
-        if record.alls > seen {
-            return Ok(());
-        }
-        if record.credit > 0 {
-            record.credit -= 1;
+        if record.passes(thread, since) {
+            self.numbers.passed += 1;
             return Ok(());
         }
         record.waiters.push(thread);
@@ -532,26 +566,9 @@ impl<'a> Reference<'a> {
     }
 
     fn notify(&mut self, thread: usize, monitor: MonitorId, all: bool) -> Result<(), &'static str> {
+        let stamp = stamp(&self.streams[thread][..self.threads[thread].next]);
         let record = self.held(monitor, thread)?;
-        let count = if all {
-            record.waiters.len()
-        } else {
-            record.waiters.len().min(1)
-        };
-        if all {
-            record.alls += 1;
-        } else if count == 0 {
-            record.credit += 1;
-        }
-        let alls = record.alls;
-        let notified: Vec<usize> = record.waiters.drain(..count).collect();
-        for &waiter in &notified {
-            if all {
-                record.seen.insert(waiter, alls);
-            }
-            record.contenders.push(waiter);
-        }
-        for waiter in notified {
+        for waiter in record.notify(thread, stamp, all) {
             self.threads[waiter].place = Place::Contends(monitor);
             self.threads[waiter].timer = None;
         }

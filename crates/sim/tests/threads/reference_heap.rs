@@ -59,7 +59,7 @@ pub(crate) trait Heap {
     }
 }
 
-/// The largest part of a whole that is young: the rest is at least so many times as much.
+/// The largest part of a whole that is young: the rest is at least `ratio` times as much.
 pub(crate) fn young(whole: u64, ratio: NewRatio) -> u64 {
     let (mut fits, mut not) = (0, whole + 1);
     while not - fits > 1 {

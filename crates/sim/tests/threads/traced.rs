@@ -126,3 +126,22 @@ fn a_program_of_table_1_runs_under_all_and_the_same_each_time() {
         }
     }
 }
+
+#[test]
+fn a_trace_that_was_cut_is_simulated_as_far_as_it_goes() {
+    let program = table::find("lusearch").unwrap();
+    let options = Options {
+        shorten: 100.0,
+        ..Options::default()
+    };
+    let mut bytes = synth::write(program, &options, Vec::new(), "whole").unwrap();
+    bytes.truncate(bytes.len() * 3 / 5);
+    let trace = Trace::from_source(Arc::new(bytes), "cut").unwrap();
+    let survey = Survey::of(&trace).unwrap();
+    for rule in Rule::ALL {
+        let settings = Settings::new(rule, Algorithm::GenMc, 4 * survey.largest_live);
+        let outcome = simulate(&mut Traced::new(&trace, &survey, 1.0), &settings).unwrap();
+        assert!(outcome.unborn > 0, "{outcome:?}");
+        assert!(outcome.objects > 10_000);
+    }
+}

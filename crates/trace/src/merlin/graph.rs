@@ -2,7 +2,7 @@
 
 use crate::numbered::Map;
 
-/// From so many on, they are found by a map.
+/// From this many on, they are found by a map.
 const FEW: usize = 16;
 
 /// The references in one object, by field or element. Null is not held.

@@ -1,6 +1,6 @@
 //! A recorder sees some things incompletely: a machine that ends while threads run and wait, a monitor that a
 //! virtual thread took to another one, a thread that the machine itself started. Simulators want each monitor
-//! released by who holds it, each thread ended, and none to run before its time.
+//! released by the thread that holds it, each thread ended, and none to run before its time.
 
 use crate::event::{Event, MonitorId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,8 +39,8 @@ impl Mend {
     }
 
     /// An event of a thread comes. If it is its first one and nobody starts the thread, which then comes from
-    /// outside of the program (a signal, a machine that ends), returns who has to start it, so that it does
-    /// not run before its time: who did something last.
+    /// outside of the program (a signal, a machine that ends), returns the thread that has to start it, so
+    /// that it does not run before its time: the one that did something last.
     pub(super) fn begins(&mut self, thread: ThreadId) -> Option<ThreadId> {
         self.events += 1;
         let is_first = self.running.insert(thread, self.events).is_none();

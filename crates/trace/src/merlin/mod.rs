@@ -3,7 +3,7 @@
 //!
 //! The *time* is how many events of the recorded order came before. At a time, the roots are the static
 //! fields, the fields of objects that the trace does not know (they were there before it began), and the
-//! objects that the event at that time names: who allocates, uses, stores or locks an object has a
+//! objects that the event at that time names: a thread that allocates, uses, stores or locks an object has a
 //! reference to it. An object dies right after the last event during which it can be reached from roots, in
 //! the graph as it is before the event or as it is after. `tests/merlin.rs` computes that literally and
 //! compares.

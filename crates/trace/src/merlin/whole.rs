@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 
-/// Events after which deaths are looked for, at least. So many are held: 10 MiB.
+/// Events after which deaths are looked for, at least. That many are held: 10 MiB.
 const WINDOW: usize = 1 << 18;
 
 /// The priority of a thread that was given none.

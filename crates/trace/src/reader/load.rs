@@ -80,7 +80,7 @@ impl Loader {
         if head.kind != kind {
             return Err(fault(BlockFault::NoBlock));
         }
-        // Who panicked with the lock left nothing half done: both are overwritten.
+        // A thread that panicked with the lock left nothing half done: both are overwritten.
         let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
         let Opener {
             stored,

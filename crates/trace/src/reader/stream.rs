@@ -6,7 +6,7 @@ use crate::codec::{Position, Unpacked};
 use crate::error::{At, BlockFault, EventFault, TraceError};
 use crate::event::{Event, ThreadId};
 
-/// So many events are unpacked at once. Each has long been written when it is read, and a processor's
+/// This many events are unpacked at once. Each has long been written when it is read, and a processor's
 /// caches have what it is told with.
 const BATCH: usize = 64;
 

@@ -23,7 +23,7 @@ const KEPT: u64 = 20;
 const LARGE: u64 = 2;
 /// How much larger these are than the average.
 const LARGER: u64 = 16;
-/// So many of a thread's last objects are not large: nothing would make up for one too many.
+/// This many of a thread's last objects are not large: nothing would make up for one too many.
 const LAST: u64 = 200;
 /// The smallest object of Java, bytes.
 const SMALLEST: u64 = 16;

@@ -1,4 +1,5 @@
-"""Prints the events of a trace, thread by thread, as `plimsoll trace convert --to csv` prints those of a stream."""
+"""Prints the events of a trace, thread by thread, as `plimsoll trace convert --to csv` prints those of a
+stream."""
 
 import sys
 

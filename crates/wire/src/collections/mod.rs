@@ -15,13 +15,13 @@
 //! | 8 | version, size: two u32 | once |
 //! | 16 | pid, as the agent sees it | once |
 //! | 24 | collector ([`Collector`]) | once |
-//! | 32 | stall signal ([`Signal`]) | once |
+//! | 32 | stall signal ([`Signal`]) | once; again if the program closes what it is read by |
 //! | 40 | when the agent was loaded | once |
 //! | 64 | sequence of the process's readings | per pause, or per period |
 //! | 72 | when, stalls, stall time, major faults ([`Process`]) | with that sequence |
 //! | 128 | sequence of the collections | per pause, by the thread that collects |
 //! | 136 | [`Totals`] | with that sequence |
-//! | 256 | how the stall signal is read: length, text | once |
+//! | 256 | how the stall signal is read: length, text | with the stall signal |
 //! | 512 | why nothing is given back: length, text; empty where it is | with the collections |
 //! | 1024 | resident: bytes of the heap that may stay resident ([`Wish`]) | by the adapter |
 //! | 1032 | when the adapter last wrote | by the adapter, last |
@@ -175,7 +175,7 @@ impl Kind {
     }
 }
 
-/// What was fixed when the agent was loaded.
+/// What was fixed when the agent was loaded, but for the signal, which may become worse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The process, as it sees itself: in a container not the number that others see.
@@ -259,7 +259,7 @@ pub struct Pause {
 /// What the adapter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// At the end of a pause at most so many bytes of the heap stay resident, objects included. Free memory
+    /// At the end of a pause at most this many bytes of the heap stay resident, objects included. Free memory
     /// that the program takes again at once stays all the same, unless the whole heap was collected.
     pub resident: u64,
 }

@@ -8,7 +8,7 @@ use super::{VERSION, Words, offset};
 use std::sync::atomic::Ordering;
 
 /// Tries before a reader gives up. A write takes less than a microsecond; a writer whose thread is
-/// interrupted, or who died, keeps the sequence odd for longer.
+/// interrupted, or that died, keeps the sequence odd for longer.
 const TRIES: usize = 1000;
 
 /// Why words are no page of collections of this version.

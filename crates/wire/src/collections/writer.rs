@@ -1,7 +1,7 @@
 //! The writers' sides. Nothing here allocates, blocks or panics: the agent calls it within pauses.
 
-use super::{About, MAGIC, MAX_TEXT, PAUSE, PAUSES, Pause, Process, SIZE, Totals, VERSION, Wish};
-use super::{WISH_LASTS_NS, Words, offset};
+use super::{About, MAGIC, MAX_TEXT, PAUSE, PAUSES, Pause, Process, SIZE, Signal, Totals};
+use super::{VERSION, WISH_LASTS_NS, Wish, Words, offset};
 use std::sync::atomic::{Ordering, fence};
 
 /// The agent's side for its collections. Used by one thread at a time.
@@ -61,6 +61,12 @@ impl<'a> Writer<'a> {
 }
 
 impl ProcessWriter<'_> {
+    /// Changes what was said of the stall signal when the page was made.
+    pub fn signal(&mut self, signal: Signal, text: &str) {
+        put_text(self.words, offset::SIGNAL_TEXT, text);
+        self.words.put(offset::SIGNAL, signal as u64);
+    }
+
     /// Publishes a reading.
     pub fn read(&mut self, process: &Process) {
         let words = [

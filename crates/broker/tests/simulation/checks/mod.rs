@@ -9,6 +9,7 @@
 //! | users | a user who wants anything is entitled to an equal part of the budget, whatever others ask for |
 //! | waste | once things are calm, memory that a principal wants does not stay unused |
 //! | victims | rungs hit only a principal that owes, past its deadline, and for no more than it owes |
+//! | grace | an adapter that reports has time to collect after its deadline before anything is taken |
 //! | pages | numbers are consistent, are announced when they must be, and have a heartbeat each second |
 //! | steady | limits stand still where nothing changes |
 //! | trust | the limit of a principal that stalls within it does not rise |

@@ -1,12 +1,20 @@
-//! Rules about a single tick: budgets, classes, users, victims.
+//! Rules about a single tick: budgets, classes, users, victims, grace.
 
 use super::{Checked, Past, Seen, hold, id_of};
-use crate::program::{MIB, Nature, Program};
+use crate::program::{MIB, Nature, Program, SECOND};
 use plimsoll_broker::core::{Action, Figures, Rung};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rule `victims`.
+/// How long after its deadline an adapter may collect before anything is taken. The second value
+/// holds where the reserve is nearly used up, or a principal waits for its entitlement.
+const GRACE: u64 = 3 * SECOND;
+const URGENT_GRACE: u64 = SECOND;
+/// A report not older than this counts for the core, too, which calls an adapter silent after 4 s.
+/// It counts the time from the tick before the report, which may be a second earlier.
+const HEARD: u64 = 3 * SECOND;
+
+/// Rules `victims` and `grace`.
 pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
     for action in seen.actions {
         let id = id_of(action);
@@ -17,10 +25,12 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
         };
         let numbers = one.numbers;
         let overdue = numbers.owed > 0 && numbers.deadline <= seen.clock;
+        let mut takes = false;
         let bound = &mut past.entry(id).or_default().bound;
         let fair = match *action {
             Action::Publish { .. } => true,
             Action::PageOut { bytes, .. } | Action::Take { bytes, .. } => {
+                takes = true;
                 overdue && bytes <= numbers.owed && one.kind == Kind::Process
             }
             // Sent again when no end was reported.
@@ -30,10 +40,14 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
             Action::Bound { bytes, .. } => {
                 let raised = bound.is_some_and(|old| bytes >= old);
                 *bound = Some(bytes);
+                takes = !raised;
                 bytes >= numbers.limit && (raised || overdue) && one.kind == Kind::Process
             }
         };
         hold(fair, seen, "victims", &[id], || {
+            format!("{action:?} against {one:?} at {}", seen.clock)
+        })?;
+        hold(!takes || may_take(&one, seen), seen, "grace", &[id], || {
             format!("{action:?} against {one:?} at {}", seen.clock)
         })?;
     }
@@ -53,6 +67,30 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
         &[],
         || "a group on the ladder".into(),
     )
+}
+
+/// Whether an adapter that reports has had its time to collect.
+fn may_take(one: &Figures, seen: &Seen) -> bool {
+    let mut programs = seen.programs.iter();
+    let reported = programs
+        .find(|program| program.id == Some(one.id))
+        .and_then(|program| program.reported_at);
+    let heard = reported.is_some_and(|at| seen.time - at < HEARD);
+    let grace = if is_urgent(one, seen) {
+        URGENT_GRACE
+    } else {
+        GRACE
+    };
+    let deadline = one.numbers.deadline;
+    // A deadline from before the clock began is published as 1.
+    !heard || deadline == 1 || seen.clock.saturating_sub(deadline) >= grace
+}
+
+/// Whether the core calls a domain of the principal urgent.
+fn is_urgent(one: &Figures, seen: &Seen) -> bool {
+    let urgent = |id: Option<Id>| seen.core.domain(id).is_some_and(|domain| domain.urgent);
+    let parent = |id: &Id| seen.core.figures(*id)?.parent;
+    urgent(None) || std::iter::successors(one.parent, parent).any(|id| urgent(Some(id)))
 }
 
 /// Sums over a principal and its descendants, bytes.

@@ -60,6 +60,12 @@ impl World {
     }
 
     pub(super) fn tick(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.jumped) {
+            // How much older a report is for the core depends on the jump.
+            for program in &mut self.programs {
+                program.reported_at = None;
+            }
+        }
         let domain = self.sense();
         let clock = self.clock();
         let before = allocations::count();

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// While the broker is down: the time when it returns.
     gone_until: Option<u64>,
     last_tick: u64,
+    /// Whether the clock has jumped since the last tick.
+    jumped: bool,
     /// The groups of users.
     tenants: Vec<Option<Id>>,
     pub(crate) groups: Vec<Option<Id>>,
@@ -64,6 +66,7 @@ impl World {
             core: Core::new(Config::default()),
             gone_until: None,
             last_tick: 0,
+            jumped: false,
             tenants: vec![None; scenario.users],
             groups: vec![None; scenario.groups.len()],
             programs: scenario.programs.clone(),

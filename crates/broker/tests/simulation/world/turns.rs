@@ -37,6 +37,7 @@ impl World {
             Event::Restart => self.restart(),
             Event::Jump(by) => {
                 self.offset = self.offset.saturating_add(by).max(1 - self.time as i64);
+                self.jumped = true;
             }
             Event::Weigh(program, weight) => {
                 self.programs[program].weight = weight;
@@ -236,6 +237,7 @@ impl World {
             };
             let program = &mut self.programs[at];
             program.stalls = program.stalls.map(|known| known + more);
+            program.reported_at = Some(self.time);
             let report = self.programs[at].report(id, &mut self.random);
             self.core
                 .report(&report)

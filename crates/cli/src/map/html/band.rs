@@ -53,7 +53,7 @@ struct Stretch {
     kib: u64,
 }
 
-/// The picture, of at most so many boxes if fewer looks do for that; there is one if anything is held.
+/// The picture, of at most `boxes` boxes if fewer looks do for that; there is one if anything is held.
 pub(super) fn band(looks: &[Look], boxes: usize) -> Option<String> {
     let mut svg = Svg::new(WIDTH);
     let band = Band::of(looks, boxes);

@@ -71,7 +71,7 @@ impl Random {
 }
 
 impl Graph {
-    /// A heap with about so many live bytes, at most 8 GiB, and as many dead ones.
+    /// A heap with about `live` live bytes, at most 8 GiB, and as many dead ones.
     pub(super) fn new(live: u64) -> Graph {
         let mut random = Random(29);
         // Of an object: a head, one reference to it, one across, half of the most data.

@@ -14,7 +14,7 @@ const THICK: f64 = 11.0;
 const AXIS: f64 = 30.0;
 /// Pixels at the right for the numbers.
 const NUMBERS: f64 = 190.0;
-/// A line that goes further than so many times the largest upper quarter is cut.
+/// A line that goes further than this many times the largest upper quarter is cut.
 const FURTHEST: f64 = 2.0;
 
 /// The picture: a group with an axis of its own for each program.

@@ -13,7 +13,11 @@ const MOST: usize = 2000;
 
 /// Heads, and what stands below them.
 type Figure = (&'static str, fn(&Outcome) -> String);
-const FIGURES: [Figure; 13] = [
+const FIGURES: [Figure; 17] = [
+    ("threads", |it| number(it.threads as f64)),
+    ("objects", |it| number(it.objects as f64)),
+    ("allocated", |it| Human(it.allocated).to_string()),
+    ("largest live", |it| Human(it.largest_live).to_string()),
     ("minor", |it| number(it.minor as f64)),
     ("mixed", |it| number(it.mixed as f64)),
     ("full", |it| number(it.full as f64)),

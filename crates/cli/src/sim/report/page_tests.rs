@@ -1,6 +1,7 @@
 use super::super::run::Status;
 use super::super::samples;
 use super::*;
+use crate::size::Human;
 
 /// Runs of some programs, collectors, heaps and schedulers.
 fn sweep(programs: &[&str], collectors: &[&str], heaps: &[u64], schedulers: &[&str]) -> Vec<Run> {
@@ -55,6 +56,16 @@ fn a_sweep_has_a_picture_for_each_figure() {
     if let Ok(path) = std::env::var("PLIMSOLL_SHOW") {
         std::fs::write(path, &page).expect("written");
     }
+}
+
+#[test]
+fn table_1_of_the_paper_is_among_the_numbers() {
+    let page = page(&[samples::done()]);
+    let heads = "<th>threads</th><th>objects</th><th>allocated</th><th>largest live</th>";
+    assert!(page.contains(heads));
+    let (allocated, live) = (Human(u64::MAX), Human(1001));
+    let row = format!("<td>3</td><td>100</td><td>{allocated}</td><td>{live}</td>");
+    assert!(page.contains(&row), "{page}");
 }
 
 #[test]

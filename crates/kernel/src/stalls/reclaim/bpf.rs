@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const PROG_LOAD: libc::c_int = 5;
+const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const TYPE_HASH: u32 = 1;
@@ -19,7 +20,7 @@ const TYPE_RAW_TRACEPOINT: u32 = 17;
 const LICENSE: &std::ffi::CStr = c"MIT";
 const CALL: &str = "bpf";
 
-/// A map of so many entries, keyed by 32 bits.
+/// A map of `entries` entries, keyed by 32 bits.
 fn map(kind: u32, value_bytes: u32, entries: u32) -> Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -96,6 +97,31 @@ pub(super) fn attach(tracepoint: &str, program: &OwnedFd) -> Result<OwnedFd> {
     )
 }
 
+/// What the kernel calls an open map or an attached program: its kind, and a number that no other of the
+/// kind has.
+pub(super) type Name = [u32; 2];
+
+/// The name of what a descriptor refers to.
+pub(super) fn name(file: &OwnedFd) -> Result<Name> {
+    #[repr(C)]
+    struct Attributes {
+        file: u32,
+        length: u32,
+        info: u64,
+    }
+    let mut name: Name = [0; 2];
+    let attributes = Attributes {
+        file: file.as_raw_fd() as u32,
+        length: size_of::<Name>() as u32,
+        info: &raw mut name as u64,
+    };
+    // SAFETY: at most `length` bytes are written to `name`, which outlives the call.
+    match unsafe { call(OBJ_GET_INFO_BY_FD, &attributes) } {
+        Ok(_) => Ok(name),
+        Err(e) => Err(failed(e)),
+    }
+}
+
 /// The one value of a map made by [`value`], of two words.
 pub(super) fn read(map: &OwnedFd) -> Result<[u64; 2]> {
     #[repr(C)]
@@ -148,13 +174,18 @@ unsafe fn call<A>(command: libc::c_int, attributes: &A) -> io::Result<libc::c_in
     }
 }
 
+/// The error of a call without the rights for it.
+pub(super) fn not_permitted() -> Error {
+    Error::NotPermitted {
+        call: CALL,
+        pid: 0,
+        needs: "CAP_BPF and CAP_PERFMON, and a container profile (seccomp) that allows bpf",
+    }
+}
+
 fn failed(source: io::Error) -> Error {
     match source.raw_os_error() {
-        Some(libc::EPERM) => Error::NotPermitted {
-            call: CALL,
-            pid: 0,
-            needs: "CAP_BPF and CAP_PERFMON, and a container profile (seccomp) that allows bpf",
-        },
+        Some(libc::EPERM) => not_permitted(),
         Some(libc::ENOSYS) => Error::Unsupported {
             what: CALL,
             since: "5.8, built with CONFIG_BPF_SYSCALL",

@@ -7,7 +7,7 @@ use super::super::{Declined, Stalled};
 use super::{BEGINS, tracefs};
 use crate::process::{Process, proc_path};
 use crate::{Error, Result};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const CALL: &str = "perf_event_open";
 /// Threads of a process that are counted at most: each takes two descriptors.
@@ -21,6 +21,8 @@ const TYPE_TRACEPOINT: u32 = 2;
 const INHERIT: u64 = 1 << 1;
 const INHERIT_THREAD: u64 = 1 << 35;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+/// `PERF_EVENT_IOC_ID`: the number of an event.
+const IOC_ID: libc::Ioctl = 0x8008_2407_u32 as libc::Ioctl;
 
 /// `struct perf_event_attr` in its first version, without what stays 0.
 #[repr(C)]
@@ -33,9 +35,16 @@ struct Attributes {
     rest: [u64; 2],
 }
 
+/// An event, and the number that the kernel gave it and no other.
+#[derive(Debug)]
+struct Event {
+    file: OwnedFd,
+    id: u64,
+}
+
 /// The events of all threads.
 #[derive(Debug)]
-pub(in super::super) struct Counted(Vec<OwnedFd>);
+pub(in super::super) struct Counted(Vec<Event>);
 
 impl Counted {
     /// Opens them.
@@ -66,12 +75,23 @@ impl Counted {
         Err(Declined::Unsteady { pid })
     }
 
+    /// Whether the descriptors are still ours.
+    pub(in super::super) fn is_ours(&self) -> bool {
+        let mut events = self.0.iter();
+        events.all(|event| id(&event.file).is_ok_and(|id| id == event.id))
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn numbers(&self) -> Vec<std::os::fd::RawFd> {
+        self.0.iter().map(|event| event.file.as_raw_fd()).collect()
+    }
+
     /// The beginnings since opening.
     pub(in super::super) fn read(&self) -> Result<Stalled> {
         let mut stalled = Stalled::default();
         for event in &self.0 {
             let mut count = [0; 8];
-            match rustix::io::read(event, &mut count) {
+            match rustix::io::read(&event.file, &mut count) {
                 Ok(8) => {
                     let count = u64::from_ne_bytes(count);
                     stalled.count = stalled.count.saturating_add(count);
@@ -106,7 +126,7 @@ fn threads(pid: i32) -> std::result::Result<Vec<i32>, Declined> {
 }
 
 /// An event that counts the passes of a thread through a tracepoint.
-fn event(number: u64, tid: i32) -> Result<OwnedFd> {
+fn event(number: u64, tid: i32) -> Result<Event> {
     let attributes = Attributes {
         kind: TYPE_TRACEPOINT,
         size: size_of::<Attributes>() as u32,
@@ -132,7 +152,22 @@ fn event(number: u64, tid: i32) -> Result<OwnedFd> {
         return Err(failed(tid, std::io::Error::last_os_error()));
     }
     // SAFETY: the descriptor is new and ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let file = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    Ok(Event {
+        id: id(&file)?,
+        file,
+    })
+}
+
+/// The number of the event that a descriptor refers to. Any other file refuses to tell one.
+fn id(event: &OwnedFd) -> Result<u64> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes one word to `id`, which outlives the call.
+    let code = unsafe { libc::ioctl(event.as_raw_fd(), IOC_ID, &raw mut id) };
+    match code {
+        0 => Ok(id),
+        _ => Err(failed(0, std::io::Error::last_os_error())),
+    }
 }
 
 fn failed(pid: i32, source: std::io::Error) -> Error {

@@ -4,6 +4,7 @@
 use super::super::{Declined, Stalled};
 use super::{BEGINS, ENDS, bpf, program};
 use crate::Result;
+use crate::capabilities::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, holds};
 use crate::process::Process;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +18,9 @@ const FIRST_NAMESPACE: u64 = 0xefff_fffc;
 #[derive(Debug)]
 pub(in super::super) struct Timed {
     totals: OwnedFd,
-    _attached: Vec<OwnedFd>,
+    attached: Vec<OwnedFd>,
+    /// The names that the kernel has for these, in this order.
+    names: Vec<bpf::Name>,
 }
 
 impl Timed {
@@ -26,6 +29,11 @@ impl Timed {
         let namespace = std::fs::metadata("/proc/self/ns/pid").map(|link| link.ino());
         if !namespace.is_ok_and(|inode| inode == FIRST_NAMESPACE) {
             return Err(Declined::PidNamespace);
+        }
+        // Asked first: a call without these rights would be in vain, and some sandboxes end a program for it.
+        let full = [CAP_BPF, CAP_PERFMON].into_iter().all(holds);
+        if !(full || holds(CAP_SYS_ADMIN)) {
+            return Err(bpf::not_permitted().into());
         }
         let starts = bpf::hash(MAX_STALLED)?;
         let totals = bpf::value(16)?;
@@ -40,10 +48,28 @@ impl Timed {
                 attached.push(bpf::attach(name, program)?);
             }
         }
-        Ok(Timed {
+        let mut timed = Timed {
             totals,
-            _attached: attached,
-        })
+            attached,
+            names: Vec::new(),
+        };
+        timed.names = timed.files().map(bpf::name).collect::<Result<_>>()?;
+        Ok(timed)
+    }
+
+    fn files(&self) -> impl Iterator<Item = &OwnedFd> {
+        std::iter::once(&self.totals).chain(&self.attached)
+    }
+
+    /// Whether the descriptors are still ours.
+    pub(in super::super) fn is_ours(&self) -> bool {
+        let mut all = self.files().zip(&self.names);
+        all.all(|(file, name)| bpf::name(file).is_ok_and(|now| now == *name))
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn numbers(&self) -> Vec<std::os::fd::RawFd> {
+        self.files().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// The reclaim that began after opening, and has ended.

@@ -1,4 +1,5 @@
-;; Guardians, weak tables, threads, continuations, strings, bignums: each with much garbage, and sums that must come out.
+;; Guardians, weak tables, threads, continuations, strings, bignums: each with much garbage, and sums that
+;; must come out.
 (use-modules (ice-9 threads)
              (ice-9 match)
              (ice-9 futures)
@@ -76,8 +77,8 @@
 (say "weak vector" (every (lambda (n) (equal? (weak-vector-ref wv n) (list n))) (iota 50)))
 (say "still there" (length strong))
 
-;; Threads: each makes garbage; some wait, some hold a mutex. They are few and live long, because Guile 3.0.8 crashes
-;; with hundreds of short ones every second time, with the system's libgc too.
+;; Threads: each makes garbage; some wait, some hold a mutex. They are few and live long, because Guile 3.0.8
+;; crashes with hundreds of short ones every second time, with the system's libgc too.
 (define (work seed)
   (let loop ((n 0) (sum 0) (list '()))
     (if (= n 60000)
@@ -85,7 +86,8 @@
         (loop (+ n 1)
               (+ sum (modulo (* seed n) 7))
               (if (zero? (modulo n 1000)) '() (cons (make-vector 3 n) list))))))
-;; Before 3.0.9 lock-mutex may wait for ever when a collection interrupts it, whichever the libgc. Under stress there are hundreds.
+;; Before 3.0.9 lock-mutex may wait for ever when a collection interrupts it, whichever the libgc. Under
+;; stress there are hundreds.
 (define locks?
   (not (and (getenv "PLIMSOLL_GC_STRESS")
             (string=? (effective-version) "3.0")

@@ -49,7 +49,7 @@ pub(super) fn find(
     best
 }
 
-/// The arenas in a list of so many entries, up to the first that is none.
+/// The arenas in a list, given with its length, up to the first entry that is none.
 fn read(
     words: &Words,
     allocated: &Ranges,

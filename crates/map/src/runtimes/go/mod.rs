@@ -115,6 +115,7 @@ fn by_spans(found: &Found, arenas: BTreeSet<u64>, allocated: &Ranges, labels: &m
 /// Labels what lies where Go puts its heap if it can (`runtime/malloc.go`, `mallocinit`). Versions
 /// from 1.26 on put it anywhere.
 fn by_place(allocated: &Ranges, labels: &mut Labels) {
+    /// The address of the first arena.
     const HEAP: u64 = 0xc0_0000_0000;
     let mut arena = HEAP;
     loop {

@@ -22,8 +22,13 @@ pub(super) fn label(
     heap: u64,
     labels: &mut Labels,
 ) -> Known<()> {
-    let has_cards = [Collector::Serial, Collector::Parallel, Collector::G1].contains(&collector);
-    if has_cards {
+    let with_cards = [
+        Collector::Serial,
+        Collector::Parallel,
+        Collector::G1,
+        Collector::Cms,
+    ];
+    if with_cards.contains(&collector) {
         let barriers = machine.static_pointer(("BarrierSet", "_barrier_set"))?;
         let table = machine.pointer(barriers, ("CardTableBarrierSet", "_card_table"))?;
         let start = machine.get(table, ("CardTable", "_byte_map"))?;

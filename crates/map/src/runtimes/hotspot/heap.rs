@@ -15,13 +15,14 @@ pub(super) struct Part {
 }
 
 /// The collectors, by the flag that chooses each.
-const COLLECTORS: [(&str, Collector); 6] = [
+const COLLECTORS: [(&str, Collector); 7] = [
     ("UseG1GC", Collector::G1),
     ("UseSerialGC", Collector::Serial),
     ("UseParallelGC", Collector::Parallel),
     ("UseZGC", Collector::Z),
     ("UseShenandoahGC", Collector::Shenandoah),
     ("UseEpsilonGC", Collector::Epsilon),
+    ("UseConcMarkSweepGC", Collector::Cms),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(super) enum Collector {
     Shenandoah,
     Z,
     Epsilon,
+    /// Mark and sweep beside the program, in JDK 11.
+    Cms,
 }
 
 /// How often the heap is read until two readings agree.
@@ -81,6 +84,12 @@ fn divide(
         labels.note(
             "the Java heap changed while it was read: what each part of it is may be a little older or \
              newer than the rest",
+        );
+    }
+    if collector == Collector::Cms {
+        labels.note(
+            "free memory among the objects of the old generation is shown as old: the JVM does not tell \
+             where it is",
         );
     }
     if collector == Collector::Shenandoah && is_generational(machine) {
@@ -141,6 +150,7 @@ fn parts(machine: &Machine<'_>, collector: Collector, heap: u64) -> Known<Vec<Pa
         Collector::Serial => spaces::serial(machine, heap),
         Collector::Parallel => spaces::parallel(machine),
         Collector::Epsilon => spaces::epsilon(machine, heap),
+        Collector::Cms => spaces::cms(machine, heap),
         Collector::G1 => regions::g1(machine, heap),
         Collector::Shenandoah => regions::shenandoah(machine, heap),
         Collector::Z => Err(Unknown::Collector),

@@ -80,7 +80,7 @@ impl<'a> Library<'a> {
         None
     }
 
-    /// Appends text at an address of the file, at most so many bytes and no further than its block.
+    /// Appends text at an address of the file, `most` bytes at most and no further than its block.
     /// Tells whether a zero ends it; `None` if it cannot be read.
     fn append_text(&self, at: u64, most: usize, text: &mut Vec<u8>) -> Option<bool> {
         let start = at / BLOCK * BLOCK;

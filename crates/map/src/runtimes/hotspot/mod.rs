@@ -13,7 +13,8 @@
 //! | [`mod@tables`] | the tables of types, fields, constants and flags |
 //! | `fields` | fields by name |
 //! | `heap` | the Java heap: which collector, which part is what |
-//! | `spaces`, `regions`, `z` | the heaps of Serial, Parallel and Epsilon; of G1 and Shenandoah; of ZGC |
+//! | `spaces` | the heaps of Serial, Parallel, Epsilon and CMS |
+//! | `regions`, `z` | the heaps of G1 and Shenandoah; of ZGC |
 //! | `collector` | card tables |
 //! | `code`, `metaspace`, `threads` | the code cache; metadata of classes; stacks |
 //! | [`allocation`] | what each Java thread has allocated, read again and again |

@@ -1,5 +1,5 @@
-//! Heaps of spaces: Serial, Parallel, Epsilon. A space has objects from its bottom to its top, and
-//! room for more up to its end.
+//! Heaps of spaces: Serial, Parallel, Epsilon, and CMS of JDK 11. A space has objects from its bottom to
+//! its top, and room for more up to its end.
 
 use super::fields::{Known, Machine, Name, Unknown, page_after};
 use super::heap::Part;
@@ -26,23 +26,44 @@ struct Names {
 
 /// The parts of a Serial heap.
 pub(super) fn serial(machine: &Machine<'_>, heap: u64) -> Known<Vec<Part>> {
-    let young = generation(machine, heap, "_young_gen")?;
-    let old = old_generation(machine, heap)?;
     let mut parts = Vec::new();
+    add_young(machine, heap, &mut parts)?;
+    let old = old_generation(machine, heap)?;
+    let space = machine.pointer(old, ("TenuredGeneration", "_the_space"))?;
+    add(machine, space, &CONTIGUOUS, Kind::Old, &mut parts)?;
+    Ok(parts)
+}
+
+/// The parts of a CMS heap. Its old generation has objects and free memory everywhere.
+pub(super) fn cms(machine: &Machine<'_>, heap: u64) -> Known<Vec<Part>> {
+    let mut parts = Vec::new();
+    add_young(machine, heap, &mut parts)?;
+    let old = old_generation(machine, heap)?;
+    let space = machine.pointer(old, ("ConcurrentMarkSweepGeneration", "_cmsSpace"))?;
+    let bottom = machine.get(space, ("Space", "_bottom"))?;
+    let end = machine.get(space, ("Space", "_end"))?;
+    parts.push(Part {
+        addresses: machine.range(bottom, end, "a space of the heap")?,
+        kind: Kind::Old,
+    });
+    Ok(parts)
+}
+
+/// The young generation of Serial and CMS.
+fn add_young(machine: &Machine<'_>, heap: u64, parts: &mut Vec<Part>) -> Known<()> {
+    let young = generation(machine, heap, "_young_gen")?;
     for (name, kind) in [
         ("_eden_space", Kind::Eden),
         ("_from_space", Kind::Survivor),
         ("_to_space", Kind::Survivor),
     ] {
         let space = machine.pointer(young, ("DefNewGeneration", name))?;
-        add(machine, space, &CONTIGUOUS, kind, &mut parts)?;
+        add(machine, space, &CONTIGUOUS, kind, parts)?;
     }
-    let space = machine.pointer(old, ("TenuredGeneration", "_the_space"))?;
-    add(machine, space, &CONTIGUOUS, Kind::Old, &mut parts)?;
-    Ok(parts)
+    Ok(())
 }
 
-/// The object of a Serial heap's old generation.
+/// The object of the old generation of Serial and CMS.
 pub(super) fn old_generation(machine: &Machine<'_>, heap: u64) -> Known<u64> {
     generation(machine, heap, "_old_gen")
 }

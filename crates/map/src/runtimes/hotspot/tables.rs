@@ -46,7 +46,7 @@ pub trait Source {
 pub enum Place {
     /// At this address in the process.
     Static(u64),
-    /// So many bytes after the start of each object of its type.
+    /// This many bytes after the start of each object of its type.
     Offset(u64),
 }
 

@@ -66,7 +66,7 @@ pub(super) fn free(words: &Words, found: &Found) -> Free {
 }
 
 enum Header {
-    /// The block begins a free range of so many bytes.
+    /// The block begins a free range of this many bytes.
     Free(u64),
     /// It holds objects, or is a part of what another header describes.
     Used,

@@ -1,4 +1,4 @@
-//! Who is in front.
+//! Which threads are in front.
 
 use crate::phases::{PATIENCE, Quanta, Quantum, ReadyQueue, Rule, Thread, Ties, Used};
 
@@ -35,12 +35,12 @@ struct Entry {
     ran: bool,
 }
 
-/// Who of a program's threads is in front, under one discipline: as many as there are processors, and who
-/// blocks.
+/// Which of a program's threads are in front, under one discipline: as many as there are processors, and
+/// those that block.
 ///
 /// The kernel does not tell when a thread blocks or wakes. A thread that runs is ready; one that has its turn
-/// and does not run is away. Who is put back may still run where a processor has nothing better to do, so no
-/// processor idles for this.
+/// and does not run is away. A thread that is put back may still run where a processor has nothing better to
+/// do, so no processor idles for this.
 ///
 /// The order of the calls: [`Front::look`] for each thread that ran, then [`Front::decide`], again and
 /// again. [`Front::admit`] and [`Front::leave`] in between.
@@ -56,12 +56,12 @@ pub struct Front {
     slots: usize,
     /// By the number of the thread.
     entries: Vec<Entry>,
-    /// Who has a turn; at most `slots`.
+    /// The threads that have a turn; at most `slots`.
     turns: Vec<Thread>,
 }
 
 impl Front {
-    /// No threads yet, on so many processors.
+    /// No threads yet, on this many processors.
     pub fn new(rule: Rule, quanta: Quanta, processors: usize) -> Front {
         let queue = ReadyQueue::new(rule.build(quanta, Ties::Newest), PATIENCE);
         let slots = processors.max(1);

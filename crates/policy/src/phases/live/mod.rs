@@ -14,7 +14,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `front` | who is in front: [`Front`] |
+//! | `front` | which threads are in front: [`Front`] |
 //! | `trial` | alternating windows, the bound on harm, the verdict: [`Trial`] |
 
 mod front;

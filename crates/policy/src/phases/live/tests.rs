@@ -120,7 +120,7 @@ fn the_pace_is_bounded_by_the_cost() {
     assert_eq!(pace(LOOK, u64::MAX), 1_000_000_000);
 }
 
-/// A window of a second in which so much was allocated.
+/// A window of a second in which `bytes` bytes were allocated.
 fn window(bytes: f64) -> Window {
     Window {
         elapsed: 1_000_000_000,
@@ -244,7 +244,7 @@ proptest! {
         let threads: Vec<Thread> = rates.iter().map(|_| front.admit()).collect();
         let mut back = vec![0u64; threads.len()];
         for n in 0..2000 {
-            // Who is chosen and blocks does not run; back threads never do, as if the machine were full.
+            // A chosen thread that blocks does not run; back threads never do, as if the machine were full.
             for (index, &thread) in threads.iter().enumerate() {
                 let blocks = blocked[(n / 7 + index) % blocked.len()] < 60;
                 if front.place(thread) == Place::Front && !blocks {

@@ -67,17 +67,17 @@ pub enum Outcome {
     Going,
     /// The first trial was stood, or one after a loss.
     Stood,
-    /// The program got less done: withdrawn for so many windows.
+    /// The program got less done: withdrawn for this many windows.
     Withdrawn(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Pairs one after the other, so many to go.
+    /// Pairs one after the other; how many are to come.
     Pairs(u32),
-    /// On, for so many windows more.
+    /// On, for this many more windows.
     Hold(u32),
-    /// Off, for so many windows more.
+    /// Off, for this many more windows.
     Rest(u32),
 }
 

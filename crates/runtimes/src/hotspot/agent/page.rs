@@ -115,7 +115,7 @@ impl Page {
         View::new(self.words())
     }
 
-    /// Wishes that at the end of each pause at most so many bytes of the heap stay resident; with `None`
+    /// Wishes that at the end of each pause at most this many bytes of the heap stay resident; with `None`
     /// no wish is left. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
     pub fn wish(&self, resident: Option<u64>) {
         let now_ns = plimsoll_kernel::clock::now_ns();

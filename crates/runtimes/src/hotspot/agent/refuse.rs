@@ -3,13 +3,16 @@
 use crate::hotspot::flags::Given;
 use crate::hotspot::machine::Machine;
 
-/// The versions that the agent was tried in.
+/// The versions that the agent is loaded into. It was tried in 11, 17, 21 and 25. Those between offer the
+/// same interface to agents, and of their heaps only what it recognises is given back.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
 
 /// Why a machine of this version is not given the agent; `None` is a version that is not known.
 pub fn refused_version(version: Option<u32>) -> Option<&'static str> {
     let is_known = version.is_some_and(|version| VERSIONS.contains(&version));
-    (!is_known).then_some("this version of Java is unknown, or not among 11 to 25")
+    (!is_known).then_some(
+        "this version of Java is unknown, or not among 11 to 25 (of which 11, 17, 21 and 25 were tried)",
+    )
 }
 
 /// Options of a machine that writes an archive or a checkpoint of itself and of nothing else.
@@ -56,7 +59,7 @@ mod tests {
     use crate::hotspot::machine::{Collector, Flags};
 
     #[test]
-    fn only_versions_that_it_was_tried_in_are_loaded_into() {
+    fn only_versions_of_the_range_are_loaded_into() {
         let refused = |version| {
             let machine = Machine {
                 version,

@@ -11,14 +11,14 @@ use super::{Collection, Collector, Kind, NewRatio, Place};
 const RESERVE: u64 = 10;
 /// The least of the heap that is young if it is free, percent of the regions (`G1NewSizePercent`).
 const LEAST_YOUNG: u64 = 5;
-/// A marking begins when so much is old or humongous, percent of the regions
+/// A marking begins when this part of the regions is old or humongous, percent
 /// (`InitiatingHeapOccupancyPercent`).
 const OCCUPANCY: u64 = 45;
 /// Regions of which more is alive are not collected, percent (`G1MixedGCLiveThresholdPercent`).
 const LIVE: u64 = 85;
 /// Mixed collections end when so little of the heap is left to be gained, percent (`G1HeapWastePercent`).
 const WASTE: u64 = 5;
-/// The candidates are spread over so many mixed collections (`G1MixedGCCountTarget`).
+/// The candidates are spread over this many mixed collections (`G1MixedGCCountTarget`).
 const MIXED: u64 = 8;
 
 /// The place of objects of zero bytes.

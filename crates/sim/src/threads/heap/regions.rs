@@ -4,11 +4,11 @@ use super::power_of_two;
 use super::table::{Object, Table};
 use std::collections::BTreeSet;
 
-/// A heap has about so many regions, or more.
+/// A heap has about this many regions, or more.
 const WANTED: u64 = 2048;
 /// A region is no smaller than this for their sake, bytes.
 const SMALLEST: u64 = 1 << 20;
-/// A small heap has about so many regions.
+/// A small heap has about this many regions.
 const FEWEST: u64 = 64;
 
 /// What a region is for.

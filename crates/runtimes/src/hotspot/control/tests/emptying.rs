@@ -35,7 +35,7 @@ impl Full {
         }
     }
 
-    /// Runs the controller for some seconds. The program fills so many bytes in each.
+    /// Runs the controller for some seconds. The program fills `rate` bytes in each.
     fn run(&mut self, control: &mut Control, limit: u64, rate: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
             self.seen.now_ns += 100_000_000;

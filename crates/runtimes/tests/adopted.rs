@@ -1,0 +1,152 @@
+//! How Java virtual machines follow a limit that were started without our flags, and those on Parallel,
+//! which hardly follow.
+//!
+//! Needs a JDK, as `hotspot.rs` does.
+
+mod support;
+
+use plimsoll_runtimes::hotspot::footprint::Gauge;
+use plimsoll_runtimes::hotspot::machine::Collector;
+use plimsoll_runtimes::hotspot::snapshot::Snapshot;
+use plimsoll_runtimes::{Ended, Options};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use support::{MIB, Program, Script, counters, eventually, jdks};
+
+/// Several machines at a time are too slow to follow a limit.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What the program keeps and allocates per second, in MB, and the percentage of that which replaces what
+/// lives.
+const WORK: [&str; 3] = ["60", "200", "2"];
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program that is steered.
+struct Steered {
+    program: Program,
+    script: Script,
+    steering: JoinHandle<Ended>,
+    gauge: Gauge,
+}
+
+impl Steered {
+    /// Steers a program to 600 MiB.
+    fn new(program: Program, collector: Collector) -> Steered {
+        let gauge = Gauge::new(program.machine(), collector);
+        let script = Script::default();
+        script.limit.store(600 * MIB, Ordering::Relaxed);
+        let (mut link, pid) = (script.clone(), program.child.id());
+        let steering =
+            std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
+        Steered {
+            program,
+            script,
+            steering,
+            gauge,
+        }
+    }
+
+    /// A program that was started without our flags.
+    fn adopted(home: &Path, flag: &str, collector: Collector) -> Steered {
+        let program = Program::start(home, &[], &[flag, "-Xmx600m"], &WORK);
+        Steered::new(program, collector)
+    }
+
+    fn limit(&self, bytes: u64) {
+        self.script.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    fn uses(&self) -> u64 {
+        self.gauge.uses().unwrap_or(0)
+    }
+
+    /// Number of collections that the adapter has reported.
+    fn collections(&self) -> u64 {
+        let report = *self.script.report.lock().unwrap();
+        report.collections.unwrap_or(0)
+    }
+
+    fn end(self) {
+        drop(self.program);
+        assert_eq!(self.steering.join().unwrap(), Ended::ProgramGone);
+    }
+}
+
+/// It comes down from what it takes by itself.
+fn follows(flag: &str, collector: Collector) {
+    let _turn = turn();
+    for (_, home) in jdks() {
+        let name = format!("{flag} of {}", home.display());
+        let one = Steered::adopted(&home, flag, collector);
+        eventually(&format!("{name} grows"), || one.uses() > 350 * MIB);
+        one.limit(280 * MIB);
+        eventually(&format!("{name} shrinks"), || one.uses() < 330 * MIB);
+        eventually(&format!("{name} reports"), || one.collections() > 0);
+        one.end();
+    }
+}
+
+#[test]
+fn an_adopted_g1_follows_its_limit() {
+    follows("-XX:+UseG1GC", Collector::G1);
+}
+
+#[test]
+fn an_adopted_shenandoah_follows_its_limit() {
+    follows("-XX:+UseShenandoahGC", Collector::Shenandoah);
+}
+
+/// ZGC gives memory back after its own delay of minutes, Parallel by its own sizes.
+#[test]
+fn who_hardly_follows_is_steered_and_not_enlarged() {
+    let _turn = turn();
+    for (version, home) in jdks() {
+        // ZGC of Java 11 has no lever.
+        let zgc = (version > 11).then_some(("-XX:+UseZGC", Collector::Z));
+        let parallel = ("-XX:+UseParallelGC", Collector::Parallel);
+        for (flag, collector) in zgc.into_iter().chain([parallel]) {
+            let name = format!("{flag} of {}", home.display());
+            let one = Steered::adopted(&home, flag, collector);
+            eventually(&format!("{name} is steered"), || one.collections() > 3);
+            let (before, collections) = (one.uses(), one.collections());
+            one.limit(280 * MIB);
+            eventually(&format!("{name} collects"), || {
+                one.collections() > collections + 3
+            });
+            let most = before.max(280 * MIB) + 60 * MIB;
+            assert!(one.uses() < most, "{name}: {} after {before}", one.uses());
+            one.end();
+        }
+    }
+}
+
+#[test]
+fn parallel_gives_back_what_it_can() {
+    let _turn = turn();
+    for (_, home) in jdks() {
+        let name = home.display().to_string();
+        let program = Program::prepared(&home, &["-XX:+UseParallelGC"], &WORK);
+        let mut perf = counters(&program.machine());
+        let one = Steered::new(program, Collector::Parallel);
+        eventually(&format!("{name} is steered"), || one.collections() > 3);
+        // Collections of the whole heap.
+        let mut whole = || Snapshot::of(perf.read().unwrap()).work[1].invocations;
+        let (before, collected) = (one.uses(), whole());
+        one.limit(280 * MIB);
+        eventually(&format!("{name} gives back, or collects"), || {
+            one.uses() + 30 * MIB < before || whole() > collected
+        });
+        // Collections that do not help come ever more rarely.
+        let begun = whole();
+        std::thread::sleep(Duration::from_secs(4));
+        let more = whole() - begun;
+        assert!(more < 10, "{name}: {more} collections of the whole heap");
+        one.end();
+    }
+}
