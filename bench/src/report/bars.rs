@@ -1,10 +1,10 @@
 //! One bar for each of several things, with a line at what none should exceed, as SVG.
 
 use super::axis::Axis;
-use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, write};
+use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, svg, write};
 use super::recorded::Recorded;
 use super::results::number;
-use crate::{Error, Result};
+use crate::Result;
 use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -36,13 +36,7 @@ impl Recorded for Bars {
     const FOLDER: &'static str = "bars";
 
     fn svg(&self) -> Result<String> {
-        let mut text = String::new();
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        let drawn = self.draw(&root).and_then(|()| root.present());
-        drop(root);
-        let title = self.title.clone();
-        drawn.map_err(|source| Error::Picture { title, source })?;
-        Ok(text)
+        svg(&self.title, |root| self.draw(root))
     }
 
     fn rounded(&self) -> Bars {

@@ -2,9 +2,9 @@
 //! below it, hatched.
 
 use super::axis::Axis;
-use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, write};
+use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, svg, write};
 use super::recorded::Recorded;
-use crate::{Error, Result};
+use crate::Result;
 use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Kind, Report, States};
 use plotters::coord::ranged1d::Ranged;
@@ -91,13 +91,7 @@ impl Recorded for Breakdown {
     const FOLDER: &'static str = "breakdowns";
 
     fn svg(&self) -> Result<String> {
-        let mut text = String::new();
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        let drawn = self.draw(&root).and_then(|()| root.present());
-        drop(root);
-        let title = self.title.clone();
-        drawn.map_err(|source| Error::Picture { title, source })?;
-        Ok(text)
+        svg(&self.title, |root| self.draw(root))
     }
 
     /// Bytes are whole.

@@ -81,16 +81,24 @@ impl Series {
     }
 }
 
+/// What `draw` draws, as the text of an SVG file. `title` names the picture in an error.
+///
+/// # Errors
+/// When it cannot be drawn.
+pub(super) fn svg(title: &str, draw: impl FnOnce(&Root) -> Drawn<()>) -> Result<String> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    let drawn = draw(&root).and_then(|()| root.present());
+    drop(root);
+    let title = title.to_owned();
+    drawn.map_err(|source| Error::Picture { title, source })?;
+    Ok(text)
+}
+
 impl Chart<'_> {
     /// The text of an SVG file.
     pub(super) fn svg(&self) -> Result<String> {
-        let mut text = String::new();
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        let drawn = self.draw(&root).and_then(|()| root.present());
-        drop(root);
-        let title = self.title.to_owned();
-        drawn.map_err(|source| Error::Picture { title, source })?;
-        Ok(text)
+        svg(self.title, |root| self.draw(root))
     }
 
     fn draw(&self, root: &Root) -> Drawn<()> {

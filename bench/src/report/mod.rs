@@ -5,7 +5,7 @@ pub mod bars;
 pub mod breakdown;
 pub mod chart;
 pub mod curves;
-pub mod groups;
+pub mod grouped_bars;
 mod names;
 pub mod page;
 pub mod plot;

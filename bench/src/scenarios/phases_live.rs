@@ -6,7 +6,7 @@ use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
 use crate::measurement::{About, Measurement};
-use crate::report::groups::Groups;
+use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::{Cell, Results, number};
 use crate::report::statistics::{median_interval, spread};
 use crate::runner::{Runner, Variant};
@@ -347,7 +347,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
 }
 
 /// Tasks in a second by those in the kernel's order: programs with their orders.
-fn bars(ran: &[Ran]) -> Groups {
+fn bars(ran: &[Ran]) -> GroupedBars {
     let group = |program: &Program| {
         let length = |order: &Order| {
             let found = ran.iter().find(|one| one.what == (*program, *order));
@@ -358,7 +358,7 @@ fn bars(ran: &[Ran]) -> Groups {
         let lengths = ORDERS[1..].iter().map(length).collect();
         (program.name.to_owned(), lengths)
     };
-    Groups {
+    GroupedBars {
         title: "Java programs whose threads are ordered by what they allocate".to_owned(),
         note: "medians; 1 is the kernel's order; without a bar: not run".to_owned(),
         unit: "tasks, by the kernel's".to_owned(),

@@ -6,7 +6,7 @@ use crate::harness::ground::Ground;
 use crate::harness::job::{self, Conditions, Ending, Job};
 use crate::harness::programs::sibling;
 use crate::measurement::{About, Measurement};
-use crate::report::groups::Groups;
+use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::Results;
 use crate::report::statistics::{Spread, spread};
 use crate::runner::{Runner, Turn, Variant};
@@ -254,7 +254,7 @@ fn report(ran: &[Variant<What, Ran>], runner: &Runner) -> Results {
 }
 
 /// The speed on the longest trace of the first program that was run: collectors with their schedulers.
-fn bars(ran: &[Variant<What, Ran>]) -> Option<Groups> {
+fn bars(ran: &[Variant<What, Ran>]) -> Option<GroupedBars> {
     let first = ran.iter().filter(|one| one.what.program == 0);
     let longest = first.map(|one| one.what.length).max()?;
     let speed = |collector: Algorithm, rule: Rule| {
@@ -269,7 +269,7 @@ fn bars(ran: &[Variant<What, Ran>]) -> Option<Groups> {
         (collector.name().to_owned(), lengths.to_vec())
     };
     let (name, lengths) = PROGRAMS[0];
-    Some(Groups {
+    Some(GroupedBars {
         title: format!("Speed of plimsoll sim on a made-up {name}"),
         note: format!("{} % of the program, one core", lengths[longest]),
         unit: "million events a second".to_owned(),

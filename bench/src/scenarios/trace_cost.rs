@@ -5,7 +5,7 @@ use crate::harness::interrupt;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};
 use crate::measurement::{About, Measurement};
-use crate::report::groups::Groups;
+use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::{Cell, Results, number, root};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
@@ -309,7 +309,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
 }
 
 /// Times by those of the programs by themselves: programs and machines with both ways to record them.
-fn bars(ran: &[Ran]) -> Groups {
+fn bars(ran: &[Ran]) -> GroupedBars {
     let modes = [Mode::Sampled, Mode::Exact];
     let plain = ran.iter().filter(|one| one.what.2 == Mode::Plain);
     let group = |plain: &Ran| {
@@ -321,7 +321,7 @@ fn bars(ran: &[Ran]) -> Groups {
         let name = format!("{program}, {}", jvm.version);
         (name, modes.map(length).to_vec())
     };
-    Groups {
+    GroupedBars {
         title: "Java programs while they are recorded".to_owned(),
         note: "medians; each program with its version of Java".to_owned(),
         unit: "time, by that by itself".to_owned(),

@@ -3,28 +3,12 @@
 mod common;
 
 use common::ground::{MIB, enter, group};
+use common::mapped::{is_called, printed, reader, shifter, sleeper};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Child, Disk, FuseServer, programs, skip};
+use plimsoll_testbed::{Disk, FuseServer, programs, skip};
 use serde_json::Value;
 use std::process::Command;
-
-/// A program that sleeps, once it is itself.
-fn sleeper(place: &Place) -> (Started, String) {
-    let started = Started(place.program("sleep", &["600"]).spawn().unwrap());
-    let pid = started.0.id().to_string();
-    is_called(&pid, "sleep");
-    (started, pid)
-}
-
-fn is_called(pid: &str, name: &str) {
-    wait_for("the program is itself", || {
-        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        // Its libraries are there once it sleeps.
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        (comm.trim() == name && state.contains(") S ")).then_some(())
-    });
-}
 
 fn json(place: &Place, args: &[&str]) -> Value {
     serde_json::from_str(&place.text(&[&["map", "--json"], args].concat())).unwrap()
@@ -186,11 +170,7 @@ fn a_process_that_cannot_be_read_in_time_is_told_and_the_rest_is_shown() {
     };
     let place = Place::new();
     let (_one, other) = sleeper(&place);
-    let file = disk.path().join("file");
-    let arguments = ["shift", "--path", file.to_str().unwrap()];
-    let mut blocked = Child::start_again("program", &arguments, None).unwrap();
-    let patience = std::time::Duration::from_secs(120);
-    blocked.until(patience, |p| p.rounds > 10).unwrap();
+    let blocked = shifter(&disk);
     let pid = blocked.pid().to_string();
     let free = place.text(&["map", "--timeout", "1", &pid]);
     assert!(
@@ -455,22 +435,12 @@ fn a_file_behind_a_server_that_does_not_answer_is_told() {
         return;
     };
     let place = Place::new();
-    let line = format!(
-        "pages --path {} --bytes 1048576 --every 50",
-        server.file().display()
-    );
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut program = Child::start_again("program", &words, None).unwrap();
-    let patience = std::time::Duration::from_secs(120);
-    program.until(patience, |p| p.rounds > 2).unwrap();
+    let program = reader(&server.file());
     server.stand_still();
-    let args = ["map", "--timeout", "1", &program.pid().to_string()];
-    let out = place.path("out");
-    let mut map = place.command(&args);
-    map.stdout(std::fs::File::create(&out).unwrap());
-    let mut map = Started(map.spawn().unwrap());
-    assert!(map.wait().success());
-    let text = std::fs::read_to_string(out).unwrap();
+    let text = printed(
+        &place,
+        &["map", "--timeout", "1", &program.pid().to_string()],
+    );
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("page cache was not told in time"), "{text}");
     let files = text.lines().find(|line| line.starts_with("files "));

@@ -3,6 +3,7 @@
 mod common;
 
 use common::ground::{MIB, group};
+use common::mapped::{PATIENCE, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
@@ -12,8 +13,6 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-/// Longest wait for a program of a test.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// The arguments of a program that reads a third of a file of 48 MiB over and over.
 const PAGES: &str = "--bytes 50331648 --part 0.3334 --every 5";
 
@@ -21,18 +20,6 @@ const PAGES: &str = "--bytes 50331648 --part 0.3334 --every 5";
 #[test]
 fn program() {
     programs::run_as_asked();
-}
-
-/// A program that sleeps, once it is itself.
-fn sleeper(place: &Place) -> (Started, String) {
-    let started = Started(place.program("sleep", &["600"]).spawn().unwrap());
-    let pid = started.0.id().to_string();
-    wait_for("the program is itself", || {
-        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        (comm.trim() == "sleep" && state.contains(") S ")).then_some(())
-    });
-    (started, pid)
 }
 
 #[test]
@@ -262,27 +249,21 @@ fn processes_of_others_are_named_with_who_can_look_at_them() {
     assert!(said.contains("root can look at them"), "{said}");
 }
 
+/// A look at a program for a second, as JSON.
+fn dry_run(pid: &str) -> [&str; 7] {
+    let always = ["--dry-run", "--json", "-w", "1s", "--without-swap"];
+    let [dry, json, window, second, swap] = always;
+    ["pin", pid, dry, json, window, second, swap]
+}
+
 #[test]
 fn what_is_in_shared_memory_is_passed_over() {
     let place = Place::new();
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let file = folder.path().join("file");
     make_file(&file, MIB);
-    let line = format!("pages --path {} --bytes 1048576 --every 50", file.display());
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut program = Child::start_again("program", &words, None).unwrap();
-    program.until(PATIENCE, |p| p.rounds > 2).unwrap();
-    let pid = program.pid().to_string();
-    let args = [
-        "pin",
-        &pid,
-        "--dry-run",
-        "--json",
-        "-w",
-        "1s",
-        "--without-swap",
-    ];
-    let output = place.call(&args);
+    let program = reader(&file);
+    let output = place.call(&dry_run(&program.pid().to_string()));
     assert!(output.status.success(), "{}", stderr(&output));
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["held"], 0);
@@ -300,10 +281,7 @@ fn a_process_that_cannot_be_read_in_time_is_passed_over() {
     };
     let place = Place::new();
     let (_one, other) = sleeper(&place);
-    let file = disk.path().join("file");
-    let arguments = ["shift", "--path", file.to_str().unwrap()];
-    let mut blocked = Child::start_again("program", &arguments, None).unwrap();
-    blocked.until(PATIENCE, |p| p.rounds > 10).unwrap();
+    let blocked = shifter(&disk);
     let pid = blocked.pid().to_string();
     let Some(frozen) = disk.freeze() else { return };
     wait_for("it is blocked", || {
@@ -342,30 +320,10 @@ fn a_file_behind_a_server_is_passed_over_and_the_server_not_asked() {
         return;
     };
     let place = Place::new();
-    let line = format!(
-        "pages --path {} --bytes 1048576 --every 50",
-        server.file().display()
-    );
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut program = Child::start_again("program", &words, None).unwrap();
-    program.until(PATIENCE, |p| p.rounds > 2).unwrap();
+    let program = reader(&server.file());
     server.stand_still();
-    let pid = program.pid().to_string();
-    let args = [
-        "pin",
-        &pid,
-        "--dry-run",
-        "--json",
-        "-w",
-        "1s",
-        "--without-swap",
-    ];
-    let out = place.path("out");
-    let mut pin = place.command(&args);
-    pin.stdout(std::fs::File::create(&out).unwrap());
-    let mut pin = Started(pin.spawn().unwrap());
-    assert!(pin.wait().success());
-    let value: Value = serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap();
+    let text = printed(&place, &dry_run(&program.pid().to_string()));
+    let value: Value = serde_json::from_str(&text).unwrap();
     let passed = value["passed"].to_string();
     assert!(
         passed.contains("behind a server that may not answer"),

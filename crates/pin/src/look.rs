@@ -47,6 +47,8 @@ pub struct View {
     pub addresses: Addresses,
     /// Which pages of the file.
     pub run: Run,
+    /// The first of them at which nobody looked: the end of `run`, or less where too many runs are present.
+    pub seen: u64,
     /// Those of them that are present in its page tables, in order.
     pub present: Vec<Run>,
     /// Which frame of memory each of those pages is in, shortened; in order. Empty where the kernel
@@ -250,7 +252,7 @@ impl Watched {
         })?;
         let mut whole = places.len() < MAX_RUNS;
         // Of what lies behind the last of so many nothing is known.
-        let end = match places.last() {
+        let seen = match places.last() {
             Some(last) if !whole => last.end,
             _ => area.addresses.end,
         };
@@ -266,7 +268,8 @@ impl Watched {
         let view = View {
             pid: self.pid(),
             key: area.file,
-            run: first..in_file(end),
+            run: first..in_file(area.addresses.end),
+            seen: in_file(seen),
             addresses: area.addresses,
             present,
             frames,

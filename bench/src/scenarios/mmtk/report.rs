@@ -4,7 +4,7 @@ use super::targets::TARGETS;
 use super::{Case, FIXED, HEAPS, LONGEST, PROGRAMS, Row};
 use crate::Result;
 use crate::harness::job::Outcome;
-use crate::report::groups::Groups;
+use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::{Cell, Results};
 use crate::runner::{Runner, Variant};
 use crate::scenarios::libgc::stage::{Runs, cell, ratio};
@@ -131,7 +131,7 @@ pub(super) fn draw(ran: &[Ran], runner: &Runner) -> Result<()> {
 }
 
 /// Bars: the heaps side by side, plan by plan.
-fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Groups {
+fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> GroupedBars {
     let group = |variant: &&Ran| {
         let calm = Case {
             pressure: false,
@@ -150,7 +150,7 @@ fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> Groups {
         let lengths = (0..HEAPS.len()).map(length).collect();
         (variant.what.plan.to_owned(), lengths)
     };
-    Groups {
+    GroupedBars {
         title: format!("{name} under memory pressure"),
         note: format!(
             "time relative to a fixed heap without pressure; a bar of {LONGEST_BAR} is longer, or the \

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod ground;
+pub mod mapped;
 pub mod nobody;
 
 use plimsoll_client::{Connection, Socket};

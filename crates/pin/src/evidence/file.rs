@@ -85,12 +85,21 @@ impl Block {
 }
 
 /// A mapping of a file, so that we can tell an evicted page from an unmapped one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 struct Mapper {
     pid: i32,
     at: u64,
     first: u64,
     end: u64,
+    /// The first page at which nobody looked in this round. It differs from round to round.
+    seen: u64,
+}
+
+impl Mapper {
+    /// What tells the same mapping in two rounds.
+    fn place(&self) -> (i32, u64, u64, u64) {
+        (self.pid, self.at, self.first, self.end)
+    }
 }
 
 /// A file that programs have mapped.
@@ -139,6 +148,7 @@ impl Tracked {
             at: view.addresses.start,
             first: view.run.start,
             end: view.run.end,
+            seen: view.seen,
         });
         let mut frames = view.frames.iter().copied();
         let mut whole = true;
@@ -180,7 +190,7 @@ impl Tracked {
         }
         let kept: Vec<Run> = self.mappers[from..]
             .iter()
-            .map(|m| m.first..m.end)
+            .map(|mapper| mapper.first..mapper.seen)
             .collect();
         let kept = PageSet::of(kept);
         for (number, block) in &mut self.blocks {
@@ -231,12 +241,17 @@ impl Tracked {
     /// Finds the pages that are mapped, and returns those that are not mapped as they were in the round
     /// before: they may have been unmapped, not evicted.
     fn compare_mappers(&mut self) -> PageSet {
-        self.mappers.sort_unstable();
-        let pages = |mapper: &Mapper| mapper.first..mapper.end;
-        self.covered = PageSet::of(self.mappers.iter().map(pages).collect());
-        let here = |mapper: &&Mapper| self.mappers.binary_search(mapper).is_err();
-        let vanished = self.mappers_before.iter().filter(here);
-        PageSet::of(vanished.map(pages).collect())
+        self.mappers.sort_unstable_by_key(Mapper::place);
+        let seen = self.mappers.iter().map(|mapper| mapper.first..mapper.seen);
+        self.covered = PageSet::of(seen.collect());
+        let is_gone = |mapper: &&Mapper| {
+            let found = self
+                .mappers
+                .binary_search_by_key(&mapper.place(), Mapper::place);
+            found.is_err()
+        };
+        let vanished = self.mappers_before.iter().filter(is_gone);
+        PageSet::of(vanished.map(|mapper| mapper.first..mapper.end).collect())
     }
 
     /// The pages that were present, are not, and did not vanish with a mapping.

@@ -36,6 +36,7 @@ fn view(pid: i32, key: FileKey, run: Run, present: &[Run]) -> View {
         pid,
         key,
         addresses: 0x10000..0x10000 + (run.end - run.start) * 4096,
+        seen: run.end,
         run,
         present: present.to_vec(),
         frames: Vec::new(),
@@ -239,6 +240,22 @@ fn a_page_that_comes_back_in_its_frame_was_never_read_again() {
         ..all.clone()
     };
     assert_eq!(story.round(&[moved(1), moved(2)]).refaults, 20);
+}
+
+#[test]
+fn a_mapping_that_is_seen_in_part_loses_pages_there_alone() {
+    let mut story = Story::new();
+    let part = |present: &[Run], seen| View {
+        seen,
+        ..view(1, FILE, 0..100, present)
+    };
+    story.round(&[part(&[0..20, 40..60], 60)]);
+    // Of the runs that are present fewer lie at the front, so the look goes less far.
+    assert_eq!(story.round(&[part(&[0..10], 30)]).lost, 10);
+    // What was not seen is not lost, nor new.
+    let round = story.round(&[part(&[0..10, 40..60], 80)]);
+    assert_eq!((round.lost, round.refaults), (0, 0));
+    assert_eq!(story.round(&[part(&[0..10], 80)]).lost, 20);
 }
 
 #[test]

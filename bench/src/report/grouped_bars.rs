@@ -1,4 +1,4 @@
-//! Groups in groups side by side, as a plot.
+//! Bars in groups side by side, upright, as a plot. For one bar each with a line at a bound: `bars`.
 
 use super::chart::{Kind, Series};
 use super::plot::Plot;
@@ -8,7 +8,7 @@ const FILLED: f64 = 0.8;
 
 /// A picture of bars.
 #[derive(Clone, Debug, Default)]
-pub struct Groups {
+pub struct GroupedBars {
     /// Above the picture.
     pub title: String,
     /// Below the title, smaller; may be empty.
@@ -25,7 +25,7 @@ pub struct Groups {
     pub top: f64,
 }
 
-impl Groups {
+impl GroupedBars {
     /// The plot of these bars. Their names stand beside the last group.
     pub fn plot(&self) -> Plot {
         let width = FILLED / self.names.len().max(1) as f64;
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_group_has_its_bars_and_the_last_one_their_names() {
-        let bars = Groups {
+        let bars = GroupedBars {
             title: "Speed".to_owned(),
             unit: "times".to_owned(),
             names: vec!["one".to_owned(), "other".to_owned()],
@@ -88,7 +88,7 @@ mod tests {
                 ("a".to_owned(), vec![1.0, 2.0]),
                 ("b".to_owned(), vec![3.0, 0.0]),
             ],
-            ..Groups::default()
+            ..GroupedBars::default()
         };
         let plot = bars.plot();
         let tops: Vec<_> = plot
