@@ -51,6 +51,7 @@ fn view(input: &mut Input<'_>) -> View {
     let present: Vec<Run> = runs_of(first / 16, mask).collect();
     let outside = PageSet::of(present.clone()).without(&PageSet::of(vec![run.clone()]));
     let present = PageSet::of(present).without(&outside);
+    let seen = run.end.saturating_sub(input.byte() % 8).max(run.start);
     let told = input.byte();
     let frames = (0..present.pages() * (told & 1)).map(|n| (told + n) as u16).collect();
     View {
@@ -58,6 +59,7 @@ fn view(input: &mut Input<'_>) -> View {
         key: key(who >> 2 & 3),
         addresses: 0x1000 * first..0x1000 * (first + 64),
         run,
+        seen,
         present: present.runs().to_vec(),
         frames,
         path: ["/a", "/b", "/a (deleted)", ""][(who >> 4 & 3) as usize].into(),

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The bound of the parent, as a broker's, bytes.
+/// The bound that the program sets itself by hand, bytes. A broker's would be lifted in the child.
 const BOUND: u64 = 24 << 20;
 /// What each process allocates, bytes.
 const WORK: u64 = 64 << 20;
 
-/// Forks under a bound. Tells what the child found: whether it ended well, collected, and is bound no more.
-/// The parent goes on under its bound.
+/// Forks under a bound. Tells what the child found: whether it ended well, collected, and is bound still. The
+/// parent goes on under its bound.
 pub(crate) fn fork() -> Value {
     let Some(control) = control() else {
         return json!(null);
@@ -34,8 +34,8 @@ pub(crate) fn fork() -> Value {
     let worked = worked && works();
     let collected = control.figures().collections > before;
     if child == 0 {
-        let is_free = control.limit() == control.max();
-        let code = i32::from(!worked) | i32::from(!collected) << 1 | i32::from(!is_free) << 2;
+        let is_bound = control.limit() <= BOUND;
+        let code = i32::from(!worked) | i32::from(!collected) << 1 | i32::from(!is_bound) << 2;
         // SAFETY: ends the process without the destructors of the parent's library.
         unsafe { libc::_exit(code) };
     }

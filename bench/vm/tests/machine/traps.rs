@@ -164,7 +164,7 @@ fn before_mmtk_can_collect_nobody_makes_it_panic() {
 }
 
 #[test]
-fn a_child_after_a_fork_goes_on_without_its_parents_bound() {
+fn a_child_after_a_fork_goes_on_under_the_bound_of_the_program() {
     for plan in ["Immix", "GenCopy"] {
         let told = run(&format!("--plan {plan} --heap isla-vista:64m fork"));
         assert_eq!(number(&told, "/said/child"), 0, "{plan}: its exit status");
