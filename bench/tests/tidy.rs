@@ -105,6 +105,43 @@ fn rooms_import_only_from_floors_below() {
     report(&faults);
 }
 
+/// The suite of a test, as `tools/lane.sh` names it.
+fn suite(name: &str) -> Option<String> {
+    let (package, test) = name.split_once("/tests/")?;
+    let package = package.rsplit('/').next()?;
+    let test = test.split(['/', '.']).next()?;
+    Some(format!("{package}/{test}"))
+}
+
+/// Tests that run a part of their cases run all of them in a lane of their own.
+#[test]
+fn every_case_is_run_somewhere() {
+    let lanes = std::fs::read_to_string(root().join("tools/lane.sh")).expect("it is tracked");
+    let (_, lane) = lanes
+        .split_once("\"$wanted\" = every-case")
+        .expect("the lane of all cases");
+    let (lane, _) = lane.split_once("esac").expect("a list of suites");
+    let listed: Vec<&str> = lane
+        .split(|letter: char| letter.is_whitespace() || "|)".contains(letter))
+        .collect();
+    let mut faults = Vec::new();
+    for (name, text) in rust()
+        .iter()
+        .filter(|(name, _)| !name.starts_with("bench/tests"))
+    {
+        let runs_a_part = text.contains("cases::of_column") || text.contains("cases::is_run");
+        let Some(suite) = suite(name).filter(|_| runs_a_part) else {
+            continue;
+        };
+        if !listed.contains(&suite.as_str()) {
+            faults.push(format!(
+                "{name} runs a part of its cases: add {suite} to the lane every-case of tools/lane.sh"
+            ));
+        }
+    }
+    report(&faults);
+}
+
 /// The files of Rust.
 fn rust() -> Vec<(String, String)> {
     let mut files = tracked();

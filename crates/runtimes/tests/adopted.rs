@@ -9,6 +9,7 @@ use plimsoll_runtimes::hotspot::footprint::Gauge;
 use plimsoll_runtimes::hotspot::machine::Collector;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::{Ended, Options};
+use plimsoll_testbed::cases;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,10 +78,10 @@ impl Steered {
     }
 }
 
-/// It comes down from what it takes by itself.
-fn follows(flag: &str, collector: Collector) {
+/// It comes down from what it takes by itself. Which versions are tested depends on the column.
+fn follows(flag: &str, collector: Collector, column: usize) {
     let _turn = turn();
-    for (_, home) in jdks() {
+    for (_, home) in cases::of_column(jdks(), column, 2) {
         let name = format!("{flag} of {}", home.display());
         let one = Steered::adopted(&home, flag, collector);
         eventually(&format!("{name} grows"), || one.uses() > 350 * MIB);
@@ -93,23 +94,24 @@ fn follows(flag: &str, collector: Collector) {
 
 #[test]
 fn an_adopted_g1_follows_its_limit() {
-    follows("-XX:+UseG1GC", Collector::G1);
+    follows("-XX:+UseG1GC", Collector::G1, 0);
 }
 
 #[test]
 fn an_adopted_shenandoah_follows_its_limit() {
-    follows("-XX:+UseShenandoahGC", Collector::Shenandoah);
+    follows("-XX:+UseShenandoahGC", Collector::Shenandoah, 1);
 }
 
 /// ZGC gives memory back after its own delay of minutes, Parallel by its own sizes.
 #[test]
 fn who_hardly_follows_is_steered_and_not_enlarged() {
     let _turn = turn();
-    for (version, home) in jdks() {
+    for (row, (version, home)) in jdks().into_iter().enumerate() {
         // ZGC of Java 11 has no lever.
         let zgc = (version > 11).then_some(("-XX:+UseZGC", Collector::Z));
         let parallel = ("-XX:+UseParallelGC", Collector::Parallel);
-        for (flag, collector) in zgc.into_iter().chain([parallel]) {
+        let both = [Some(parallel), zgc];
+        for (flag, collector) in cases::of_column(both, row, 2).flatten() {
             let name = format!("{flag} of {}", home.display());
             let one = Steered::adopted(&home, flag, collector);
             eventually(&format!("{name} is steered"), || one.collections() > 3);
@@ -128,7 +130,7 @@ fn who_hardly_follows_is_steered_and_not_enlarged() {
 #[test]
 fn parallel_gives_back_what_it_can() {
     let _turn = turn();
-    for (_, home) in jdks() {
+    for (_, home) in cases::of_column(jdks(), 1, 2) {
         let name = home.display().to_string();
         let program = Program::prepared(&home, &["-XX:+UseParallelGC"], &WORK);
         let mut perf = counters(&program.machine());
