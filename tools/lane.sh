@@ -23,7 +23,7 @@ case $suite in
   cli/broker | cli/java | cli/map | cli/phases | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
-  broker/daemon) lane=quiet apart=(balance:: ladder:: pin:: unit:: users::) ;;
+  broker/daemon) lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) ;;
   jvm/real) lane=quiet apart=(churn:: pressure::) ;;
   libgc/agent) lane=quiet apart=(swap::) ;;
   libgc/bad_luck)
