@@ -19,8 +19,8 @@ lane=pressed
 apart=()
 case $suite in
   runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | map/hotspot | map/plimsoll_map | phases/real) lane=quiet ;;
-  cli/broker | cli/java | cli/map | cli/phases | cli/pin | cli/record | cli/sweep) lane=quiet ;;
+  c/c | heap/heap | map/hotspot | map/plimsoll_map) lane=quiet ;;
+  cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon) lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) ;;
