@@ -102,6 +102,16 @@ pub enum Policy {
     IslaVista,
 }
 
+impl Policy {
+    /// Whether the program's own stalls decide. Then an adapter counts them, and no broker is needed.
+    pub fn is_by_stalls(self) -> bool {
+        match self {
+            Policy::Limit => false,
+            Policy::IslaVista => true,
+        }
+    }
+}
+
 /// Whether an agent of ours may be loaded into a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Use {
