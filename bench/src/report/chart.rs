@@ -113,7 +113,8 @@ impl Chart<'_> {
         let names = Names::of(self.series);
         let mut axes = self.axes(root, names.room(root)?)?;
         self.marks(root, &mut axes)?;
-        for kind in [Kind::Area, Kind::Dashed, Kind::Line] {
+        // A thin dashed line can be seen on a solid one of another colour; below it, it could not.
+        for kind in [Kind::Area, Kind::Line, Kind::Dashed] {
             for series in self.series.iter().filter(|series| series.kind == kind) {
                 self.line(&mut axes, series)?;
             }
