@@ -5,15 +5,17 @@
 
 mod support;
 
+use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::machine::Collector;
+use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::{Ended, Options};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use support::{MIB, Program, Script, counters, eventually, jdks};
+use support::{LONG, MIB, Program, Script, counters, eventually, jdks};
 
 /// Several machines at a time are too slow to follow a limit.
 static TURN: Mutex<()> = Mutex::new(());
@@ -99,6 +101,59 @@ fn an_adopted_g1_follows_its_limit() {
 #[test]
 fn an_adopted_shenandoah_follows_its_limit() {
     follows("-XX:+UseShenandoahGC", Collector::Shenandoah);
+}
+
+/// The soft maximum of a machine, as it says itself, bytes.
+fn soft_max(program: &Program) -> u64 {
+    let attach = Attach::new(program.machine()).unwrap();
+    let machine = Machine::ask(&attach, LONG).unwrap();
+    machine.flags.number("SoftMaxHeapSize").unwrap()
+}
+
+/// What is free goes back after the delay that the program was started with. ZGC of Java 11 has no soft
+/// maximum.
+#[test]
+fn an_adopted_zgc_is_given_its_soft_maximum_and_gets_its_own_back() {
+    let _turn = turn();
+    for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
+        let name = home.display().to_string();
+        let flags = ["-XX:+UseZGC", "-XX:ZUncommitDelay=1", "-Xmx600m"];
+        let program = Program::start(&home, &[], &flags, &WORK);
+        drop(counters(&program.machine()));
+        let before = soft_max(&program);
+        let one = Steered::new(program, Collector::Z);
+        eventually(&format!("{name} grows"), || one.uses() > 350 * MIB);
+        one.limit(280 * MIB);
+        let is_lowered = || (1..280 * MIB).contains(&soft_max(&one.program));
+        eventually(&format!("{name} is told"), is_lowered);
+        eventually(&format!("{name} shrinks"), || one.uses() < 330 * MIB);
+        one.limit(600 * MIB);
+        let is_raised = || soft_max(&one.program) > 350 * MIB;
+        eventually(&format!("{name} may grow again"), is_raised);
+        one.script.stop.store(true, Ordering::Relaxed);
+        assert_eq!(one.steering.join().unwrap(), Ended::Stopped);
+        assert_eq!(soft_max(&one.program), before, "{name}");
+    }
+}
+
+#[test]
+fn one_that_another_steers_is_steered_when_that_ends() {
+    let _turn = turn();
+    let Some((_, home)) = jdks().into_iter().next() else {
+        return;
+    };
+    let flags = ["-XX:+UseSerialGC", "-Xmx64m"];
+    let program = Program::start(&home, &[], &flags, &["5", "20"]);
+    let hold = Hold::of(&program.machine()).unwrap();
+    let one = Steered::new(program, Collector::Serial);
+    eventually("it is told who steers it", || {
+        let why = one.script.why.lock().unwrap();
+        why.iter().any(|why| why.contains("is steered by"))
+    });
+    assert_eq!(one.collections(), 0, "nobody looked at it");
+    drop(hold);
+    eventually("it is steered", || one.collections() > 0);
+    one.end();
 }
 
 /// ZGC gives memory back after its own delay of minutes, Parallel by its own sizes.

@@ -172,6 +172,8 @@ pub(crate) struct Script {
     pub(crate) limit: Arc<AtomicU64>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) report: Arc<Mutex<Report>>,
+    /// Why the program was not steered, once for each time that the adapter said so.
+    pub(crate) why: Arc<Mutex<Vec<String>>>,
 }
 
 impl Link for Script {
@@ -191,6 +193,10 @@ impl Link for Script {
     }
 
     fn released(&mut self, _: u64) {}
+
+    fn not_steered(&mut self, why: &str) {
+        self.why.lock().unwrap().push(why.to_owned());
+    }
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
