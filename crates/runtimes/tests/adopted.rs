@@ -98,6 +98,23 @@ fn an_adopted_g1_follows_its_limit() {
     follows("-XX:+UseG1GC", Collector::G1);
 }
 
+/// Serial never becomes smaller than it was at first, so it starts small. What it takes beyond its young
+/// generation is garbage that has become old, which comes at a few megabytes a second: it is not waited for.
+#[test]
+fn an_adopted_serial_follows_its_limit() {
+    let _turn = turn();
+    for (_, home) in jdks() {
+        let name = home.display().to_string();
+        let flags = ["-XX:+UseSerialGC", "-Xms16m", "-Xmx600m"];
+        let program = Program::start(&home, &[], &flags, &WORK);
+        let one = Steered::new(program, Collector::Serial);
+        eventually(&format!("{name} grows"), || one.uses() > 220 * MIB);
+        one.limit(190 * MIB);
+        eventually(&format!("{name} shrinks"), || one.uses() < 200 * MIB);
+        one.end();
+    }
+}
+
 #[test]
 fn an_adopted_shenandoah_follows_its_limit() {
     follows("-XX:+UseShenandoahGC", Collector::Shenandoah);
