@@ -3,7 +3,7 @@
 
 use crate::common::until;
 use crate::ground::{Ground, OFF};
-use crate::ladder::MIB;
+use crate::ladder::{MIB, begin};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use serde_json::{Value, json};
@@ -73,6 +73,31 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
     ground.configure(OFF);
     until("it is released", || unevictable(&ground) < MIB);
     assert_eq!(pinned(&mut ground), json!(null));
+}
+
+#[test]
+fn what_is_held_goes_first_when_memory_stays_short() {
+    let Some(mut ground) = Ground::new("pin-short", 60, LINE) else {
+        return;
+    };
+    ground.configure(ON);
+    until("some of its file is held", || {
+        pinned(&mut ground)["held"].as_u64() >= Some(1)
+    });
+    // From now on nobody makes room but the kernel, and a program takes what is left.
+    ground.configure(&format!("{OFF}{ON}"));
+    let hog = begin("hog --bytes 100M --rate 20M", &ground.group);
+    until("it is released", || {
+        pinned(&mut ground)["state"] == json!("short")
+    });
+    let shown = pinned(&mut ground);
+    assert_eq!(shown["held"], json!(0), "{shown}");
+    let why = shown["why"].as_str().expect("a reason");
+    assert!(why.contains("reserve"), "{why}");
+    until("it is unlocked", || unevictable(&ground) < MIB);
+    let killed = ground.group.cgroup().events().expect("readable").oom_kill;
+    assert_eq!(killed, 0);
+    drop(hog);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! How much is held, and where nothing is.
 
 use crate::common::*;
+use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::Options;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
-use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
 use std::path::Path;
 
 #[test]
@@ -68,6 +69,105 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         "nothing was killed"
     );
     assert!(hog.end().unwrap().is_some(), "nothing was killed");
+}
+
+/// Of this group, and how much of it may be in swap.
+const LIMIT: u64 = 96 * MIB;
+const SWAP: u64 = 32 * MIB;
+/// With what else is in the group, this fills its memory and its swap, except for some MiB.
+const HOG: u64 = 110 * MIB;
+
+/// A group whose programs may have so much in swap, and no more. `None` where that cannot be bounded.
+fn group_with_little_swap(name: &str) -> Option<(TestCgroup, SwapFile)> {
+    let group = group(name, LIMIT)?;
+    let swap = match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 * MIB) {
+        Ok(swap) => swap,
+        Err(error) => {
+            skip(error);
+            return None;
+        }
+    };
+    let dir = group.cgroup().dir();
+    let both = (LIMIT + SWAP).to_string();
+    let bounded = match group.cgroup().version() {
+        Version::V1 => std::fs::write(dir.join("memory.memsw.limit_in_bytes"), both),
+        Version::V2 => std::fs::write(dir.join("memory.swap.max"), SWAP.to_string()),
+    };
+    if let Err(error) = bounded {
+        skip(format_args!(
+            "swap of a group cannot be bounded here: {error}"
+        ));
+        return None;
+    }
+    Some((group, swap))
+}
+
+fn start_hog(group: &TestCgroup) -> Child {
+    let bytes = HOG.to_string();
+    start(&["hog", "--bytes", &bytes, "--rate", "8M"], Some(group))
+}
+
+#[test]
+fn what_is_held_is_given_up_before_a_program_gets_no_memory() {
+    let _one = alone();
+    let Some((group, _swap)) = group_with_little_swap("pin-gives-up") else {
+        return;
+    };
+    let mut losing = losing(&group);
+    let options = Options {
+        without_swap: false,
+        ..options()
+    };
+    let before = locked();
+    let mut pinner = pinner(options, &[losing.program.pid()]);
+    tick_until(&mut pinner, "held", |report, _| report.held > HOT * 9 / 16);
+    let most = locked() - before;
+
+    // In this order: pages are given up while the hog still takes memory, then it has all of it.
+    let mut hog = start_hog(&group);
+    let report = tick_until(&mut pinner, "given up", |report, _| {
+        report.held + MIB < most
+    });
+    assert_eq!(locked() - before, report.held);
+    let of_group = report.groups.iter().find(|of| of.bound != Bound::Budget);
+    let bound = of_group.expect("its group is short").bound;
+    assert!(matches!(bound, Bound::Short | Bound::NoSwap), "{report:?}");
+    let then = latest(&mut hog);
+    assert!(!then.holding && then.bytes < HOG, "{then:?}");
+    tick_until(&mut pinner, "taken", |report, _| {
+        assert!(report.held < most, "{report:?}");
+        latest(&mut hog).holding
+    });
+    assert_eq!(group.killed(), 0);
+    assert!(locked() - before < most / 2);
+    tick_for(&mut pinner, 3);
+    assert_eq!(group.killed(), 0);
+
+    // With the hog the shortage ends.
+    assert!(hog.end().unwrap().is_some(), "nothing was killed");
+    tick_until(&mut pinner, "held again", |report, _| report.held > AT_WORK);
+    assert!(losing.program.end().unwrap().is_some());
+}
+
+/// What the test above is measured by: beside pages that nobody gives up, there is no room for the hog.
+#[test]
+fn beside_what_is_not_given_up_a_program_is_killed() {
+    let _one = alone();
+    let Some((group, _swap)) = group_with_little_swap("pin-keeps") else {
+        return;
+    };
+    let dir = directory();
+    let path = make_file(dir.path(), "file", FILE);
+    let mut program = start_pages(&path, Some(&group));
+    program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+    // What the program has read is charged to the group; what it has not, to ours.
+    let list = dir.path().join("list");
+    std::fs::write(&list, path.to_str().unwrap()).unwrap();
+    let mut keeper = start(&["lock", "--path", list.to_str().unwrap()], None);
+    keeper.until(PATIENCE, |p| p.holding).unwrap();
+    let mut hog = start_hog(&group);
+    let all = hog.until(PATIENCE, |p| p.holding);
+    assert!(all.is_err() && group.killed() > 0, "{all:?}");
 }
 
 #[test]
