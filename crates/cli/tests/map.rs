@@ -376,7 +376,7 @@ fn a_watch_goes_on_with_a_process_when_the_group_beside_it_ends() {
     let shows = |what: &str, count: usize| {
         wait_for(what, || {
             let text = std::fs::read_to_string(&told).unwrap();
-            let last = text.lines().filter(|_| text.ends_with('\n')).next_back()?;
+            let last = text.lines().rfind(|_| text.ends_with('\n'))?;
             let look: Value = serde_json::from_str(last).ok()?;
             let of_count = look["processes"].as_array()?.len() == count;
             (of_count && look["failed"].as_array()?.is_empty()).then_some(())
@@ -422,7 +422,7 @@ fn a_watch_that_may_not_look_any_more_says_so() {
         let out = std::fs::read_to_string(place.path("text.out")).unwrap();
         (out.contains(" sleep, ") && page.exists()).then_some(())
     });
-    std::fs::set_permissions(dir.join("cgroup.procs"), Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(dir.join("cgroup.procs"), Permissions::from_mode(0o000)).unwrap();
     for (name, map) in [("text", &mut text), ("html", &mut html)] {
         assert_eq!(map.wait().code(), Some(1), "{name}");
         let said = std::fs::read_to_string(place.path(&format!("{name}.said"))).unwrap();

@@ -409,7 +409,7 @@ fn a_group_whose_memory_cannot_be_read_is_named_with_the_reason() {
     let before = ask();
     assert!(before.status.success(), "{}", stderr(&before));
     let stat = group.cgroup().dir().join("memory.stat");
-    std::fs::set_permissions(&stat, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&stat, Permissions::from_mode(0o000)).unwrap();
     let hidden = ask();
     assert_eq!(hidden.status.code(), Some(1));
     let said = stderr(&hidden);

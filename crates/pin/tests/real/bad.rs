@@ -270,6 +270,7 @@ fn a_process_in_other_namespaces_is_held_for() {
         "--mount",
         "--pid",
         "--fork",
+        "--mount-proc",
         "--kill-child",
         "sh",
         "-c",
