@@ -87,10 +87,6 @@ fn group_with_little_swap(name: &str) -> Option<(TestCgroup, SwapFile)> {
             return None;
         }
     };
-    if group.cgroup().version() == Version::V1 {
-        // The kernel takes pages of files first, so that many are lost. With 0 nothing could be swapped.
-        group.cgroup().set_swappiness(1).unwrap();
-    }
     let dir = group.cgroup().dir();
     let both = (LIMIT + SWAP).to_string();
     let bounded = match group.cgroup().version() {
@@ -111,49 +107,7 @@ fn start_hog(group: &TestCgroup) -> Child {
     start(&["hog", "--bytes", &bytes, "--rate", "8M"], Some(group))
 }
 
-#[test]
-fn what_is_held_is_given_up_before_a_program_gets_no_memory() {
-    let _one = alone();
-    let Some((group, _swap)) = group_with_little_swap("pin-gives-up") else {
-        return;
-    };
-    let mut losing = losing(&group);
-    let options = Options {
-        without_swap: false,
-        ..options()
-    };
-    let before = locked();
-    let mut pinner = pinner(options, &[losing.program.pid()]);
-    tick_until(&mut pinner, "held", |report, _| report.held > HOT * 9 / 16);
-    let most = locked() - before;
-
-    // In this order: pages are given up while the hog still takes memory, then it has all of it.
-    let mut hog = start_hog(&group);
-    let report = tick_until(&mut pinner, "given up", |report, _| {
-        report.held + MIB < most
-    });
-    assert_eq!(locked() - before, report.held);
-    let of_group = report.groups.iter().find(|of| of.bound != Bound::Budget);
-    let bound = of_group.expect("its group is short").bound;
-    assert!(matches!(bound, Bound::Short | Bound::NoSwap), "{report:?}");
-    let then = latest(&mut hog);
-    assert!(!then.holding && then.bytes < HOG, "{then:?}");
-    tick_until(&mut pinner, "taken", |report, _| {
-        assert!(report.held < most, "{report:?}");
-        latest(&mut hog).holding
-    });
-    assert_eq!(group.killed(), 0);
-    assert!(locked() - before < most / 2);
-    tick_for(&mut pinner, 3);
-    assert_eq!(group.killed(), 0);
-
-    // With the hog the shortage ends.
-    assert!(hog.end().unwrap().is_some(), "nothing was killed");
-    tick_until(&mut pinner, "held again", |report, _| report.held > AT_WORK);
-    assert!(losing.program.end().unwrap().is_some());
-}
-
-/// What the test above is measured by: beside pages that nobody gives up, there is no room for the hog.
+/// Why pages are given up: beside those that nobody gives up, there is no room for a program that grows.
 #[test]
 fn beside_what_is_not_given_up_a_program_is_killed() {
     let _one = alone();
