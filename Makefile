@@ -40,10 +40,11 @@ bench-%:
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $*
 
-lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
+lint: ## formatting, clippy (of the fuzz targets, too), the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --manifest-path fuzz/Cargo.toml -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh

@@ -1,6 +1,6 @@
-//! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work. [`sizes`]: of
-//! files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`; [`words`]: what
-//! nobody understands at once.
+//! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
+//! [`sizes`]: of files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`;
+//! [`words`]: what nobody understands at once.
 
 #[path = "tidy/names.rs"]
 mod names;
@@ -234,4 +234,39 @@ fn flags(text: &str) -> Vec<String> {
         }
     }
     flags
+}
+
+#[test]
+fn every_fuzz_target_is_built_and_run() {
+    let text = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let manifest: toml::Table = text("fuzz/Cargo.toml").parse().expect("it is a manifest");
+    let built: Vec<&str> = manifest["bin"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|bin| bin["path"].as_str())
+        .collect();
+    let script = text("fuzz/run.sh");
+    let names = script.split_once("names=(").map(|(_, rest)| rest);
+    let names = names
+        .and_then(|rest| rest.split_once(')'))
+        .map(|(names, _)| names);
+    let run: Vec<&str> = names.unwrap_or_default().split_whitespace().collect();
+    let mut faults = Vec::new();
+    for (path, _) in tracked() {
+        let file = path
+            .strip_prefix("fuzz/targets/")
+            .filter(|file| !file.contains('/'));
+        let Some(name) = file.and_then(|file| file.strip_suffix(".rs")) else {
+            continue;
+        };
+        if !built.contains(&&*format!("targets/{name}.rs")) {
+            faults.push(format!("{path} is not in fuzz/Cargo.toml"));
+        }
+        if !run.contains(&name) {
+            faults.push(format!("{path} is not run by fuzz/run.sh"));
+        }
+    }
+    assert!(run.len() > 10, "fuzz/run.sh has a list of names: {run:?}");
+    report(&faults);
 }
