@@ -221,6 +221,11 @@ fn the_raw_trace_can_be_kept_and_worked_on_later() {
         &[&java, "-cp", ".", "Lives", "1000"],
     );
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("`plimsoll trace deaths raw -o FILE`"),
+        "{}",
+        stderr(&output)
+    );
     assert!(stage.text(&["info", "raw"]).contains("unknown, raw"));
     let output = stage.place.call(&["trace", "deaths", "raw", "-o", "t"]);
     let told = stderr(&output);
