@@ -206,6 +206,8 @@ class Trace:
                 )
             expected += len(block)
             clocks = _clocks_after(head, block)
+            if max(clocks) >= 1 << 64:
+                raise self._wrong(offset, "the thread's clock passes 2^64")
             ended = ended or bool(np.any(block.kind == END))
             yield block
 
@@ -422,7 +424,7 @@ def _numbers(data):
         starts[0] = 0
         starts[1:] = ends[:-1] + 1
     lengths = ends - starts + 1
-    if len(ends) and lengths.max() > 10:
+    if len(ends) and (lengths.max() > 10 or np.any(data[ends[lengths == 10]] > 1)):
         raise ValueError("a number does not fit in 64 bits")
     values = (data[starts] & 0x7F).astype(np.uint64)
     for index in range(1, int(lengths.max()) if len(ends) else 0):
@@ -522,11 +524,15 @@ def _decode(head, content):
 
 def _clocks_after(head, block):
     """Bytes, processor time and stamp behind a block."""
-    time = block.time[block.kind == COMPUTE]
+    times = block.time[block.kind == COMPUTE]
+    time = int(times.sum(dtype=np.uint64))
+    if times.sum(dtype=np.float64) >= 1 << 63:
+        # It may have passed 2^64.
+        time = sum(map(int, times))
     stamps = block.order[block.kind == STAMP]
     return (
         head.allocated + int(block.size.sum(dtype=np.uint64)),
-        head.time + int(time.sum(dtype=np.uint64)),
+        head.time + time,
         int(stamps[-1]) if len(stamps) else head.stamp,
     )
 
