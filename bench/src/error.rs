@@ -120,8 +120,8 @@ pub enum Error {
     NoGuest(&'static str),
     /// An option would change nothing.
     #[error(
-        "{name} does not take `{flag}`, and would ignore it: leave it out, or name one of those that take it: \
-         {}",
+        "{name} does not take `{flag}`, and would ignore it: leave it out, or name one of those that take \
+         it: {}",
         takes.join(", ")
     )]
     NotTaken {

@@ -69,9 +69,9 @@ pub(super) fn sweep(
     Ok(true)
 }
 
-/// Threads that make the simulations in their order, one for each of the counts, in which it counts the events
-/// of its simulation. They end when there is no more to do, or nobody listens. One that is in the middle of a
-/// simulation when the process ends is ended with it.
+/// Threads that make the simulations in their order, one for each of the counts, in which it counts the
+/// events of its simulation. They end when there is no more to do, or nobody listens. One that is in the
+/// middle of a simulation when the process ends is ended with it.
 fn start(
     plan: &Arc<Plan>,
     todo: Vec<usize>,

@@ -56,8 +56,8 @@ pub(crate) fn opened(path: &Path) -> Result<Trace, CliError> {
     if path.is_dir() {
         let path = path.display();
         return Err(CliError::Usage(format!(
-            "{path} is a folder: if a recording left it, `plimsoll trace deaths {path} -o FILE` makes a trace \
-             of it"
+            "{path} is a folder: if a recording left it, `plimsoll trace deaths {path} -o FILE` makes a \
+             trace of it"
         )));
     }
     Ok(Trace::open(path)?)

@@ -231,7 +231,8 @@ fn finish(args: &Record, output: &Path, folder: &Folder) -> Result<(), CliError>
         out.complete()?;
         let raw = output.display();
         say(format_args!(
-            "{raw}: a raw trace, as asked for: `plimsoll trace deaths {raw} -o FILE` computes when objects died"
+            "{raw}: a raw trace, as asked for: `plimsoll trace deaths {raw} -o FILE` computes when objects \
+             died"
         ));
         return Ok(());
     }
