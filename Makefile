@@ -7,8 +7,8 @@ PREFIX ?= /usr/local
 NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
 	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
-.PHONY: help build test test-programs demo bench lint fmt fuzz simulate stress stress-jvm sanitize docs
-.PHONY: install clean
+.PHONY: help build test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
+.PHONY: sanitize docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -22,11 +22,15 @@ demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then
 	cargo build --release --workspace
 	target/release/plimsoll-bench demo --no-record
 
-test: ## every test
+test: ## every test; those of all JDKs with all collectors run some of their cases
 	@tools/setup.sh test
 	tools/test.sh
 
-test-programs: ## fifteen real programs on our libgc, the heavy ones too (ROUNDS=5 for more)
+test-machines: ## all cases of the tests of which `make test` runs some
+	@tools/setup.sh test
+	tools/test.sh every-case
+
+test-programs: test-machines ## the same, and fifteen real programs on our libgc (ROUNDS=5 for more)
 	@tools/setup.sh programs
 	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) \
 	  cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
@@ -40,10 +44,11 @@ bench-%:
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $*
 
-lint: ## formatting, clippy, the house's own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
+lint: ## formatting, clippy, our own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --manifest-path fuzz/Cargo.toml -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh

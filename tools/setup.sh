@@ -221,7 +221,7 @@ case $purpose in
   build) ;;
   lint) rust_lint; deny ;;
   test)
-    packages libgc-dev guile-3.0 util-linux procps tmux valgrind $(programs light)
+    packages libgc-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
     java
     python_traces
     python_cluster

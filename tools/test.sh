@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Runs every test: `make test` sets the machine up and calls this. Prints the name and the time of each step.
+# With the argument `every-case` it runs all cases of those tests of which it runs a part else, and no other
+# test (`make test-machines`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
+# What cargo keeps so that it can build a crate again from where it was takes longer to write than it saves,
+# unless there is some of it already.
+[ -d "${CARGO_TARGET_DIR:-target}/debug/incremental" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 started=$SECONDS
 
 failed=$(mktemp -d)
@@ -58,35 +63,48 @@ start() {
   set +m
 }
 
-# finish NAME: waits for what was started under this name, prints what it said, and fails if it failed.
+# part NAME COMMAND...: a part of a command that runs beside the others. `finish NAME OF` waits for it.
+part() {
+  local name=$1 begin=$SECONDS
+  shift
+  local status=0
+  "$@" &> "$beside/$name" || status=$?
+  printf '(it took %d s beside the others)\n' $((SECONDS - begin)) >> "$beside/$name"
+  echo "$status" > "$beside/$name.status"
+}
+
+# finish NAME [OF]: waits for what was started under this name, or for this part of it, prints what it said,
+# and fails if it failed.
 finish() {
-  while [ ! -e "$beside/$1.status" ] && kill -0 "$(cat "$beside/$1.group")" 2> /dev/null; do sleep 1; done
+  while [ ! -e "$beside/$1.status" ] && kill -0 "$(cat "$beside/${2:-$1}.group")" 2> /dev/null; do
+    sleep 1
+  done
   cat "$beside/$1"
   # Without a status it was killed.
   return "$(cat "$beside/$1.status" || echo 1)"
 }
 
-# The simulation, and the builds of later steps, with what the tests leave of the processors, because they
-# mostly wait. What does not build is reported by its own step.
-simulate_and_build() {
-  local simulated=0
+# What takes processors and neither memory nor swap, and the build of a later step. It has what the build and
+# the tests leave of the processors: they wait for each other, and for the disk. Folders of their own come
+# first, because until all is built the simulation waits for that. What does not build is reported by its own
+# step.
+with_the_rest() {
   renice -n 19 "$BASHPID" > /dev/null && chrt --idle --pid 0 "$BASHPID"
+  cargo test -q --release -p plimsoll-libgc --test stress --no-run
+  part address tools/sanitize.sh address
+  part thread markers_together
   # With --workspace: for one package cargo would select other features, and build its dependencies again.
-  cargo test -q --workspace --test simulation -- --seconds 120 || simulated=$?
-  BUILD_ONLY=1 tools/sanitize.sh address > "$beside/builds" 2>&1
-  [ ! -d "$library" ] || BUILD_ONLY=1 tools/sanitize.sh thread >> "$beside/builds" 2>&1
-  cargo test -q --release -p plimsoll-libgc --test stress --no-run >> "$beside/builds" 2>&1
-  fuzz/run.sh 0 >> "$beside/builds" 2>&1
-  return "$simulated"
+  part simulation cargo test -q --workspace --test simulation -- --seconds 120
+  part documentation cargo test -q --workspace --doc
+  part fuzz fuzz/run.sh 10
 }
 
-# tests LANE ARGUMENTS...: the tests of one lane; see lane.sh.
+# tests LANE: the tests of one lane; see lane.sh.
 tests() {
   local lane=$1
-  shift
   CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/tools/lane.sh $lane" \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/tools/lane.sh $lane" \
-    cargo test --workspace --no-fail-fast "$@"
+    cargo test --workspace --no-fail-fast --lib --bins --tests
 }
 
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
@@ -98,21 +116,27 @@ markers_together() {
   ONLY=crew tools/sanitize.sh thread
 }
 
-# Builds in the profile of the tests, so that the tests below have to build documentation tests only.
+[ "${1:-}" = every-case ] || start "rest" with_the_rest
+# Builds in the profile of the tests, so that those within documentation are all that is built below.
 step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
-start "simulation" simulate_and_build
-start "quiet" tests quiet --lib --bins --tests
-step "tests" tests pressed
-step "tests without pressure, beside the others" finish "quiet"
-step "two minutes of simulation, beside the tests" finish "simulation"
-start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
-step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
-step "the same, with Guile, beside it" finish "guile"
-step "address sanitizer" tools/sanitize.sh address
-step "thread sanitizer, of markers together" markers_together
-step "fuzz targets, briefly" fuzz/run.sh 10
+if [ "${1:-}" = every-case ]; then
+  PLIMSOLL_EVERY_CASE=1 step "every case" tests every-case
+else
+  start "quiet" tests quiet
+  step "tests" tests pressed
+  # It makes swap, so it does not run beside the tests under pressure.
+  start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
+  step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
+  step "the same, with Guile, beside it" finish "guile"
+  step "tests without pressure, beside the others" finish "quiet"
+  step "two minutes of simulation, beside the tests" finish "simulation" "rest"
+  step "tests within documentation, beside the tests" finish "documentation" "rest"
+  step "address sanitizer, beside the tests" finish "address" "rest"
+  step "thread sanitizer, of markers together, beside the tests" finish "thread" "rest"
+  step "fuzz targets, briefly, beside the tests" finish "fuzz" "rest"
+fi
 printf '\n== all of it: %d s; skipped here: %d\n' $((SECONDS - started)) "$(wc -l < "$skipped")"
 cat "$skipped"
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }

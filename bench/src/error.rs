@@ -118,6 +118,17 @@ pub enum Error {
     /// A measurement was asked to run in a guest that it does not have.
     #[error("{0} boots no guest: leave `--inside` out")]
     NoGuest(&'static str),
+    /// An option would change nothing.
+    #[error(
+        "{name} does not take `{flag}`, and would ignore it: leave it out, or name one of those that take \
+         it: {}",
+        takes.join(", ")
+    )]
+    NotTaken {
+        name: String,
+        flag: &'static str,
+        takes: Vec<&'static str>,
+    },
     /// A recorded result or plot cannot be read.
     #[error("{} is not what a measurement records: {source}; measure again", path.display())]
     Recorded {

@@ -90,6 +90,7 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         seed: arguments.seed,
         record: !arguments.no_record,
     };
+    measurement::check(&arguments.name, &options, ALL)?;
     match (arguments.name.as_str(), named(&arguments.name)) {
         (_, Some(one)) if arguments.inside => measurement::run_inside(one, &options),
         (_, Some(one)) => measurement::run(one, &options),

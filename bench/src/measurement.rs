@@ -70,6 +70,47 @@ pub fn run_inside(measurement: &dyn Measurement, options: &Options) -> Result<()
     measurement.run_inside(&runner)
 }
 
+/// An option that only some measurements take.
+struct Special {
+    flag: &'static str,
+    is_given: fn(&Options) -> bool,
+    is_taken: fn(&About) -> bool,
+}
+
+const SPECIAL: [Special; 2] = [
+    Special {
+        flag: "--slice",
+        is_given: |options| options.slice,
+        is_taken: |about| about.slice,
+    },
+    Special {
+        flag: "--seed",
+        is_given: |options| options.seed.is_some(),
+        is_taken: |about| about.seed.is_some(),
+    },
+];
+
+/// Refuses options that `name` would ignore: a measurement of `all`, or another name of the command line,
+/// which takes none of them.
+///
+/// # Errors
+/// [`Error::NotTaken`].
+pub fn check(name: &str, options: &Options, all: &[&dyn Measurement]) -> Result<()> {
+    for special in SPECIAL.iter().filter(|it| (it.is_given)(options)) {
+        let takes = all.iter().map(|one| one.about());
+        let takes = takes.filter(|about| (special.is_taken)(about));
+        let takes: Vec<&str> = takes.map(|about| about.name).collect();
+        if !takes.contains(&name) {
+            return Err(Error::NotTaken {
+                name: name.to_owned(),
+                flag: special.flag,
+                takes,
+            });
+        }
+    }
+    Ok(())
+}
+
 impl About {
     /// Its options besides those that every measurement takes, as a person writes them; empty if there are
     /// none.
@@ -102,7 +143,10 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{About, fits};
+    use super::{About, Measurement, check, fits};
+    use crate::report::results::Results;
+    use crate::runner::{Options, Runner};
+    use crate::{Error, Result};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -116,16 +160,72 @@ mod tests {
         assert!(fits("*", "") && !fits("", "x"));
     }
 
-    #[test]
-    fn options_are_told_as_they_are_written() {
-        let about = |slice, seed| About {
+    fn about(slice: bool, seed: Option<u64>) -> About {
+        About {
             name: "it",
             question: "Is it?",
             asks: &[],
             minutes: 1,
             slice,
             seed,
+        }
+    }
+
+    struct Named(&'static str, bool, Option<u64>);
+
+    impl Measurement for Named {
+        fn about(&self) -> About {
+            let Named(name, slice, seed) = *self;
+            About {
+                name,
+                ..about(slice, seed)
+            }
+        }
+
+        fn run(&self, _runner: &Runner) -> Result<Results> {
+            Err(Error::Interrupted)
+        }
+    }
+
+    #[test]
+    fn options_that_a_measurement_would_ignore_are_refused() {
+        let all: [&dyn Measurement; 4] = [
+            &Named("plain", false, None),
+            &Named("sliced", true, None),
+            &Named("drawn", false, Some(7)),
+            &Named("both", true, Some(0)),
+        ];
+        let refused = |name: &str, slice: bool, seed: Option<u64>| {
+            let options = Options {
+                repeat: 1,
+                only: None,
+                slice,
+                seed,
+                record: false,
+            };
+            let found = check(name, &options, &all);
+            found.err().map(|error| error.to_string())
         };
+        for name in ["plain", "sliced", "drawn", "both", "all", "figures"] {
+            assert_eq!(refused(name, false, None), None);
+        }
+        assert_eq!(refused("both", true, Some(3)), None);
+        assert_eq!(refused("sliced", true, None), None);
+        assert_eq!(refused("drawn", false, Some(0)), None);
+        let slice = "plain does not take `--slice`, and would ignore it: leave it out, or name one of those \
+                     that take it: sliced, both";
+        assert_eq!(refused("plain", true, None).as_deref(), Some(slice));
+        let seed = refused("sliced", true, Some(3)).unwrap();
+        assert!(seed.contains("sliced does not take `--seed`"), "{seed}");
+        assert!(seed.ends_with("take it: drawn, both"), "{seed}");
+        for name in ["all", "figures"] {
+            let said = refused(name, true, None).unwrap();
+            assert!(said.starts_with(name), "{said}");
+        }
+    }
+
+    #[test]
+    fn options_are_told_as_they_are_written() {
         assert_eq!(about(false, None).options(), "");
         let both = about(true, Some(7)).options();
         assert_eq!(both, "`--slice`, `--seed N` (7 when absent)");

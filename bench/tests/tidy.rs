@@ -1,6 +1,6 @@
-//! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work. [`sizes`]: of
-//! files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`; [`words`]: what
-//! nobody understands at once.
+//! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
+//! [`sizes`]: of files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`;
+//! [`words`]: what nobody understands at once.
 
 #[path = "tidy/names.rs"]
 mod names;
@@ -100,6 +100,43 @@ fn rooms_import_only_from_floors_below() {
                     "{name}: {room} (floor {floor}) imports {dependency}, which is not below it"
                 )),
             }
+        }
+    }
+    report(&faults);
+}
+
+/// The suite of a test, as `tools/lane.sh` names it.
+fn suite(name: &str) -> Option<String> {
+    let (package, test) = name.split_once("/tests/")?;
+    let package = package.rsplit('/').next()?;
+    let test = test.split(['/', '.']).next()?;
+    Some(format!("{package}/{test}"))
+}
+
+/// Tests that run a part of their cases run all of them in a lane of their own.
+#[test]
+fn every_case_is_run_somewhere() {
+    let lanes = std::fs::read_to_string(root().join("tools/lane.sh")).expect("it is tracked");
+    let (_, lane) = lanes
+        .split_once("\"$wanted\" = every-case")
+        .expect("the lane of all cases");
+    let (lane, _) = lane.split_once("esac").expect("a list of suites");
+    let listed: Vec<&str> = lane
+        .split(|letter: char| letter.is_whitespace() || "|)".contains(letter))
+        .collect();
+    let mut faults = Vec::new();
+    for (name, text) in rust()
+        .iter()
+        .filter(|(name, _)| !name.starts_with("bench/tests"))
+    {
+        let runs_a_part = text.contains("cases::of_column") || text.contains("cases::is_run");
+        let Some(suite) = suite(name).filter(|_| runs_a_part) else {
+            continue;
+        };
+        if !listed.contains(&suite.as_str()) {
+            faults.push(format!(
+                "{name} runs a part of its cases: add {suite} to the lane every-case of tools/lane.sh"
+            ));
         }
     }
     report(&faults);
@@ -234,4 +271,39 @@ fn flags(text: &str) -> Vec<String> {
         }
     }
     flags
+}
+
+#[test]
+fn every_fuzz_target_is_built_and_run() {
+    let text = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let manifest: toml::Table = text("fuzz/Cargo.toml").parse().expect("it is a manifest");
+    let built: Vec<&str> = manifest["bin"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|bin| bin["path"].as_str())
+        .collect();
+    let script = text("fuzz/run.sh");
+    let names = script.split_once("names=(").map(|(_, rest)| rest);
+    let names = names
+        .and_then(|rest| rest.split_once(')'))
+        .map(|(names, _)| names);
+    let run: Vec<&str> = names.unwrap_or_default().split_whitespace().collect();
+    let mut faults = Vec::new();
+    for (path, _) in tracked() {
+        let file = path
+            .strip_prefix("fuzz/targets/")
+            .filter(|file| !file.contains('/'));
+        let Some(name) = file.and_then(|file| file.strip_suffix(".rs")) else {
+            continue;
+        };
+        if !built.contains(&&*format!("targets/{name}.rs")) {
+            faults.push(format!("{path} is not in fuzz/Cargo.toml"));
+        }
+        if !run.contains(&name) {
+            faults.push(format!("{path} is not run by fuzz/run.sh"));
+        }
+    }
+    assert!(run.len() > 10, "fuzz/run.sh has a list of names: {run:?}");
+    report(&faults);
 }

@@ -54,15 +54,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let raw = Header { raw: true, ..Header::default() };
     let at_collections = Header { deaths: Deaths::AtCollections, ..Header::default() };
     let facts = BTreeMap::new();
-    if let Some(trace) = typed(bytes, &raw) {
-        if let Ok(made) = whole::write(&trace, &facts, table(), Vec::new(), "deaths") {
-            agrees(made);
-        }
+    if let Some(trace) = typed(bytes, &raw)
+        && let Ok(made) = whole::write(&trace, &facts, table(), Vec::new(), "deaths")
+    {
+        agrees(made);
     }
-    if let Some(trace) = typed(bytes, &at_collections) {
-        if let Ok(made) = groups::write(&trace, &facts, Vec::new(), "groups") {
-            agrees(made);
-        }
+    if let Some(trace) = typed(bytes, &at_collections)
+        && let Ok(made) = groups::write(&trace, &facts, Vec::new(), "groups")
+    {
+        agrees(made);
     }
     let split = bytes.windows(BETWEEN.len()).position(|it| it == BETWEEN);
     let parts = split.map(|at| [&bytes[..at], &bytes[at + BETWEEN.len()..]]);

@@ -3,7 +3,7 @@
 #![no_main]
 
 use plimsoll_kernel::disk::Reads;
-use plimsoll_kernel::mounts::parse_kinds;
+use plimsoll_kernel::mounts::{parse_kinds, parse_layers};
 use plimsoll_kernel::process::{parse_stack_limit, parse_stack_pointer, parse_stat, parse_statm, parse_status};
 use plimsoll_kernel::smaps::{parse_areas, parse_rollup};
 
@@ -13,5 +13,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     assert!(areas.iter().all(|area| area.size() > 0 && area.shared() <= area.rss));
     let _ = (parse_rollup(bytes), parse_kinds(bytes), Reads::parse(bytes));
     let _ = (parse_stat(bytes), parse_statm(bytes, 4096), parse_status(bytes));
+    let _ = parse_layers(bytes, bytes, (0, 50));
     let _ = (parse_stack_limit(bytes), parse_stack_pointer(bytes));
 });

@@ -49,7 +49,7 @@ pub(super) struct Chart<'a> {
     pub(super) up: Axis,
     /// The lines and areas. Areas are drawn below lines.
     pub(super) series: &'a [Series],
-    /// Values of the horizontal axis, and what happened there.
+    /// Values of the horizontal axis in order, and what happened there.
     pub(super) marks: &'a [(f64, String)],
 }
 
@@ -113,7 +113,8 @@ impl Chart<'_> {
         let names = Names::of(self.series);
         let mut axes = self.axes(root, names.room(root)?)?;
         self.marks(root, &mut axes)?;
-        for kind in [Kind::Area, Kind::Dashed, Kind::Line] {
+        // A thin dashed line can be seen on a solid one of another colour; below it, it could not.
+        for kind in [Kind::Area, Kind::Line, Kind::Dashed] {
             for series in self.series.iter().filter(|series| series.kind == kind) {
                 self.line(&mut axes, series)?;
             }
@@ -148,11 +149,17 @@ impl Chart<'_> {
 
     fn marks(&self, root: &Root, axes: &mut Axes) -> Drawn<()> {
         let style = font(25, FontStyle::Normal, FAINT);
-        for (index, (at, what)) in self.marks.iter().enumerate() {
+        // Words at one place would cover each other.
+        for (index, same) in self.marks.chunk_by(|a, b| a.0 == b.0).enumerate() {
+            let (at, first) = &same[0];
             let ends = [(*at, self.up.ends.0), (*at, self.up.ends.1)];
             axes.draw_series(DashedLineSeries::new(ends, 4, 6, FAINT.stroke_width(2)))?;
+            let what = match same.len() {
+                1 => first.clone(),
+                all => format!("{first}, and {} more", all - 1),
+            };
             let (x, top) = axes.backend_coord(&ends[1]);
-            write(root, what, &style, (x + 8, top + 32 * (index % 3) as i32))?;
+            write(root, &what, &style, (x + 8, top + 32 * (index % 3) as i32))?;
         }
         Ok(())
     }
@@ -193,13 +200,32 @@ pub(super) fn write(root: &Root, words: &str, style: &TextStyle, at: (i32, i32))
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_chart_without_anything_is_still_a_picture() {
-        let axis = |name: &str| Axis {
+    fn axis(name: &str) -> Axis {
+        Axis {
             name: name.to_owned(),
             ends: (0.0, 1e-9),
             logarithmic: false,
+        }
+    }
+
+    #[test]
+    fn what_happens_at_one_time_is_written_once() {
+        let marks = ["a starts", "b starts", "c ends"].map(|what| (0.0, what.to_owned()));
+        let chart = Chart {
+            title: "memory",
+            note: "",
+            across: axis("seconds"),
+            up: axis("bytes"),
+            series: &[],
+            marks: &marks,
         };
+        let svg = chart.svg().expect("drawn");
+        assert!(svg.contains("\na starts, and 2 more\n"), "{svg}");
+        assert!(!svg.contains("b starts"), "{svg}");
+    }
+
+    #[test]
+    fn a_chart_without_anything_is_still_a_picture() {
         let chart = Chart {
             title: "a < b",
             note: "",

@@ -15,6 +15,8 @@ const GAP: i32 = 20;
 pub(super) struct Names<'a> {
     beside: Vec<&'a Series>,
     inside: Vec<&'a Series>,
+    /// What no name inside may cover: lines, with and without names.
+    lines: Vec<&'a Series>,
     /// Height of a name beside the axes together with its note, pixels.
     height: i32,
 }
@@ -30,9 +32,11 @@ impl<'a> Names<'a> {
         if height * beside.len() as i32 > SIZE.1 as i32 - 300 {
             beside.clear();
         }
+        let lines = series.iter().filter(|series| series.kind != Kind::Area);
         Names {
             beside,
             inside,
+            lines: lines.collect(),
             height,
         }
     }
@@ -63,17 +67,44 @@ impl<'a> Names<'a> {
         for (y, (_, series)) in tops.into_iter().zip(beside) {
             name(root, HPos::Left, (right + GAP, y), series)?;
         }
+        let lines: Vec<Vec<(i32, i32)>> = self
+            .lines
+            .iter()
+            .map(|line| line.points.iter().map(|p| axes.backend_coord(p)).collect())
+            .collect();
         for series in &self.inside {
             let (x, y) = axes.backend_coord(&summit(series));
             let (width, _) = root.estimate_text_size(&series.name, &name_font(series))?;
             // A summit may be at an edge.
             let half = width as i32 / 2 + GAP;
-            let (left, _) = axes.backend_coord(&(across.start, up.start));
+            let (left, bottom) = axes.backend_coord(&(across.start, up.start));
             let x = x.min(right - half).max(left + half);
-            name(root, HPos::Center, (x, y + GAP), series)?;
+            let end = bottom - NAME_HEIGHT - NOTE_HEIGHT;
+            let y = free_height((x - half, x + half), (y + GAP, end), &lines);
+            name(root, HPos::Center, (x, y), series)?;
         }
         Ok(())
     }
+}
+
+/// The top of a name and its note between these edges: the first one from `top` on, but above `end`, at which
+/// no line crosses them. `top` where there is none.
+fn free_height(
+    (left, right): (i32, i32),
+    (top, end): (i32, i32),
+    lines: &[Vec<(i32, i32)>],
+) -> i32 {
+    let crossed = |y: i32| {
+        let pairs = lines.iter().flat_map(|line| line.windows(2));
+        pairs
+            .filter(|pair| pair[0].0.max(pair[1].0) >= left && pair[0].0.min(pair[1].0) <= right)
+            .any(|pair| {
+                let (high, low) = (pair[0].1.min(pair[1].1), pair[0].1.max(pair[1].1));
+                low >= y && high <= y + NAME_HEIGHT + NOTE_HEIGHT
+            })
+    };
+    let mut tops = (top..end.max(top + 1)).step_by(GAP as usize);
+    tops.find(|y| !crossed(*y)).unwrap_or(top)
 }
 
 /// The last value above `floor`. Programs end before the picture does, so the very last values are about 0.
@@ -123,6 +154,18 @@ fn name(root: &Root, side: HPos, (x, y): (i32, i32), series: &Series) -> Drawn<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_inside_lie_on_no_line() {
+        let (edges, room) = ((100, 200), (50, 600));
+        assert_eq!(free_height(edges, room, &[]), 50);
+        let beside = vec![(0, 60), (90, 60)];
+        assert_eq!(free_height(edges, room, &[beside]), 50);
+        let across = vec![(0, 60), (300, 70)];
+        assert_eq!(free_height(edges, room, &[across]), 90);
+        let through = vec![(150, 0), (151, 900)];
+        assert_eq!(free_height(edges, room, &[through]), 50, "nowhere else");
+    }
 
     #[test]
     fn names_move_apart_and_stay_within() {

@@ -156,6 +156,13 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
         ..Series::default()
     });
     let shared = trace.samples.iter().any(|sample| sample.budget > 0);
+    // A run that ends when its work is done may be much shorter than it might have been.
+    let seconds = match scenario.until_done || scenario.until_work.is_some() {
+        true => trace.samples.last().map_or(0.0, |sample| sample.at),
+        false => scenario.seconds,
+    };
+    let mut events = scenario.turning_points();
+    events.retain(|(at, _)| *at < seconds);
     Plot {
         title: title.to_owned(),
         note: if shared {
@@ -165,8 +172,8 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
         },
         unit: "MiB".to_owned(),
         series,
-        events: scenario.turning_points(),
-        seconds: scenario.seconds,
+        events,
+        seconds,
         top: scenario.budget as f64 / MIB,
         ..Plot::default()
     }
@@ -175,6 +182,27 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_ends_early_is_drawn_to_its_end() {
+        let sample = |at| Sample {
+            at,
+            ..Sample::default()
+        };
+        let trace = Trace {
+            samples: vec![sample(0.0), sample(7.0)],
+            ..Trace::default()
+        };
+        let drawn = |until_done| {
+            let scenario = Scenario {
+                seconds: 100.0,
+                until_done,
+                ..Scenario::default()
+            };
+            plot("memory", &scenario, &trace).seconds
+        };
+        assert_eq!((drawn(true), drawn(false)), (7.0, 100.0));
+    }
 
     #[test]
     fn names_are_unique_and_questions_are_sentences() {

@@ -43,7 +43,7 @@ struct Program {
 }
 
 /// A bank of 80 clients in a database; 24 threads that search; 24 threads with working sets of 2 MiB, which
-/// fill half of a heap together.
+/// fill a third of a heap together.
 const PROGRAMS: [Program; 3] = [
     Program {
         name: "bank",

@@ -63,6 +63,9 @@ struct Options {
     /// Allocate this much before anything can be collected, bytes.
     #[arg(long, value_parser = size)]
     early: Option<u64>,
+    /// Never tell the trigger that MMTk can collect.
+    #[arg(long)]
+    unready: bool,
     /// Never end this collection; the first is 0.
     #[arg(long)]
     hang: Option<u64>,
@@ -141,7 +144,7 @@ fn main() {
     if let Some(bytes) = options.early {
         traps::early(bytes);
     }
-    vm::start();
+    vm::start(!options.unready);
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
         control.bound(bound);
     }

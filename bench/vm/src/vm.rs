@@ -39,10 +39,11 @@ pub(crate) fn hold(instance: MMTK<Vm>) {
     let _ = MMTK_INSTANCE.set(Box::leak(Box::new(instance)));
 }
 
-/// Starts the collector. Called once, after [`hold`].
-pub(crate) fn start() {
+/// Starts the collector. Called once, after [`hold`]. `is_told`: whether the trigger is told, as it should
+/// be.
+pub(crate) fn start(is_told: bool) {
     memory_manager::initialize_collection(mmtk(), VMThread::UNINITIALIZED);
-    if let Some(control) = heap::control() {
+    if let Some(control) = heap::control().filter(|_| is_told) {
         control.ready();
     }
 }

@@ -35,6 +35,10 @@ _END_MAGIC = b"PLTEND\r\n"
 _HEAD = struct.Struct("<4sBBHIIIIQQQQQII")
 _MAX_CONTENT = 128 << 10
 _MAX_FACTS = 64 << 10
+#: The most bytes of an object: Java's largest array.
+_MAX_OBJECT = (8 << 31) + 4096
+#: Kinds of events from this one on, and of blocks, may be passed over by those who do not know them.
+_PASSED_OVER, _PASSED_OVER_BLOCK = 24, 128
 _COLUMNS = (
     "tag compute pause object size class site named monitor thread priority stamp slot holder target"
 ).split()
@@ -58,7 +62,7 @@ class Block:
     thread: int
     #: How many events of the thread stand before these.
     first: int
-    #: What each event is: COMPUTE, SLEEP and so on.
+    #: What each event is: COMPUTE, SLEEP and so on. Pass over what is 24 or more: a newer version wrote it.
     kind: np.ndarray
     #: Of compute (in the unit of the trace) and sleep (ns).
     time: np.ndarray
@@ -177,7 +181,7 @@ class Trace:
 
     def blocks(self, thread):
         """The events of a thread, in order, block by block."""
-        expected = 0
+        expected, clocks, ended = 0, (0, 0, 0), False
         for offset in self._offsets[thread]:
             head, content = self._load(offset, _EVENTS)
             if head.first != expected or head.thread != thread:
@@ -186,11 +190,25 @@ class Trace:
                     f"it begins with event {head.first} of thread {head.thread}, and event {expected} of "
                     f"thread {thread} comes next: blocks are missing, doubled or out of order",
                 )
+            if (head.allocated, head.time, head.stamp) != clocks:
+                why = "it begins at other clocks than those at which the block before it ended"
+                raise self._wrong(offset, why)
             try:
                 block = _decode(head, content)
             except (ValueError, IndexError) as why:
                 raise self._wrong(offset, f"its content is wrong: {why}") from why
+            wrong = _first_wrong(head, block, self.header.raw, ended)
+            if wrong is not None:
+                event, why = wrong
+                event += expected
+                raise TraceError(
+                    f"{self.path}: thread {thread}, event {event} (block at byte {offset}): {why}"
+                )
             expected += len(block)
+            clocks = _clocks_after(head, block)
+            if max(clocks) >= 1 << 64:
+                raise self._wrong(offset, "the thread's clock passes 2^64")
+            ended = ended or bool(np.any(block.kind == END))
             yield block
 
     def _wrong(self, offset, why):
@@ -325,6 +343,7 @@ class _Head:
     content: int
     first: int
     allocated: int
+    time: int
     object: int
     stamp: int
     sum: int
@@ -339,7 +358,9 @@ class _Head:
             return None
         if max(it[6], it[7]) > _MAX_CONTENT or it[2] > 1:
             return None
-        return _Head(it[1], it[2], it[4], it[5], it[6], it[7], it[8], it[9], it[11], it[12], it[13])
+        if it[1] not in (_EVENTS, _NAMED, _INDEX) and it[1] < _PASSED_OVER_BLOCK:
+            return None
+        return _Head(it[1], it[2], *it[4:14])
 
 
 def _decompressor():
@@ -354,7 +375,14 @@ def _decompressor():
         import zstandard
 
         context = zstandard.ZstdDecompressor()
-        return lambda data, length: context.decompress(data, max_output_size=length)
+
+        def decompress(data, length):
+            # What the frame says of its length goes before what is given as the most.
+            if zstandard.frame_content_size(data) > length:
+                raise ValueError("it is longer than the head says")
+            return context.decompress(data, max_output_size=length)
+
+        return decompress
     except ImportError:
         pass
     try:
@@ -396,7 +424,7 @@ def _numbers(data):
         starts[0] = 0
         starts[1:] = ends[:-1] + 1
     lengths = ends - starts + 1
-    if len(ends) and lengths.max() > 10:
+    if len(ends) and (lengths.max() > 10 or np.any(data[ends[lengths == 10]] > 1)):
         raise ValueError("a number does not fit in 64 bits")
     values = (data[starts] & 0x7F).astype(np.uint64)
     for index in range(1, int(lengths.max()) if len(ends) else 0):
@@ -451,6 +479,8 @@ def _decode(head, content):
     timed = (of[WAIT] | of[PARK]) & middle
     pause = spread("pause", of[SLEEP] | timed)
     size = spread("size", of[ALLOC])
+    if np.any(size >> np.uint64(61)):
+        raise ValueError("the size of an object does not fit in 64 bits")
     size[of[ALLOC] & ~middle] *= np.uint64(8)
     # Each object has a difference from the one before: 1, and more where it is told.
     steps = spread("object", of[ALLOC] & low, _unfold)
@@ -490,3 +520,48 @@ def _decode(head, content):
         target=spread("target", stored, lambda values: last[stored] - _unfold(values)),
         allocated=np.uint64(head.allocated) + before,
     )
+
+
+def _clocks_after(head, block):
+    """Bytes, processor time and stamp behind a block."""
+    times = block.time[block.kind == COMPUTE]
+    time = int(times.sum(dtype=np.uint64))
+    if times.sum(dtype=np.float64) >= 1 << 63:
+        # It may have passed 2^64.
+        time = sum(map(int, times))
+    stamps = block.order[block.kind == STAMP]
+    return (
+        head.allocated + int(block.size.sum(dtype=np.uint64)),
+        head.time + time,
+        int(stamps[-1]) if len(stamps) else head.stamp,
+    )
+
+
+def _first_wrong(head, block, raw, ended):
+    """The first event of a block that no trace may have: its place in the block, and what is wrong with it;
+    or None. `ended`: the thread has ended before the block."""
+    kind = block.kind
+    alloc, start, stamp = kind == ALLOC, kind == START, kind == STAMP
+    orders = block.order[stamp]
+    falls = np.zeros(len(kind), bool)
+    falls[stamp] = orders <= np.concatenate(([np.uint64(head.stamp)], orders))[: len(orders)]
+    is_null = (alloc | (kind == DEATH) | (kind == USE)) & (block.object == 0)
+    is_wide = (block.peer | block.slot | block.class_ | block.site) >> np.uint64(32) != 0
+    is_raw = (kind == STORE) | (kind == STORE_STATIC) | (kind == USE)
+    is_unknown = (kind >= len(NAMES)) & (kind < _PASSED_OVER)
+    faults = [
+        (is_unknown, "its kind is unknown: a newer version wrote it, or it is damaged"),
+        (alloc & (block.size == 0), "an object of 0 bytes is allocated"),
+        (alloc & (block.size > _MAX_OBJECT), "an object is larger than Java's largest array"),
+        (is_null | (kind == STORE) & (block.holder == 0), "it names object 0, which is null"),
+        (start & ((block.priority < 1) | (block.priority > 10)), "a thread starts with no priority of Java"),
+        (is_wide | (kind == STORE_STATIC) & (block.class_ == 0), "a value of it is out of range"),
+        (falls, "stamps rise within a stream"),
+        (is_raw & (not raw), "it belongs into raw traces, and this trace says that it is none"),
+    ]
+    places = [(int(np.argmax(where)), why) for where, why in faults if where.any()]
+    ends = np.flatnonzero(kind == END)
+    behind = 0 if ended else int(ends[0]) + 1 if len(ends) else len(kind)
+    if behind < len(kind):
+        places.append((behind, "it comes after the end of its thread"))
+    return min(places, default=None)

@@ -8,8 +8,8 @@ use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, start_steering};
 use plimsoll_kernel::process::{Handle, Process};
-use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::{ALL, Policy};
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let signals = Signals::block(&HEARD)?;
     log::start(args.verbose, None)?;
     let policy = args.principal.policy;
-    let alone = policy == args::PolicyChoice::IslaVista && !embed::answers(place);
+    let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
     let member = match alone {
         true => None,
         false => Some(join(place, args, &process)?),

@@ -38,6 +38,11 @@ pub enum CliError {
     Held(#[from] plimsoll_runtimes::hold::Held),
     #[error("there is no process in `{0}`")]
     NoProcesses(String),
+    #[error(
+        "there is no memory cgroup {}: give its path as below /sys/fs/cgroup, or as in /proc/PID/cgroup",
+        .0.display()
+    )]
+    NoSuchGroup(PathBuf),
     #[error("{0}")]
     Kernel(String),
     #[error("{program}: not found; give its path, or put its directory into PATH")]

@@ -1,6 +1,7 @@
 //! Cgroups that a person names.
 
 use crate::error::CliError;
+use plimsoll_kernel::Error;
 use plimsoll_kernel::cgroup::Cgroup;
 use std::path::Path;
 
@@ -8,16 +9,16 @@ use std::path::Path;
 /// the mount in front.
 ///
 /// # Errors
-/// When there is none, with what to give instead.
+/// As [`failed`].
 pub(crate) fn named(path: &Path) -> Result<Cgroup, CliError> {
-    Cgroup::named(path).map_err(|error| {
-        CliError::Kernel(match error.is_absent() {
-            true => format!(
-                "there is no memory cgroup {}: give its path as below /sys/fs/cgroup, or as in \
-                 /proc/PID/cgroup",
-                path.display()
-            ),
-            false => error.to_string(),
-        })
-    })
+    Cgroup::named(path).map_err(|error| failed(path, &error))
+}
+
+/// Why something cannot be known of a group: [`CliError::NoSuchGroup`] when there is none (any more), else
+/// what the kernel says.
+pub(crate) fn failed(path: &Path, error: &Error) -> CliError {
+    match error.is_absent() {
+        true => CliError::NoSuchGroup(path.to_owned()),
+        false => CliError::Kernel(error.to_string()),
+    }
 }

@@ -50,9 +50,15 @@ fn goes_on(place: &Place, name: &str) {
 
 /// Asserts that each of the programs goes on, all in the same time.
 fn all_go_on(place: &Place, names: &[&str]) {
-    let now = |name: &&str| (lines(place, name), collections(place, name));
-    let then: Vec<_> = names.iter().map(now).collect();
-    for (name, (before, collected)) in names.iter().zip(then) {
+    let programs: Vec<_> = names.iter().map(|name| (place, *name)).collect();
+    each_goes_on(&programs);
+}
+
+/// As [`all_go_on`], for programs at several places.
+fn each_goes_on(programs: &[(&Place, &str)]) {
+    let now = |(place, name): &(&Place, &str)| (lines(place, name), collections(place, name));
+    let then: Vec<_> = programs.iter().map(now).collect();
+    for ((place, name), (before, collected)) in programs.iter().zip(then) {
         wait_for(&format!("{name} works and is steered"), || {
             (lines(place, name) > before + 2 && collections(place, name) > collected).then_some(())
         });
@@ -184,8 +190,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
     is_steered(&place, "c");
     // Long enough for commands to the stopped machine to time out.
     for _ in 0..3 {
-        goes_on(&place, "b");
-        goes_on(&place, "c");
+        all_go_on(&place, &["b", "c"]);
     }
     signal_to(pid, libc::SIGCONT);
     all_go_on(&place, &["a", "b", "c"]);
@@ -307,13 +312,14 @@ fn nested(swap_there: bool, live: &str) {
     for name in ["c", "d"] {
         is_steered(&inside, name);
     }
-    for _ in 0..4 {
-        for name in ["a", "b"] {
-            goes_on(&around, name);
-        }
-        for name in ["c", "d"] {
-            goes_on(&inside, name);
-        }
+    let all = [
+        (&around, "a"),
+        (&around, "b"),
+        (&inside, "c"),
+        (&inside, "d"),
+    ];
+    for _ in 0..6 {
+        each_goes_on(&all);
         // Which of the two groups has less room changes all the time, but the inner broker's budget
         // must not.
         let listing = inside.listing().unwrap();

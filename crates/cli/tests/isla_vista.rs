@@ -80,7 +80,7 @@ fn a_heap_that_outgrows_memory_follows_its_stalls_and_no_broker_is_started() {
     let graph = Graph {
         agent: "never",
         flags: &["-XX:+UseSerialGC", "-Xmx400m"],
-        work: ["60", "1000"],
+        work: ["60", "500"],
     };
     let Some(output) = graph.run(&place, Some(128 * MIB)) else {
         return;
@@ -118,7 +118,7 @@ fn a_machine_in_which_nobody_may_ask_for_collections_follows_too() {
     let graph = Graph {
         agent: "auto",
         flags: &["-XX:+UseSerialGC", "-Xmx400m", "-XX:+DisableExplicitGC"],
-        work: ["60", "1000"],
+        work: ["60", "500"],
     };
     let Some(output) = graph.run(&place, Some(128 * MIB)) else {
         return;

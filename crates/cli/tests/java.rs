@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_testbed::java::compile_into;
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,9 +25,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 /// Compiles the test program.
 fn classes(place: &Place) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtimes/tests/java/Churn.java");
-    let mut javac = Command::new("javac");
-    let compiled = javac.arg("-d").arg(place.path("")).arg(source).status();
-    if compiled.is_ok_and(|status| status.success()) {
+    if compile_into(&place.path(""), &[source]) {
         return Some(place.path(""));
     }
     skip("no javac");

@@ -4,10 +4,13 @@ mod common;
 
 use common::ground::{MIB, enter, group};
 use common::mapped::{is_called, printed, reader, shifter, sleeper};
+use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Disk, FuseServer, programs, skip};
+use plimsoll_testbed::{Disk, FuseServer, TestCgroup, programs, skip};
 use serde_json::Value;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 fn json(place: &Place, args: &[&str]) -> Value {
@@ -157,6 +160,16 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
     assert_eq!(report["failed"][0]["pid"], i32::MAX);
 }
 
+/// A program that sleeps in a group, once it is itself.
+fn sleeper_in(group: &TestCgroup) -> Started {
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600");
+    enter(&mut sleep, group);
+    let started = Started(sleep.spawn().unwrap());
+    is_called(&started.0.id().to_string(), "sleep");
+    started
+}
+
 /// Not a test of its own: the program that is blocked is this binary, started again.
 #[test]
 fn program() {
@@ -270,11 +283,7 @@ fn a_thread_of_the_kernel_has_no_map() {
 fn a_group_and_a_principal_name_their_processes() {
     let place = Place::new();
     if let Some(group) = group("map", 512 * MIB) {
-        let mut sleep = Command::new("sleep");
-        sleep.arg("600");
-        enter(&mut sleep, &group);
-        let started = Started(sleep.spawn().unwrap());
-        is_called(&started.0.id().to_string(), "sleep");
+        let started = sleeper_in(&group);
         let dir = group.cgroup().dir().to_str().unwrap();
         let report = json(&place, &["--cgroup", dir]);
         assert_eq!(report["processes"][0]["pid"], started.0.id());
@@ -337,11 +346,7 @@ fn a_watch_of_a_group_ends_with_its_last_process() {
     let Some(group) = group("map-ends", 512 * MIB) else {
         return;
     };
-    let mut sleep = Command::new("sleep");
-    sleep.arg("600");
-    enter(&mut sleep, &group);
-    let mut started = Started(sleep.spawn().unwrap());
-    is_called(&started.0.id().to_string(), "sleep");
+    let mut started = sleeper_in(&group);
     let dir = group.cgroup().dir().to_str().unwrap();
     let mut map = place.command(&["map", "--cgroup", dir, "--watch", "1"]);
     let told = place.path("told");
@@ -354,6 +359,84 @@ fn a_watch_of_a_group_ends_with_its_last_process() {
     started.0.kill().unwrap();
     started.0.wait().unwrap();
     assert!(map.wait().success(), "it ends with the group");
+}
+
+#[test]
+fn a_watch_goes_on_with_a_process_when_the_group_beside_it_ends() {
+    let place = Place::new();
+    let Some(group) = group("map-beside", 512 * MIB) else {
+        return;
+    };
+    let (mut one, pid) = sleeper(&place);
+    let mut other = sleeper_in(&group);
+    let dir = group.cgroup().dir().to_str().unwrap().to_owned();
+    let told = place.path("told");
+    let mut map = place.command(&["map", &pid, "--cgroup", &dir, "--json", "--watch", "1"]);
+    let mut map = Started(map.stdout(File::create(&told).unwrap()).spawn().unwrap());
+    let shows = |what: &str, count: usize| {
+        wait_for(what, || {
+            let text = std::fs::read_to_string(&told).unwrap();
+            let last = text.lines().rfind(|_| text.ends_with('\n'))?;
+            let look: Value = serde_json::from_str(last).ok()?;
+            let of_count = look["processes"].as_array()?.len() == count;
+            (of_count && look["failed"].as_array()?.is_empty()).then_some(())
+        });
+    };
+    shows("both are shown", 2);
+    other.0.kill().unwrap();
+    other.0.wait().unwrap();
+    drop(group);
+    shows("one is shown on", 1);
+    one.0.kill().unwrap();
+    one.0.wait().unwrap();
+    assert!(map.wait().success(), "it ends with the last of them");
+}
+
+/// That a group cannot be read is not taken for the end of its programs.
+#[test]
+fn a_watch_that_may_not_look_any_more_says_so() {
+    let Some((folder, own)) = folder() else {
+        return;
+    };
+    let place = Place::new();
+    let Some(group) = group("map-hidden", 512 * MIB) else {
+        return;
+    };
+    let _one = sleeper_in(&group);
+    let dir = group.cgroup().dir();
+    let drawn = folder.path().join("drawn");
+    std::fs::create_dir(&drawn).unwrap();
+    chown(&drawn, Some(65534), Some(65534)).unwrap();
+    let page = drawn.join("page.html");
+    let start = |name: &str, more: &[&str]| {
+        let watch = ["map", "--cgroup", dir.to_str().unwrap(), "--watch", "1"];
+        let words = [&AS_NOBODY[1..], &[own.to_str().unwrap()], &watch, more].concat();
+        let mut command = place.program(AS_NOBODY[0], &words);
+        let file = |end: &str| File::create(place.path(&format!("{name}.{end}"))).unwrap();
+        command.stdout(file("out")).stderr(file("said"));
+        Started(command.spawn().unwrap())
+    };
+    let mut text = start("text", &[]);
+    let mut html = start("html", &["--html", page.to_str().unwrap()]);
+    wait_for("both have looked", || {
+        let out = std::fs::read_to_string(place.path("text.out")).unwrap();
+        (out.contains(" sleep, ") && page.exists()).then_some(())
+    });
+    std::fs::set_permissions(dir.join("cgroup.procs"), Permissions::from_mode(0o000)).unwrap();
+    for (name, map) in [("text", &mut text), ("html", &mut html)] {
+        assert_eq!(map.wait().code(), Some(1), "{name}");
+        let said = std::fs::read_to_string(place.path(&format!("{name}.said"))).unwrap();
+        assert!(
+            said.contains("cgroup.procs is not ours to use"),
+            "{name}: {said}"
+        );
+    }
+    // What was seen until then is drawn, for the last time.
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains(">sleep (") && !page.contains("refresh"),
+        "{page}"
+    );
 }
 
 /// In a container with users of its own, a process has other numbers than here.

@@ -6,12 +6,12 @@ use common::{Place, Started, stderr, wait_for};
 use plimsoll_kernel::process::{Process, descendants};
 use plimsoll_kernel::sched::{Parameters, Rights, parameters, threads};
 use plimsoll_testbed::children::{copy_program, on_one_processor};
-use plimsoll_testbed::java::{Jdk, javac, jdks};
+use plimsoll_testbed::java::{Jdk, compile_into, jdks};
 use plimsoll_testbed::skip;
 use plimsoll_wire::messages::Order;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What the programs have. They yield to others on this machine.
 const NICE: i32 = 10;
@@ -20,8 +20,8 @@ const ALONE: [&str; 6] = ["run", "-v", "--policy", "isla-vista", "--adapter", "n
 
 /// A JDK, and the folder with the compiled program. `None`, and says why, where they or rights are missing.
 fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
-    let (Some(jdk), Some(javac)) = (jdks().pop(), javac()) else {
-        skip("no JDK with javac");
+    let Some(jdk) = jdks().pop() else {
+        skip("no JDK");
         return None;
     };
     if !Rights::find().lower {
@@ -30,12 +30,10 @@ fn java(place: &Place) -> Option<(Jdk, PathBuf)> {
     }
     let source = "../phases/tests/java/Turnover.java";
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let mut command = Command::new(javac);
-    command
-        .args(["--release", "11", "-d"])
-        .arg(place.path(""))
-        .arg(source);
-    assert!(command.status().unwrap().success());
+    if !compile_into(&place.path(""), &[source]) {
+        skip("no JDK with javac");
+        return None;
+    }
     Some((jdk, place.path("")))
 }
 

@@ -3,15 +3,20 @@
 mod common;
 
 use common::ground::{MIB, group};
-use common::mapped::{PATIENCE, printed, reader, shifter, sleeper};
+use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, Disk, FuseServer, programs};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
+
+/// What is said of a process that stands still.
+const STUCK: &str = "does not let itself be read within two seconds";
 
 /// The arguments of a program that reads a third of a file of 48 MiB over and over.
 const PAGES: &str = "--bytes 50331648 --part 0.3334 --every 5";
@@ -43,6 +48,16 @@ fn a_dry_run_says_what_it_saw_and_ends() {
     assert!(value["files"].as_u64().unwrap() >= 2, "{value}");
     assert!(value["present"].as_u64().unwrap() > 64 << 10, "{value}");
     assert!(value["ranges"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn everything_can_be_watched() {
+    let place = Place::new();
+    let (_one, _pid) = sleeper(&place);
+    let text = printed(&place, &dry_run("--all"));
+    let value: Value = serde_json::from_str(text.trim()).unwrap();
+    assert!(value["processes"].as_u64() >= Some(2), "{value}");
+    assert_eq!(value["held"], 0);
 }
 
 /// Makes a file whose bytes are on the disk and in no cache.
@@ -297,21 +312,112 @@ fn a_process_that_cannot_be_read_in_time_is_passed_over() {
     let mut pin = Started(pin.spawn().unwrap());
     assert!(pin.wait().success());
     let said = std::fs::read_to_string(said).unwrap();
-    assert!(
-        said.contains("does not let itself be read within two seconds"),
-        "{said}"
-    );
+    assert!(said.contains(STUCK), "{said}");
     let out = std::fs::read_to_string(out).unwrap();
     assert!(out.starts_with("nothing to hold: 1 process lost"), "{out}");
-    // Alone, it is told too, and nothing is waited for.
-    let mut alone = Started(
-        place
-            .command(&[&["pin", &pid][..], &args].concat())
-            .spawn()
-            .unwrap(),
+    // Alone, its reason is the error, and nothing is waited for.
+    let mut alone = place.command(&[&["pin", &pid][..], &args].concat());
+    let said = place.path("said alone");
+    alone.stderr(std::fs::File::create(&said).unwrap());
+    assert_eq!(Started(alone.spawn().unwrap()).wait().code(), Some(1));
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains(&format!("process {pid} {STUCK}")) && said.contains("nothing is watched"),
+        "{said}"
     );
-    assert_eq!(alone.wait().code(), Some(1));
     drop(frozen);
+}
+
+/// In a group, the others are watched on while one stands still, and it is one of them once it goes on.
+#[test]
+fn a_process_of_a_group_that_stands_still_comes_back() {
+    let Some(disk) = Disk::mount(Path::new(env!("CARGO_TARGET_TMPDIR"))) else {
+        return;
+    };
+    let Some(group) = group("pin-stuck", 512 * MIB) else {
+        return;
+    };
+    let place = Place::new();
+    let (one, other) = sleeper(&place);
+    let blocked = shifter(&disk);
+    group.cgroup().add(blocked.pid()).unwrap();
+    group.cgroup().add(other.parse().unwrap()).unwrap();
+    let Some(frozen) = disk.freeze() else { return };
+    wait_for("it is blocked", || {
+        let text = place.text(&["map", "--timeout", "1", &blocked.pid().to_string()]);
+        text.contains("its areas are missing").then_some(())
+    });
+    let dir = group.cgroup().dir().to_str().unwrap();
+    let args = ["pin", "--cgroup", dir, "--window", "1s", "--without-swap"];
+    let watched = |name: &str| {
+        let mut pin = place.command(&[&args[..], &["--dry-run", "--json"]].concat());
+        let (out, said) = (place.path(name), place.path("said"));
+        pin.stdout(std::fs::File::create(&out).unwrap());
+        pin.stderr(std::fs::File::create(&said).unwrap());
+        assert!(Started(pin.spawn().unwrap()).wait().success());
+        let out = std::fs::read_to_string(out).unwrap();
+        let report: Value = serde_json::from_str(out.lines().next_back().unwrap()).unwrap();
+        let said = std::fs::read_to_string(said).unwrap().contains(STUCK);
+        assert_eq!(
+            said,
+            report["passed"].to_string().contains(STUCK),
+            "{report}"
+        );
+        (report["processes"].as_u64(), said)
+    };
+    assert_eq!(watched("frozen"), (Some(1), true));
+    // One that began while it stood still takes it in later.
+    let (out, said) = (place.path("on"), place.path("on said"));
+    let mut on = place.command(&[&args[..], &["--json"]].concat());
+    on.stdout(std::fs::File::create(&out).unwrap());
+    on.stderr(std::fs::File::create(&said).unwrap());
+    let mut on = Started(on.spawn().unwrap());
+    wait_for("it is passed over", || {
+        let said = std::fs::read_to_string(&said).unwrap();
+        said.contains("passed over: process ").then_some(())
+    });
+    drop(frozen);
+    assert_eq!(watched("free"), (Some(2), false));
+    drop(blocked);
+    drop(one);
+    drop(group);
+    assert!(on.wait().success(), "it ends with the group");
+    let out = std::fs::read_to_string(&out).unwrap();
+    let last = out.lines().next_back().unwrap();
+    assert!(last.contains("passed") && !last.contains(STUCK), "{last}");
+}
+
+/// How much memory a group has left may be hidden from us. Then memory is not said to be short.
+#[test]
+fn a_group_whose_memory_cannot_be_read_is_named_with_the_reason() {
+    let Some((_folder, own)) = folder() else {
+        return;
+    };
+    let Some(group) = group("pin-unread", 512 * MIB) else {
+        return;
+    };
+    let place = Place::new();
+    let words = [&AS_NOBODY[1..], &["sleep", "600"]].concat();
+    let sleeper = Child::start(Path::new(AS_NOBODY[0]), &words, Some(&group)).unwrap();
+    let pid = sleeper.pid().to_string();
+    is_called(&pid, "sleep");
+    let ask = || {
+        let words = [&AS_NOBODY[1..], &[own.to_str().unwrap()], &dry_run(&pid)].concat();
+        place.program(AS_NOBODY[0], &words).output().unwrap()
+    };
+    let before = ask();
+    assert!(before.status.success(), "{}", stderr(&before));
+    let stat = group.cgroup().dir().join("memory.stat");
+    std::fs::set_permissions(&stat, Permissions::from_mode(0o000)).unwrap();
+    let hidden = ask();
+    assert_eq!(hidden.status.code(), Some(1));
+    let said = stderr(&hidden);
+    assert!(
+        said.contains("has left cannot be read") && said.contains(stat.to_str().unwrap()),
+        "{said}"
+    );
+    assert!(!said.contains("short"), "{said}");
 }
 
 #[test]

@@ -140,6 +140,28 @@ fn what_cannot_be_simulated_is_said() {
     );
     let out = place.call(&["sim", "absent"]);
     assert!(stderr(&out).contains("absent"), "{}", stderr(&out));
+    let raw = "trace 1\nraw\n0 alloc object=1 size=16\n0 store holder=1 slot=0 target=1\n0 end\n";
+    place.write("raw.txt", raw);
+    place.text(&["trace", "convert", "raw.txt", "-o", "raw"]);
+    std::fs::create_dir(place.path("left.recording")).unwrap();
+    for (args, command) in [
+        (&["sim", "raw"][..], "trace deaths raw -o"),
+        (
+            &["together", "raw", "--memory", "1G"],
+            "trace deaths raw -o",
+        ),
+        (&["sim", "left.recording"], "trace deaths left.recording -o"),
+        (
+            &["trace", "info", "left.recording"],
+            "trace deaths left.recording -o",
+        ),
+    ] {
+        let out = place.call(args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&out).contains(command), "{args:?}: {}", stderr(&out));
+    }
+    place.text(&["trace", "deaths", "raw", "-o", "whole"]);
+    place.text(&["sim", "whole", "--heap", "1M"]);
     let out = place.call(&["sim", "t", "--heap", "much"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("is no size"), "{}", stderr(&out));

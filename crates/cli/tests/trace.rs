@@ -31,11 +31,10 @@ fn a_program_is_made_up_shown_and_verified() {
     for same in ["objects", "bytes", "largest_live"] {
         assert_eq!(verified[same], info[same], "{same}");
     }
-    assert!(
-        place
-            .text(&["trace", "info", "t", "--threads"])
-            .contains("worker-404")
-    );
+    let text = place.text(&["trace", "info", "t", "--threads"]);
+    assert!(text.contains("worker-404"), "{text}");
+    let is_told = |line: &str| line.starts_with("  program ") && line.ends_with(" ecperf");
+    assert!(text.lines().any(is_told), "{text}");
     assert!(
         place
             .text(&["trace", "verify", "t"])

@@ -6,7 +6,7 @@ mod common;
 use common::ground::{MIB, alone, classes, enter, group, jdk, run_in, swap, without_swap};
 use common::{Place, Started, alive, stderr};
 use plimsoll_kernel::process::Process;
-use plimsoll_testbed::TestCgroup;
+use plimsoll_testbed::{TestCgroup, cases};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ const PROGRAMS: [&str; 2] = [
 ];
 
 /// Single programs without swap: each version, the two that were killed most with both collectors.
+/// `make test` runs every second one of these and of the crowds, `make test-machines` all.
 const SINGLE: [(&str, u32); 6] = [
     ("Serial", 11),
     ("G1", 17),
@@ -107,7 +108,7 @@ fn native_memory_that_grows_at_once_ends_no_program() {
     let Some(classes) = classes(&place, &PROGRAMS) else {
         return;
     };
-    for (collector, version) in SINGLE {
+    for (collector, version) in cases::of_column(SINGLE, 0, 2) {
         let Some(group) = cliff(500 * MIB) else {
             return;
         };
@@ -182,7 +183,7 @@ fn programs_that_grow_at_the_same_time_end_nobody() {
         live: "40",
         buffers: "110",
     };
-    for jvm in [("G1", 25), ("Serial", 25), ("G1", 11)] {
+    for jvm in cases::of_column([("G1", 25), ("Serial", 25), ("G1", 11)], 0, 2) {
         crowd.lives(jvm, &classes);
     }
 }

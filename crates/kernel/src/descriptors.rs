@@ -56,6 +56,12 @@ pub fn raise_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
+/// Which file an open descriptor is: device and inode. `None` if it is closed.
+pub(crate) fn file_of(file: &impl AsFd) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
 /// A path to exactly this open file of ours, even if its name belongs to another by now.
 pub fn path_of(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))

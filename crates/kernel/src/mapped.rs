@@ -9,11 +9,31 @@
 use crate::descriptors::path_of;
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, proc_path};
-use crate::smaps::{Addresses, FileKey, each_mapping};
+use crate::smaps::{Addresses, Area, FileKey, each_mapping};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+
+/// File systems whose subvolumes each number their files anew. The kernel lists mappings with the device of
+/// the whole file system, so a file and its copy in a snapshot look alike there, though each has pages of
+/// its own.
+const WITH_SUBVOLUMES: [&str; 2] = ["btrfs", "bcachefs"];
+
+/// Whether several files of a file system of this kind may be listed with the same device and inode.
+/// [`told_apart`] tells which of them is mapped.
+pub fn lists_alike(kind: &str) -> bool {
+    WITH_SUBVOLUMES.contains(&kind)
+}
+
+/// Device and inode of the file of a mapping as `stat(2)` gives them, which differ between subvolumes.
+/// `None` where the file cannot be named, or another one has its path. May wait for a server that lies on
+/// the way to the path.
+pub fn told_apart(pid: i32, area: &Area) -> Option<FileKey> {
+    let root = proc_path(pid, "root");
+    let named = Named::of(pid, &area.addresses, &root, &area.name).ok()?;
+    Some(named.key()).filter(|key| key.inode == area.file.inode)
+}
 
 /// A file that is named but not open.
 #[derive(Debug)]
@@ -141,6 +161,15 @@ mod tests {
         let listed = listed.expect("our executable is mapped");
         let file = named.open().unwrap();
         assert!(is_listed_as(&file, listed));
+        let mut apart = None;
+        each_mapping(&Process::own().unwrap(), &mut |area| {
+            if Path::new(&area.name) == path {
+                apart = told_apart(std::process::id() as i32, area);
+            }
+            true
+        })
+        .unwrap();
+        assert_eq!(apart, Some(named.key()));
         let other = FileKey {
             inode: listed.inode + 1,
             ..listed

@@ -6,16 +6,21 @@
 //! Source: kernel document `proc.rst` 3.5; `statfs(2)`, `linux/magic.h`.
 
 use crate::Result;
-use crate::parse::{lines, number, words};
+use crate::parse::{lines, number, unescape, words};
 use crate::process::proc_path;
 use crate::reader::read_text;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Longest text that is read, bytes.
 const MAX_MOUNTINFO: usize = 4 << 20;
 /// The most devices that are kept.
 const MAX_DEVICES: usize = 16_384;
+/// The most layers of an overlay that are looked at; the kernel takes 500.
+const MAX_LAYERS: usize = 512;
 
 /// The kind of file system (`ext4`) by device (major, minor).
 pub type Kinds = HashMap<(u32, u32), String>;
@@ -64,6 +69,62 @@ pub fn kinds(pid: i32) -> Result<Kinds> {
     Ok(parse_kinds(&text))
 }
 
+/// The kinds of the file systems that the layers of an overlay lie on, which a process sees as this device.
+/// As far as their paths tell: those are of the time of the mount, most likely as seen from here.
+///
+/// # Errors
+/// As [`kinds`].
+pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<BTreeSet<String>> {
+    let (mut text, mut ours) = (Vec::new(), Vec::new());
+    read_text(&proc_path(pid, "mountinfo"), MAX_MOUNTINFO, &mut text)?;
+    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut ours)?;
+    Ok(parse_layers(&text, &ours, overlay))
+}
+
+/// Parses the mounts of a process and ours for [`layers`].
+pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> BTreeSet<String> {
+    let line = lines(text).find(|line| {
+        parse_kind(line).is_some_and(|(device, kind)| device == overlay && kind == "overlay")
+    });
+    // The last field is what the file system was mounted with.
+    let options = line.and_then(|line| words(line).last()).unwrap_or_default();
+    let paths: Vec<PathBuf> = layer_paths(options).take(MAX_LAYERS).collect();
+    let mut found = BTreeSet::new();
+    for text in [text, ours] {
+        let mounts: Vec<(PathBuf, &[u8])> = lines(text)
+            .filter_map(|line| Some((path(words(line).nth(4)?), line)))
+            .take(MAX_DEVICES)
+            .collect();
+        for layer in &paths {
+            let above = mounts.iter().filter(|(point, _)| layer.starts_with(point));
+            let nearest = above.max_by_key(|(point, _)| point.components().count());
+            found.extend(
+                nearest
+                    .and_then(|(_, line)| parse_kind(line))
+                    .map(|(_, kind)| kind),
+            );
+        }
+    }
+    found
+}
+
+/// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself.
+fn layer_paths(options: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
+    let names: [&[u8]; 4] = [b"lowerdir", b"lowerdir+", b"datadir+", b"upperdir"];
+    let values = options.split(|&b| b == b',').filter_map(move |option| {
+        let at = option.iter().position(|&b| b == b'=')?;
+        names.contains(&&option[..at]).then_some(&option[at + 1..])
+    });
+    values
+        .flat_map(|value| value.split(|&b| b == b':'))
+        .filter(|value| value.starts_with(b"/"))
+        .map(path)
+}
+
+fn path(escaped: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(&unescape(escaped)))
+}
+
 /// Parses the text; lines that make no sense are passed over.
 pub fn parse_kinds(text: &[u8]) -> Kinds {
     lines(text)
@@ -101,6 +162,29 @@ mod tests {
     }
 
     #[test]
+    fn an_overlay_lies_on_what_its_layers_lie_on() {
+        let ours = b"1 0 254:0 / / rw - ext4 /dev/vda rw\n2 1 0:40 / /mnt rw - nfs4 host:/x rw\n\
+            3 1 0:41 / /mnt/in\\040it rw - xfs /dev/vdb rw\n";
+        let of = |options: &str| {
+            let text = format!("9 8 0:50 / / rw shared:1 - overlay overlay {options}\n");
+            let found = parse_layers(text.as_bytes(), ours, (0, 50));
+            found.into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            of("rw,lowerdir=/a:/b,upperdir=/c,workdir=/d"),
+            "ext4 overlay"
+        );
+        assert_eq!(of("rw,lowerdir=/a:/mnt/b"), "ext4 nfs4 overlay");
+        assert_eq!(
+            of("ro,lowerdir+=/mnt/in\\040it,datadir+=/mnt"),
+            "nfs4 overlay xfs"
+        );
+        assert_eq!(of("rw,lowerdir=l/short:/mntx,xino=off"), "ext4 overlay");
+        assert_eq!(of("rw"), "");
+        assert!(parse_layers(ours, ours, (254, 0)).is_empty(), "no overlay");
+    }
+
+    #[test]
     fn an_open_file_has_a_kind() {
         assert_eq!(
             kind_of(std::fs::File::open("/proc/self/stat").unwrap()),
@@ -114,6 +198,7 @@ mod tests {
         #[test]
         fn nothing_panics(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse_kinds(&text);
+            let _ = parse_layers(&text, &text, (0, 0));
         }
     }
 }

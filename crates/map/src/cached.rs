@@ -89,16 +89,19 @@ pub fn look(
     (caches, untold)
 }
 
-/// The files that were opened so far.
+/// The files that were opened so far. By path too where device 0 stands for a whole Btrfs: the kernel lists
+/// a file and its copy in a snapshot alike.
 #[derive(Default)]
-pub(crate) struct Files(HashMap<FileKey, Result<File, Closed>>);
+pub(crate) struct Files(HashMap<(FileKey, Option<String>), Result<File, Closed>>);
 
 impl Files {
     fn of(&mut self, sight: &Sight, area: &Area) -> &mut Result<File, Closed> {
-        if self.0.len() >= MAX_FILES && !self.0.contains_key(&area.file) {
+        let path = (area.file.major == 0).then(|| area.name.clone());
+        let key = (area.file, path);
+        if self.0.len() >= MAX_FILES && !self.0.contains_key(&key) {
             self.0.clear();
         }
-        let file = self.0.entry(area.file);
+        let file = self.0.entry(key);
         file.or_insert_with(|| File::open(sight, area))
     }
 

@@ -224,8 +224,7 @@ fn inside(
             let area = &sight.mappings[part.mapping];
             if options.who && area.file.inode != 0 && states.shared > Some(0) {
                 let file = shared.entry(area.file).or_insert_with(|| Candidate {
-                    key: area.file,
-                    name: area.name.clone(),
+                    mapping: area.clone(),
                     kind: part.kind,
                     shared: 0,
                 });

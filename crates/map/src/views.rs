@@ -27,12 +27,19 @@ pub(crate) struct Overlap {
 
 /// The parts of files that are mapped several times, and whether these are all.
 pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
-    let mut ends: Vec<(FileKey, u64, bool, usize)> = Vec::new();
+    let mut ends: Vec<((FileKey, &str), u64, bool, usize)> = Vec::new();
     for (index, area) in mappings.iter().enumerate() {
         if area.file.inode != 0 {
             let end = area.offset.saturating_add(area.size());
-            ends.push((area.file, area.offset, true, index));
-            ends.push((area.file, end, false, index));
+            // On a file system without a device of its own, a file and its copy may be listed alike (Btrfs).
+            let path = if area.file.major == 0 {
+                area.name.as_str()
+            } else {
+                ""
+            };
+            let file = (area.file, path);
+            ends.push((file, area.offset, true, index));
+            ends.push((file, end, false, index));
         }
     }
     ends.sort_unstable();

@@ -1,9 +1,11 @@
 //! With whom memory is shared: which other processes map the same files.
 
 use crate::area::Kind;
+use plimsoll_kernel::mapped::{lists_alike, told_apart};
+use plimsoll_kernel::mounts::kinds;
 use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::{Process, numbers};
-use plimsoll_kernel::smaps::{FileKey, each_mapping};
+use plimsoll_kernel::smaps::{Area, FileKey, each_mapping};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -45,10 +47,18 @@ pub struct Sharers {
 /// A file with shared memory, before it is known who shares it.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    pub(crate) key: FileKey,
-    pub(crate) name: String,
+    /// One of its mappings.
+    pub(crate) mapping: Area,
     pub(crate) kind: Kind,
     pub(crate) shared: u64,
+}
+
+/// Which of several files is meant.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    index: usize,
+    /// Where the kernel lists several files alike: what tells this one from the others.
+    apart: Option<FileKey>,
 }
 
 /// Finds who maps the files, the most shared ones first. Adds notes about what is missing.
@@ -66,16 +76,11 @@ pub(crate) fn sharers(
         ));
         files.truncate(MAX_FILES);
     }
-    let index: HashMap<FileKey, usize> = files
-        .iter()
-        .enumerate()
-        .map(|(index, file)| (file.key, index))
-        .collect();
-    let index = Arc::new(index);
+    let index = Arc::new(wanted(own, &files));
     let mut found: Vec<Sharers> = files
         .into_iter()
         .map(|file| Sharers {
-            name: file.name,
+            name: file.mapping.name,
             kind: file.kind,
             shared: file.shared,
             processes: Vec::new(),
@@ -109,6 +114,21 @@ pub(crate) fn sharers(
     found
 }
 
+/// The files that are looked for, by what the kernel lists them as.
+fn wanted(own: i32, files: &[Candidate]) -> HashMap<FileKey, Wanted> {
+    let kinds = kinds(own).unwrap_or_default();
+    let apart = |area: &Area| {
+        let kind = kinds.get(&(area.file.major, area.file.minor))?;
+        let area = lists_alike(kind).then(|| area.clone())?;
+        within(PATIENCE, move || told_apart(own, &area))?
+    };
+    let wanted = files.iter().enumerate().map(|(index, file)| {
+        let apart = apart(&file.mapping);
+        (file.mapping.file, Wanted { index, apart })
+    });
+    wanted.collect()
+}
+
 fn add(sharers: &mut Sharers, pid: i32, name: &str) {
     if sharers.processes.len() < MAX_NAMED {
         sharers.processes.push(Sharer {
@@ -131,12 +151,18 @@ fn processes() -> Vec<i32> {
 /// The name of a process, and which of the files it maps.
 fn maps_of(
     pid: i32,
-    files: &HashMap<FileKey, usize>,
+    files: &HashMap<FileKey, Wanted>,
 ) -> plimsoll_kernel::Result<(String, HashSet<usize>)> {
     let process = Process::open(pid)?;
     let mut found = HashSet::new();
     each_mapping(&process, &mut |area| {
-        found.extend(files.get(&area.file));
+        if let Some(Wanted { index, apart }) = files.get(&area.file)
+            && !found.contains(index)
+        {
+            let is_it =
+                apart.is_none_or(|apart| told_apart(pid, area).is_none_or(|here| here == apart));
+            found.extend(is_it.then_some(*index));
+        }
         found.len() < files.len()
     })?;
     let name = match found.is_empty() {

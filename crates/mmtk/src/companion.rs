@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted, spawn_quiet};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::own;
 use plimsoll_policy::footprint::threshold;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Weak};
@@ -28,12 +28,10 @@ pub(crate) fn start(shared: &Arc<Shared>, stalls: bool) {
 
 /// Ends when the heap is gone, or if there is nothing to follow.
 fn run(shared: &Weak<Shared>, stalls: bool) {
-    let Ok(process) = Process::own() else { return };
     let Some(mut follower) = Follower::of_environment("mmtk", true) else {
         return;
     };
     let mut companion = Companion {
-        process,
         base: None,
         reported: 0,
         before: (now_ns(), 0),
@@ -52,7 +50,6 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
 
 #[derive(Debug)]
 struct Companion {
-    process: Process,
     /// Resident anonymous memory beside the heap when it was first seen, bytes.
     base: Option<u64>,
     /// Time of the last report, ns.
@@ -106,7 +103,7 @@ impl Companion {
             self.within.look(stalls, false);
             return shared.follow_bound(u64::MAX);
         };
-        let resident = self.process.memory().map_or(0, |memory| memory.anon);
+        let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
         let touched = shared.told.touched.load(Acquire);
         let beside = resident.saturating_sub(touched);
         let base = *self.base.get_or_insert(beside);

@@ -131,9 +131,9 @@ impl Shared {
         }
     }
 
-    /// MMTk can collect from now on.
-    pub(crate) fn make_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+    /// MMTk can collect from now on. Returns whether that is news.
+    pub(crate) fn make_ready(&self) -> bool {
+        !self.ready.swap(true, Ordering::AcqRel)
     }
 
     /// Whether the limit may rise so that a waiting request fits. Where it cannot, MMTk must know:
@@ -194,7 +194,7 @@ mod tests {
 
     fn shared() -> Shared {
         let shared = starting();
-        shared.make_ready();
+        assert!(shared.make_ready());
         shared
     }
 
@@ -260,7 +260,7 @@ mod tests {
         shared.want();
         assert_eq!((shared.limit(), shared.bound()), (50, u64::MAX));
         assert!(!shared.take_wanted());
-        shared.make_ready();
+        assert!(shared.make_ready() && !shared.make_ready(), "news once");
         assert_eq!((shared.limit(), shared.bound()), (20, 20), "now they do");
         assert!(shared.take_wanted());
     }

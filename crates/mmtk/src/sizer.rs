@@ -9,8 +9,9 @@ use crate::signal::Signal;
 use crate::{Error, GiveBack, Result, companion};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::own;
 use plimsoll_policy::sizing::{self, Sizing};
+use std::io::Write;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SMALLEST: u64 = 8 << 20;
 /// Memory is short if the heap could have this part (one in `ABOVE`) more than its limit resident.
 const ABOVE: u64 = 8;
+/// Told to the builder of a runtime that does not say when MMTk can collect.
+const NOT_READY: &str = "plimsoll: a collection began before Control::ready was called, so until now no \
+                         broker's limit and no other bound counted: call it right after \
+                         initialize_collection";
 
 /// What is decided before a heap starts.
 #[derive(Clone, Debug)]
@@ -123,7 +128,6 @@ impl<S: Sizing> Builder<S> {
             state: Mutex::new(State {
                 ledger,
                 signal,
-                process: Process::own().ok(),
                 now: Now::default(),
             }),
         })
@@ -165,8 +169,6 @@ pub struct Sizer<S> {
 struct State<S> {
     ledger: Ledger<S>,
     signal: Signal,
-    /// This process, to read its resident memory.
-    process: Option<Process>,
     now: Now,
 }
 
@@ -175,7 +177,6 @@ impl<S> State<S> {
     fn settle(&mut self, shared: &Shared) {
         if !self.signal.is_own() {
             self.signal = Signal::open();
-            self.process = Process::own().ok();
             shared.lift_bound();
         }
     }
@@ -284,12 +285,21 @@ impl<S: Sizing> Sizer<S> {
 
     /// A collection begins. The heap has `reserved` bytes, and `used` of them are in use.
     pub fn began(&self, reserved: u64, used: u64) {
-        self.shared.make_ready();
+        if let Some(advice) = self.advice() {
+            // No panic, in a thread of the collector, where nobody can be told.
+            let _ = writeln!(std::io::stderr(), "{advice}");
+        }
         let mut state = self.state();
         state.settle(&self.shared);
         state.now.before = used;
         state.now.took = 0;
         self.shared.told.touched.fetch_max(reserved, Relaxed);
+    }
+
+    /// A collection begins, so MMTk can collect: what the runtime's builder has to know if nobody has said so
+    /// before.
+    fn advice(&self) -> Option<&'static str> {
+        self.shared.make_ready().then_some(NOT_READY)
     }
 
     /// The program is stopped.
@@ -360,11 +370,8 @@ impl<S: Sizing> Sizer<S> {
 
     /// Runs what gives memory back, and counts how much less is resident afterwards.
     pub fn giving_back(&self, give: impl FnOnce()) {
-        let state = self.state();
-        let resident = || {
-            let process = state.process.as_ref()?;
-            Some(process.memory_fast().ok()?.resident)
-        };
+        let _state = self.state();
+        let resident = || Some(own::anonymous()?.resident);
         let before = resident();
         give();
         if let (Some(before), Some(after)) = (before, resident()) {

@@ -53,6 +53,18 @@ fn a_maximum_that_no_heap_can_have_is_refused_or_bounded() {
 }
 
 #[test]
+fn who_never_says_that_mmtk_can_collect_is_told_once() {
+    let silent = Builder::new().max(100 * MIB).broker(false).open().unwrap();
+    silent.control().bound(20 * MIB);
+    assert_eq!(silent.limit(), 100 * MIB, "it does not count yet");
+    let told = silent.advice().unwrap();
+    assert!(told.contains("Control::ready"), "{told}");
+    assert_eq!(silent.limit(), 20 * MIB, "from here on it does");
+    assert_eq!(silent.advice(), None, "once");
+    assert_eq!(sizer(GiveBack::Never).advice(), None, "it was said");
+}
+
+#[test]
 fn a_heap_is_full_above_its_limit_and_polls_tell_how_far_it_went() {
     let sizer = sizer(GiveBack::Never);
     let limit = sizer.limit();

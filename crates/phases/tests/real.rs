@@ -274,8 +274,9 @@ fn with_one_thread_there_is_nothing_to_do_and_that_is_told() {
         always: false,
         ..options(Rule::Larf, Lever::Nice)
     };
-    // A thread of the machine's own that ran for a moment was ordered, and then it is not told.
-    let said = (0..5).find_map(|_| {
+    // A thread of the machine's own that ran for a moment was ordered, and then it is not told. That goes on
+    // until all is compiled, which takes long where other programs compute.
+    let said = (0..20).find_map(|_| {
         let since = Instant::now();
         let nothing = |news: &&News| matches!(news, News::NothingToDo { .. });
         let (ended, told) = follow_until(&program, &options, |told| {

@@ -6,11 +6,13 @@ use crate::options::SECOND;
 use crate::pages::Run;
 use plimsoll_kernel::cgroup::locate;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
-use plimsoll_kernel::mounts::{Kinds, kinds};
+use plimsoll_kernel::mapped::{lists_alike, told_apart};
+use plimsoll_kernel::mounts::{Kinds, kinds, layers};
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -32,6 +34,9 @@ const REMOTE: [&str; 20] = [
     "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "lustre", "virtiofs", "fuse", "fuseblk",
     "coda", "orangefs", "ocfs2", "gfs2", "gpfs", "beegfs", "vboxsf", "vmhgfs", "prl_fs",
 ];
+const BEHIND_A_SERVER: &str = "behind a server that may not answer";
+/// The most overlays of one process that are remembered.
+const MAX_OVERLAYS: usize = 64;
 /// Why files on an overlay that another user made are not held. A user can put one over a file system
 /// of their own, whose server stops to answer while we lock pages.
 const OTHERS_OVERLAY: &str = "made by another user; a layer may be behind a server";
@@ -41,7 +46,7 @@ const OTHERS_OVERLAY: &str = "made by another user; a layer may be behind a serv
 pub struct View {
     /// The process.
     pub pid: i32,
-    /// Which file.
+    /// Which file: as the kernel lists it, or where it lists several files alike, as `stat(2)` tells.
     pub key: FileKey,
     /// Where in the process.
     pub addresses: Addresses,
@@ -78,6 +83,9 @@ pub struct Watched {
     open: Open,
     majors: u64,
     shows_frames: bool,
+    /// Of each overlay, on what kind of file system behind a server a layer of it lies. That stays as it was
+    /// mounted.
+    behind: BTreeMap<(u32, u32), Option<String>>,
 }
 
 /// What is open of a process, and what was read of its place. The page map stays that of the memory
@@ -155,10 +163,17 @@ impl Watched {
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
     pub fn open(pid: i32) -> Result<Watched> {
         let process = Process::open(pid)?;
+        let opened = Open::of(&process).and_then(|open| Ok((open, process.faults()?)));
+        if !process.alive() {
+            // Then the kernel says many things.
+            return Err(Error::Gone { pid });
+        }
+        let (open, faults) = opened?;
         Ok(Watched {
-            open: Open::of(&process)?,
-            majors: process.faults()?.major,
+            open,
+            majors: faults.major,
             shows_frames: shows_frames(),
+            behind: BTreeMap::new(),
             process,
         })
     }
@@ -197,6 +212,17 @@ impl Watched {
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
+        let seen = self.seen();
+        if !self.alive() {
+            return Err(Error::Gone { pid: self.pid() });
+        }
+        Ok(Seen {
+            cost_ns: thread_cpu_ns().saturating_sub(start),
+            ..seen?
+        })
+    }
+
+    fn seen(&mut self) -> Result<Seen> {
         if now_ns() >= self.open.until_ns {
             self.open = Open::of(&self.process)?;
         }
@@ -214,13 +240,14 @@ impl Watched {
             self.open.kinds = kinds(self.pid())?;
         }
         let mut room = MAX_FRAMES;
-        for area in areas {
+        for mut area in areas {
             match self.refusal(&area) {
                 Some(error) if seen.passed.len() < MAX_PASSED => {
                     seen.passed.push((area.file, error));
                 }
                 Some(_) => {}
                 None => {
+                    area.file = self.identity(&area);
                     let (view, whole) = self.view(area, room)?;
                     room = room.saturating_sub(view.frames.len());
                     seen.views.push(view);
@@ -228,11 +255,17 @@ impl Watched {
                 }
             }
         }
-        seen.cost_ns = thread_cpu_ns().saturating_sub(start);
-        match self.alive() {
-            true => Ok(seen),
-            false => Err(Error::Gone { pid: self.pid() }),
-        }
+        Ok(seen)
+    }
+
+    /// What tells the file of a mapping from all others.
+    fn identity(&self, area: &Area) -> FileKey {
+        let FileKey { major, minor, .. } = area.file;
+        let kind = self.open.kinds.get(&(major, minor));
+        let apart = kind
+            .filter(|kind| lists_alike(kind))
+            .and_then(|_| told_apart(self.pid(), area));
+        apart.unwrap_or(area.file)
     }
 
     /// Looks at one mapping, with the frames of at most `room` pages. Also tells whether that is all.
@@ -308,8 +341,21 @@ impl Watched {
             && !self.open.kinds.contains_key(&(major, minor))
     }
 
+    /// On what kind of file system behind a server a layer of an overlay lies.
+    fn behind(&mut self, overlay: (u32, u32)) -> Option<&String> {
+        let pid = self.pid();
+        if self.behind.len() >= MAX_OVERLAYS && !self.behind.contains_key(&overlay) {
+            self.behind.clear();
+        }
+        let found = self.behind.entry(overlay).or_insert_with(|| {
+            let mut kinds = layers(pid, overlay).unwrap_or_default().into_iter();
+            kinds.find(|kind| is_remote(kind))
+        });
+        found.as_ref()
+    }
+
     /// Why the file of this mapping cannot be held.
-    fn refusal(&self, area: &Area) -> Option<PinError> {
+    fn refusal(&mut self, area: &Area) -> Option<PinError> {
         let FileKey { major, minor, .. } = area.file;
         let path = || area.name.clone();
         if is_no_file(area) {
@@ -322,6 +368,14 @@ impl Watched {
                 kind: kind.clone(),
                 why: OTHERS_OVERLAY,
             }),
+            Some(kind) if kind == "overlay" => {
+                let below = self.behind((major, minor))?;
+                Some(PinError::FileSystem {
+                    path: area.name.clone(),
+                    kind: format!("an overlay over {below}"),
+                    why: BEHIND_A_SERVER,
+                })
+            }
             Some(_) => None,
             // A block device has a number of its own; others share 0.
             None if major != 0 => None,
@@ -372,10 +426,12 @@ pub fn verdict(kind: &str) -> Option<&'static str> {
     if IN_MEMORY.contains(&base) {
         return Some("whose pages go to swap: no file to read them from again");
     }
-    if REMOTE.contains(&base) {
-        return Some("behind a server that may not answer");
-    }
-    None
+    is_remote(kind).then_some(BEHIND_A_SERVER)
+}
+
+/// Whether files on this kind of file system are behind a server.
+fn is_remote(kind: &str) -> bool {
+    REMOTE.contains(&kind.split('.').next().unwrap_or(kind))
 }
 
 #[cfg(test)]

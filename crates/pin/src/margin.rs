@@ -31,6 +31,8 @@ pub enum Bound {
     LockLimit,
     /// There are more groups than are watched, and this is none of those.
     Unwatched,
+    /// How much memory the group has left cannot be read.
+    Unreadable,
 }
 
 /// How much may be held now.
@@ -80,7 +82,8 @@ pub fn allowance(
 #[derive(Debug)]
 pub struct Margins {
     own: Domain,
-    groups: BTreeMap<PathBuf, Domain>,
+    /// `None`: it could not be opened yet.
+    groups: BTreeMap<PathBuf, Option<Domain>>,
 }
 
 impl Margins {
@@ -105,11 +108,8 @@ impl Margins {
             if self.groups.len() >= MAX_GROUPS {
                 return false;
             }
-            let domain = known.remove(dir).map_or_else(|| Domain::of_group(dir), Ok);
-            // A group that is gone has no program any more.
-            if let Ok(domain) = domain {
-                self.groups.insert(dir.to_owned(), domain);
-            }
+            let domain = known.remove(dir).flatten();
+            self.groups.insert(dir.to_owned(), domain);
         }
         true
     }
@@ -132,23 +132,28 @@ impl Margins {
         Ok((reading.lowest, allowance))
     }
 
-    /// Reads the domain of a group of programs.
+    /// Reads the domain of a group of programs; `None` where it is not watched.
     ///
     /// # Errors
-    /// When it cannot be read; also when it is not watched.
+    /// When it cannot be read.
     pub fn group(
         &mut self,
         dir: &Path,
         budget: u64,
         held: u64,
         without_swap: bool,
-    ) -> Result<Allowance> {
-        let Some(domain) = self.groups.get_mut(dir) else {
-            return Err(plimsoll_kernel::Error::Absent { path: dir.into() });
+    ) -> Result<Option<Allowance>> {
+        let Some(opened) = self.groups.get_mut(dir) else {
+            return Ok(None);
+        };
+        let domain = match opened {
+            Some(domain) => domain,
+            None => opened.insert(Domain::of_group(dir)?),
         };
         let reading = domain.read()?;
         let pageable = domain.pageable(&reading)?;
-        Ok(allowance(budget, &reading, pageable, held, without_swap))
+        let allowance = allowance(budget, &reading, pageable, held, without_swap);
+        Ok(Some(allowance))
     }
 }
 
@@ -168,6 +173,21 @@ mod tests {
             anonymous: u64::MAX,
             ..Reading::default()
         }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_read_is_no_group_too_many() {
+        let mut margins = Margins::new().unwrap();
+        let no_group = tempfile::tempdir().unwrap();
+        let (dir, other) = (no_group.path(), Path::new("/nowhere"));
+        assert!(margins.watch([dir].into_iter()));
+        let error = margins.group(dir, MIB, 0, false).unwrap_err();
+        assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
+        assert!(margins.group(other, MIB, 0, false).unwrap().is_none());
+        let names: Vec<PathBuf> = (0..300).map(|n| dir.join(format!("{n}"))).collect();
+        assert!(!margins.watch(names.iter().map(PathBuf::as_path)));
+        assert!(margins.group(&names[0], MIB, 0, false).is_err());
+        assert!(margins.group(&names[299], MIB, 0, false).unwrap().is_none());
     }
 
     #[test]

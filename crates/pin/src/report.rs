@@ -12,7 +12,8 @@ pub enum State {
     Watching,
     /// Pages are held.
     Holding,
-    /// Nothing may be held now, because memory is short or the process may lock nothing.
+    /// Nothing may be held now: memory is short, the process may lock nothing, or it cannot be read how
+    /// much memory the programs have left.
     Short,
     /// Nothing is held, because nothing can be swapped.
     Refused,
@@ -64,6 +65,8 @@ pub struct Group {
     pub allowance: u64,
     /// Why not more.
     pub bound: Bound,
+    /// With [`Bound::Unreadable`]: what could not be read.
+    pub reason: Option<String>,
     /// Held of such files.
     pub held: u64,
 }

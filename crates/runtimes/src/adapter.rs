@@ -5,7 +5,7 @@ use crate::link::{Ended, Link, Options};
 use crate::list::Runtimes;
 use crate::process::Process;
 use crate::runtime::{Steer, Steered, Target};
-use crate::{ALL, family, passive, still};
+use crate::{ALL, family, passive};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ const OUTGROWN: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A process that was not reached ranks last for this long. The time doubles with each failure.
 const PUT_OFF: Duration = Duration::from_secs(30);
-/// After this many failures a process ranks last for good, because each try may send it a signal.
+/// After this many failures with a signal a process ranks last for good, because each further try may send
+/// it another one.
 const MOST_TRIES: u32 = 3;
 /// While one machine is steered, the pause between two searches for processes that are left alone.
 /// A search reads the memory map of each process.
@@ -179,7 +180,7 @@ impl Known {
         known.is_some_and(|(until, tries)| *tries >= MOST_TRIES || Instant::now() < *until)
     }
 
-    /// Ranks a process last for a while. `counts`: the try may have sent it a signal.
+    /// Ranks a process last for a while. `counts`: the try sent it a signal.
     fn put_off(&mut self, process: Process, counts: bool) {
         self.put_off.retain(|process, _| process.alive());
         let tries = self.put_off.get(&process).map_or(0, |(_, tries)| *tries);
@@ -209,8 +210,8 @@ struct Watched<'a> {
     tell_at: Instant,
     /// Since when the adapter has failed to reach it.
     in_vain: Option<Instant>,
-    /// The process was running during a failed try, so a signal may have been sent to it.
-    is_tried: bool,
+    /// A signal was sent to it that it did not follow.
+    is_signalled: bool,
     /// Another machine is to be steered.
     left: bool,
 }
@@ -231,7 +232,7 @@ impl<'a> Watched<'a> {
             look_at: Instant::now() + LOOK,
             tell_at: Instant::now() + TELL,
             in_vain: None,
-            is_tried: false,
+            is_signalled: false,
             left: false,
         }
     }
@@ -274,7 +275,7 @@ impl<'a> Watched<'a> {
     /// Called when the adapter has returned. Returns whether another machine is to be steered.
     fn leave(self) -> bool {
         if self.left && self.in_vain.is_some() {
-            self.known.put_off(self.process, self.is_tried);
+            self.known.put_off(self.process, self.is_signalled);
         }
         self.left
     }
@@ -301,20 +302,22 @@ impl Link for Watched<'_> {
     fn steered_by(&mut self, adapter: Option<&'static str>) {
         if adapter.is_some() {
             self.in_vain = None;
-            self.is_tried = false;
+            self.is_signalled = false;
             self.look_at = self.look_at.min(Instant::now() + LOOK);
             self.known.put_off.remove(&self.process);
         }
         self.link.steered_by(adapter);
     }
 
+    fn signalled(&mut self) {
+        self.is_signalled = true;
+        self.link.signalled();
+    }
+
     fn not_steered(&mut self, why: &str) {
         if self.known.is_news(self.process, why) {
             warn!("{why}");
         }
-        let status = self.process.status();
-        let pid = self.process.pid;
-        self.is_tried |= status.is_ok_and(|status| still::how(pid, &status).is_none());
         if self.in_vain.is_none() {
             self.in_vain = Some(Instant::now());
             self.link.not_steered(why);

@@ -271,11 +271,10 @@ fn reasons_are_told_once_and_not_without_end() {
     assert!(known.is_cut && known.told.contains_key("a"));
 }
 
+/// It stands still, or another steers it.
 #[test]
-fn one_that_stands_still_does_not_come_last_for_good() {
-    let child = std::process::Command::new("sleep").arg("60").spawn();
-    let mut child = child.unwrap();
-    let process = Process::new(child.id()).unwrap();
+fn one_that_got_no_signal_does_not_come_last_for_good() {
+    let process = Process::new(std::process::id()).unwrap();
     let target = Target {
         process,
         root: process.pid,
@@ -286,26 +285,47 @@ fn one_that_stands_still_does_not_come_last_for_good() {
         until: Instant::now() + LONG,
     };
     let mut known = Known::default();
-    let mut tries = |known: &mut Known| {
+    let mut tries = |known: &mut Known, signalled: bool| {
         let mut watched = Watched::new(&mut link, THESE, &target, known);
+        if signalled {
+            watched.signalled();
+        }
         watched.not_steered("it does not answer");
         watched.left = true;
         assert!(watched.leave());
         known.put_off[&process].1
     };
-    process.signal(rustix::process::Signal::STOP).unwrap();
-    while process.status().unwrap().state != b'T' {
-        std::thread::sleep(Duration::from_millis(5));
+    for _ in 0..2 * MOST_TRIES {
+        assert_eq!(tries(&mut known, false), 0);
+        assert!(known.is_put_off(&process), "but for a while");
     }
-    assert_eq!((tries(&mut known), tries(&mut known)), (0, 0));
-    assert!(known.is_put_off(&process), "but for a while");
-    process.signal(rustix::process::Signal::CONT).unwrap();
-    while process.status().unwrap().state == b'T' {
-        std::thread::sleep(Duration::from_millis(5));
+    known.put_off.get_mut(&process).unwrap().0 = Instant::now();
+    assert!(!known.is_put_off(&process), "then it is tried again");
+    for counted in 1..=MOST_TRIES {
+        assert_eq!(tries(&mut known, true), counted);
     }
-    assert_eq!(tries(&mut known), 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    known.put_off.get_mut(&process).unwrap().0 = Instant::now();
+    assert!(known.is_put_off(&process), "each try may send it another");
+}
+
+#[test]
+fn a_signal_that_was_followed_in_the_end_does_not_count() {
+    let process = Process::new(std::process::id()).unwrap();
+    let target = Target {
+        process,
+        root: process.pid,
+        options: &Options::default(),
+    };
+    let mut link = Heard {
+        events: Vec::new(),
+        until: Instant::now() + LONG,
+    };
+    let mut known = Known::default();
+    let mut watched = Watched::new(&mut link, THESE, &target, &mut known);
+    watched.signalled();
+    watched.not_steered("it does not answer yet");
+    watched.steered_by(Some("hears"));
+    assert!(!watched.is_signalled && watched.in_vain.is_none());
 }
 
 #[test]

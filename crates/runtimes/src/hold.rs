@@ -2,8 +2,10 @@
 //! overwrite what the first wishes.
 //!
 //! Who steers holds a lock (`flock(2)`) of the process's `/proc/PID/environ`: only those who may look into
-//! the process can open that, nothing is left behind, and the lock ends with its holder. The lock is of one
-//! mount of `/proc`: two adapters in containers with mounts of their own do not see each other's.
+//! the process can open that, nothing is left behind, and the lock ends with its holder. A lock is of one
+//! mount of `/proc`. So it is taken in our own and in the one that the process has itself: an adapter beside
+//! a program in a container and one outside see each other, and so do two in other containers that may both
+//! look into the process. (A lock of a pidfd would be of the process itself, but anybody may take it.)
 
 use crate::process::Process;
 use plimsoll_kernel::locks;
@@ -14,8 +16,8 @@ use std::os::fd::OwnedFd;
 /// The right to steer a process, until it is dropped.
 #[derive(Debug)]
 pub struct Hold {
-    /// `None` where the process cannot be looked into: there nobody can be kept away.
-    _locked: Option<OwnedFd>,
+    /// Empty where the process cannot be looked into: there nobody can be kept away.
+    _locked: Vec<OwnedFd>,
 }
 
 /// Somebody else steers it.
@@ -41,25 +43,28 @@ impl Hold {
     /// # Errors
     /// [`Held`] says who has it.
     pub fn of(process: &Process) -> Result<Hold, Held> {
-        let Ok(file) = process.lockable() else {
-            return Ok(Hold { _locked: None });
-        };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Err(Held {
-                pid: process.pid,
-                by: locks::holder_of(&file),
-            }),
+        let locked = process.lockable();
+        for file in &locked {
             // A kernel that locks no such files keeps nobody away.
-            _ => Ok(Hold {
-                _locked: Some(file),
-            }),
+            let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+            if taken == Err(Errno::WOULDBLOCK) {
+                return Err(Held {
+                    pid: process.pid,
+                    by: locks::holder_of(file),
+                });
+            }
         }
+        Ok(Hold { _locked: locked })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family;
+    use std::io::{BufRead, BufReader, Lines, Write};
+    use std::process::{Child, ChildStdout, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn one_at_a_time_has_it_and_the_others_are_told_who() {
@@ -81,5 +86,78 @@ mod tests {
             started: 1,
         };
         assert!(Hold::of(&gone).is_ok());
+    }
+
+    /// A process in a pid namespace with a `/proc` of its own, and beside it there a shell that tries to
+    /// lock it whenever a line comes, and says whether it could.
+    struct Container {
+        shell: Child,
+        said: Lines<BufReader<ChildStdout>>,
+    }
+
+    impl Container {
+        fn start() -> Container {
+            let script = "sleep 600 & exec 9<\"/proc/$!/environ\" \n\
+                          while read line; do flock -n 9 && echo taken || echo refused; done";
+            let mut shell = Command::new("unshare")
+                .args([
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--mount-proc",
+                    "sh",
+                    "-c",
+                ])
+                .arg(script)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let said = BufReader::new(shell.stdout.take().unwrap()).lines();
+            Container { shell, said }
+        }
+
+        /// What the shell says to one try.
+        fn tries(&mut self) -> String {
+            self.shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+            self.said.next().unwrap().unwrap()
+        }
+
+        /// What sleeps there, once it does.
+        fn process(&self) -> Process {
+            let until = Instant::now() + Duration::from_secs(60);
+            loop {
+                let all = family::of(self.shell.id()).into_iter();
+                let mut named = all.filter_map(|pid| Process::new(pid).ok());
+                if let Some(process) = named.find(|process| process.has_thread(b"sleep")) {
+                    return process;
+                }
+                assert!(Instant::now() < until, "it starts");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    impl Drop for Container {
+        fn drop(&mut self) {
+            let _ = self.shell.kill();
+            let _ = self.shell.wait();
+        }
+    }
+
+    #[test]
+    fn one_within_a_container_and_one_outside_see_each_other() {
+        if !rustix::process::geteuid().is_root() {
+            return plimsoll_testbed::skip("a pid namespace needs root");
+        }
+        let mut container = Container::start();
+        let process = container.process();
+        assert_ne!(process.status().unwrap().inner_pid, process.pid);
+        let hold = Hold::of(&process).unwrap();
+        assert_eq!(container.tries(), "refused");
+        drop(hold);
+        assert_eq!(container.tries(), "taken");
+        let held = Hold::of(&process).unwrap_err();
+        assert_eq!(held.pid, process.pid);
     }
 }

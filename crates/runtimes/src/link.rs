@@ -24,6 +24,9 @@ pub trait Link {
     /// Reports which adapter ([`crate::Runtime::name`]) steers the program from now on; `None` if
     /// none does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
+    /// Reports that a signal was sent to the program, which it did not follow: no adapter may send such
+    /// without end. An adapter that sends none never calls this.
+    fn signalled(&mut self) {}
     /// Reports why the program cannot be steered. It counts as passive until [`Link::steered_by`]
     /// says otherwise, whatever adapter it was registered with. An adapter calls this after each
     /// failed try.
@@ -100,6 +103,16 @@ pub enum Policy {
     /// Isla Vista: the stalls of the program's collections. The limit of a broker holds too, if
     /// there is one.
     IslaVista,
+}
+
+impl Policy {
+    /// Whether the program's own stalls decide. Then an adapter counts them, and no broker is needed.
+    pub fn is_by_stalls(self) -> bool {
+        match self {
+            Policy::Limit => false,
+            Policy::IslaVista => true,
+        }
+    }
 }
 
 /// Whether an agent of ours may be loaded into a program.

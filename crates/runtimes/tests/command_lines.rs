@@ -6,6 +6,7 @@ mod support;
 
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::setting::Setting;
+use plimsoll_testbed::cases;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -237,15 +238,20 @@ impl Ground {
         })
     }
 
-    /// The command lines whose results differ.
+    /// The command lines whose results differ: each on one of the machines in turn, or all on all, if every
+    /// case is to be run.
     fn differ(&self, machines: &[(u32, PathBuf)], lines: &[Line]) -> Vec<String> {
         let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((version, home)) = machines.get(at / lines.len()) else {
+            let (row, column) = (at / lines.len(), at % lines.len());
+            let Some((version, home)) = machines.get(row) else {
                 break;
             };
-            let line = &lines[at % lines.len()];
+            if !cases::is_run(row, column, machines.len()) {
+                continue;
+            }
+            let line = &lines[column];
             let [alone, with_us] = self.both(home, line);
             if alone != with_us {
                 let fault = format!("{version}: {line:?}\nalone: {alone}\nwith us: {with_us}\n");

@@ -13,7 +13,7 @@ use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Ended, Options, family, hotspot};
-use plimsoll_testbed::skip;
+use plimsoll_testbed::{cases, skip};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::Path;
@@ -81,34 +81,36 @@ fn counts_zgc(version: u32) -> bool {
     version > 11
 }
 
-/// Tests every version from this one on.
-fn each_since(oldest: u32, flags: &[&str], collector: Collector) {
+/// Tests every second version from `oldest` on, beginning with the first of them in column 0 and with the
+/// next one in column 1; or all, if every case is to be run.
+fn each_since(oldest: u32, flag: &str, collector: Collector, column: usize) {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (_, home) in jdks().iter().filter(|(version, _)| *version >= oldest) {
-        follows(home, flags, collector);
+    let since = jdks().into_iter().filter(|(version, _)| *version >= oldest);
+    for (_, home) in cases::of_column(since, column, 2) {
+        follows(&home, &[flag], collector);
     }
 }
 
-fn each(flag: &str, collector: Collector) {
-    each_since(0, &[flag], collector);
+fn each(flag: &str, collector: Collector, column: usize) {
+    each_since(0, flag, collector, column);
 }
 
 #[test]
 fn g1_follows_its_limit() {
-    each("-XX:+UseG1GC", Collector::G1);
+    each("-XX:+UseG1GC", Collector::G1, 1);
 }
 
 #[test]
 fn serial_follows_its_limit() {
-    each("-XX:+UseSerialGC", Collector::Serial);
+    each("-XX:+UseSerialGC", Collector::Serial, 0);
 }
 
 #[test]
 fn zgc_follows_its_limit() {
     // ZGC of Java 11 has no soft maximum, and returns no memory.
-    each_since(17, &["-XX:+UseZGC"], Collector::Z);
+    each_since(17, "-XX:+UseZGC", Collector::Z, 0);
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn generational_zgc_follows_its_limit() {
 
 #[test]
 fn shenandoah_follows_its_limit() {
-    each("-XX:+UseShenandoahGC", Collector::Shenandoah);
+    each("-XX:+UseShenandoahGC", Collector::Shenandoah, 0);
 }
 
 #[test]
@@ -144,9 +146,10 @@ fn a_machine_that_is_let_go_has_its_flags_back() {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (version, home) in jdks() {
+    for (row, (version, home)) in jdks().into_iter().enumerate() {
         let soft = ["-XX:+UseZGC", "-XX:+UseShenandoahGC"];
-        for flag in ["-XX:+UseG1GC", soft[usize::from(version < 17)]] {
+        let flags = [soft[usize::from(version < 17)], "-XX:+UseG1GC"];
+        for flag in cases::of_column(flags, row, 2) {
             let program = Program::start(&home, &[], &[flag, "-Xmx400m"], &["60", "200"]);
             let process = program.machine();
             let values = || {
@@ -171,14 +174,15 @@ fn a_machine_that_is_let_go_has_its_flags_back() {
 
 #[test]
 fn a_machine_says_what_it_is() {
-    for (version, home) in jdks() {
-        for (flag, collector) in [
-            ("-XX:+UseSerialGC", Collector::Serial),
-            ("-XX:+UseParallelGC", Collector::Parallel),
-            ("-XX:+UseG1GC", Collector::G1),
-            ("-XX:+UseZGC", Collector::Z),
-            ("-XX:+UseShenandoahGC", Collector::Shenandoah),
-        ] {
+    let collectors = [
+        ("-XX:+UseSerialGC", Collector::Serial),
+        ("-XX:+UseParallelGC", Collector::Parallel),
+        ("-XX:+UseG1GC", Collector::G1),
+        ("-XX:+UseZGC", Collector::Z),
+        ("-XX:+UseShenandoahGC", Collector::Shenandoah),
+    ];
+    for (row, (version, home)) in jdks().into_iter().enumerate() {
+        for (flag, collector) in cases::of_column(collectors, row, 2) {
             let flags = [UNLOCK, flag, "-Xmx200m"];
             let program = Program::start(&home, &[], &flags, &["5", "100"]);
             let process = program.machine();
@@ -298,8 +302,9 @@ fn a_heap_of_one_size_is_left_alone() {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     // Java 11 does not tell the least size.
-    for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
-        for collector in ["-XX:+UseG1GC", "-XX:+UseSerialGC"] {
+    let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
+    for (row, (_, home)) in jdks.enumerate() {
+        for collector in cases::of_column(["-XX:+UseG1GC", "-XX:+UseSerialGC"], row, 2) {
             let flags = [collector, "-Xms200m", "-Xmx200m"];
             let program = Program::prepared(&home, &flags, &["20", "50"]);
             let process = program.machine();

@@ -1,13 +1,16 @@
 //! A small file system of a test's own, which can be made to stand still.
 
 use crate::skip;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-/// Bytes of the file system.
-const BYTES: u64 = 32 << 20;
+/// Bytes of an ext4.
+const EXT4: u64 = 32 << 20;
+/// Bytes of a Btrfs, which needs more to keep its books.
+const BTRFS: u64 = 512 << 20;
 
-/// An ext4 in a file; unmounted when this is dropped.
+/// A file system in a file; unmounted when this is dropped.
 #[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
@@ -16,17 +19,33 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes and mounts one in a directory. Where that cannot be done, the test is skipped.
+    /// Makes and mounts an ext4 in a directory. Where that cannot be done, the test is skipped.
     ///
     /// # Panics
     /// When there is no place for it.
     pub fn mount(dir: &Path) -> Option<Disk> {
+        Disk::made(dir, "ext4", EXT4)
+    }
+
+    /// As [`Disk::mount`], a Btrfs.
+    ///
+    /// # Panics
+    /// When there is no place for it.
+    pub fn btrfs(dir: &Path) -> Option<Disk> {
+        Disk::made(dir, "btrfs", BTRFS)
+    }
+
+    fn made(dir: &Path, kind: &str, bytes: u64) -> Option<Disk> {
         let parent = tempfile::tempdir_in(dir).expect("a directory");
         let (image, path) = (parent.path().join("image"), parent.path().join("disk"));
         std::fs::create_dir(&path).expect("it can");
+        // Other users may enter it, if they may enter `dir`.
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(parent.path(), open).expect("it is ours");
         let file = std::fs::File::create(&image).expect("a file");
-        file.set_len(BYTES).expect("it can be sparse");
-        let made = does(Command::new("mkfs.ext4").arg("-q").arg(&image));
+        file.set_len(bytes).expect("it can be sparse");
+        let make = format!("mkfs.{kind}");
+        let made = does(Command::new(&make).arg("-q").arg(&image));
         let mounted = made
             && does(
                 Command::new("mount")
@@ -34,13 +53,42 @@ impl Disk {
                     .args([&image, &path]),
             );
         if !mounted {
-            skip("no file system can be made and mounted here (root, mkfs.ext4, loop devices)");
+            skip(format_args!(
+                "no {kind} can be made and mounted here (root, {make}, loop devices)"
+            ));
             return None;
         }
         Some(Disk {
             path,
             _parent: parent,
         })
+    }
+
+    /// Makes a subvolume of a Btrfs, and returns its directory.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn subvolume(&self, name: &str) -> PathBuf {
+        let path = self.path.join(name);
+        btrfs(
+            Command::new("btrfs")
+                .args(["subvolume", "create"])
+                .arg(&path),
+        );
+        path
+    }
+
+    /// Makes a snapshot of a subvolume of a Btrfs, and returns its directory. Files have the same inodes
+    /// there.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn snapshot(&self, of: &Path, name: &str) -> PathBuf {
+        let path = self.path.join(name);
+        let mut command = Command::new("btrfs");
+        command.args(["subvolume", "snapshot"]).args([of, &path]);
+        btrfs(&mut command);
+        path
     }
 
     /// Where it is mounted.
@@ -73,6 +121,11 @@ impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         let _ = does(Command::new("fsfreeze").arg("--unfreeze").arg(&self.0.path));
     }
+}
+
+fn btrfs(command: &mut Command) {
+    let done = command.stdout(Stdio::null()).status();
+    assert!(done.is_ok_and(|status| status.success()), "{command:?}");
 }
 
 fn does(command: &mut Command) -> bool {

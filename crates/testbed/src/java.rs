@@ -1,8 +1,11 @@
-//! The JDKs that tests run on.
+//! The JDKs that tests run on, and the programs that run on them.
 
 use crate::skip;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The versions that are supported.
 pub const VERSIONS: [u32; 4] = [11, 17, 21, 25];
@@ -63,6 +66,46 @@ fn find() -> Vec<Jdk> {
 pub fn javac() -> Option<PathBuf> {
     let mut compilers = jdks().into_iter().map(|jdk| jdk.home.join("bin/javac"));
     compilers.find(|javac| javac.is_file())
+}
+
+/// Class files: their names and contents.
+type Classes = Vec<(OsString, Vec<u8>)>;
+
+/// Compiles programs for Java 11, which all JDKs here can run, and puts their class files into a folder.
+/// Returns `false` without a compiler. A test binary compiles the same programs once, because every start of
+/// `javac` takes a second of processor time, and tests start dozens of programs.
+///
+/// # Panics
+/// If a program has a mistake, or the folder cannot be written to.
+#[must_use]
+pub fn compile_into(folder: &Path, sources: &[PathBuf]) -> bool {
+    static COMPILED: Mutex<BTreeMap<Vec<PathBuf>, Classes>> = Mutex::new(BTreeMap::new());
+    let Some(javac) = javac() else {
+        return false;
+    };
+    // A test that panicked in `compile` must not hide the reason from the others.
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let classes = compiled
+        .entry(sources.to_vec())
+        .or_insert_with(|| compile(&javac, sources));
+    for (name, content) in classes {
+        std::fs::write(folder.join(name), content).expect("a class file can be written");
+    }
+    true
+}
+
+fn compile(javac: &Path, sources: &[PathBuf]) -> Classes {
+    let into = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(javac);
+    command.args(["--release", "11", "-d"]).arg(into.path());
+    let status = command.args(sources).status();
+    assert!(status.is_ok_and(|status| status.success()), "{command:?}");
+    let files = std::fs::read_dir(into.path()).expect("our own directory");
+    let read = |file: std::fs::DirEntry| {
+        let content = std::fs::read(file.path()).expect("a class file");
+        (file.file_name(), content)
+    };
+    files.flatten().map(read).collect()
 }
 
 /// Where JDKs are: the distribution's folder, and what `tools/setup.sh` left in `.cache`.

@@ -16,7 +16,8 @@
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
-//! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here |
+//! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here, and programs for them |
+//! | [`cases`] | the part of a test's cases that `make test` runs |
 //! | [`guest`] | a guest that boots into one of our programs |
 //! | `python` | Python with our modules |
 //! | [`counting`] | an allocator that counts |
@@ -25,6 +26,7 @@
 //! | `skip` | tests that cannot run here |
 
 pub mod cargo;
+pub mod cases;
 mod cgroup;
 mod child;
 pub mod children;

@@ -112,7 +112,8 @@ pub enum Event {
     },
     /// The thread gives up a monitor that it holds wholly, waits until it is notified, and acquires the
     /// monitor again as often as it had. A stamp just before it tells when it began or when it ended, as the
-    /// recorder had it; in any case after the thread's event before.
+    /// recorder had it; in any case after the thread's event before. If another thread ended it, a stamp just
+    /// before or just after it (one [`Event::Compute`] may stand between) tells when.
     Wait {
         /// Which monitor.
         monitor: MonitorId,

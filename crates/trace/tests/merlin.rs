@@ -4,7 +4,7 @@ mod common;
 
 use common::{alloc, bytes_of, open};
 use plimsoll_trace::merlin::{Merlin, named, whole};
-use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, check};
+use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, Trace, check};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -207,8 +207,8 @@ fn a_chain_dies_with_its_head_and_a_ring_does_not_keep_itself() {
     assert_eq!(literally(&events), expected);
 }
 
-/// The streams of the trace that is made of a raw one, whose events come in this order.
-fn mended(events: &[(u32, Event)]) -> BTreeMap<u32, Vec<Event>> {
+/// The trace that is made of a raw one, whose events come in this order.
+fn mended_trace(events: &[(u32, Event)]) -> Trace {
     let header = Header {
         raw: true,
         ..Header::default()
@@ -224,6 +224,12 @@ fn mended(events: &[(u32, Event)]) -> BTreeMap<u32, Vec<Event>> {
     let trace = open(bytes).unwrap();
     let report = check::check(&trace).unwrap();
     assert_eq!(report.faults_count, 0, "{:?}", report.faults);
+    trace
+}
+
+/// The streams of that trace, without stamps.
+fn mended(events: &[(u32, Event)]) -> BTreeMap<u32, Vec<Event>> {
+    let trace = mended_trace(events);
     let events = |thread: &ThreadId| {
         let stream = trace.stream(*thread).unwrap().map(Result::unwrap);
         let events = stream.filter(|event| !matches!(event, Event::Stamp { .. }));
@@ -253,6 +259,48 @@ fn a_thread_that_waits_when_the_machine_ends_waits_for_nothing() {
     assert_eq!(
         streams[&0],
         [enter, time, wait, exit, enter, exit, Event::End]
+    );
+}
+
+#[test]
+fn a_wait_stands_behind_a_stamp_that_tells_when_it_was_over() {
+    let monitor = MonitorId(7);
+    let (enter, exit) = (Event::Enter { monitor }, Event::Exit { monitor });
+    let wait = Event::Wait {
+        monitor,
+        timeout: 5,
+    };
+    let notify = Event::Notify { monitor, all: true };
+    let start = Event::Start {
+        thread: ThreadId(1),
+        priority: 5,
+    };
+    // The first notification ends the wait, and the second one comes when it is over.
+    let both = [enter, notify, exit].map(|event| (1, event));
+    let recorded = [
+        &[(0, start), (0, enter), (0, wait)][..],
+        &both,
+        &[(0, exit)],
+        &both,
+        &[(1, Event::End), (0, Event::End)],
+    ]
+    .concat();
+    let trace = mended_trace(&recorded);
+    let waits = common::stream(&trace, ThreadId(0));
+    let at = waits.iter().position(|it| *it == wait).unwrap();
+    let Event::Stamp { order: ended } = waits[at - 1] else {
+        panic!("{waits:?}");
+    };
+    assert!(!matches!(waits[at + 1], Event::Stamp { .. }), "{waits:?}");
+    let stamps = common::stream(&trace, ThreadId(1));
+    let stamps = stamps.iter().filter_map(|event| match event {
+        Event::Stamp { order } => Some(*order),
+        _ => None,
+    });
+    let stamps: Vec<u64> = stamps.collect();
+    assert!(
+        stamps.len() == 2 && stamps[0] < ended && ended < stamps[1],
+        "{stamps:?}, {ended}"
     );
 }
 

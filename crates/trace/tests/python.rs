@@ -218,3 +218,97 @@ fn python_tells_what_is_wrong_with_its_place() {
         assert!(!output.status.success() && said.contains(&why), "{said}");
     }
 }
+
+/// Numbers that look random, the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % most.max(1)
+    }
+
+    /// Changes some bytes.
+    fn damage(&mut self, bytes: &mut [u8]) {
+        for _ in 0..=self.below(3) {
+            let at = self.below(bytes.len());
+            bytes[at] = bytes[at].wrapping_add(1 + self.below(255) as u8);
+        }
+    }
+}
+
+/// What is in the block at a place.
+fn content(bytes: &[u8], at: usize) -> Vec<u8> {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let stored = &bytes[at + 72..at + 72 + number(at + 16)];
+    match bytes[at + 5] {
+        0 => stored.to_vec(),
+        _ => zstd::bulk::decompress(stored, number(at + 20)).unwrap(),
+    }
+}
+
+/// How many events our own reader finds; nothing if it refuses some of it.
+fn events(bytes: Vec<u8>) -> Option<usize> {
+    let trace = open(bytes).ok()?;
+    trace.names().ok()?;
+    let count = |thread: &ThreadId| {
+        let stream = trace.stream(*thread).ok()?;
+        stream
+            .map(|event| event.ok().map(|_| 1))
+            .sum::<Option<usize>>()
+    };
+    trace.streams().keys().map(count).sum()
+}
+
+#[test]
+fn python_reads_what_is_damaged_as_we_do_or_refuses_it() {
+    if !can_read() {
+        return;
+    }
+    let mut runner = TestRunner::deterministic();
+    let header = Header {
+        raw: true,
+        ..Header::default()
+    };
+    let mut scripts =
+        std::iter::repeat_with(|| script(160).new_tree(&mut runner).unwrap().current());
+    let whole = bytes_of(&header, &scripts.find(|it| it.len() > 80).unwrap());
+    let places = blocks(&whole, 1);
+    let mut random = Random(1);
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for number in 0..1500 {
+        let place = places[random.below(places.len())];
+        let mut bytes = whole.clone();
+        match number % 4 {
+            0 => random.damage(&mut bytes),
+            1 => bytes.truncate(random.below(whole.len())),
+            // What is behind the checksums.
+            _ => {
+                let mut inner = content(&whole, place);
+                random.damage(&mut inner);
+                bytes = with_content(&whole, place, &inner);
+            }
+        }
+        let name = format!("{number:04}");
+        std::fs::write(dir.path().join(&name), &bytes).unwrap();
+        expected.push((name, events(bytes)));
+    }
+    let script = root().join("crates/trace/tests/python/damaged.py");
+    let output = python(&[
+        &script.display().to_string(),
+        &dir.path().display().to_string(),
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let found = String::from_utf8(output.stdout).unwrap();
+    let refused = expected.iter().filter(|(_, count)| count.is_none()).count();
+    assert!((200..1300).contains(&refused), "{refused} are refused");
+    for ((name, count), line) in expected.into_iter().zip(found.lines()) {
+        let count = count.map_or("refused".to_owned(), |count| count.to_string());
+        assert_eq!(line, format!("{name} {count}"));
+    }
+}

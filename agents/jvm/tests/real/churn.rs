@@ -3,7 +3,7 @@
 //! its machine. One machine in three is in a group whose limit is below its heap, and pages. Seconds in the
 //! suite; longer with `make stress-jvm`.
 
-use crate::machine::{COLLECTORS, Sums, Way, entering, totals};
+use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
 use crate::support::{LONG, MIB, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,12 @@ fn cases() -> Vec<Case> {
                     }
                 }
             }
+        }
+    }
+    // Last: with six collectors for each JDK, the same third of them would be pressed in all.
+    for (version, home) in jdks().into_iter().filter(|_| is_long) {
+        for (_, mode) in MODES.into_iter().filter(|mode| mode.0 == version) {
+            cases.extend([Way::Start, Way::Attach].map(|way| (version, home.clone(), mode, way)));
         }
     }
     cases

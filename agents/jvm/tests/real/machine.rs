@@ -14,6 +14,30 @@ use std::time::{Duration, Instant};
 
 /// Collectors, as the flag names them.
 pub(crate) const COLLECTORS: [&str; 5] = ["Serial", "Parallel", "G1", "Shenandoah", "Z"];
+/// Collectors in a generational mode that they do not have by themselves, with the version of Java that has
+/// it.
+pub(crate) const MODES: [(u32, &str); 2] =
+    [(21, "Z generational"), (25, "Shenandoah generational")];
+
+/// All collectors of a version.
+pub(crate) fn collectors(version: u32) -> impl Iterator<Item = &'static str> {
+    let modes = MODES.into_iter().filter(move |mode| mode.0 == version);
+    COLLECTORS.into_iter().chain(modes.map(|mode| mode.1))
+}
+
+/// The flags that choose one of [`collectors`].
+fn choice(collector: &str) -> Vec<String> {
+    let (name, mode) = match collector.split_once(' ') {
+        Some(("Z", _)) => ("Z", Some("-XX:+ZGenerational")),
+        Some((name, _)) => (name, Some("-XX:ShenandoahGCMode=generational")),
+        None => (collector, None),
+    };
+    let choice = format!("-XX:+Use{name}GC");
+    [choice]
+        .into_iter()
+        .chain(mode.map(str::to_owned))
+        .collect()
+}
 
 /// The library that was built with this test.
 pub(crate) fn library() -> PathBuf {
@@ -80,9 +104,10 @@ impl Sums {
         way: Way,
         more: &[&str],
     ) -> (Sums, Page) {
-        let collector = format!("-XX:+Use{collector}GC");
+        let choice = choice(collector);
         let load = format!("-agentpath:{}", library().display());
-        let mut flags = vec!["-Xmx160m", &collector];
+        let mut flags = vec!["-Xmx160m"];
+        flags.extend(choice.iter().map(String::as_str));
         flags.extend(more);
         if way == Way::Start {
             flags.push(&load);

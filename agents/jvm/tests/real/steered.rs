@@ -5,6 +5,7 @@ use crate::support::{MIB, Script, eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::link::Use;
 use plimsoll_runtimes::{Ended, Options};
+use plimsoll_testbed::cases;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -60,8 +61,10 @@ fn follows(home: &Path, flags: &[&str]) {
 #[test]
 fn a_heap_of_one_size_follows_its_limit() {
     // Java 11 does not tell the least size.
-    for (_, home) in jdks().into_iter().filter(|(version, _)| *version > 11) {
-        for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC"] {
+    let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
+    let collectors = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC"];
+    for (row, (_, home)) in jdks.enumerate() {
+        for collector in cases::of_column(collectors, row, 2) {
             follows(&home, &[collector]);
         }
     }
@@ -118,10 +121,12 @@ fn lives_below(home: &Path, collector: &str, sizes: &[&str]) {
 fn a_limit_below_what_lives_harms_no_machine() {
     // Java 11 does not tell the least size.
     let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
-    for (_, home) in jdks.step_by(2) {
-        for collector in ["-XX:+UseG1GC", "-XX:+UseParallelGC"] {
-            lives_below(&home, collector, &ONE_SIZE);
-            lives_below(&home, collector, &["-Xmx300m"]);
+    let sizes = [&ONE_SIZE[..], &["-Xmx300m"]];
+    for (row, (_, home)) in jdks.step_by(2).enumerate() {
+        for (column, collector) in ["-XX:+UseG1GC", "-XX:+UseParallelGC"].iter().enumerate() {
+            for sizes in cases::of_column(sizes, row + column, 2) {
+                lives_below(&home, collector, sizes);
+            }
         }
     }
 }

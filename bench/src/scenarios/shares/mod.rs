@@ -77,7 +77,7 @@ impl Measurement for Shares {
             question: "Do programs use their weighted shares, and how soon after arrivals, \
                        departures and weight changes?",
             asks: &[NEAR, OVER, OFTEN],
-            minutes: 90,
+            minutes: 105,
             slice: false,
             seed: None,
         }
@@ -135,8 +135,10 @@ fn empty(runner: &Runner) -> Results {
          leave two processors no time for \
          collectors that run beside them, and with a fixed heap of their share they stall at every \
          cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which \
-         allocate more slowly than they would have to. Agent: with `--agent auto`; judged by the changes \
-         after which no program lacks more than the most that one of the same run allocated in as much time.",
+         allocate more slowly than they would have to; with the agent also with a heap of fixed size \
+         (-Xms and -Xmx 1500 MiB), which shrinks only by what is given back. Agent: with `--agent \
+         auto`; judged by the changes after which no program lacks more than the most that one of \
+         the same run allocated in as much time.",
     );
     results.columns(&[
         ("programs", ""),
@@ -270,6 +272,14 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
         }
         kinds.push((format!("{}, agent", jvm.name()), kind));
     }
+    for jvm in [JVMS[0], JVMS[2], JVMS[8]] {
+        let fixed = || gcbench_java(jvm, Some(BUDGET), classes, LIVE);
+        let mut kind = plain(three(fixed));
+        for program in &mut kind.scenario.programs {
+            program.agent = true;
+        }
+        kinds.push((format!("{}, fixed heap, agent", jvm.name()), kind));
+    }
     let libgc = || gcbench(u32::MAX);
     kinds.push(("libgc".to_owned(), asked(three(libgc))));
     kinds.push(("thirty libgc".to_owned(), asked(thirty(libgc))));
@@ -371,6 +381,23 @@ mod tests {
         assert_eq!(soon(z, &hotspot), 4.6 + 1.0);
         assert_eq!(soon(shenandoah, &hotspot), SOON);
         assert_eq!(soon(parallel, &hotspot), SOON);
+    }
+
+    #[test]
+    fn every_kind_has_its_own_name_and_fixed_heaps_have_the_agent() {
+        let kinds = kinds(Path::new("/classes"), &Results::new("hotspot", "", "", 5));
+        let names: std::collections::BTreeSet<&String> =
+            kinds.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), kinds.len());
+        let fixed: Vec<&Kind> = kinds
+            .iter()
+            .filter(|(name, _)| name.contains("fixed heap"))
+            .map(|(_, kind)| kind)
+            .collect();
+        assert_eq!(fixed.len(), 3);
+        for program in fixed.iter().flat_map(|kind| &kind.scenario.programs) {
+            assert!(program.agent && program.command.contains(&"-Xms1500m".to_owned()));
+        }
     }
 
     fn row(jvm: Jvm, lowered_in: Cell) -> Vec<Cell> {

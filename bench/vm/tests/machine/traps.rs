@@ -1,6 +1,6 @@
 //! What a trigger of MMTk 0.33 can step into.
 
-use super::{MIB, PLANS, machine, number, output, run};
+use super::{MIB, PLANS, machine, number, output, run, told};
 
 /// Bytes that may be in use above a limit: what each thread was granted before the poll.
 const SLACK: u64 = 2 * MIB;
@@ -161,6 +161,21 @@ fn before_mmtk_can_collect_nobody_makes_it_panic() {
         let limit = number(&told, "/figures/limit");
         assert!(limit < 64 * MIB, "{plan}: the bound holds since: {limit}");
     }
+}
+
+#[test]
+fn a_runtime_that_never_says_that_mmtk_can_collect_is_told_so_once() {
+    let plain = "--plan Immix --heap isla-vista:64m spend 200m";
+    let unready = format!("--unready {plain}");
+    let [plain, unready] = [plain, unready.as_str()].map(|words| {
+        let output = output(machine(words));
+        let figures = told(&output, words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (said.matches("Control::ready").count(), figures)
+    });
+    assert_eq!((plain.0, unready.0), (0, 1));
+    let limit = number(&unready.1, "/figures/limit");
+    assert!(limit < 64 * MIB, "since then the bound holds: {limit}");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn failed(why: &str) -> Pinned {
 fn shown(report: &Report) -> Pinned {
     let (state, why) = match report.state {
         State::Refused => ("refused", Some(format!("{}: {NO_SWAP}", refusing(report)))),
-        State::Short => ("short", Some(short_of(report).to_owned())),
+        State::Short => ("short", Some(short_of(report))),
         State::Watching => ("watching", None),
         State::Holding => ("holding", None),
     };
@@ -183,18 +183,47 @@ fn shown(report: &Report) -> Pinned {
     }
 }
 
-fn short_of(report: &Report) -> &'static str {
-    match report.bound {
-        Some(Bound::LockLimit) => {
-            "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK"
-        }
-        _ => "too little could give way to a program that grows",
+fn short_of(report: &Report) -> String {
+    let lock_limit =
+        "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK";
+    let unread = report
+        .groups
+        .iter()
+        .find(|group| group.bound == Bound::Unreadable);
+    match (report.bound, unread) {
+        (Some(Bound::LockLimit), _) if report.allowance == 0 => lock_limit.into(),
+        (_, Some(group)) if report.allowance > 0 => format!(
+            "how much memory {} has left cannot be read: {}",
+            group.path,
+            group.reason.as_deref().unwrap_or("it is gone")
+        ),
+        _ => "too little could give way to a program that grows".into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_margin_that_cannot_be_read_is_not_taken_for_a_short_one() {
+        let group = |bound| plimsoll_pin::report::Group {
+            path: "/a".into(),
+            allowance: 0,
+            bound,
+            reason: Some("not ours".into()),
+            held: 0,
+        };
+        let mut report = Report {
+            state: State::Short,
+            allowance: 1,
+            groups: vec![group(Bound::Short), group(Bound::Unreadable)],
+            ..Report::default()
+        };
+        assert!(short_of(&report).ends_with("/a has left cannot be read: not ours"));
+        report.groups.pop();
+        assert!(short_of(&report).contains("too little could give way"));
+    }
 
     #[test]
     fn while_memory_is_short_the_thread_sleeps() {

@@ -16,7 +16,7 @@ use crate::embed::Place;
 use crate::error::{CliError, FAILED};
 use crate::json;
 use draw::Page;
-use plimsoll_map::{Failed, Look, Options, Report, Watch, look};
+use plimsoll_map::{Failed, Look, LookError, Options, Report, Watch, look};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use text::Style;
@@ -44,12 +44,17 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     let mut watch = args.watch.map(|_| Watch::default());
     let mut looks = 0u64;
     let failed = loop {
-        let pids = match targets::find(place, args) {
-            // The group is gone with its processes, which is no failure; what was seen of them is drawn.
-            Err(error) if looks > 0 && (page.is_some() || is_over(&error, args)) => break false,
-            pids => pids?,
+        let pids = match targets::find(place, args, looks > 0) {
+            Ok(pids) => pids,
+            // Those that were watched are gone, which is no failure.
+            Err(error) if looks > 0 && targets::is_over(&error) => break false,
+            Err(error) => {
+                // What was seen of them is drawn.
+                page.filter(|_| looks > 0).map_or(Ok(()), Page::end)?;
+                return Err(error);
+            }
         };
-        let mut report = report(&pids, &options, &before, watch.as_mut());
+        let (mut report, broken) = report(&pids, &options, &before, watch.as_mut());
         looks += 1;
         match &mut page {
             Some(page) => page.add(&mut report, options.limit),
@@ -65,7 +70,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         let over = args.count.is_some_and(|count| looks >= count) || report.processes.is_empty();
         let Some(pause) = pause.filter(|_| !over) else {
             // Programs that end while they are watched are no failure.
-            break !report.failed.is_empty() && looks == 1;
+            break broken || !report.failed.is_empty() && looks == 1;
         };
         before = report.processes;
         let more = match &mut page {
@@ -83,15 +88,6 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     Ok(if failed { FAILED } else { 0 })
 }
 
-/// Whether those that were watched are no more.
-fn is_over(error: &CliError, args: &args::Map) -> bool {
-    let none = matches!(
-        error,
-        CliError::NoProcesses(_) | CliError::NoSuchPrincipal(_)
-    );
-    none || args.cgroup.is_some()
-}
-
 fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
     if args.json {
         // With all addresses it may have tens of MiB.
@@ -107,15 +103,15 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
     crate::print(&text).map(|_| ())
 }
 
-/// One look at each process.
+/// One look at each process. Also tells whether one could not be looked at although it has not ended.
 fn report(
     pids: &[i32],
     options: &Options,
     before: &[Look],
     mut watch: Option<&mut Watch>,
-) -> Report {
+) -> (Report, bool) {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
-    let (mut looks, mut failed) = (Vec::new(), Vec::new());
+    let (mut looks, mut failed, mut broken) = (Vec::new(), Vec::new(), false);
     if let Some(watch) = watch.as_deref_mut() {
         watch.keep(pids);
     }
@@ -131,11 +127,15 @@ fn report(
                 }
                 looks.push(look);
             }
-            Err(error) => failed.push(Failed {
-                pid,
-                why: crate::rows::shown(&error.to_string(), 1000),
-            }),
+            Err(error) => {
+                broken |= !matches!(error, LookError::Gone { .. });
+                failed.push(Failed {
+                    pid,
+                    why: crate::rows::shown(&error.to_string(), 1000),
+                });
+            }
         }
     }
-    Report::of(u64::try_from(now).unwrap_or(0), looks, failed)
+    let now = u64::try_from(now).unwrap_or(0);
+    (Report::of(now, looks, failed), broken)
 }

@@ -9,40 +9,64 @@ use crate::rows::{Faults, Order, rows};
 use crate::set::resolve;
 use plimsoll_kernel::process::descendants;
 use plimsoll_wire::messages::{Listing, Principal};
+use std::path::Path;
 
 /// Most processes of one call.
 const MAX_PROCESSES: usize = 4096;
 
-/// The processes that the arguments name, each once.
+/// The processes that the arguments name, each once. `again`: they were found before. Then a group or
+/// principal that is over leaves those beside it.
 ///
 /// # Errors
 /// When there is no such group, principal or broker, or no process in it.
-pub(super) fn find(place: &dyn Fn() -> Place, args: &args::Map) -> Result<Vec<i32>, CliError> {
+pub(super) fn find(
+    place: &dyn Fn() -> Place,
+    args: &args::Map,
+    again: bool,
+) -> Result<Vec<i32>, CliError> {
     let mut pids = args.pids.clone();
-    if let Some(path) = &args.cgroup {
-        let mut members = Vec::new();
-        let complete = group::named(path)?
-            .processes(MAX_PROCESSES, &mut members)
-            .map_err(|error| CliError::Kernel(error.to_string()))?;
-        told_if_many(complete);
-        if members.is_empty() {
-            return Err(CliError::NoProcesses(path.display().to_string()));
-        }
-        pids.append(&mut members);
-    }
-    if let Some(which) = &args.principal {
+    let group = args.cgroup.as_deref().map(of_group);
+    let principal = args.principal.as_deref().map(|which| {
         let listing = Control::connect(&place().socket)?.list()?;
-        let mut members = of_principal(&listing, which)?;
-        if members.is_empty() {
-            return Err(CliError::NoProcesses(which.clone()));
+        of_principal(&listing, which)
+    });
+    let mut over = None;
+    for found in [group, principal].into_iter().flatten() {
+        match found {
+            Ok(mut members) => pids.append(&mut members),
+            Err(error) if again && is_over(&error) => over = Some(error),
+            Err(error) => return Err(error),
         }
-        pids.append(&mut members);
+    }
+    if let Some(error) = over.filter(|_| pids.is_empty()) {
+        return Err(error);
     }
     let mut seen = std::collections::HashSet::new();
     pids.retain(|&pid| seen.insert(pid));
     told_if_many(pids.len() <= MAX_PROCESSES);
     pids.truncate(MAX_PROCESSES);
     Ok(pids)
+}
+
+/// Whether those that were watched are no more. Any other error is a failure.
+pub(super) fn is_over(error: &CliError) -> bool {
+    matches!(
+        error,
+        CliError::NoProcesses(_) | CliError::NoSuchGroup(_) | CliError::NoSuchPrincipal(_)
+    )
+}
+
+/// The processes of a group and of those below it.
+fn of_group(path: &Path) -> Result<Vec<i32>, CliError> {
+    let mut members = Vec::new();
+    let complete = group::named(path)?
+        .processes(MAX_PROCESSES, &mut members)
+        .map_err(|error| group::failed(path, &error))?;
+    told_if_many(complete);
+    match members.is_empty() {
+        true => Err(CliError::NoProcesses(path.display().to_string())),
+        false => Ok(members),
+    }
 }
 
 fn told_if_many(complete: bool) {
@@ -58,11 +82,13 @@ fn of_principal(listing: &Listing, which: &str) -> Result<Vec<i32>, CliError> {
     let id = resolve(listing, which)?;
     let all = rows(listing, Order::Arrival, &Faults::new());
     let mut pids = Vec::new();
-    let Some(row) = all.iter().find(|row| row.principal.id == id) else {
-        return Ok(pids);
-    };
-    add_processes(row.principal, 0, &mut pids);
-    Ok(pids)
+    if let Some(row) = all.iter().find(|row| row.principal.id == id) {
+        add_processes(row.principal, 0, &mut pids);
+    }
+    match pids.is_empty() {
+        true => Err(CliError::NoProcesses(which.to_owned())),
+        false => Ok(pids),
+    }
 }
 
 /// The broker allows 8 levels.

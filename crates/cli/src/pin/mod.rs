@@ -17,7 +17,7 @@ use crate::run::signals::Signals;
 use crate::{print, say};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
-use plimsoll_pin::report::State;
+use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
 use render::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -124,6 +124,13 @@ fn signalled(signals: &Signals, wait: Duration) -> bool {
     signals.next().is_some()
 }
 
+fn say_passed(passed: &Passed) {
+    say(format_args!(
+        "passed over: {}",
+        render::clean(&passed.reason)
+    ));
+}
+
 /// What was told, so that only news are.
 struct Teller<'a> {
     args: &'a args::Pin,
@@ -140,33 +147,47 @@ impl Teller<'_> {
             return Ok(());
         }
         self.checked = true;
-        for passed in pinner
-            .passed()
-            .iter()
-            .take(if self.args.explain { 64 } else { 8 })
-        {
-            say(format_args!(
-                "passed over: {}",
-                render::clean(&passed.reason)
-            ));
-        }
+        let passed = pinner.passed();
         if report.processes == 0 && !self.args.all && self.args.cgroup.is_none() {
-            return Err(CliError::Pin(
-                "none of these processes can be watched".into(),
-            ));
+            return Err(CliError::Pin(self.none_watched(&passed)));
+        }
+        let told = if self.args.explain { 64 } else { 8 };
+        for passed in passed.iter().take(told) {
+            say_passed(passed);
         }
         if report.state == State::Refused {
             return Err(CliError::Pin(render::refusal(report)));
+        }
+        if let Some(text) = render::unreadable(report) {
+            return Err(CliError::Pin(text));
         }
         if report.files == 0 {
             say(format_args!(
                 "no file of a disk is mapped; pages that are read by read(2) are not seen"
             ));
         }
-        if let Some(text) = render::limited(report) {
+        for text in render::limited(report) {
             say(format_args!("{text}"));
         }
         Ok(())
+    }
+
+    /// Why none of the given processes can be watched: of the only one its reason, of several all reasons
+    /// first.
+    fn none_watched(&self, passed: &[Passed]) -> String {
+        let only = match self.args.pids[..] {
+            [pid] => passed
+                .iter()
+                .find(|passed| passed.pid.map(i64::from) == Some(pid.into())),
+            _ => None,
+        };
+        match only {
+            Some(passed) => format!("{}: nothing is watched", render::clean(&passed.reason)),
+            None => {
+                passed.iter().for_each(say_passed);
+                "none of these processes can be watched".into()
+            }
+        }
     }
 
     fn tell(&mut self, report: &Report, pinner: &Pinner) -> Result<(), CliError> {

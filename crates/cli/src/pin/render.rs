@@ -8,7 +8,7 @@ use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_pin::margin::Bound;
-use plimsoll_pin::report::{Held, Passed, State};
+use plimsoll_pin::report::{Group, Held, Passed, State};
 use plimsoll_pin::{Pinner, Report};
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
@@ -49,10 +49,7 @@ pub(super) fn clean(text: &str) -> String {
 
 /// Why nothing may be held.
 pub(super) fn refusal(report: &Report) -> String {
-    let group = report
-        .groups
-        .iter()
-        .find(|group| group.bound == Bound::NoSwap);
+    let group = bounded(report, Bound::NoSwap);
     let place = match (report.bound, group) {
         (Some(Bound::NoSwap), _) | (_, None) => "here".to_owned(),
         (_, Some(group)) => format!("in {}", clean(&group.path)),
@@ -64,19 +61,65 @@ pub(super) fn refusal(report: &Report) -> String {
     )
 }
 
+/// The first group in which this bounds what may be held.
+fn bounded(report: &Report, bound: Bound) -> Option<&Group> {
+    report.groups.iter().find(|group| group.bound == bound)
+}
+
+/// Why nothing may be held of the programs' groups, where it cannot be known whether memory is short there.
+pub(super) fn unreadable(report: &Report) -> Option<String> {
+    let barred = report.state == State::Short && report.allowance > 0;
+    let group = bounded(report, Bound::Unreadable).filter(|_| barred)?;
+    Some(format!("nothing is pinned: {}", not_read(group)))
+}
+
+fn not_read(group: &Group) -> String {
+    format!(
+        "how much memory {} has left cannot be read: {}",
+        clean(&group.path),
+        clean(group.reason.as_deref().unwrap_or("it is gone"))
+    )
+}
+
 /// What holds less than was asked for, from the start.
-pub(super) fn limited(report: &Report) -> Option<String> {
+pub(super) fn limited(report: &Report) -> Vec<String> {
     let (allowed, budget) = (Human(report.allowance), Human(report.budget));
-    match report.bound? {
-        Bound::LockLimit => Some(format!(
+    let own = match report.bound {
+        Some(Bound::LockLimit) => Some(format!(
             "this user may lock {allowed} in all, less than the budget of {budget}: raise it with \
              `ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK"
         )),
-        Bound::Short => Some(format!(
+        Some(Bound::Short) => Some(format!(
             "memory is short: {allowed} of the budget of {budget} may be held now"
         )),
-        Bound::Budget | Bound::NoSwap | Bound::Unwatched => None,
+        Some(Bound::Budget | Bound::NoSwap | Bound::Unwatched | Bound::Unreadable) | None => None,
+    };
+    let groups = report.groups.iter().filter_map(|group| match group.bound {
+        Bound::Unreadable => Some(format!("nothing is held there: {}", not_read(group))),
+        _ => None,
+    });
+    own.into_iter().chain(groups).collect()
+}
+
+/// Why nothing may be held now.
+fn barred(report: &Report) -> String {
+    let path = |group: &Group| clean(&group.path);
+    let own = report.allowance == 0;
+    if own && report.bound == Some(Bound::LockLimit) {
+        return "this user may lock no memory (`ulimit -l`)".into();
     }
+    let short = || {
+        bounded(report, Bound::Short).map(|group| format!("memory is too short in {}", path(group)))
+    };
+    let many = || {
+        bounded(report, Bound::Unwatched)
+            .map(|_| "the programs are in more cgroups than are watched".to_owned())
+    };
+    let read = || bounded(report, Bound::Unreadable).map(not_read);
+    let of_groups = (!own)
+        .then(|| read().or_else(short).or_else(many))
+        .flatten();
+    of_groups.unwrap_or_else(|| "memory is too short".into())
 }
 
 /// What is held now, for people.
@@ -119,10 +162,7 @@ fn head(report: &Report, ranges: &[Held]) -> String {
         ),
         State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
         State::Refused => refusal(report) + "\n",
-        State::Short if report.bound == Some(Bound::LockLimit) => {
-            "nothing is held: this user may lock no memory (`ulimit -l`)\n".into()
-        }
-        State::Short => "nothing is held: memory is too short\n".into(),
+        State::Short => format!("nothing is held: {}\n", barred(report)),
         State::Holding => format!(
             "{held} of at most {}: saves about {} reads a second\n",
             Human(report.allowance),
@@ -257,7 +297,6 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_pin::report::Group;
 
     fn range(path: &str, offset: u64, bytes: u64, reads: f64) -> Held {
         Held {
@@ -322,6 +361,7 @@ mod tests {
             path: "/sys/fs/cgroup/x".into(),
             allowance: 0,
             bound: Bound::NoSwap,
+            reason: None,
             held: 0,
         }];
         let text = refusal(&report);
@@ -329,6 +369,46 @@ mod tests {
             text.contains("in /sys/fs/cgroup/x") && text.contains("--without-swap"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_group() {
+        let group = |path: &str, bound| Group {
+            path: path.into(),
+            allowance: 0,
+            bound,
+            reason: (bound == Bound::Unreadable).then(|| "memory.stat is\u{9b} not ours".into()),
+            held: 0,
+        };
+        let mut report = Report {
+            state: State::Short,
+            bound: Some(Bound::Budget),
+            allowance: 1 << 20,
+            groups: vec![group("/a", Bound::Short)],
+            ..Report::default()
+        };
+        assert_eq!(
+            head(&report, &[]),
+            "nothing is held: memory is too short in /a\n"
+        );
+        assert!(unreadable(&report).is_none() && limited(&report).is_empty());
+        report.groups.push(group("/b", Bound::Unreadable));
+        let why = "how much memory /b has left cannot be read: memory.stat is? not ours";
+        assert_eq!(head(&report, &[]), format!("nothing is held: {why}\n"));
+        assert_eq!(
+            unreadable(&report).unwrap(),
+            format!("nothing is pinned: {why}")
+        );
+        assert_eq!(limited(&report), [format!("nothing is held there: {why}")]);
+        // Others may be held.
+        report.state = State::Watching;
+        assert!(unreadable(&report).is_none() && limited(&report).len() == 1);
+        (report.state, report.groups) = (State::Short, vec![group("/c", Bound::Unwatched)]);
+        assert!(head(&report, &[]).contains("more cgroups than are watched"));
+        report.allowance = 0;
+        assert_eq!(head(&report, &[]), "nothing is held: memory is too short\n");
+        report.bound = Some(Bound::LockLimit);
+        assert!(head(&report, &[]).contains("ulimit -l"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::{keep, log, orphans, steer};
 use crate::args::{self, PolicyChoice};
 use crate::embed::{self, Place};
 use crate::error::CliError;
+use plimsoll_runtimes::Policy;
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -87,7 +88,7 @@ pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.
 fn is_alone(place: &Place, policy: PolicyChoice) -> bool {
-    let alone = policy == PolicyChoice::IslaVista && !embed::answers(place);
+    let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
     if alone {
         info!("no broker runs, and Isla Vista needs none: the program is not registered");
     }

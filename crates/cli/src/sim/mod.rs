@@ -6,6 +6,7 @@
 //! | `plan` | which simulations are asked for |
 //! | `run` | one of them: what it is of, and what came of it |
 //! | `sweep` | makes them, several at a time |
+//! | `counted` | a program that is being simulated, with how far it is |
 //! | `store` | keeps them in a file, so that none is made twice |
 //! | `table` | a table for people, of 80 columns |
 //! | `report` | a page with pictures |
@@ -18,6 +19,7 @@
 mod calibrate;
 mod columns;
 mod constants;
+mod counted;
 mod csv;
 mod parquet;
 mod plan;
@@ -44,7 +46,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::Store;
 use sweep::{Watcher, sweep};
 
@@ -88,7 +90,7 @@ fn one(plan: &Plan, index: usize) -> Result<u8, CliError> {
         let why = format!("there is no cell {index}: the plan has {}", plan.len());
         return Err(CliError::Usage(why));
     }
-    let run = plan.run(index);
+    let run = plan.run(index, &AtomicU64::new(0));
     match (run.status, &run.error) {
         (Status::Unread, Some(error)) => Err(CliError::Simulation(error.clone())),
         _ => print(&store::line(&run)),

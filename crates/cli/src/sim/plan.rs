@@ -1,6 +1,7 @@
 //! What is simulated: each trace with each heap, collector, scheduler and quantum.
 
 use super::constants::costs;
+use super::counted::Counted;
 use super::run::{Cell, Run};
 use crate::args::sim::HeapChoice;
 use crate::args::{Model, Sim};
@@ -12,6 +13,7 @@ use plimsoll_sim::threads::{Costs, Settings, SimError, Survey, Traced, simulate}
 use plimsoll_trace::{Deaths, Ending, Trace, TraceError};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
 /// The most simulations of one command.
 const MOST: usize = 100_000;
@@ -147,18 +149,21 @@ impl Plan {
         self.subjects[self.planned[index].subject].events
     }
 
-    /// Simulates it.
-    pub(super) fn run(&self, index: usize) -> Run {
+    /// Simulates it. Its events are counted in `read` as they are read.
+    pub(super) fn run(&self, index: usize, read: &AtomicU64) -> Run {
         let Planned {
             subject,
             settings,
             cell,
         } = &self.planned[index];
         let subject = &self.subjects[*subject];
+        // Of how many they are a part is not known of a trace that was cut.
+        let unheard = AtomicU64::new(0);
+        let read = if subject.events > 1 { read } else { &unheard };
         let result = match subject.survey() {
             Ok(survey) => {
-                let mut program = Traced::new(&subject.trace, survey, self.instructions);
-                simulate(&mut program, settings)
+                let program = Traced::new(&subject.trace, survey, self.instructions);
+                simulate(&mut Counted::new(program, read), settings)
             }
             Err(why) => Err(SimError::Read(why.into())),
         };
@@ -167,9 +172,18 @@ impl Plan {
 }
 
 /// Opens a trace, and warns of what makes its simulation less exact.
+///
+/// # Errors
+/// It cannot be read, or nobody has found yet when its objects die.
 pub(crate) fn open(path: &Path) -> Result<Trace, CliError> {
-    let trace = Trace::open(path)?;
+    let trace = crate::trace::opened(path)?;
     let name = trace.name();
+    if trace.header().raw {
+        return Err(CliError::Usage(format!(
+            "{name} is a raw trace, which does not tell when objects die: `plimsoll trace deaths {name} -o \
+             FILE` finds that out"
+        )));
+    }
     if let Ending::Cut { offset, why } = trace.ending() {
         say(format_args!(
             "warning: {name} is cut at byte {offset} ({why}); what stands before is simulated"

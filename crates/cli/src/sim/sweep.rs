@@ -4,7 +4,7 @@ use super::plan::Plan;
 use super::run::Run;
 use crate::error::CliError;
 use crate::progress::Line;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, mpsc::Receiver};
 use std::time::{Duration, Instant};
@@ -36,9 +36,12 @@ pub(super) fn sweep(
     jobs: usize,
     watcher: &mut dyn Watcher,
 ) -> Result<bool, CliError> {
-    let mut progress = Progress::new(plan, &todo);
     let count = todo.len();
-    let runs = start(plan, todo, jobs)?;
+    let counts: Vec<_> = (0..jobs.min(count))
+        .map(|_| Arc::new(AtomicU64::new(0)))
+        .collect();
+    let mut progress = Progress::new(plan, &todo, counts.clone());
+    let runs = start(plan, todo, counts)?;
     let mut made = 0;
     while made < count {
         if watcher.is_stopped() {
@@ -66,22 +69,26 @@ pub(super) fn sweep(
     Ok(true)
 }
 
-/// Threads that make the simulations in their order. They end when there is no more to do, or nobody listens.
-/// One that is in the middle of a simulation when the process ends is ended with it.
+/// Threads that make the simulations in their order, one for each of the counts, in which it counts the
+/// events of its simulation. They end when there is no more to do, or nobody listens. One that is in the
+/// middle of a simulation when the process ends is ended with it.
 fn start(
     plan: &Arc<Plan>,
     todo: Vec<usize>,
-    jobs: usize,
+    counts: Vec<Arc<AtomicU64>>,
 ) -> Result<Receiver<(usize, Run)>, CliError> {
     let (sender, receiver) = mpsc::channel();
     let todo = Arc::new(todo);
     let next = Arc::new(AtomicUsize::new(0));
-    for _ in 0..jobs.min(todo.len()) {
+    for read in counts {
         let (plan, todo) = (Arc::clone(plan), Arc::clone(&todo));
         let (next, sender) = (Arc::clone(&next), sender.clone());
         let work = move || {
             while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if sender.send((index, plan.run(index))).is_err() {
+                let run = plan.run(index, &read);
+                // It is counted as done from here on.
+                read.store(0, Ordering::Relaxed);
+                if sender.send((index, run)).is_err() {
                     return;
                 }
             }
@@ -101,29 +108,34 @@ struct Progress {
     /// Events of all simulations, and of those that are done.
     all: u64,
     weight: u64,
+    /// Events that were read of those that are being made.
+    counts: Vec<Arc<AtomicU64>>,
 }
 
 impl Progress {
-    fn new(plan: &Plan, todo: &[usize]) -> Progress {
+    fn new(plan: &Plan, todo: &[usize], counts: Vec<Arc<AtomicU64>>) -> Progress {
         let weights = todo.iter().map(|index| plan.events(*index));
         Progress {
-            line: Line::new(todo.len() < 2),
+            line: Line::new(todo.is_empty()),
             begun: Instant::now(),
             count: todo.len(),
             done: 0,
             all: weights.fold(0, u64::saturating_add),
             weight: 0,
+            counts,
         }
     }
 
     fn show(&mut self) {
-        let part = self.weight as f64 / self.all.max(1) as f64;
+        let counts = self.counts.iter().map(|it| it.load(Ordering::Relaxed));
+        let weight = counts.fold(self.weight, u64::saturating_add);
+        let part = (weight as f64 / self.all.max(1) as f64).min(1.0);
         let (done, count, elapsed) = (self.done, self.count, self.begun.elapsed());
         self.line.show(|| words(done, count, part, elapsed));
     }
 }
 
-/// The line: a bar, and about how long it will still take, once something is done.
+/// The line: a bar, and about how long it will still take, once something was simulated.
 fn words(done: usize, count: usize, part: f64, elapsed: Duration) -> String {
     let full = ((BAR as f64 * part) as usize).min(BAR);
     let bar = "#".repeat(full) + &"-".repeat(BAR - full);

@@ -110,13 +110,19 @@ impl Info {
                 let _ = writeln!(text, ", cut at byte {} ({})", cut.offset, cut.why);
             }
         }
+        if !self.facts.is_empty() {
+            text.push_str("its writer says:\n");
+        }
         for (key, value) in &self.facts {
             let _ = writeln!(
                 text,
-                "{:<13} {}",
+                "  {:<18} {}",
                 shown(key, LONGEST),
                 shown(value, LONGEST)
             );
+        }
+        if !self.facts.is_empty() {
+            text.push_str("it has:\n");
         }
         let raw = if self.raw { ", raw" } else { "" };
         let _ = writeln!(text, "{:<13} {}{raw}", "deaths", self.deaths);
@@ -138,7 +144,7 @@ impl Info {
                 "largest live"
             ),
         };
-        let _ = writeln!(text, "{:<13} {}", "time", self.time(self.time));
+        let _ = writeln!(text, "{:<13} {}", "computing", self.time(self.time));
         if with_threads {
             let _ = writeln!(
                 text,

@@ -48,9 +48,24 @@ pub fn run(asked: &Asked) -> Result<u8, CliError> {
     }
 }
 
+/// Opens a trace. Of the folder of a recording it says how to make a trace.
+///
+/// # Errors
+/// It cannot be read, or is no trace.
+pub(crate) fn opened(path: &Path) -> Result<Trace, CliError> {
+    if path.is_dir() {
+        let path = path.display();
+        return Err(CliError::Usage(format!(
+            "{path} is a folder: if a recording left it, `plimsoll trace deaths {path} -o FILE` makes a \
+             trace of it"
+        )));
+    }
+    Ok(Trace::open(path)?)
+}
+
 /// Opens a trace, and warns if it is not whole.
 fn open(path: &Path) -> Result<Trace, CliError> {
-    let trace = Trace::open(path)?;
+    let trace = opened(path)?;
     if let Ending::Cut { offset, why } = trace.ending() {
         let name = trace.name();
         say(format_args!(
@@ -67,7 +82,7 @@ fn open_all(paths: &[PathBuf]) -> Result<Vec<Trace>, CliError> {
 }
 
 fn show_info(args: &Info) -> Result<u8, CliError> {
-    let trace = Trace::open(&args.trace)?;
+    let trace = opened(&args.trace)?;
     let info = info::Info::of(&trace)?;
     if args.json {
         return printed(json::write(&info, true, &mut io::stdout().lock()));
@@ -76,7 +91,7 @@ fn show_info(args: &Info) -> Result<u8, CliError> {
 }
 
 fn verify(args: &Verify) -> Result<u8, CliError> {
-    let trace = Trace::open(&args.trace)?;
+    let trace = opened(&args.trace)?;
     let report = check::check(&trace)?;
     if args.json {
         print(&info::report_json(&report))?;

@@ -228,7 +228,13 @@ fn finish(args: &Record, output: &Path, folder: &Folder) -> Result<(), CliError>
         warn_of_what_is_missing(&traces, &known);
         let out = Output::create(output)?;
         let out = merge::merge_with(&traces, &kept(&known), out, &output.display().to_string())?;
-        return out.complete();
+        out.complete()?;
+        let raw = output.display();
+        say(format_args!(
+            "{raw}: a raw trace, as asked for: `plimsoll trace deaths {raw} -o FILE` computes when objects \
+             died"
+        ));
+        return Ok(());
     }
     from_folder(&traces, &known, output)
 }
@@ -419,7 +425,8 @@ fn summary(output: &Path, found: &Found, known: &Known) {
     }
     if found.monitors > 0 {
         say(format_args!(
-            "left out: {} events of monitors that the thread did not hold (virtual threads move)",
+            "left out: {} times that a thread used a monitor and was not seen to enter it (it entered before \
+             the recording began, or as a virtual thread, which moves)",
             found.monitors
         ));
     }

@@ -2,6 +2,7 @@
 
 use super::{Place, Started, library, wait_for};
 use plimsoll_kernel::cgroup::Version;
+use plimsoll_testbed::java::compile_into;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -64,10 +65,8 @@ pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
 /// returns `None`.
 pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut javac = Command::new("javac");
-    javac.args(["--release", "11", "-d"]).arg(place.path(""));
-    javac.args(sources.iter().map(|source| root.join(source)));
-    if javac.status().is_ok_and(|status| status.success()) {
+    let sources: Vec<PathBuf> = sources.iter().map(|source| root.join(source)).collect();
+    if compile_into(&place.path(""), &sources) {
         return Some(place.path("").display().to_string());
     }
     skip("no javac");

@@ -3,7 +3,7 @@
 use crate::common::{alive, limit_open_files, signal_to, stderr, wait_for};
 use crate::{Stage, java, recorded};
 use plimsoll_testbed::java::jdks;
-use plimsoll_testbed::skip;
+use plimsoll_testbed::{cases, skip};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -169,9 +169,9 @@ fn if_we_are_killed_what_was_written_is_readable() {
 #[test]
 fn a_full_stack_and_a_full_heap_are_what_they_are_without_a_recorder() {
     let Some(stage) = Stage::new() else { return };
-    for jdk in recorded() {
+    for (row, jdk) in recorded().into_iter().enumerate() {
         let java = jdk.java().display().to_string();
-        for mode in [&["-o", "t"][..], &["--sampled", "-o", "t"]] {
+        for mode in cases::of_column(MODES, row, 2) {
             let program = [&java, "-Xss512k", "-Xmx128m", "-cp", ".", "Deep"];
             let output = stage.record(mode, &program);
             let told = stderr(&output);

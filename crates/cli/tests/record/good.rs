@@ -2,6 +2,7 @@
 
 use crate::common::stderr;
 use crate::{Stage, java, recorded};
+use plimsoll_testbed::cases;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -221,6 +222,11 @@ fn the_raw_trace_can_be_kept_and_worked_on_later() {
         &[&java, "-cp", ".", "Lives", "1000"],
     );
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("`plimsoll trace deaths raw -o FILE`"),
+        "{}",
+        stderr(&output)
+    );
     assert!(stage.text(&["info", "raw"]).contains("unknown, raw"));
     let output = stage.place.call(&["trace", "deaths", "raw", "-o", "t"]);
     let told = stderr(&output);
@@ -237,13 +243,14 @@ fn the_raw_trace_can_be_kept_and_worked_on_later() {
 #[test]
 fn programs_are_recorded_under_each_collector() {
     let Some(stage) = Stage::new() else { return };
-    for (version, collector) in [
+    let each = [
         (17, "Parallel"),
         (17, "Z"),
         (21, "Shenandoah"),
         (21, "Z"),
         (25, "Z"),
-    ] {
+    ];
+    for (row, (version, collector)) in each.into_iter().enumerate() {
         let Some(jdk) = recorded().into_iter().find(|jdk| jdk.version == version) else {
             continue;
         };
@@ -258,7 +265,8 @@ fn programs_are_recorded_under_each_collector() {
             plimsoll_testbed::skip(format_args!("Java {version} has no {collector} collector"));
             continue;
         }
-        for mode in [&["-o", "t"][..], &["--sampled", "-o", "t"]] {
+        let modes = [&["-o", "t"][..], &["--sampled", "-o", "t"]];
+        for mode in cases::of_column(modes, row, 2) {
             let program = [
                 java.as_str(),
                 &choice,

@@ -7,7 +7,7 @@ mod bad;
 mod good;
 
 use common::{Place, library};
-use plimsoll_testbed::java::{Jdk, javac, jdks};
+use plimsoll_testbed::java::{Jdk, compile_into, jdks};
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,17 +34,14 @@ impl Stage {
 
     /// As [`Stage::new`], with another library in the recorder's place.
     pub(crate) fn with_recorder(recorder: &str) -> Option<Stage> {
-        let Some(javac) = javac() else {
-            skip(format_args!("no javac"));
-            return None;
-        };
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = Place::new();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents/tracer/tests/java");
-        let mut command = Command::new(javac);
-        command.args(["--release", "11", "-d"]).arg(place.path(""));
-        command.args(["Shapes.java", "Lives.java", "Deep.java"].map(|source| sources.join(source)));
-        assert!(command.status().unwrap().success());
+        let sources = ["Shapes.java", "Lives.java", "Deep.java"].map(|source| sources.join(source));
+        if !compile_into(&place.path(""), &sources) {
+            skip("no javac");
+            return None;
+        }
         let own = place.path("bin/plimsoll");
         std::fs::create_dir(place.path("bin")).unwrap();
         for (from, to) in [

@@ -68,6 +68,12 @@ impl Psi {
     }
 }
 
+impl AsFd for Psi {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A trigger. Its descriptor polls `POLLPRI` when tasks waited for longer than the threshold within
 /// a window, and `POLLERR` when the group was removed (then stop polling it).
 #[derive(Debug)]

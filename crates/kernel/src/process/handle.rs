@@ -3,6 +3,7 @@
 //! every tick.
 
 use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, proc_path};
+use crate::descriptors::file_of;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -230,12 +231,38 @@ impl Handle {
         })
     }
 
-    /// A file that stands for the process, to be locked by `flock(2)`: its environment, which is not read.
-    ///
-    /// # Errors
-    /// What the system says; `PermissionDenied` where we may not look into the process.
-    pub fn lockable(&self) -> io::Result<OwnedFd> {
-        Ok(File::open(self.path("environ"))?.into())
+    /// Files that stand for the process, to be locked by `flock(2)`: its environment, which is not read, as
+    /// it lies in our `/proc`, and in its own if that is another mount. None where we may not look into the
+    /// process. Locks of one mount are not seen in another, but whoever looks into the process sees its own.
+    pub fn lockable(&self) -> Vec<OwnedFd> {
+        let ours = File::open(self.path("environ")).map(OwnedFd::from);
+        let mut files: Vec<OwnedFd> = ours.into_iter().collect();
+        if let Some(inner) = self.inner_environ()
+            && files.iter().all(|file| file_of(file) != file_of(&inner))
+        {
+            files.push(inner);
+        }
+        files
+    }
+
+    /// Its environment in the `/proc` that it has itself, if it stands there by its own number.
+    fn inner_environ(&self) -> Option<OwnedFd> {
+        let proc = self.inner_directory("proc").ok()?;
+        let on = rustix::fs::fstatfs(&proc).ok()?;
+        if on.f_type as libc::c_long != libc::PROC_SUPER_MAGIC {
+            return None;
+        }
+        let inner = self.status().ok()?.inner_pid;
+        let open = |name: &str| {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(&proc, format!("{inner}/{name}"), flags, Mode::empty()).ok()
+        };
+        let environ = open("environ")?;
+        // Read afterwards: if the number is this process's now, it was when the other file was opened.
+        let mut stat = Vec::new();
+        File::from(open("stat")?).read_to_end(&mut stat).ok()?;
+        let started = parse_stat(&stat)?.start_time;
+        (started == self.started).then_some(environ)
     }
 
     /// One of its files; `None` if it is longer than [`MAX_WORDS`] or cannot be read.

@@ -66,13 +66,13 @@ impl Delays {
 
     /// The stalls of all threads, exited ones included, since the process started. `pause`: before an
     /// unlikely reading is repeated.
-    pub(super) fn read(&mut self, process: &Process, pause: Option<Duration>) -> Result<Stalled> {
+    pub(super) fn read(&mut self, pid: i32, pause: Option<Duration>) -> Result<Stalled> {
         let (before, then_ns) = self.latest;
         let now_ns = clock::now_ns();
         let taskstats = &mut self.taskstats;
         let elapsed_ns = now_ns.saturating_sub(then_ns);
         let now = settled(before, elapsed_ns, pause, &mut || {
-            Ok(stalled(&taskstats.process(process.pid())?))
+            Ok(stalled(&taskstats.process(pid)?))
         })?;
         self.latest = (now, now_ns);
         Ok(now)

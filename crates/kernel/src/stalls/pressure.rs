@@ -4,12 +4,49 @@
 
 use super::{Declined, Stalled};
 use crate::cgroup;
+use crate::descriptors::file_of;
 use crate::pressure::Psi;
 use crate::process::Process;
 use crate::{Error, Result};
 
+/// The file of a group's pressure.
+#[derive(Debug)]
+pub(super) struct Group {
+    psi: Psi,
+    /// Device and inode of the file.
+    is: Option<(u64, u64)>,
+}
+
+impl Group {
+    pub(super) fn of(psi: Psi) -> Group {
+        Group {
+            is: file_of(&psi),
+            psi,
+        }
+    }
+
+    /// Whether the descriptor is still ours.
+    pub(super) fn is_ours(&self) -> bool {
+        self.is.is_some() && file_of(&self.psi) == self.is
+    }
+
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> Vec<std::os::fd::RawFd> {
+        use std::os::fd::{AsFd, AsRawFd};
+        vec![self.psi.as_fd().as_raw_fd()]
+    }
+
+    /// The time for which at least one thread of the group waited.
+    pub(super) fn read(&self) -> Result<Stalled> {
+        Ok(Stalled {
+            count: 0,
+            ns: self.psi.read()?.some_us.saturating_mul(1000),
+        })
+    }
+}
+
 /// Opens the file of the group that the process is in now; a move later is not followed.
-pub(super) fn open(process: &Process) -> std::result::Result<Psi, Declined> {
+pub(super) fn open(process: &Process) -> std::result::Result<Group, Declined> {
     let pid = process.pid();
     let dir = cgroup::unified(pid)?.ok_or(Declined::NoGroup { pid })?;
     if !process.alive() {
@@ -19,16 +56,9 @@ pub(super) fn open(process: &Process) -> std::result::Result<Psi, Declined> {
     if !dir.join("cgroup.events").exists() {
         return Err(Declined::TopGroup { pid });
     }
-    Psi::open(&dir.join("memory.pressure")).map_err(|e| match e.is_absent() {
+    let psi = Psi::open(&dir.join("memory.pressure")).map_err(|e| match e.is_absent() {
         true => Declined::NoPressure,
         false => Declined::Kernel(e),
-    })
-}
-
-/// The time for which at least one thread of the group waited.
-pub(super) fn read(psi: &Psi) -> Result<Stalled> {
-    Ok(Stalled {
-        count: 0,
-        ns: psi.read()?.some_us.saturating_mul(1000),
-    })
+    })?;
+    Ok(Group::of(psi))
 }

@@ -1,9 +1,9 @@
 //! The stall signal of one process, by the best tier that works.
 
 use super::delays::{Delays, PAUSE};
+use super::pressure::Group;
 use super::reclaim::{Counted, Timed};
 use super::{Declined, Stalled, Tier, pressure};
-use crate::pressure::Psi;
 use crate::process::Process;
 use crate::{Error, Result, sandbox};
 
@@ -17,9 +17,12 @@ use crate::{Error, Result, sandbox};
 /// It may be sent to another thread. Reading allocates nothing.
 #[derive(Debug)]
 pub struct Stalls {
-    process: Process,
-    /// Whether it is our own, so that it need not be asked whether it lives.
-    own: bool,
+    /// The number of the process.
+    pid: i32,
+    /// The process; `None` for our own. That need not be asked whether it lives; and it may be somebody
+    /// else's program, which closes descriptors that it does not know: what would have their numbers in the
+    /// end would be closed with this.
+    process: Option<Process>,
     source: Source,
     tier: Tier,
     declined: Vec<(Tier, Declined)>,
@@ -30,7 +33,7 @@ enum Source {
     Delays(Delays),
     Reclaim(Timed),
     ReclaimCount(Counted),
-    Pressure(Psi),
+    Pressure(Group),
     Faults,
 }
 
@@ -96,8 +99,8 @@ impl Stalls {
                 Ok(_) if !process.alive() => return Err(Error::Gone { pid }),
                 Ok(source) => {
                     return Ok(Stalls {
-                        own: pid == own_pid(),
-                        process,
+                        pid,
+                        process: (pid != own_pid()).then_some(process),
                         source,
                         tier,
                         declined,
@@ -123,37 +126,34 @@ impl Stalls {
         &self.declined
     }
 
-    /// The process.
-    pub fn process(&self) -> &Process {
-        &self.process
-    }
-
     /// The stalls so far. See [`Tier`] for what they are, and [`Stalled`] for where they begin.
     ///
     /// # Errors
     /// [`Error::Gone`] when the process has exited; [`Error::Io`], [`Error::Call`].
     pub fn read(&mut self) -> Result<Stalled> {
-        if self.own && !self.source.is_ours() {
-            self.lose();
-        }
-        let pause = (!self.own).then_some(PAUSE);
+        self.look_after();
+        let other = self.process.as_ref();
         let read = match &mut self.source {
-            Source::Delays(delays) => delays.read(&self.process, pause),
+            Source::Delays(delays) => delays.read(self.pid, other.map(|_| PAUSE)),
             Source::Reclaim(timed) => timed.read(),
             Source::ReclaimCount(counted) => counted.read(),
-            Source::Pressure(psi) => pressure::read(psi),
-            Source::Faults if self.own => own_major_faults().map(stalls_of_faults),
-            Source::Faults => {
-                let faults = self.process.faults();
-                faults.map(|faults| stalls_of_faults(faults.major))
-            }
+            Source::Pressure(group) => group.read(),
+            Source::Faults => match other {
+                Some(other) => other.faults().map(|faults| stalls_of_faults(faults.major)),
+                None => own_major_faults().map(stalls_of_faults),
+            },
         };
         // A zombie still has counters, and another process may have got the number.
-        match self.own || self.process.alive() {
+        match other.is_none_or(Process::alive) {
             true => read,
-            false => Err(Error::Gone {
-                pid: self.process.pid(),
-            }),
+            false => Err(Error::Gone { pid: self.pid }),
+        }
+    }
+
+    /// Leaves descriptors that the program has closed.
+    fn look_after(&mut self) {
+        if self.process.is_none() && !self.source.is_ours() {
+            self.lose();
         }
     }
 
@@ -168,9 +168,7 @@ impl Stalls {
 
 impl Drop for Stalls {
     fn drop(&mut self) {
-        if self.own && !self.source.is_ours() {
-            self.lose();
-        }
+        self.look_after();
     }
 }
 
@@ -201,14 +199,25 @@ fn own_pid() -> i32 {
 }
 
 impl Source {
-    /// Whether the descriptors by which it is read are still ours. What is only read at a place (`pread`)
-    /// does no harm to whatever has its number.
+    /// Whether the descriptors by which it is read are still ours.
     fn is_ours(&self) -> bool {
         match self {
             Source::Delays(delays) => delays.is_ours(),
             Source::Reclaim(timed) => timed.is_ours(),
             Source::ReclaimCount(counted) => counted.is_ours(),
-            Source::Pressure(_) | Source::Faults => true,
+            Source::Pressure(group) => group.is_ours(),
+            Source::Faults => true,
+        }
+    }
+
+    #[cfg(test)]
+    fn numbers(&self) -> Vec<std::os::fd::RawFd> {
+        match self {
+            Source::Delays(delays) => delays.numbers(),
+            Source::Reclaim(timed) => timed.numbers(),
+            Source::ReclaimCount(counted) => counted.numbers(),
+            Source::Pressure(group) => group.numbers(),
+            Source::Faults => Vec::new(),
         }
     }
 
@@ -229,8 +238,10 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pressure::{MACHINE, Psi};
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
+    use std::path::Path;
 
     #[test]
     fn where_calls_are_filtered_no_unusual_one_is_tried() {
@@ -253,20 +264,57 @@ mod tests {
     fn a_descriptor_that_the_program_closed_is_not_used_again() {
         for tier in [Tier::DelayAccounting, Tier::Reclaim, Tier::ReclaimCount] {
             for reads in [true, false] {
-                loses(tier, reads);
+                let process = Process::own().unwrap();
+                loses(
+                    Stalls::among(process, &[tier, Tier::MajorFaults]).unwrap(),
+                    reads,
+                );
             }
+        }
+        for reads in [true, false] {
+            // Wherever this runs there is the machine's file, but not a group's.
+            let Ok(psi) = Psi::open(Path::new(MACHINE)) else {
+                return;
+            };
+            loses(by_pressure(psi), reads);
         }
     }
 
-    fn loses(tier: Tier, reads: bool) {
-        let process = Process::own().unwrap();
-        let mut stalls = Stalls::among(process, &[tier, Tier::MajorFaults]).unwrap();
-        let numbers = match &stalls.source {
-            Source::Delays(delays) => delays.numbers(),
-            Source::Reclaim(timed) => timed.numbers(),
-            Source::ReclaimCount(counted) => counted.numbers(),
-            Source::Pressure(_) | Source::Faults => return,
-        };
+    fn by_pressure(psi: Psi) -> Stalls {
+        Stalls {
+            pid: own_pid(),
+            process: None,
+            source: Source::Pressure(Group::of(psi)),
+            tier: Tier::Pressure,
+            declined: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_our_own_process_keeps_no_descriptor_but_the_sources() {
+        let own = Stalls::own().unwrap();
+        assert!(own.process.is_none());
+        let faults = Stalls::among(Process::own().unwrap(), &[Tier::MajorFaults]).unwrap();
+        assert!(faults.process.is_none() && faults.source.numbers().is_empty());
+        let mut other = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let stalls = Stalls::among(
+            Process::open(other.id() as i32).unwrap(),
+            &[Tier::MajorFaults],
+        );
+        let is_held = stalls.unwrap().process.is_some();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(is_held, "its number may become another's");
+    }
+
+    fn loses(mut stalls: Stalls, reads: bool) {
+        let (tier, numbers) = (stalls.tier(), stalls.source.numbers());
+        if numbers.is_empty() {
+            return;
+        }
         let (ours, theirs) = UnixStream::pair().unwrap();
         for &number in &numbers {
             // SAFETY: a descriptor of `stalls`, which it does not use after this. The test is about that.

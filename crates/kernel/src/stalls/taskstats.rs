@@ -2,6 +2,7 @@
 //! `accounting/taskstats.rst`, `delay-accounting.rst`; `linux/taskstats.h`. Needs CAP_NET_ADMIN,
 //! and `kernel.task_delayacct=1` before the process was made.
 
+use crate::descriptors::file_of;
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -259,12 +260,6 @@ impl Taskstats {
         }
         Err(failed(pid, &short_answer()))
     }
-}
-
-/// Which file a descriptor is: device and inode. `None` if it is closed.
-fn file_of(file: &OwnedFd) -> Option<(u64, u64)> {
-    let stat = rustix::fs::fstat(file).ok()?;
-    Some((stat.st_dev, stat.st_ino))
 }
 
 /// A generic netlink message with one attribute of at most [`MAX_VALUE`] bytes, and its length. It is on the

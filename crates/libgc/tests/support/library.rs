@@ -23,7 +23,8 @@ pub(crate) fn find(name: &str) -> PathBuf {
     fs::canonicalize(built).expect("it exists")
 }
 
-/// Links it into a directory as `libgc.so.1`. Concurrent tests may do so for the same directory.
+/// Links it into a directory as `libgc.so.1`. Concurrent tests may do so for the same directory, also in
+/// another process.
 pub(crate) fn link(directory: &Path) {
     link_to(directory, &built());
 }
@@ -37,6 +38,8 @@ pub(crate) fn link_to(directory: &Path, library: &Path) {
     if fs::read_link(&name).is_ok_and(|there| there == library) {
         return;
     }
-    let _ = fs::remove_file(&name);
-    symlink(library, name).expect("a link");
+    let draft = directory.join(format!("libgc-{}", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    symlink(library, &draft).expect("a link");
+    fs::rename(draft, name).expect("a link");
 }

@@ -2,6 +2,7 @@
 //! that lacks rights reports that it is skipped, and why.
 
 mod bad;
+mod btrfs;
 mod common;
 mod native;
 mod refaults;

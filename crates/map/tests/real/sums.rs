@@ -76,11 +76,13 @@ impl Mapped {
     fn touch(&self, pages: std::ops::Range<usize>, write: bool) {
         for page in pages {
             let at = self.pages(page..page + 1).start as *mut u8;
+            // A write does not read before: that would map the page's neighbours, too.
             // SAFETY: the page is inside of the mapping.
             unsafe {
-                let value = at.read_volatile();
                 if write {
-                    at.write_volatile(value.wrapping_add(1));
+                    at.write_volatile(1);
+                } else {
+                    at.read_volatile();
                 }
             }
         }

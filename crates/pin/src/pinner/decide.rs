@@ -11,6 +11,7 @@ use crate::pages::{Run, bits, blocks, runs_of};
 use crate::rank::{Bounds, Candidate, choose};
 use crate::report::Group;
 use crate::source::{open_in_time, too_late};
+use plimsoll_kernel::Error;
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
@@ -55,11 +56,38 @@ impl Why {
     }
 }
 
-/// The groups of the programs and what may be held in them.
+/// A group of the programs and what may be held in it.
+#[derive(Debug)]
+struct Domain {
+    dir: PathBuf,
+    allowance: Allowance,
+    /// Why its memory could not be read.
+    reason: Option<String>,
+    /// Bytes held in it.
+    held: u64,
+}
+
+impl Domain {
+    /// A group with what its margin was read to be.
+    fn of(dir: PathBuf, read: Result<Option<Allowance>, Error>, held: u64) -> Domain {
+        let (allowance, reason) = match read {
+            Ok(Some(allowance)) => (allowance, None),
+            Ok(None) => (Allowance::none(Bound::Unwatched), None),
+            Err(error) => (Allowance::none(Bound::Unreadable), Some(error.to_string())),
+        };
+        Domain {
+            dir,
+            allowance,
+            reason,
+            held,
+        }
+    }
+}
+
+/// The groups of the programs.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
-    /// Directory, allowance, bytes held. The first is our own domain.
-    groups: Vec<(PathBuf, Allowance, u64)>,
+    groups: Vec<Domain>,
     of_file: BTreeMap<FileKey, usize>,
     /// There are more groups than are watched: nothing is held in the others.
     full: bool,
@@ -68,8 +96,14 @@ pub(super) struct Domains {
 impl Domains {
     /// Whether there are groups and none of them may have anything held.
     pub(super) fn all_refused(&self) -> bool {
-        let refused = |group: &(PathBuf, Allowance, u64)| group.1.bound == Bound::NoSwap;
+        let refused = |group: &Domain| group.allowance.bound == Bound::NoSwap;
         !self.groups.is_empty() && self.groups.iter().all(refused)
+    }
+
+    /// Whether there are groups and in none of them anything may be held, for whatever reason.
+    pub(super) fn all_barred(&self) -> bool {
+        let barred = |group: &Domain| group.allowance.bytes == 0;
+        !self.groups.is_empty() && self.groups.iter().all(barred)
     }
 
     /// Whether there are more groups than are watched.
@@ -88,12 +122,13 @@ impl Domains {
         let less = self
             .groups
             .iter()
-            .filter(|group| group.1.bound != Bound::Budget);
-        less.map(|(dir, allowance, held)| Group {
-            path: dir.display().to_string(),
-            allowance: allowance.bytes,
-            bound: allowance.bound,
-            held: *held,
+            .filter(|group| group.allowance.bound != Bound::Budget);
+        less.map(|group| Group {
+            path: group.dir.display().to_string(),
+            allowance: group.allowance.bytes,
+            bound: group.allowance.bound,
+            reason: group.reason.clone(),
+            held: group.held,
         })
         .collect()
     }
@@ -146,13 +181,16 @@ impl Pinner {
     pub(super) fn heed_groups(&mut self) {
         let held = self.held_of_groups();
         for (domain, bytes) in held.into_iter().enumerate() {
-            let dir = self.domains.groups[domain].0.clone();
+            let dir = self.domains.groups[domain].dir.clone();
             let force = self.options.without_swap;
+            let read = self.margins.group(&dir, self.budget, bytes, force);
             // A group that is gone has no program any more; the next round finds out.
-            let Ok(allowance) = self.margins.group(&dir, self.budget, bytes, force) else {
+            if read.as_ref().is_err_and(|error| error.is_absent()) {
                 continue;
-            };
-            self.domains.groups[domain] = (dir, allowance, bytes);
+            }
+            let read = Domain::of(dir, read, bytes);
+            let allowance = read.allowance;
+            self.domains.groups[domain] = read;
             if bytes > allowance.bytes {
                 let mut order = worst_first(&self.why, &self.holder);
                 order.retain(|(key, _)| self.domains.of_file.get(key) == Some(&domain));
@@ -169,7 +207,7 @@ impl Pinner {
 
     /// Finds the groups of the programs, and of each file the group that may have least held.
     fn find_domains(&mut self) {
-        let before = self.domains.groups.iter().map(|group| group.0.clone());
+        let before = self.domains.groups.iter().map(|group| group.dir.clone());
         let held: BTreeMap<PathBuf, u64> = before.zip(self.held_of_groups()).collect();
         let dirs: Vec<PathBuf> = self
             .gather
@@ -178,12 +216,12 @@ impl Pinner {
             .map(PathBuf::from)
             .collect();
         self.domains.full = !self.margins.watch(dirs.iter().map(PathBuf::as_path));
-        let (unread, force) = (Allowance::none(Bound::Unwatched), self.options.without_swap);
+        let force = self.options.without_swap;
         let mut groups = Vec::new();
         for dir in dirs {
             let bytes = held.get(&dir).copied().unwrap_or(0);
             let read = self.margins.group(&dir, self.budget, bytes, force);
-            groups.push((dir, read.unwrap_or(unread), bytes));
+            groups.push(Domain::of(dir, read, bytes));
         }
         self.domains.groups = groups;
         self.domains.of_file.clear();
@@ -191,10 +229,10 @@ impl Pinner {
         for (key, file) in self.evidence.files() {
             let of = |pid| {
                 let dir = self.gather.group_of(pid)?;
-                groups.iter().position(|group| group.0 == dir)
+                groups.iter().position(|group| group.dir == dir)
             };
             let all = file.pids().into_iter().filter_map(of);
-            if let Some(tightest) = all.min_by_key(|group| groups[*group].1.bytes) {
+            if let Some(tightest) = all.min_by_key(|group| groups[*group].allowance.bytes) {
                 self.domains.of_file.insert(*key, tightest);
             }
         }
@@ -215,7 +253,7 @@ impl Pinner {
             .domains
             .groups
             .iter()
-            .map(|g| g.1.bytes / page)
+            .map(|group| group.allowance.bytes / page)
             .collect();
         // Files of processes without a group.
         domains.push(self.allowance.bytes / page);

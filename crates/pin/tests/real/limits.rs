@@ -1,11 +1,12 @@
 //! How much is held, and where nothing is.
 
 use crate::common::*;
+use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::Options;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
-use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
 use std::path::Path;
 
 #[test]
@@ -68,6 +69,63 @@ fn what_is_held_is_released_when_its_domain_is_short() {
         "nothing was killed"
     );
     assert!(hog.end().unwrap().is_some(), "nothing was killed");
+}
+
+/// Of this group, and how much of it may be in swap.
+const LIMIT: u64 = 96 * MIB;
+const SWAP: u64 = 32 * MIB;
+/// With what else is in the group, this fills its memory and its swap, except for some MiB.
+const HOG: u64 = 116 * MIB;
+
+/// A group whose programs may have so much in swap, and no more. `None` where that cannot be bounded.
+fn group_with_little_swap(name: &str) -> Option<(TestCgroup, SwapFile)> {
+    let group = group(name, LIMIT)?;
+    let swap = match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 * MIB) {
+        Ok(swap) => swap,
+        Err(error) => {
+            skip(error);
+            return None;
+        }
+    };
+    let dir = group.cgroup().dir();
+    let both = (LIMIT + SWAP).to_string();
+    let bounded = match group.cgroup().version() {
+        Version::V1 => std::fs::write(dir.join("memory.memsw.limit_in_bytes"), both),
+        Version::V2 => std::fs::write(dir.join("memory.swap.max"), SWAP.to_string()),
+    };
+    if let Err(error) = bounded {
+        skip(format_args!(
+            "swap of a group cannot be bounded here: {error}"
+        ));
+        return None;
+    }
+    Some((group, swap))
+}
+
+fn start_hog(group: &TestCgroup) -> Child {
+    let bytes = HOG.to_string();
+    start(&["hog", "--bytes", &bytes, "--rate", "8M"], Some(group))
+}
+
+/// Why pages are given up: beside those that nobody gives up, there is no room for a program that grows.
+#[test]
+fn beside_what_is_not_given_up_a_program_is_killed() {
+    let _one = alone();
+    let Some((group, _swap)) = group_with_little_swap("pin-keeps") else {
+        return;
+    };
+    let dir = directory();
+    let path = make_file(dir.path(), "file", FILE);
+    let mut program = start_pages(&path, Some(&group));
+    program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+    // What the program has read is charged to the group; what it has not, to ours.
+    let list = dir.path().join("list");
+    std::fs::write(&list, path.to_str().unwrap()).unwrap();
+    let mut keeper = start(&["lock", "--path", list.to_str().unwrap()], None);
+    keeper.until(PATIENCE, |p| p.holding).unwrap();
+    let mut hog = start_hog(&group);
+    let all = hog.until(PATIENCE, |p| p.holding);
+    assert!(all.is_err() && group.killed() > 0, "{all:?}");
 }
 
 #[test]

@@ -48,6 +48,12 @@ pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
+/// A [`HotSpotAlone`] that begins with `limit` bytes, because the virtual machine has sized the heap so
+/// far, and may grow to `most` bytes. The other heaps begin with `Default`.
+pub fn hotspot_alone(limit: u64, most: u64) -> HotSpotAlone {
+    IslaVista::new(Ratios::ALL_TIME, limit, most)
+}
+
 /// Which part of a heap a collection examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {

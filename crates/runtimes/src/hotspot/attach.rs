@@ -112,6 +112,11 @@ impl Attach {
         self.renamed.get_or_init(|| (name, of_this_machine));
     }
 
+    /// Whether a signal was sent to the machine that it has not followed yet.
+    pub fn has_signalled(&self) -> bool {
+        self.asked().as_ref().is_some_and(|asked| asked.signals > 0)
+    }
+
     /// Asks which version of the protocol the machine speaks (2 since JDK 24). Version 1 is enough
     /// for short commands.
     ///

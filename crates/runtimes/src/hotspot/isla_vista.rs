@@ -17,7 +17,7 @@
 //! - Several collections may end between two looks. They count as one that had all their stalls.
 
 use super::stalls::Span;
-use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Ratios, Sizing};
+use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone};
 
 /// A heap is never asked to be smaller, bytes.
 const LEAST: u64 = 32 << 20;
@@ -156,7 +156,7 @@ impl Feedback {
     /// Puts the heap under the policy, with a limit of `bytes`.
     fn begin(&mut self, bytes: u64, moment: &Moment) {
         let bytes = bytes.max(LEAST).min(moment.most);
-        self.policy = Some(HotSpotAlone::new(Ratios::ALL_TIME, bytes, moment.most));
+        self.policy = Some(hotspot_alone(bytes, moment.most));
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they

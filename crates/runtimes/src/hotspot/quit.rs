@@ -200,14 +200,20 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
         return not_known(LISTENS);
     }
     // A machine removes a socket that is opened before it has started.
-    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
-    let started = process
-        .started_at()
-        .map_err(|_| AttachError::Gone { pid })?;
-    match i64::try_from(now).is_ok_and(|now| now - started >= SETTLED) {
+    match age(process).ok_or(AttachError::Gone { pid })? >= SETTLED {
         true => Ok(version_of(program, &files)),
         false => Err(AttachError::Starting { pid }),
     }
+}
+
+/// Seconds since a process was started, by the present setting of the clock; `None` if it is gone.
+pub(super) fn age(process: &Process) -> Option<i64> {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    Some(
+        i64::try_from(now)
+            .ok()?
+            .saturating_sub(process.started_at().ok()?),
+    )
 }
 
 /// The feature version of the installation that this launcher belongs to.

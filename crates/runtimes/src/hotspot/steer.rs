@@ -20,7 +20,7 @@ use super::surprise::Growth;
 use super::wish::Wishes;
 use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
-use crate::link::{Ended, Link, Policy};
+use crate::link::{Ended, Link};
 use crate::runtime::Target;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
@@ -167,7 +167,7 @@ impl<'a> Loop<'a> {
             }
         };
         let share = target.options.collection_share;
-        let feedback = (target.options.policy == Policy::IslaVista).then(|| {
+        let feedback = target.options.policy.is_by_stalls().then(|| {
             let pid = target.process.pid;
             let (signal, told) = Signal::open(pid);
             for line in told {

@@ -9,13 +9,12 @@ use plimsoll_runtimes::{Link, family, hotspot};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -35,42 +34,12 @@ pub(crate) fn compiled(program: &str) -> tempfile::TempDir {
         .tempdir_in("/var/tmp")
         .unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    for (name, content) in classes(program) {
-        std::fs::write(dir.path().join(name), content).unwrap();
-    }
-    dir
-}
-
-/// Class files of a program: their names and contents.
-type Classes = Vec<(OsString, Vec<u8>)>;
-
-/// The class files of a program. A test binary compiles each program once, because every start of `javac`
-/// takes a second of processor time and tests start dozens of machines.
-fn classes(program: &str) -> Classes {
-    static COMPILED: Mutex<BTreeMap<String, Classes>> = Mutex::new(BTreeMap::new());
-    // A test that panicked in `compile` must not hide the reason from the others.
-    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    compiled
-        .entry(program.to_owned())
-        .or_insert_with(|| compile(program))
-        .clone()
-}
-
-/// Compiles a program for Java 11, which all of the machines can run.
-fn compile(program: &str) -> Classes {
-    let into = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/java")
         .join(program);
-    let javac = plimsoll_testbed::java::javac().expect("a JDK with javac");
-    let mut command = Command::new(javac);
-    command.args(["--release", "11", "-d"]).arg(into.path());
-    assert!(command.arg(source).status().unwrap().success());
-    let files = std::fs::read_dir(into.path()).unwrap();
-    files
-        .map(|file| file.unwrap())
-        .map(|file| (file.file_name(), std::fs::read(file.path()).unwrap()))
-        .collect()
+    let compiled = plimsoll_testbed::java::compile_into(dir.path(), &[source]);
+    assert!(compiled, "there is a JDK, and none with javac");
+    dir
 }
 
 /// A program that ends with its guard.
@@ -172,6 +141,8 @@ pub(crate) struct Script {
     pub(crate) limit: Arc<AtomicU64>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) report: Arc<Mutex<Report>>,
+    /// Why the program was not steered, once for each time that the adapter said so.
+    pub(crate) why: Arc<Mutex<Vec<String>>>,
 }
 
 impl Link for Script {
@@ -191,6 +162,10 @@ impl Link for Script {
     }
 
     fn released(&mut self, _: u64) {}
+
+    fn not_steered(&mut self, why: &str) {
+        self.why.lock().unwrap().push(why.to_owned());
+    }
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The most notifications of one thread that a monitor keeps for waits to come. The oldest are given up.
 const MOST_KEPT: usize = 1 << 14;
+/// The most notifications of all threads that a monitor keeps. Of older ones only the highest stamp is known:
+/// a wait that began before it goes on, for want of knowing better.
+const MOST_ALLS: usize = 1 << 12;
 /// The most monitors that are kept because they were notified, while nobody uses them. Then those are
 /// forgotten that nobody uses: the numbers of most monitors say when their objects die, but not those of
 /// recordings with sampled deaths.
@@ -18,6 +21,9 @@ pub(super) struct Waiting {
     /// The stamp of what it did last before; 0 where its stream has none. It has held the monitor since, so
     /// in the recorded program each notification with a higher stamp came after the wait had begun.
     pub since: u64,
+    /// In the recorded program the wait was over before what has this stamp or a higher one. Of no meaning
+    /// where `since` is 0.
+    pub until: u64,
 }
 
 /// A thread that notifies.
@@ -26,26 +32,6 @@ pub(super) struct Notifying {
     pub thread: usize,
     /// The stamp of the notification; 0 where its stream has none.
     pub stamp: u64,
-}
-
-/// The last notification of all by one thread.
-#[derive(Clone, Copy, Debug)]
-struct All {
-    by: Notifying,
-    /// How many of all there had been in the monitor, with this one.
-    number: u64,
-}
-
-impl All {
-    /// Whether it may be what ended a wait in the recorded program. A thread's own never is. Where the
-    /// thread has no stamps, the first `seen` are over.
-    fn may_end(&self, wait: Waiting, seen: u64) -> bool {
-        let is_later = match wait.since {
-            0 => self.number > seen,
-            since => self.by.stamp > since,
-        };
-        is_later && self.by.thread != wait.thread
-    }
 }
 
 /// One monitor. Threads are indices of streams.
@@ -61,8 +47,12 @@ struct Monitor {
     /// Notifications that found nobody waiting: their stamps and numbers, and who made them. Some recorded
     /// thread was notified by one of them, and comes later under this scheduler: it does not wait then.
     kept: BTreeMap<(u64, u64), usize>,
-    /// Notifications of all threads, by who made them.
-    alls: Vec<All>,
+    /// Notifications of all threads: their stamps, and who made them.
+    alls: BTreeMap<u64, usize>,
+    /// The highest stamp of a notification of all threads that was given up.
+    given_up: u64,
+    /// The number of the last notification of all threads by each thread.
+    last_alls: Vec<(usize, u64)>,
     /// Notifications of either kind; a number.
     count: u64,
     /// Threads without stamps that have waited in it, and how many notifications of all there had been.
@@ -70,27 +60,59 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// Whether a wait is over before it begins, because a notification of it came before. One that was of one
-    /// thread is used up by that.
+    /// Whether a wait is over before it begins, because a notification that may have ended it in the recorded
+    /// program came before. A thread's own never is one. One that was of one thread is used up by that.
     fn passes(&mut self, wait: Waiting) -> bool {
-        let mut before = 0;
-        if wait.since == 0 {
-            match self.seen.iter_mut().find(|(who, _)| *who == wait.thread) {
-                Some((_, seen)) => before = std::mem::replace(seen, self.count),
-                None => self.seen.push((wait.thread, self.count)),
+        let by_another = |by: &usize| *by != wait.thread;
+        let (first, end, is_over) = match wait.since {
+            0 => (0, u64::MAX, self.has_unseen(wait.thread)),
+            since => {
+                let first = since.saturating_add(1);
+                let end = wait.until.max(first);
+                let mut during = self.alls.range(first..end);
+                let was_told = during.any(|(_, by)| by_another(by));
+                let is_unknown = first < end && since < self.given_up;
+                (first, end, was_told || is_unknown)
             }
-        }
-        if self.alls.iter().any(|all| all.may_end(wait, before)) {
+        };
+        if is_over {
             return true;
         }
-        let first = (wait.since.saturating_add(u64::from(wait.since > 0)), 0);
-        let mut kept = self.kept.range(first..);
-        let found = kept.find(|(_, by)| **by != wait.thread);
+        let mut kept = self.kept.range((first, 0)..(end, 0));
+        let found = kept.find(|(_, by)| by_another(by));
         let Some(key) = found.map(|(key, _)| *key) else {
             return false;
         };
         self.kept.remove(&key);
         true
+    }
+
+    /// Whether all threads were notified since a thread without stamps came to wait here before.
+    fn has_unseen(&mut self, thread: usize) -> bool {
+        let mut before = 0;
+        match self.seen.iter_mut().find(|(who, _)| *who == thread) {
+            Some((_, seen)) => before = std::mem::replace(seen, self.count),
+            None => self.seen.push((thread, self.count)),
+        }
+        let mut others = self.last_alls.iter().filter(|(by, _)| *by != thread);
+        others.any(|(_, number)| *number > before)
+    }
+
+    /// Takes down that all threads were notified.
+    fn told_all(&mut self, by: Notifying) {
+        let number = self.count;
+        match self.last_alls.iter_mut().find(|(who, _)| *who == by.thread) {
+            Some((_, last)) => *last = number,
+            None => self.last_alls.push((by.thread, number)),
+        }
+        if by.stamp > 0 {
+            self.alls.insert(by.stamp, by.thread);
+        }
+        if self.alls.len() > MOST_ALLS
+            && let Some((oldest, _)) = self.alls.pop_first()
+        {
+            self.given_up = self.given_up.max(oldest);
+        }
     }
 
     /// Whether nobody holds it, contends for it or waits in it.
@@ -100,7 +122,7 @@ impl Monitor {
 
     /// Whether nobody uses it and nothing is known of it that matters to those who come.
     fn is_blank(&self) -> bool {
-        let knows = !(self.kept.is_empty() && self.alls.is_empty() && self.seen.is_empty());
+        let knows = !(self.kept.is_empty() && self.last_alls.is_empty() && self.seen.is_empty());
         self.is_idle() && !knows
     }
 }
@@ -200,10 +222,7 @@ impl Monitors {
         monitor.count += 1;
         let number = monitor.count;
         if all {
-            match monitor.alls.iter_mut().find(|it| it.by.thread == by.thread) {
-                Some(last) => *last = All { by, number },
-                None => monitor.alls.push(All { by, number }),
-            }
+            monitor.told_all(by);
             for (who, seen) in &mut monitor.seen {
                 if notified.contains(who) {
                     *seen = number;
@@ -272,9 +291,14 @@ mod tests {
     }
 
     /// Whether a wait does not block. One that does is given up.
-    fn passes(monitors: &mut Monitors, thread: usize, since: u64) -> bool {
+    fn passes(monitors: &mut Monitors, thread: usize, (since, until): (u64, u64)) -> bool {
         monitors.enter(MONITOR, thread, 1);
-        let blocks = monitors.wait(MONITOR, Waiting { thread, since }).is_some();
+        let wait = Waiting {
+            thread,
+            since,
+            until,
+        };
+        let blocks = monitors.wait(MONITOR, wait).is_some();
         match blocks {
             true => monitors.stop_waiting(MONITOR, thread),
             false => assert_eq!(monitors.exit(MONITOR, thread), Some(true)),
@@ -284,17 +308,26 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_passed_by_what_was_recorded_after_it_began() {
+    fn a_wait_is_passed_by_what_was_recorded_while_it_lasted() {
         let mut monitors = Monitors::default();
         notify(&mut monitors, MONITOR, 0, 10, true);
-        assert!(passes(&mut monitors, 1, 9) && passes(&mut monitors, 2, 9));
-        assert!(passes(&mut monitors, 1, 9), "it is recorded, not used up");
-        assert!(!passes(&mut monitors, 1, 10) && !passes(&mut monitors, 1, 11));
+        assert!(passes(&mut monitors, 1, (9, 12)) && passes(&mut monitors, 2, (9, 11)));
+        assert!(
+            passes(&mut monitors, 1, (9, 12)),
+            "it is recorded, not used up"
+        );
+        assert!(!passes(&mut monitors, 1, (10, 99)) && !passes(&mut monitors, 1, (11, 99)));
+        assert!(!passes(&mut monitors, 1, (5, 10)) && !passes(&mut monitors, 1, (5, 0)));
+        notify(&mut monitors, MONITOR, 0, 15, true);
+        assert!(
+            passes(&mut monitors, 1, (9, 12)),
+            "the one before is still known"
+        );
         notify(&mut monitors, MONITOR, 0, 20, false);
         notify(&mut monitors, MONITOR, 0, 30, false);
-        assert!(!passes(&mut monitors, 1, 31));
-        assert!(passes(&mut monitors, 1, 11) && passes(&mut monitors, 2, 11));
-        assert!(!passes(&mut monitors, 1, 11), "each ends one wait");
+        assert!(!passes(&mut monitors, 1, (31, 99)) && !passes(&mut monitors, 1, (16, 20)));
+        assert!(passes(&mut monitors, 1, (16, 31)) && passes(&mut monitors, 2, (16, 31)));
+        assert!(!passes(&mut monitors, 1, (16, 31)), "each ends one wait");
     }
 
     #[test]
@@ -302,10 +335,10 @@ mod tests {
         for all in [true, false] {
             let mut monitors = Monitors::default();
             notify(&mut monitors, MONITOR, 1, 0, all);
-            assert!(!passes(&mut monitors, 1, 0), "its own");
+            assert!(!passes(&mut monitors, 1, (0, 0)), "its own");
             notify(&mut monitors, MONITOR, 0, 0, all);
-            assert!(passes(&mut monitors, 1, 0));
-            assert!(!passes(&mut monitors, 1, 0), "seen");
+            assert!(passes(&mut monitors, 1, (0, 0)));
+            assert!(!passes(&mut monitors, 1, (0, 0)), "seen");
         }
     }
 
@@ -316,6 +349,20 @@ mod tests {
             notify(&mut monitors, MONITOR, 0, stamp, false);
         }
         assert_eq!(monitors.known[&MONITOR].kept.len(), MOST_KEPT);
+        for stamp in 1..3 * MOST_ALLS as u64 {
+            notify(&mut monitors, MONITOR, 0, 10 * stamp, true);
+        }
+        assert_eq!(monitors.known[&MONITOR].alls.len(), MOST_ALLS);
+        let given_up = 10 * (2 * MOST_ALLS as u64 - 1);
+        assert!(
+            passes(&mut monitors, 1, (given_up - 9, given_up - 5)),
+            "nobody knows"
+        );
+        assert!(
+            !passes(&mut monitors, 1, (given_up - 9, given_up - 8)),
+            "nobody did anything"
+        );
+        assert!(!passes(&mut monitors, 1, (given_up + 1, given_up + 2)));
         assert_eq!(monitors.enter(MonitorId(1), 3, 1), Entry::Acquired);
         for number in 0..3 * MOST_NOTIFIED as u64 {
             notify(&mut monitors, MonitorId(100 + number), 0, number, true);

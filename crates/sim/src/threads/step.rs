@@ -68,6 +68,25 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         Ok(record.batch.first().copied())
     }
 
+    /// The next event of a thread that it has not come to, computing aside (once at most).
+    fn next_deed(&mut self, thread: usize) -> Result<Option<Event>, SimError> {
+        let record = &mut self.threads[thread];
+        for ahead in 0..2 {
+            if record.batch.len() <= record.given + ahead {
+                // It stays as short as it is.
+                record.batch.drain(..record.given);
+                record.given = 0;
+                let read = self.program.read(thread, &mut record.batch);
+                read.map_err(SimError::Read)?;
+            }
+            match record.batch.get(record.given + ahead) {
+                Some(Event::Compute { .. }) => {}
+                other => return Ok(other.copied()),
+            }
+        }
+        Ok(None)
+    }
+
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
         if self.threads[thread].computes > self.quantum.time {
@@ -331,8 +350,14 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         if !self.monitors.is_held_by(monitor, thread) {
             return Err(self.not_held(thread, monitor, "waited in"));
         }
-        let since = self.threads[thread].since();
-        let Some(depth) = self.monitors.wait(monitor, Waiting { thread, since }) else {
+        let next = self.next_deed(thread)?;
+        let record = &self.threads[thread];
+        let wait = Waiting {
+            thread,
+            since: record.since(),
+            until: record.until(next),
+        };
+        let Some(depth) = self.monitors.wait(monitor, wait) else {
             self.tally.passed += 1;
             return Ok(());
         };

@@ -105,6 +105,18 @@ impl Thread {
         }
     }
 
+    /// The stamp from which on others went on after the end of the wait that it came to last, as far as its
+    /// stream tells. `next` is its next event that is no computing.
+    ///
+    /// If another thread ended the wait, that thread had its turn meanwhile, so this one drew a stamp when it
+    /// went on. A recorder writes the wait before or after that stamp.
+    pub(super) fn until(&self, next: Option<Event>) -> u64 {
+        match next {
+            Some(Event::Stamp { order }) => order,
+            _ => self.stamp,
+        }
+    }
+
     pub(super) fn new(id: ThreadId, is_started: bool) -> Thread {
         Thread {
             id,

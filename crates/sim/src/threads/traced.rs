@@ -60,12 +60,22 @@ impl Survey {
     }
 }
 
+/// How far a stream of a trace was read.
+enum Reading {
+    /// Not at all.
+    Closed,
+    /// To some event. A block of it is in memory.
+    Open(Box<plimsoll_trace::Stream>),
+    /// To its end.
+    Over,
+}
+
 /// A trace as a program. It holds a block of each thread that has started and not ended.
 pub struct Traced<'a> {
     trace: &'a Trace,
     survey: &'a Survey,
     threads: Vec<ThreadId>,
-    streams: Vec<Option<plimsoll_trace::Stream>>,
+    streams: Vec<Reading>,
     /// Nanoseconds for each unit of time of the trace.
     unit: f64,
 }
@@ -78,7 +88,7 @@ impl<'a> Traced<'a> {
         Traced {
             trace,
             survey,
-            streams: threads.iter().map(|_| None).collect(),
+            streams: threads.iter().map(|_| Reading::Closed).collect(),
             threads,
             unit: match trace.header().unit {
                 TimeUnit::Nanoseconds => 1.0,
@@ -89,10 +99,16 @@ impl<'a> Traced<'a> {
 }
 
 impl Traced<'_> {
-    fn open(&mut self, stream: usize) -> Result<&mut plimsoll_trace::Stream, ReadError> {
-        Ok(match &mut self.streams[stream] {
-            Some(open) => open,
-            closed => closed.insert(self.trace.stream(self.threads[stream])?),
+    /// A stream; nothing behind its end.
+    fn open(&mut self, stream: usize) -> Result<Option<&mut plimsoll_trace::Stream>, ReadError> {
+        let reading = &mut self.streams[stream];
+        if matches!(reading, Reading::Closed) {
+            let opened = self.trace.stream(self.threads[stream])?;
+            *reading = Reading::Open(Box::new(opened));
+        }
+        Ok(match reading {
+            Reading::Open(open) => Some(&mut **open),
+            Reading::Closed | Reading::Over => None,
         })
     }
 
@@ -107,8 +123,8 @@ impl Traced<'_> {
             }
         }
         if matches!(events.last(), None | Some(Event::End)) {
-            // It has the memory of a block, and nobody asks again.
-            self.streams[stream] = None;
+            // It has the memory of a block.
+            self.streams[stream] = Reading::Over;
         }
     }
 }
@@ -127,14 +143,20 @@ impl Program for Traced<'_> {
     }
 
     fn next(&mut self, stream: usize) -> Result<Option<Event>, ReadError> {
-        let mut next = self.open(stream)?.next().transpose()?;
+        let Some(open) = self.open(stream)? else {
+            return Ok(None);
+        };
+        let mut next = open.next().transpose()?;
         self.told(stream, next.as_mut_slice());
         Ok(next)
     }
 
     fn read(&mut self, stream: usize, into: &mut Vec<Event>) -> Result<(), ReadError> {
         let before = into.len();
-        self.open(stream)?.read(into)?;
+        let Some(open) = self.open(stream)? else {
+            return Ok(());
+        };
+        open.read(into)?;
         self.told(stream, &mut into[before..]);
         Ok(())
     }

@@ -341,3 +341,52 @@ fn a_wait_is_not_passed_by_notifications_before_it_or_of_its_own_thread() {
         assert_eq!((outcome.passed, outcome.helped), expected);
     }
 }
+
+/// A wait with a timeout that nobody ended, and a notification long after.
+#[test]
+fn a_wait_that_timed_out_is_not_passed_by_a_notification_after_its_end() {
+    let monitor = MONITOR;
+    let timeout = 1_000_000;
+    let wait = Event::Wait { monitor, timeout };
+    let stamp = |order| Event::Stamp { order };
+    let compute = |time| Event::Compute { time };
+    for all in [true, false] {
+        let notify = Event::Notify { monitor, all };
+        let notifies = [
+            stamp(20),
+            ENTER,
+            EXIT,
+            stamp(90),
+            ENTER,
+            notify,
+            EXIT,
+            Event::End,
+        ];
+        // A recorder tells the end of a wait before it or behind it; if nobody else has done anything, there
+        // is no stamp.
+        let waits: [(&[Event], u64); 6] = [
+            (&[stamp(30), wait], 0),
+            (&[wait, stamp(30)], 0),
+            (&[stamp(15), wait, compute(5), stamp(30)], 0),
+            (&[wait], 0),
+            (&[stamp(95), wait], 1),
+            (&[wait, compute(5), stamp(95)], 1),
+        ];
+        for (waits, passed) in waits {
+            // It comes when the other is at its end.
+            let begin = [compute(100_000_000), stamp(10), ENTER];
+            let stream = [&begin[..], waits, &[EXIT, Event::End]].concat();
+            let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+            let mut program = Streams::new(vec![stream, notifies.to_vec()]);
+            let outcome = simulate(&mut program, &settings).unwrap();
+            assert_eq!(
+                (outcome.passed, outcome.helped),
+                (passed, 0),
+                "{waits:?}, all: {all}"
+            );
+            // Otherwise it waits as long as it was recorded to.
+            let waited = outcome.elapsed - outcome.execution;
+            assert_eq!(waited, (1 - passed) * timeout, "{waits:?}");
+        }
+    }
+}

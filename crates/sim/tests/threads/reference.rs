@@ -2,7 +2,7 @@
 //! queues that are searched, one step at a time.
 
 use crate::reference_heap::{Heap, Object, heap};
-use crate::reference_monitors::{Monitor, since, stamp};
+use crate::reference_monitors::{Monitor, since, stamp, until};
 use crate::reference_numbers::Numbers;
 use plimsoll_policy::phases::{Discipline, Quantum, Ties, Used};
 use plimsoll_sim::threads::heap::Kind;
@@ -550,9 +550,10 @@ impl<'a> Reference<'a> {
         timeout: u64,
     ) -> Result<(), &'static str> {
         let now = self.processors[processor].0;
-        let since = since(&self.streams[thread][..self.threads[thread].next - 1]);
+        let (stream, wait) = (&self.streams[thread], self.threads[thread].next - 1);
+        let (since, until) = (since(&stream[..wait]), until(stream, wait));
         let record = self.held(monitor, thread)?;
-        if record.passes(thread, since) {
+        if record.passes(thread, since, until) {
             self.numbers.passed += 1;
             return Ok(());
         }

@@ -24,9 +24,9 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Whether a thread that comes to wait goes on, because a notification that came after the wait in the
+    /// Whether a thread that comes to wait goes on, because a notification that came during the wait in the
     /// recorded order has been made.
-    pub(crate) fn passes(&mut self, thread: usize, since: u64) -> bool {
+    pub(crate) fn passes(&mut self, thread: usize, since: u64, until: u64) -> bool {
         let mut seen = 0;
         if since == 0 {
             let now = self.notifications.len();
@@ -34,7 +34,8 @@ impl Monitor {
         }
         let of_others = || {
             let all = self.notifications.iter().enumerate();
-            all.filter(|(_, it)| it.by != thread && (since == 0 || it.stamp > since))
+            let during = move |stamp| since == 0 || since < stamp && stamp < until;
+            all.filter(move |(_, it)| it.by != thread && during(it.stamp))
         };
         if of_others().any(|(index, it)| it.all && (since > 0 || index >= seen)) {
             return true;
@@ -78,6 +79,20 @@ pub(crate) fn since(done: &[Event]) -> u64 {
         .iter()
         .rposition(|event| !matches!(event, Event::Stamp { .. }));
     stamp(&done[..deed.unwrap_or(0)])
+}
+
+/// The stamp of what others did first after a wait, which is the event of this number in a stream: a stamp
+/// that comes next, computing aside; else the last one before.
+pub(crate) fn until(stream: &[Event], wait: usize) -> u64 {
+    let computes = |event: &Event| matches!(event, Event::Compute { .. });
+    match stream[wait + 1..]
+        .iter()
+        .take(2)
+        .find(|event| !computes(event))
+    {
+        Some(Event::Stamp { order }) => *order,
+        _ => stamp(&stream[..wait]),
+    }
 }
 
 /// The last stamp of these events.

@@ -3,7 +3,7 @@
 use crate::programs::{allocation, program};
 use plimsoll_policy::phases::Rule;
 use plimsoll_sim::threads::heap::Algorithm;
-use plimsoll_sim::threads::{Outcome, Settings, Streams, Survey, Traced, simulate};
+use plimsoll_sim::threads::{Outcome, Program, Settings, Streams, Survey, Traced, simulate};
 use plimsoll_trace::synth::{self, Options, table};
 use plimsoll_trace::{Event, Header, ObjectId, ThreadId, TimeUnit, Trace, Writer};
 use proptest::prelude::*;
@@ -63,6 +63,20 @@ fn instructions_become_time_and_the_largest_live_size_is_found() {
     );
     let outcome = simulate(&mut Traced::new(&trace, &survey, 3.0), &settings).unwrap();
     assert_eq!((outcome.computed, outcome.collections()), (1000, 1));
+}
+
+#[test]
+fn behind_its_end_a_stream_has_no_events() {
+    let stream = vec![Event::Compute { time: 3 }, allocation(1, 40)];
+    let trace = trace_of(std::slice::from_ref(&stream), TimeUnit::Nanoseconds);
+    let survey = Survey::of(&trace).unwrap();
+    let mut program = Traced::new(&trace, &survey, 1.0);
+    let mut events = Vec::new();
+    for _ in 0..5 {
+        program.read(0, &mut events).unwrap();
+    }
+    assert_eq!(events, stream);
+    assert_eq!(program.next(0).unwrap(), None);
 }
 
 #[test]

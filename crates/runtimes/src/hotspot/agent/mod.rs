@@ -31,11 +31,11 @@ use tracing::info;
 /// The agent's file, in a build tree and where it is installed.
 pub const LIBRARY: &str = "libplimsoll_jvm.so";
 
-/// Whether the agent helps in a machine: it gives memory of these collectors back, and sees the stalls that
-/// Isla Vista counts.
+/// Whether the agent helps in a machine: it gives memory of these collectors back, and sees the stalls by
+/// which a policy decides.
 pub fn helps(collector: Collector, policy: Policy) -> bool {
     let gives_back = [Collector::Serial, Collector::Parallel, Collector::G1];
-    gives_back.contains(&collector) || policy == Policy::IslaVista
+    gives_back.contains(&collector) || policy.is_by_stalls()
 }
 
 /// The agent's library beside `program`, which is ours (in a build tree), or in the place of
