@@ -80,6 +80,15 @@ struct Heard {
     until: Instant,
 }
 
+impl Heard {
+    fn start() -> Heard {
+        Heard {
+            events: Vec::new(),
+            until: Instant::now() + LONG,
+        }
+    }
+}
+
 impl Link for Heard {
     fn numbers(&mut self) -> Option<Numbers> {
         None
@@ -168,10 +177,7 @@ impl Write for Log {
 /// What the link and the user are told about a program until it is steered.
 fn followed(large: &str, small: &str) -> (Vec<String>, String) {
     let pair = Pair::start(large, small);
-    let mut link = Heard {
-        events: Vec::new(),
-        until: Instant::now() + LONG,
-    };
+    let mut link = Heard::start();
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -204,10 +210,7 @@ fn one_that_is_steered_does_not_hide_why_the_other_is_not() {
 fn one_that_comes_while_another_is_steered_is_told_of() {
     let pair = Pair::start("hears", "odd");
     let (mut known, now) = (Known::default(), Instant::now());
-    let mut link = Heard {
-        events: Vec::new(),
-        until: now + LONG,
-    };
+    let mut link = Heard::start();
     let root = pair.0.id();
     let machine = among(THESE, root).0[0];
     let target = Target {
@@ -271,19 +274,22 @@ fn reasons_are_told_once_and_not_without_end() {
     assert!(known.is_cut && known.told.contains_key("a"));
 }
 
+/// This process.
+fn ourselves(options: &Options) -> Target<'_> {
+    let process = Process::new(std::process::id()).unwrap();
+    Target {
+        process,
+        root: process.pid,
+        options,
+    }
+}
+
 /// It stands still, or another steers it.
 #[test]
 fn one_that_got_no_signal_does_not_come_last_for_good() {
-    let process = Process::new(std::process::id()).unwrap();
-    let target = Target {
-        process,
-        root: process.pid,
-        options: &Options::default(),
-    };
-    let mut link = Heard {
-        events: Vec::new(),
-        until: Instant::now() + LONG,
-    };
+    let options = Options::default();
+    let target = ourselves(&options);
+    let mut link = Heard::start();
     let mut known = Known::default();
     let mut tries = |known: &mut Known, signalled: bool| {
         let mut watched = Watched::new(&mut link, THESE, &target, known);
@@ -293,33 +299,29 @@ fn one_that_got_no_signal_does_not_come_last_for_good() {
         watched.not_steered("it does not answer");
         watched.left = true;
         assert!(watched.leave());
-        known.put_off[&process].1
+        known.put_off[&target.process].1
     };
     for _ in 0..2 * MOST_TRIES {
         assert_eq!(tries(&mut known, false), 0);
-        assert!(known.is_put_off(&process), "but for a while");
+        assert!(known.is_put_off(&target.process), "but for a while");
     }
-    known.put_off.get_mut(&process).unwrap().0 = Instant::now();
-    assert!(!known.is_put_off(&process), "then it is tried again");
+    known.put_off.get_mut(&target.process).unwrap().0 = Instant::now();
+    assert!(!known.is_put_off(&target.process), "then it is tried again");
     for counted in 1..=MOST_TRIES {
         assert_eq!(tries(&mut known, true), counted);
     }
-    known.put_off.get_mut(&process).unwrap().0 = Instant::now();
-    assert!(known.is_put_off(&process), "each try may send it another");
+    known.put_off.get_mut(&target.process).unwrap().0 = Instant::now();
+    assert!(
+        known.is_put_off(&target.process),
+        "each try may send it another"
+    );
 }
 
 #[test]
 fn a_signal_that_was_followed_in_the_end_does_not_count() {
-    let process = Process::new(std::process::id()).unwrap();
-    let target = Target {
-        process,
-        root: process.pid,
-        options: &Options::default(),
-    };
-    let mut link = Heard {
-        events: Vec::new(),
-        until: Instant::now() + LONG,
-    };
+    let options = Options::default();
+    let target = ourselves(&options);
+    let mut link = Heard::start();
     let mut known = Known::default();
     let mut watched = Watched::new(&mut link, THESE, &target, &mut known);
     watched.signalled();
@@ -338,10 +340,7 @@ fn while_one_refuses_the_others_are_not_looked_into_each_time() {
         options: &Options::default(),
     };
     let now = Instant::now();
-    let mut link = Heard {
-        events: Vec::new(),
-        until: now + LONG,
-    };
+    let mut link = Heard::start();
     let mut known = Known::default();
     let mut watched = Watched::new(&mut link, THESE, &target, &mut known);
     watched.in_vain = now.checked_sub(PATIENCE);

@@ -181,3 +181,20 @@ pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
 pub(crate) fn latest(child: &mut Child) -> Progress {
     child.latest(PATIENCE).unwrap().unwrap()
 }
+
+/// Major faults in the next three seconds, ticking meanwhile.
+pub(crate) fn faults(pinner: &mut Pinner, child: &mut Child) -> u64 {
+    let before = latest(child).major_faults;
+    tick_for(pinner, 3);
+    latest(child).major_faults - before
+}
+
+/// Checks that a program reads its pages again once they are held no longer, and hardly did before.
+pub(crate) fn loses_without(mut pinner: Pinner, program: &mut Child) {
+    let with = faults(&mut pinner, program);
+    drop(pinner);
+    let before = latest(program).major_faults;
+    std::thread::sleep(Duration::from_secs(3));
+    let without = latest(program).major_faults - before;
+    assert!(with * 10 < without, "{with} with, {without} without");
+}

@@ -3,14 +3,6 @@
 use crate::common::*;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps;
-use plimsoll_testbed::Child;
-
-/// Major faults in the next three seconds, ticking meanwhile.
-fn faults(pinner: &mut plimsoll_pin::Pinner, child: &mut Child) -> u64 {
-    let before = latest(child).major_faults;
-    tick_for(pinner, 3);
-    latest(child).major_faults - before
-}
 
 #[test]
 fn a_program_that_lost_its_hot_pages_faults_no_more() {
