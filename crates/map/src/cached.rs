@@ -4,6 +4,7 @@
 use crate::mapped;
 use crate::parts::Part;
 use crate::sight::Sight;
+use crate::views::identity;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
@@ -89,15 +90,14 @@ pub fn look(
     (caches, untold)
 }
 
-/// The files that were opened so far. By path too where device 0 stands for a whole Btrfs: the kernel lists
-/// a file and its copy in a snapshot alike.
+/// The files that were opened so far, by their [`identity`].
 #[derive(Default)]
-pub(crate) struct Files(HashMap<(FileKey, Option<String>), Result<File, Closed>>);
+pub(crate) struct Files(HashMap<(FileKey, String), Result<File, Closed>>);
 
 impl Files {
     fn of(&mut self, sight: &Sight, area: &Area) -> &mut Result<File, Closed> {
-        let path = (area.file.major == 0).then(|| area.name.clone());
-        let key = (area.file, path);
+        let (file, path) = identity(area);
+        let key = (file, path.to_owned());
         if self.0.len() >= MAX_FILES && !self.0.contains_key(&key) {
             self.0.clear();
         }

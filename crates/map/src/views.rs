@@ -25,19 +25,23 @@ pub(crate) struct Overlap {
     pub(crate) views: Vec<usize>,
 }
 
+/// What tells the file of a mapping from others. On a file system without a device of its own a file and its
+/// copy in a snapshot may be listed alike (Btrfs), so there the path counts, too.
+pub(crate) fn identity(area: &Area) -> (FileKey, &str) {
+    let path = match area.file.major {
+        0 => area.name.as_str(),
+        _ => "",
+    };
+    (area.file, path)
+}
+
 /// The parts of files that are mapped several times, and whether these are all.
 pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
     let mut ends: Vec<((FileKey, &str), u64, bool, usize)> = Vec::new();
     for (index, area) in mappings.iter().enumerate() {
         if area.file.inode != 0 {
             let end = area.offset.saturating_add(area.size());
-            // On a file system without a device of its own, a file and its copy may be listed alike (Btrfs).
-            let path = if area.file.major == 0 {
-                area.name.as_str()
-            } else {
-                ""
-            };
-            let file = (area.file, path);
+            let file = identity(area);
             ends.push((file, area.offset, true, index));
             ends.push((file, end, false, index));
         }

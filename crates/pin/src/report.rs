@@ -71,6 +71,26 @@ pub struct Group {
     pub held: u64,
 }
 
+impl Report {
+    /// The first group in which this bounds what may be held.
+    #[must_use]
+    pub fn bounded(&self, bound: Bound) -> Option<&Group> {
+        self.groups.iter().find(|group| group.bound == bound)
+    }
+}
+
+impl Group {
+    /// Why nothing may be held there, with [`Bound::Unreadable`].
+    #[must_use]
+    pub fn not_read(&self) -> String {
+        let reason = self.reason.as_deref().unwrap_or("it is gone");
+        format!(
+            "how much memory {} has left cannot be read: {reason}",
+            self.path
+        )
+    }
+}
+
 /// A range of a file that is held, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Held {

@@ -154,8 +154,7 @@ impl Thread {
 
 /// Where nothing can be swapped: a group of programs, or the broker's own domain.
 fn refusing(report: &Report) -> &str {
-    let refuses = |group: &&plimsoll_pin::report::Group| group.bound == Bound::NoSwap;
-    let group = report.groups.iter().find(refuses);
+    let group = report.bounded(Bound::NoSwap);
     group.map_or("the broker's own domain", |group| group.path.as_str())
 }
 
@@ -186,17 +185,9 @@ fn shown(report: &Report) -> Pinned {
 fn short_of(report: &Report) -> String {
     let lock_limit =
         "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK";
-    let unread = report
-        .groups
-        .iter()
-        .find(|group| group.bound == Bound::Unreadable);
-    match (report.bound, unread) {
+    match (report.bound, report.bounded(Bound::Unreadable)) {
         (Some(Bound::LockLimit), _) if report.allowance == 0 => lock_limit.into(),
-        (_, Some(group)) if report.allowance > 0 => format!(
-            "how much memory {} has left cannot be read: {}",
-            group.path,
-            group.reason.as_deref().unwrap_or("it is gone")
-        ),
+        (_, Some(group)) if report.allowance > 0 => group.not_read(),
         _ => "too little could give way to a program that grows".into(),
     }
 }

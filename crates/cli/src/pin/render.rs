@@ -49,7 +49,7 @@ pub(super) fn clean(text: &str) -> String {
 
 /// Why nothing may be held.
 pub(super) fn refusal(report: &Report) -> String {
-    let group = bounded(report, Bound::NoSwap);
+    let group = report.bounded(Bound::NoSwap);
     let place = match (report.bound, group) {
         (Some(Bound::NoSwap), _) | (_, None) => "here".to_owned(),
         (_, Some(group)) => format!("in {}", clean(&group.path)),
@@ -61,24 +61,11 @@ pub(super) fn refusal(report: &Report) -> String {
     )
 }
 
-/// The first group in which this bounds what may be held.
-fn bounded(report: &Report, bound: Bound) -> Option<&Group> {
-    report.groups.iter().find(|group| group.bound == bound)
-}
-
 /// Why nothing may be held of the programs' groups, where it cannot be known whether memory is short there.
 pub(super) fn unreadable(report: &Report) -> Option<String> {
     let barred = report.state == State::Short && report.allowance > 0;
-    let group = bounded(report, Bound::Unreadable).filter(|_| barred)?;
-    Some(format!("nothing is pinned: {}", not_read(group)))
-}
-
-fn not_read(group: &Group) -> String {
-    format!(
-        "how much memory {} has left cannot be read: {}",
-        clean(&group.path),
-        clean(group.reason.as_deref().unwrap_or("it is gone"))
-    )
+    let group = report.bounded(Bound::Unreadable).filter(|_| barred)?;
+    Some(format!("nothing is pinned: {}", clean(&group.not_read())))
 }
 
 /// What holds less than was asked for, from the start.
@@ -95,7 +82,10 @@ pub(super) fn limited(report: &Report) -> Vec<String> {
         Some(Bound::Budget | Bound::NoSwap | Bound::Unwatched | Bound::Unreadable) | None => None,
     };
     let groups = report.groups.iter().filter_map(|group| match group.bound {
-        Bound::Unreadable => Some(format!("nothing is held there: {}", not_read(group))),
+        Bound::Unreadable => Some(format!(
+            "nothing is held there: {}",
+            clean(&group.not_read())
+        )),
         _ => None,
     });
     own.into_iter().chain(groups).collect()
@@ -109,13 +99,20 @@ fn barred(report: &Report) -> String {
         return "this user may lock no memory (`ulimit -l`)".into();
     }
     let short = || {
-        bounded(report, Bound::Short).map(|group| format!("memory is too short in {}", path(group)))
+        report
+            .bounded(Bound::Short)
+            .map(|group| format!("memory is too short in {}", path(group)))
     };
     let many = || {
-        bounded(report, Bound::Unwatched)
+        report
+            .bounded(Bound::Unwatched)
             .map(|_| "the programs are in more cgroups than are watched".to_owned())
     };
-    let read = || bounded(report, Bound::Unreadable).map(not_read);
+    let read = || {
+        report
+            .bounded(Bound::Unreadable)
+            .map(|group| clean(&group.not_read()))
+    };
     let of_groups = (!own)
         .then(|| read().or_else(short).or_else(many))
         .flatten();

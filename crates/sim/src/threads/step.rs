@@ -46,11 +46,11 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         } else if let Some((monitor, times)) = record.acquires.take() {
             self.enter(which, thread, monitor, times);
         } else {
-            let event = match record.batch.get(record.given) {
-                Some(&event) => Some(event),
-                None => self.read_on(thread)?,
-            };
-            match event {
+            if record.batch.len() == record.given {
+                self.read_on(thread)?;
+            }
+            let record = &self.threads[thread];
+            match record.batch.get(record.given).copied() {
                 Some(event) => return self.come_to(which, thread, event),
                 None => self.cut(which, thread),
             }
@@ -58,27 +58,23 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         Ok(())
     }
 
-    /// Reads the next events of a thread. Returns the first of them.
-    fn read_on(&mut self, thread: usize) -> Result<Option<Event>, SimError> {
+    /// Reads the next events of a thread, behind those that it has not come to.
+    fn read_on(&mut self, thread: usize) -> Result<(), SimError> {
         let record = &mut self.threads[thread];
-        record.batch.clear();
+        record.batch.drain(..record.given);
         record.given = 0;
         let read = self.program.read(thread, &mut record.batch);
-        read.map_err(SimError::Read)?;
-        Ok(record.batch.first().copied())
+        read.map_err(SimError::Read)
     }
 
     /// The next event of a thread that it has not come to, computing aside (once at most).
     fn next_deed(&mut self, thread: usize) -> Result<Option<Event>, SimError> {
-        let record = &mut self.threads[thread];
         for ahead in 0..2 {
+            let record = &self.threads[thread];
             if record.batch.len() <= record.given + ahead {
-                // It stays as short as it is.
-                record.batch.drain(..record.given);
-                record.given = 0;
-                let read = self.program.read(thread, &mut record.batch);
-                read.map_err(SimError::Read)?;
+                self.read_on(thread)?;
             }
+            let record = &self.threads[thread];
             match record.batch.get(record.given + ahead) {
                 Some(Event::Compute { .. }) => {}
                 other => return Ok(other.copied()),
