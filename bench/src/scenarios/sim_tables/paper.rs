@@ -23,6 +23,15 @@ pub(super) struct Paper {
     mark_cons: Option<f64>,
 }
 
+/// What the text tells of Figures 6 and 7 (section 5.5): the change of this time with this collector under
+/// LARF and MQRR, percent.
+pub(super) fn told(program: &str, collector: &str, time: &str) -> [Option<f64>; 2] {
+    match (program, collector, time) {
+        ("ecperf", "MarkCompact", "collection") => [Some(15.0), None],
+        _ => [None; 2],
+    }
+}
+
 /// An entry of the paper's tables.
 pub(super) struct Entry {
     pub(super) table: &'static str,

@@ -10,6 +10,7 @@ mod reference_heap;
 mod reference_monitors;
 mod reference_numbers;
 mod reference_regions;
+mod reference_rules;
 mod traced;
 
 use collectors::new_ratio;

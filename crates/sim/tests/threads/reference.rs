@@ -4,7 +4,8 @@
 use crate::reference_heap::{Heap, Object, heap};
 use crate::reference_monitors::{Monitor, since, stamp, until};
 use crate::reference_numbers::Numbers;
-use plimsoll_policy::phases::{Discipline, Quantum, Ties, Used};
+use crate::reference_rules::Literal;
+use plimsoll_policy::phases::Used;
 use plimsoll_sim::threads::heap::Kind;
 use plimsoll_sim::threads::{Quartiles, Settings, What};
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
@@ -45,8 +46,7 @@ pub(crate) struct Reference<'a> {
     streams: &'a [Vec<Event>],
     is_cut: bool,
     settings: &'a Settings,
-    rule: Box<dyn Discipline + Send>,
-    quantum: Quantum,
+    rule: Literal,
     heap: Box<dyn Heap>,
     dead_early: Vec<ObjectId>,
     threads: Vec<Thread>,
@@ -67,7 +67,11 @@ impl<'a> Reference<'a> {
         is_cut: bool,
         settings: &'a Settings,
     ) -> Reference<'a> {
-        let rule = settings.rule.build(settings.quanta, settings.ties);
+        let rule = Literal {
+            rule: settings.rule,
+            quanta: settings.quanta,
+            ties: settings.ties,
+        };
         let thread = |_| Thread {
             place: Place::New,
             next: 0,
@@ -89,7 +93,6 @@ impl<'a> Reference<'a> {
             streams,
             is_cut,
             settings,
-            quantum: rule.quantum(),
             rule,
             heap: heap(settings.collector, settings.heap, settings.new_ratio),
             dead_early: Vec::new(),
@@ -209,11 +212,7 @@ impl<'a> Reference<'a> {
         if self.numbers.dispatches - self.threads[oldest].dispatches_before >= patience {
             return Some(oldest);
         }
-        let sign = if self.rule.ties() == Ties::Newest {
-            -1
-        } else {
-            1
-        };
+        let sign = if self.rule.newest_first() { -1 } else { 1 };
         ready.into_iter().min_by_key(|&t| {
             let record = &self.threads[t];
             (-record.priority, record.rank, sign * record.arrival as i64)
@@ -271,12 +270,12 @@ impl<'a> Reference<'a> {
         let (clock, running, _) = self.processors[processor];
         let thread = running.unwrap();
         let record = &mut self.threads[thread];
-        if record.used.time >= self.quantum.time || record.used.bytes >= self.quantum.bytes {
+        if self.rule.is_over(record.used) {
             let now = self.leave(processor);
             self.ready(thread, now, false);
             self.dispatch(now, Some(processor));
         } else if record.computes > 0 {
-            let time = record.computes.min(self.quantum.time - record.used.time);
+            let time = record.computes.min(self.rule.time() - record.used.time);
             record.computes -= time;
             record.used.time += time;
             self.processors[processor].0 += time;

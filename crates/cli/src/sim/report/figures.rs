@@ -13,7 +13,7 @@ const MOST: usize = 2000;
 
 /// Heads, and what stands below them.
 type Figure = (&'static str, fn(&Outcome) -> String);
-const FIGURES: [Figure; 17] = [
+const FIGURES: [Figure; 22] = [
     ("threads", |it| number(it.threads as f64)),
     ("objects", |it| number(it.objects as f64)),
     ("allocated", |it| Human(it.allocated).to_string()),
@@ -25,6 +25,13 @@ const FIGURES: [Figure; 17] = [
     ("average pause", |it| ratio(it.average_pause())),
     ("greatest pause", |it| ratio(it.greatest_pause())),
     ("longest pause", |it| time(it.greatest_pause as f64)),
+    ("pause a thread, ns/B: least", |it| {
+        ratio(it.thread_pauses.least)
+    }),
+    ("a quarter", |it| ratio(it.thread_pauses.lower)),
+    ("median", |it| ratio(it.thread_pauses.median)),
+    ("three quarters", |it| ratio(it.thread_pauses.upper)),
+    ("greatest", |it| ratio(it.thread_pauses.greatest)),
     ("collecting", |it| time(it.paused as f64)),
     ("contentions", |it| number(it.contentions as f64)),
     ("switches", |it| number(it.switches as f64)),
