@@ -6,6 +6,7 @@ use super::names::Names;
 use crate::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::{Deserialize, Serialize};
 
 /// How a series is drawn.
@@ -45,6 +46,9 @@ pub(super) struct Chart<'a> {
     pub(super) note: &'a str,
     /// The horizontal axis.
     pub(super) across: Axis,
+    /// The groups that stand at 0, 1, 2 and so on of the horizontal axis: the middle and the name of each. If
+    /// there are any, their names are below the axis, and no numbers.
+    pub(super) groups: &'a [(f64, String)],
     /// The vertical axis.
     pub(super) up: Axis,
     /// The lines and areas. Areas are drawn below lines.
@@ -67,6 +71,8 @@ const PALETTE: [RGBColor; 8] = [
 ];
 pub(super) const DARK: RGBColor = RGBColor(31, 35, 40);
 pub(super) const FAINT: RGBColor = RGBColor(89, 99, 110);
+/// Pixels from the top of the name of a group to that of one below.
+const GROUP_HEIGHT: u32 = 36;
 /// Width and height of the picture in pixels: twice the size at which it is shown, because the points of
 /// lines are rounded to pixels.
 pub(super) const SIZE: (u32, u32) = (1920, 880);
@@ -112,6 +118,7 @@ impl Chart<'_> {
         )?;
         let names = Names::of(self.series);
         let mut axes = self.axes(root, names.room(root)?)?;
+        self.groups(root, &axes)?;
         self.marks(root, &mut axes)?;
         // A thin dashed line can be seen on a solid one of another colour; below it, it could not.
         for kind in [Kind::Area, Kind::Line, Kind::Dashed] {
@@ -124,12 +131,16 @@ impl Chart<'_> {
 
     /// The axes, with `room` pixels for names at their right.
     fn axes<'a, 'b>(&self, root: &'a Root<'b>, room: i32) -> Drawn<Axes<'a, 'b>> {
+        let (below, ticks) = match self.groups.is_empty() {
+            true => (90, Axis::TICKS),
+            false => (2 * GROUP_HEIGHT + 60, 0),
+        };
         let mut axes = ChartBuilder::on(root)
             .margin_top(if self.note.is_empty() { 108 } else { 144 })
             .margin_left(24)
             .margin_bottom(20)
             .margin_right(room)
-            .x_label_area_size(90)
+            .x_label_area_size(below)
             .y_label_area_size(124)
             .build_cartesian_2d(self.across.clone(), self.up.clone())?;
         axes.configure_mesh()
@@ -138,13 +149,34 @@ impl Chart<'_> {
             .bold_line_style(DARK.mix(0.12).stroke_width(2))
             .axis_style(DARK.mix(0.12).stroke_width(2))
             .label_style(font(31, FontStyle::Normal, FAINT))
-            .x_labels(Axis::TICKS)
+            .x_labels(ticks)
             .y_labels(Axis::TICKS)
             .set_all_tick_mark_size(8)
             .x_desc(&self.across.name)
             .y_desc(&self.up.name)
             .draw()?;
         Ok(axes)
+    }
+
+    /// The names of the groups, in two rows if one has no room for them.
+    fn groups(&self, root: &Root, axes: &Axes) -> Drawn<()> {
+        let centred = Pos::new(HPos::Center, VPos::Top);
+        let style = font(26, FontStyle::Normal, DARK).pos(centred);
+        let pixel = |at: f64| axes.backend_coord(&(at, self.up.ends.0));
+        let apart = pixel(1.0).0 - pixel(0.0).0;
+        let mut rows = 1;
+        for (_, name) in self.groups {
+            let (width, _) = root.estimate_text_size(name, &style)?;
+            if width as i32 > apart {
+                rows = 2;
+            }
+        }
+        for (index, (middle, name)) in self.groups.iter().enumerate() {
+            let (x, bottom) = pixel(*middle);
+            let row = (index % rows) as i32 * GROUP_HEIGHT as i32;
+            write(root, name, &style, (x, bottom + 12 + row))?;
+        }
+        Ok(())
     }
 
     fn marks(&self, root: &Root, axes: &mut Axes) -> Drawn<()> {
@@ -215,6 +247,7 @@ mod tests {
             title: "memory",
             note: "",
             across: axis("seconds"),
+            groups: &[],
             up: axis("bytes"),
             series: &[],
             marks: &marks,
@@ -225,11 +258,45 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_names_and_no_numbers() {
+        let groups = [
+            (0.4, "short".to_owned()),
+            (1.4, "b".repeat(60)),
+            (2.4, "c".repeat(60)),
+        ];
+        let chart = Chart {
+            title: "bars",
+            note: "",
+            across: Axis {
+                ends: (0.0, 3.0),
+                ..axis("plans")
+            },
+            groups: &groups,
+            up: axis("times"),
+            series: &[],
+            marks: &[],
+        };
+        let svg = chart.svg().expect("drawn");
+        // The second long name is in the other row.
+        let y = |name: &str| {
+            let before = &svg[..svg.find(&format!("\n{name}\n")).expect("it is named")];
+            before[before.rfind(" y=").expect("it has a place")..].to_owned()
+        };
+        let heights = groups.each_ref().map(|(_, name)| y(name)[..8].to_owned());
+        assert!(
+            heights[0] == heights[2] && heights[0] != heights[1],
+            "{heights:?}"
+        );
+        assert!(!svg.contains("\n1\n") && !svg.contains("\n2.5\n"), "{svg}");
+    }
+
+    #[test]
     fn a_chart_without_anything_is_still_a_picture() {
         let chart = Chart {
             title: "a < b",
             note: "",
             across: axis("seconds"),
+            groups: &[],
             up: axis("bytes"),
             series: &[],
             marks: &[],

@@ -51,6 +51,7 @@ fn svg(title: &str, curves: &[Curve]) -> Result<String> {
             ends: (1e-3, longest),
             logarithmic: true,
         },
+        groups: &[],
         up: Axis {
             name: "bounded mutator utilization".to_owned(),
             ends: (0.0, 1.0),

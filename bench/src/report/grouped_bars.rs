@@ -39,15 +39,17 @@ impl GroupedBars {
             }
         }
         let groups = self.groups.iter().enumerate();
+        let middle = |place: usize| place as f64 + FILLED / 2.0;
         Plot {
             title: self.title.clone(),
             note: self.note.clone(),
             unit: self.unit.clone(),
             across: self.across.clone(),
             series,
-            events: groups
-                .map(|(place, (name, _))| (place as f64 - width / 2.0, name.clone()))
+            groups: groups
+                .map(|(place, (name, _))| (middle(place), name.clone()))
                 .collect(),
+            events: Vec::new(),
             seconds: self.groups.len() as f64,
             top: self.top,
         }
@@ -100,6 +102,7 @@ mod tests {
         assert_eq!(names, ["", "", "one", "other"]);
         assert_eq!(tops[1].points, [(0.4, 2.0), (0.8, 2.0)]);
         assert_eq!(tops[2].points[0], (1.0, 3.0));
+        assert_eq!(plot.groups[1], (1.4, "b".to_owned()));
         let svg = plot.svg().expect("drawn");
         for part in ["\na\n", "\nb\n", "\nother\n"] {
             assert!(svg.contains(part), "{part:?}");

@@ -19,6 +19,10 @@ pub struct Plot {
     /// What the horizontal axis counts; empty: seconds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub across: String,
+    /// Groups of bars that stand at 0, 1, 2 and so on: the middle and the name of each. Their names are below
+    /// the horizontal axis in the place of numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<(f64, String)>,
     /// By `(seconds, value)`, or what `across` says instead of seconds.
     pub series: Vec<Series>,
     /// `(seconds, what happened)`.
@@ -49,6 +53,7 @@ impl Recorded for Plot {
             title: &self.title,
             note: &self.note,
             across: axis(across, right),
+            groups: &self.groups,
             up: axis(&self.unit, top),
             series: &self.series,
             marks: &self.events,

@@ -25,7 +25,7 @@ mod together_model;
 mod trace_cost;
 
 use crate::harness::programs::Jvm;
-use crate::harness::scenario::Scenario;
+use crate::harness::scenario::{Program, Scenario};
 use crate::harness::trace::{Sample, Trace};
 use crate::measurement::Measurement;
 use crate::report::chart::{Kind, Series};
@@ -116,22 +116,42 @@ pub const JVMS: [Jvm; 10] = [
 
 /// Bytes of a mebibyte.
 const MIB: f64 = (1u64 << 20) as f64;
+/// Of more programs than this a plot tells the weights, and not each program.
+const TOLD_APART: usize = 8;
+
+/// The name and the colour of each program in a plot.
+fn looks(programs: &[Program]) -> Vec<(String, usize)> {
+    let each = programs.iter().enumerate();
+    if programs.len() <= TOLD_APART {
+        return each.map(|(i, it)| (it.name.clone(), i)).collect();
+    }
+    let mut weights: Vec<u32> = Vec::new();
+    let look = |(_, it): (usize, &Program)| match weights.iter().position(|w| *w == it.weight) {
+        Some(known) => (String::new(), known),
+        None => {
+            weights.push(it.weight);
+            (format!("weight {}", it.weight), weights.len() - 1)
+        }
+    };
+    each.map(look).collect()
+}
 
 /// A plot of the memory of programs while they run. Dashed lines are their ideal shares; outsiders are areas.
 pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
     let mut series = Vec::new();
+    let looks = looks(&scenario.programs);
     let over_time = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
         let samples = trace.samples.iter();
         samples
             .filter_map(|s| Some((s.at, value(s)? / MIB)))
             .collect()
     };
-    for (index, program) in scenario.programs.iter().enumerate() {
+    for (index, (program, (name, colour))) in scenario.programs.iter().zip(looks).enumerate() {
         let shown = |s: &Sample| program.outsider || s.programs[index].alive;
         series.push(Series {
-            name: program.name.clone(),
+            name,
             points: over_time(&|s| shown(s).then_some(s.programs[index].uses as f64)),
-            colour: index,
+            colour,
             kind: if program.outsider {
                 Kind::Area
             } else {
@@ -143,7 +163,7 @@ pub fn plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
             let ideal = |s: &Sample| scenario.ideal(&program.name, s.at) * s.budget as f64;
             series.push(Series {
                 points: over_time(&|s| (shown(s) && s.budget > 0).then(|| ideal(s))),
-                colour: index,
+                colour,
                 kind: Kind::Dashed,
                 ..Series::default()
             });
@@ -202,6 +222,22 @@ mod tests {
             plot("memory", &scenario, &trace).seconds
         };
         assert_eq!((drawn(true), drawn(false)), (7.0, 100.0));
+    }
+
+    #[test]
+    fn many_programs_are_told_apart_by_weight() {
+        let program = |index: usize| Program {
+            name: format!("p{index}"),
+            weight: [10, 40][index % 2],
+            ..Program::default()
+        };
+        let all: Vec<Program> = (0..9).map(program).collect();
+        let few = looks(&all[..8]);
+        assert_eq!((few[7].0.as_str(), few[7].1), ("p7", 7));
+        let many = looks(&all);
+        let named: Vec<&str> = many.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(named[..3], ["weight 10", "weight 40", ""]);
+        assert_eq!((many[1].1, many[2].1, many[7].1), (1, 0, 1));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 mod common;
 
 use common::ground::{
-    MIB, alone, classes, freeze, group, jdk, printed, run_in, swap, within, without_swap,
+    MIB, alone, alone_with_swap, classes, freeze, group, jdk, printed, run_in, swap, within,
+    without_swap,
 };
 use common::{Place, Started, alive, signal_to, wait_for};
 use plimsoll_testbed::TestCgroup;
@@ -87,7 +88,7 @@ fn capacity_is(place: &Place, bytes: u64) {
 
 #[test]
 fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
-    let _alone = alone();
+    let _alone = alone_with_swap();
     let place = Place::new();
     let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("resized", 500 * MIB))
     else {
@@ -172,7 +173,7 @@ fn a_limit_that_falls_without_swap_is_followed() {
 
 #[test]
 fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
-    let _alone = alone();
+    let _alone = alone_with_swap();
     let place = Place::new();
     let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("stopped", 500 * MIB))
     else {
@@ -209,7 +210,7 @@ fn who_is_stopped_while_it_owes_is_unharmed_and_others_are_served() {
 /// A container is paused (`docker pause`): the program and its adapter stand still together.
 #[test]
 fn what_is_frozen_while_it_owes_is_unharmed_and_others_are_served() {
-    let _alone = alone();
+    let _alone = alone_with_swap();
     let place = Place::new();
     let (Some(classes), Some(group)) = (classes(&place, &[CHURN]), group("frozen", 500 * MIB))
     else {
@@ -332,7 +333,7 @@ fn nested(swap_there: bool, live: &str) {
 
 #[test]
 fn a_broker_within_the_group_of_another_has_its_part() {
-    let _alone = alone();
+    let _alone = alone_with_swap();
     nested(true, "60");
 }
 
@@ -391,7 +392,7 @@ fn newcomer(swap_there: bool, version: u32) {
 
 #[test]
 fn who_comes_when_the_others_hold_all_gets_its_share() {
-    let _alone = alone();
+    let _alone = alone_with_swap();
     newcomer(true, 11);
 }
 

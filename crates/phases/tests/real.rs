@@ -48,11 +48,11 @@ struct Program(Child);
 impl Program {
     /// Says why, and returns `None`, where it cannot be.
     fn start(jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
-        Program::start_with("Serial", jdk, arguments)
+        Program::start_with(&["-XX:+UseSerialGC"], jdk, arguments)
     }
 
-    /// As [`Program::start`], with another collector.
-    fn start_with(collector: &str, jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
+    /// As [`Program::start`], with a collector and other settings of the machine.
+    fn start_with(machine: &[&str], jdk: &Jdk, arguments: &[&str]) -> Option<Program> {
         if !Rights::find().lower {
             skip("we have no right to lower nice levels");
             return None;
@@ -62,10 +62,7 @@ impl Program {
             return None;
         };
         let mut command = Command::new(jdk.java());
-        command
-            .arg(format!("-XX:+Use{collector}GC"))
-            .args(["-Xmx64m", "-cp"])
-            .arg(classes);
+        command.args(machine).args(["-Xmx64m", "-cp"]).arg(classes);
         command.arg("Turnover").args(arguments);
         command
             .stdin(Stdio::piped())
@@ -180,7 +177,8 @@ fn threads_are_put_back_under_other_collectors() {
         let Some(jdk) = all.iter().find(|jdk| jdk.version == version) else {
             continue;
         };
-        let Some(program) = Program::start_with(collector, jdk, &["6"]) else {
+        let use_collector = format!("-XX:+Use{collector}GC");
+        let Some(program) = Program::start_with(&[&use_collector], jdk, &["6"]) else {
             return;
         };
         let options = options(Rule::Larf, Lever::Nice);
@@ -267,15 +265,16 @@ fn a_machine_that_is_killed_ends_it() {
 fn with_one_thread_there_is_nothing_to_do_and_that_is_told() {
     let _one = alone();
     let Some(jdk) = jdks().pop() else { return };
-    let Some(program) = Program::start(&jdk, &["1"]) else {
+    // Without compilers, which are ordered as long as they compile once they have allocated.
+    let machine = ["-XX:+UseSerialGC", "-Xint"];
+    let Some(program) = Program::start_with(&machine, &jdk, &["1"]) else {
         return;
     };
     let options = Options {
         always: false,
         ..options(Rule::Larf, Lever::Nice)
     };
-    // A thread of the machine's own that ran for a moment was ordered, and then it is not told. That goes on
-    // until all is compiled, which takes long where other programs compute.
+    // Another thread of the machine's own that ran for a moment was ordered, and then it is not told.
     let said = (0..20).find_map(|_| {
         let since = Instant::now();
         let nothing = |news: &&News| matches!(news, News::NothingToDo { .. });

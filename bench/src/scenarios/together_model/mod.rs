@@ -185,6 +185,7 @@ fn judge_three(three: &Outcome, results: &mut Results) {
     results.target(PARTS, format!("{apart:.0} MiB at most"), apart <= 50.0);
 }
 
+/// A value of a program over time.
 fn line(name: &str, colour: usize, kind: Kind, it: &Program, value: fn(&Point) -> f64) -> Series {
     Series {
         name: name.to_owned(),
@@ -207,12 +208,9 @@ fn available(point: &Point) -> f64 {
     point.available as f64 / MIB as f64
 }
 
-/// Iterations: all of them allocate the same.
-fn iterations(point: &Point) -> f64 {
-    setups::iterations_of(point.allocated)
-}
-
+/// Time over iterations, all of which allocate the same. So each line ends at the right, where its name is.
 fn progress(all: &[Outcome]) -> Plot {
+    let reached = |point: &Point| (setups::iterations_of(point.allocated), seconds(point.at));
     let lines = [
         (0, "adaptive", 0, Kind::Dashed),
         (1, "adaptive, hog", 0, Kind::Line),
@@ -220,19 +218,21 @@ fn progress(all: &[Outcome]) -> Plot {
         (5, "fixed, hog", 1, Kind::Line),
     ];
     Plot {
-        title: "Progress of the benchmark, with and without a hog (model)".to_owned(),
-        note: "Dashed: without the hog".to_owned(),
-        unit: "iterations".to_owned(),
+        title: "When the benchmark has made its iterations, with and without a hog (model)"
+            .to_owned(),
+        note: "Dashed: without the hog, which begins after 45 s and is gone after 299 s".to_owned(),
+        unit: "seconds".to_owned(),
+        across: "iterations".to_owned(),
         series: lines
             .iter()
-            .map(|&(row, name, colour, kind)| {
-                line(name, colour, kind, &all[row].programs[0], iterations)
+            .map(|&(row, name, colour, kind)| Series {
+                name: name.to_owned(),
+                points: all[row].programs[0].points.iter().map(reached).collect(),
+                colour,
+                kind,
+                ..Series::default()
             })
             .collect(),
-        events: vec![
-            (45.0, "the hog begins".to_owned()),
-            (299.0, "it is gone".to_owned()),
-        ],
         ..Plot::default()
     }
 }

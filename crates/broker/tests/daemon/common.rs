@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine; no test asserts a time.
@@ -26,22 +26,23 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Swap for a test.
 pub(crate) struct Swap {
-    _file: SwapFile,
-    /// Released after the swap is off.
-    _alone: MutexGuard<'static, ()>,
+    _file: Arc<SwapFile>,
 }
 
-/// Makes swap; `None` without the rights. One test at a time has some: the kernel
-/// reads all of a swap space back when it is switched off, and the pages of another test's programs
-/// may be in it.
+/// Makes swap, or shares that of other tests; `None` without the rights. It is switched off after the last of
+/// them: the kernel reads all of a swap space back then, and the pages of any test's programs may be in it.
 pub(crate) fn swap() -> Option<Swap> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 << 20).ok()?;
-    Some(Swap {
-        _file: file,
-        _alone: alone,
-    })
+    static SHARED: Mutex<Weak<SwapFile>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = match shared.upgrade() {
+        Some(file) => file,
+        None => {
+            let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            Arc::new(SwapFile::new(scratch, 512 << 20).ok()?)
+        }
+    };
+    *shared = Arc::downgrade(&file);
+    Some(Swap { _file: file })
 }
 
 /// A broker process; ended when dropped.
