@@ -133,35 +133,47 @@ mod tests {
 
     #[test]
     fn one_that_has_it_nearly_always_gives_way() {
-        const ROUNDS: u32 = 400;
+        // On a busy machine the other may be woken too late for many rounds.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut given = 0;
+        while given <= ROUNDS / 4 {
+            assert!(Instant::now() < deadline, "{given} of {ROUNDS}");
+            given = times_given_way();
+        }
+    }
+
+    const ROUNDS: u32 = 400;
+
+    /// In how many of the rounds another thread that always wants the lock got it.
+    fn times_given_way() -> u32 {
         let lock = Lock::new();
-        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
-        let taken = std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                let mut taken = 0;
+        let (taken, ended) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
                 while ended.load(Relaxed) == 0 {
                     lock.lock();
-                    taken += 1;
+                    taken.fetch_add(1, Relaxed);
                     lock.unlock();
-                    begun.store(1, Relaxed);
                 }
-                taken
             });
-            while begun.load(Relaxed) == 0 {
+            while taken.load(Relaxed) == 0 {
                 spin_loop();
             }
+            let mut given = 0;
+            lock.lock();
             for _ in 0..ROUNDS {
-                lock.lock();
-                let since = Instant::now();
+                let (before, since) = (taken.load(Relaxed), Instant::now());
                 while since.elapsed() < WAY {
                     spin_loop();
                 }
                 lock.unlock();
                 lock.give_way();
+                lock.lock();
+                given += u32::from(taken.load(Relaxed) > before);
             }
+            lock.unlock();
             ended.store(1, Relaxed);
-            other.join().unwrap()
-        });
-        assert!(taken > ROUNDS / 4, "{taken} of {ROUNDS}");
+            given
+        })
     }
 }
