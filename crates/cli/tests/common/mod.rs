@@ -166,8 +166,8 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// Runs `plimsoll run` with these arguments, to its end. Again, if its broker answered too late to know its
-    /// program.
+    /// Runs `plimsoll run` with these arguments, to its end. Again, if its broker answered too late to know
+    /// its program.
     pub fn known(&self, args: &[&str]) -> Output {
         until_known(|| self.command(args))
     }

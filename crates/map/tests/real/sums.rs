@@ -281,8 +281,8 @@ fn copies_of_file_pages_are_told_from_the_cache() {
     }
 }
 
-/// A look at a process that does nothing, and what the kernel says of it before and after. The kernel may take
-/// pages of its own accord meanwhile, or look which are in use; then it is looked at again.
+/// A look at a process that does nothing, and what the kernel says of it before and after. The kernel may
+/// take pages of its own accord meanwhile, or look which are in use; then it is looked at again.
 fn settled(process: &Process) -> (Look, Rollup) {
     let options = Options {
         addresses: true,
