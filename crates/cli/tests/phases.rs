@@ -138,13 +138,13 @@ fn the_order_is_shown() {
         assert_eq!(order, Order::Mqrr);
         Some(())
     });
-    assert!(
-        place
-            .text(&["ps", "--json"])
-            .contains("\"order\": \"mqrr\"")
-    );
-    let page = place.text(&["top", "--once", "-g", "ordered"]);
-    assert!(page.contains(" ORDER             mqrr"), "{page}");
+    // There is one only while several threads compute.
+    let shown = |args: &[&str], order: &str| {
+        wait_for(order, || place.text(args).contains(order).then_some(()));
+    };
+    shown(&["ps", "--json"], "\"order\": \"mqrr\"");
+    let page = ["top", "--once", "-g", "ordered"];
+    shown(&page, " ORDER             mqrr");
     // The end of its input ends it.
     drop(started.0.stdin.take());
     assert!(started.wait().success());

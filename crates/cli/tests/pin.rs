@@ -5,7 +5,7 @@ mod common;
 use common::ground::{MIB, group};
 use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
-use common::{Place, Started, stderr, wait_for};
+use common::{Place, Started, hears, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, Disk, FuseServer, programs};
 use serde_json::Value;
@@ -130,7 +130,9 @@ fn it_ends_with_the_program_or_by_a_signal() {
     let (mut one, pid) = sleeper(&place);
     let mut watching = place.start(&["pin", &pid, "--without-swap"]);
     let mut told = place.start(&["pin", &pid, "--without-swap"]);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    for one in [&watching, &told] {
+        hears(one.0.id(), libc::SIGINT);
+    }
     assert!(watching.0.try_wait().unwrap().is_none());
     told.signal(libc::SIGINT);
     assert!(told.wait().success());
@@ -304,17 +306,19 @@ fn a_process_that_cannot_be_read_in_time_is_passed_over() {
         text.contains("its areas are missing").then_some(())
     });
     let args = ["--dry-run", "--window", "1s", "--without-swap"];
-    let mut pin = place.command(&[&["pin", &pid, &other][..], &args].concat());
     let (out, said) = (place.path("out"), place.path("said"));
-    pin.stdout(std::fs::File::create(&out).unwrap());
-    pin.stderr(std::fs::File::create(&said).unwrap());
-    // It ends while the process is still blocked.
-    let mut pin = Started(pin.spawn().unwrap());
-    assert!(pin.wait().success());
-    let said = std::fs::read_to_string(said).unwrap();
+    // A look at the other one that is kept waiting may take too long as well.
+    let said = wait_for("the other one is watched", || {
+        let mut pin = place.command(&[&["pin", &pid, &other][..], &args].concat());
+        pin.stdout(std::fs::File::create(&out).unwrap());
+        pin.stderr(std::fs::File::create(&said).unwrap());
+        // It ends while the process is still blocked.
+        let ended = Started(pin.spawn().unwrap()).wait();
+        let out = std::fs::read_to_string(&out).unwrap();
+        let watched = out.starts_with("nothing to hold: 1 process lost");
+        (ended.success() && watched).then(|| std::fs::read_to_string(&said).unwrap())
+    });
     assert!(said.contains(STUCK), "{said}");
-    let out = std::fs::read_to_string(out).unwrap();
-    assert!(out.starts_with("nothing to hold: 1 process lost"), "{out}");
     // Alone, its reason is the error, and nothing is waited for.
     let mut alone = place.command(&[&["pin", &pid][..], &args].concat());
     let said = place.path("said alone");
@@ -366,7 +370,13 @@ fn a_process_of_a_group_that_stands_still_comes_back() {
         );
         (report["processes"].as_u64(), said)
     };
-    assert_eq!(watched("frozen"), (Some(1), true));
+    // A look that is kept waiting may take too long at any of them.
+    let becomes = |name: &str, count: u64, stuck: bool| {
+        wait_for(name, || {
+            (watched(name) == (Some(count), stuck)).then_some(())
+        });
+    };
+    becomes("frozen", 1, true);
     // One that began while it stood still takes it in later.
     let (out, said) = (place.path("on"), place.path("on said"));
     let mut on = place.command(&[&args[..], &["--json"]].concat());
@@ -378,7 +388,7 @@ fn a_process_of_a_group_that_stands_still_comes_back() {
         said.contains("passed over: process ").then_some(())
     });
     drop(frozen);
-    assert_eq!(watched("free"), (Some(2), false));
+    becomes("free", 2, false);
     drop(blocked);
     drop(one);
     drop(group);

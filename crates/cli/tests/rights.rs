@@ -5,7 +5,7 @@ mod common;
 
 use common::ground::{alone, classes, java, printed};
 use common::nobody::{AS_NOBODY, folder, open};
-use common::{Place, Started, alive, library, signal_to, stderr, wait_for};
+use common::{Place, Started, alive, library, signal_to, stderr, until_known, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
 use rustix::fs::XattrFlags;
@@ -64,10 +64,10 @@ fn in_directory(by: &[&str], own: &Path, runtime: &Path) -> Option<Output> {
             command.env_remove(name);
         }
         command.env("XDG_RUNTIME_DIR", runtime).env("HOME", "/");
-        let command = command.current_dir("/").stdin(Stdio::null());
-        command.output().unwrap()
+        command.current_dir("/").stdin(Stdio::null());
+        command
     };
-    if !apart(&["true"]).status.success() {
+    if !apart(&["true"]).output().unwrap().status.success() {
         skip("no mounts of our own here");
         return None;
     }
@@ -82,7 +82,7 @@ fn in_directory(by: &[&str], own: &Path, runtime: &Path) -> Option<Output> {
         "ps",
         "--json",
     ];
-    let output = apart(&[by, &words[..]].concat());
+    let output = until_known(|| apart(&[by, &words[..]].concat()));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     // It would wait for other programs for a while.
     if let Some(broker) = told["pid"].as_u64().map(|pid| pid as u32) {
@@ -131,7 +131,11 @@ fn a_home_that_cannot_be_read_is_as_good_as_none() {
     std::fs::create_dir(&home).unwrap();
     std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
     let words = ["run", "-n", "guest", "true"];
-    let output = as_nobody(&place, &own, &words, &[("HOME", home.as_path())]);
+    let output = until_known(|| {
+        let mut command = nobodys(&place, &own, &words);
+        command.env("HOME", &home);
+        command
+    });
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
     assert!(place.listing().is_some());
@@ -214,11 +218,14 @@ fn a_program_with_file_capabilities_is_passive_and_it_is_said_why() {
 /// manager.
 fn pressure(place: &Place, said: &[(&str, &str)]) -> (String, String) {
     let script = "printf '%s\\n%s\\n' \"$MEMORY_PRESSURE_WATCH\" \"${MEMORY_PRESSURE_WRITE-none}\"";
-    let mut command = place.command(&["run", "-n", "p", "sh", "-c", script]);
-    for name in ["MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"] {
-        command.env_remove(name);
-    }
-    let output = command.envs(said.iter().copied()).output().unwrap();
+    let output = until_known(|| {
+        let mut command = place.command(&["run", "-n", "p", "sh", "-c", script]);
+        for name in ["MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"] {
+            command.env_remove(name);
+        }
+        command.envs(said.iter().copied());
+        command
+    });
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let mut lines = text.lines().map(str::to_owned);
     let mut next = || {

@@ -18,7 +18,7 @@ fn the_status_and_the_output_are_the_programs() {
         (vec!["run", "sh", "-c", "kill -TERM $$"], 143),
         (vec!["run", "sh", "-c", "kill -KILL $$"], 137),
     ] {
-        let output = place.call(&args);
+        let output = place.known(&args);
         assert_eq!(output.status.code(), Some(status), "{args:?}");
         assert_eq!(
             (stderr(&output), output.stdout.len()),
@@ -26,7 +26,7 @@ fn the_status_and_the_output_are_the_programs() {
             "{args:?}"
         );
     }
-    let output = place.call(&["run", "sh", "-c", "echo out; echo err >&2"]);
+    let output = place.known(&["run", "sh", "-c", "echo out; echo err >&2"]);
     assert_eq!(output.stdout, b"out\n");
     assert_eq!(output.stderr, b"err\n");
 }
@@ -236,7 +236,9 @@ fn the_environment_names_the_broker_the_page_and_the_pressure_socket() {
     let place = Place::new();
     let script = "printf '%s\\n' $PLIMSOLL_SOCKET $PLIMSOLL_ID $PLIMSOLL_PAGE $MEMORY_PRESSURE_WATCH; \
                   head -c 8 $PLIMSOLL_PAGE; test -S $MEMORY_PRESSURE_WATCH";
-    let text = place.text(&["run", "sh", "-c", script]);
+    let output = place.known(&["run", "sh", "-c", script]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], place.socket().display().to_string());
     assert!(lines[1].parse::<u64>().is_ok(), "{text}");
@@ -380,13 +382,15 @@ fn the_broker_holds_no_file_of_who_started_it_and_answers_for_no_service() {
     let place = Place::new();
     let path = place.write("lock", "").canonicalize().unwrap();
     let lock = std::fs::File::open(&path).unwrap();
-    let mut command = place.command(&["run", "test", "-e", "/proc/self/fd/200"]);
+    let mut command = place.command(&["run", "-n", "holder", "sleep", "600"]);
     leave_open(&mut command, &lock);
     command
         .env("NOTIFY_SOCKET", "/nowhere")
         .env("LISTEN_FDS", "1");
-    let status = command.status().unwrap();
-    assert!(status.success(), "the program has what it was given");
+    let _run = Started(command.spawn().unwrap());
+    let program = place.attached("holder").pid.unwrap();
+    let given = std::fs::read_link(format!("/proc/{program}/fd/200"));
+    assert_eq!(given.unwrap(), path, "the program has what it was given");
     let broker = place.listing().unwrap().pid;
     let environment = std::fs::read(format!("/proc/{broker}/environ")).unwrap();
     let environment = String::from_utf8_lossy(&environment);
@@ -401,8 +405,10 @@ fn the_broker_holds_no_file_of_who_started_it_and_answers_for_no_service() {
 #[test]
 fn as_the_first_process_of_a_container_it_takes_away_zombies() {
     let place = Place::new();
-    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; grep -l '^State:.Z' \
-                  /proc/[0-9]*/status; echo done";
+    // It looks again, for a minute, while there are some.
+    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; \
+                  for n in $(seq 600); do grep -qs '^State:.Z' /proc/[0-9]*/status || break; sleep 0.1; \
+                  done; grep -ls '^State:.Z' /proc/[0-9]*/status; echo done";
     place.write(
         "p.toml",
         &format!("[[program]]\nname='a'\ncommand=['sh', '-c', {script:?}]\nstdout='out'\n"),

@@ -6,7 +6,7 @@ mod common;
 use common::ground::{
     MIB, alone, alone_with_swap, classes, enter, group, jdk, run_in, swap, without_swap,
 };
-use common::{Place, Started, alive, stderr};
+use common::{Place, Started, alive, stderr, wait_for};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{TestCgroup, cases};
 use std::process::Stdio;
@@ -83,10 +83,9 @@ fn services_that_fill_their_shares_stay_out_of_swap() {
         let mut faults = 0;
         for index in 0..3 {
             let name = format!("s{index}");
-            assert!(
-                said(&place, &name, "work") > 1000,
-                "{collector}: {name} works"
-            );
+            wait_for(&format!("{collector}: {name} works"), || {
+                (said(&place, &name, "work") > 1000).then_some(())
+            });
             let pid = place.attached(&name).pid.expect("is attached");
             let process = Process::open(pid as i32).expect("runs");
             faults += process.faults().expect("can be read").major;

@@ -48,7 +48,7 @@ fn stays_below(program: &Running, limit: u64) {
 
 #[test]
 fn use_follows_the_limit_down_and_up() {
-    let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
+    let Some(gcbench) = gcbench(&["--seconds", "600"]) else {
         return;
     };
     let page = Page::new(300 * MB);
@@ -67,7 +67,7 @@ fn use_follows_the_limit_down_and_up() {
 fn guile_follows_the_limit_down_and_up() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/programs/churn.scm");
     let script = script.display().to_string();
-    let arguments = ["--no-auto-compile", &script, "15", "120"];
+    let arguments = ["--no-auto-compile", &script, "15", "600"];
     if Command::new("guile").arg("--version").output().is_err() {
         skip("there is no guile (install guile-3.0)");
         return;
@@ -106,7 +106,7 @@ fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
 /// The page is no longer written to: the last limit stays in force.
 #[test]
 fn the_limit_of_a_broker_that_died_holds() {
-    let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
+    let Some(gcbench) = gcbench(&["--seconds", "600"]) else {
         return;
     };
     let mut page = Page::new(200 * MB);

@@ -74,8 +74,8 @@ mod tests {
                 // A child has the environment of its parent until its exec.
                 all.len() == 2 && all.iter().all(|&pid| told(pid) == inner.as_bytes())
             };
-            let all = (0..1000).any(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+            let all = (0..60_000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
                 grown()
             });
             let family = of(root);

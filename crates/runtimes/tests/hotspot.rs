@@ -13,7 +13,7 @@ use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Ended, Options, family, hotspot};
-use plimsoll_testbed::{cases, skip};
+use plimsoll_testbed::{cases, children, skip};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::Path;
@@ -210,17 +210,6 @@ fn a_machine_says_what_it_is() {
     }
 }
 
-/// Whether all threads of a process are stopped; the signal takes a moment to reach them.
-fn is_stopped(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    tasks.flatten().all(|task| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit(") ")
-            .next()
-            .is_some_and(|rest| rest.starts_with('T'))
-    })
-}
-
 #[test]
 fn a_machine_that_does_not_answer_costs_only_the_timeout() {
     let Some((_, home)) = jdks().pop() else {
@@ -230,8 +219,7 @@ fn a_machine_that_does_not_answer_costs_only_the_timeout() {
     let process = program.machine();
     let attach = Attach::new(process).unwrap();
     attach.jcmd("VM.version", LONG).unwrap();
-    process.signal(Signal::STOP).unwrap();
-    eventually("every thread stops", || is_stopped(process.pid));
+    children::stop(process.pid, LONG);
     let start = Instant::now();
     for _ in 0..8 {
         let answer = attach.jcmd("VM.version", Duration::from_millis(200));
@@ -257,8 +245,7 @@ fn a_machine_that_exits_in_the_middle_is_told_as_gone() {
     let process = program.machine();
     let attach = Attach::new(process).unwrap();
     attach.jcmd("VM.version", LONG).unwrap();
-    process.signal(Signal::STOP).unwrap();
-    eventually("every thread stops", || is_stopped(process.pid));
+    children::stop(process.pid, LONG);
     let (tell, told) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || {
         tell.send(()).unwrap();
@@ -285,9 +272,7 @@ fn without_the_attach_mechanism_it_is_left_alone_and_lives() {
         &["5", "10"],
     );
     let process = program.machine();
-    let answer = Attach::new(process)
-        .unwrap()
-        .jcmd("VM.version", Duration::from_secs(1));
+    let answer = Attach::new(process).unwrap().jcmd("VM.version", LONG);
     assert!(
         matches!(answer, Err(AttachError::Refused { .. })),
         "{answer:?}"

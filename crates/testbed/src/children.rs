@@ -2,6 +2,7 @@
 //! with their parent, and are ended in good order.
 
 use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::process::parse_stat;
 use plimsoll_kernel::sched::{Parameters, Policy, set_parameters};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -74,6 +75,34 @@ pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
     }
+}
+
+/// Stops a process, and waits until all of its threads stand still. The signal takes a moment to reach them,
+/// and a thread that reads a page from the disk goes on until it has it.
+///
+/// # Panics
+/// When the process is gone, or a thread of it does not stand still within `patience`.
+pub fn stop(pid: u32, patience: Duration) {
+    signal(pid, Signal::STOP);
+    let deadline = Instant::now() + patience;
+    while !stands_still(pid) {
+        assert!(Instant::now() < deadline, "process {pid} does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether all threads of a process are stopped.
+///
+/// # Panics
+/// When the process is gone.
+#[must_use]
+pub fn stands_still(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    threads.flatten().all(|thread| {
+        // One that has just ended stands still, too.
+        let stat = std::fs::read(thread.path().join("stat")).unwrap_or_default();
+        parse_stat(&stat).is_none_or(|stat| stat.state == b'T')
+    })
 }
 
 /// Asks a child to end (SIGTERM), kills it after `patience`, and reaps it.

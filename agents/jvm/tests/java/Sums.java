@@ -8,17 +8,22 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Allocates without rest and checks every object again before it is dropped. Arguments: live megabytes,
- * threads. Commands on standard input: "rest", "go on", "gc", "close N" (a descriptor), "connect N" (N times,
- * to itself), "quit". Ends with its standard input. Prints the number of checked objects four times a second,
- * and "BROKEN" with exit status 3 if an object is not as it was made, or if anything comes over a connection.
+ * threads. With the property "pause", each thread sleeps that many milliseconds before each object. Commands
+ * on standard input: "rest" (answered with "rests" when all threads do), "go on", "gc", "close N" (a
+ * descriptor), "connect N" (N times, to itself), "quit". Ends with its standard input. Prints the number of
+ * checked objects four times a second, and "BROKEN" with exit status 3 if an object is not as it was made, or
+ * if anything comes over a connection.
  */
 public final class Sums {
     static final int LARGE = 3 << 17;
+    static final int PAUSE = Integer.getInteger("pause", 0);
     static volatile boolean rests;
+    static final AtomicInteger RESTING = new AtomicInteger();
     static volatile boolean quit;
     static final AtomicLong CHECKED = new AtomicLong();
     static volatile ServerSocket server;
@@ -36,7 +41,7 @@ public final class Sums {
         Thread printer = new Thread(Sums::print);
         printer.setDaemon(true);
         printer.start();
-        listen();
+        listen(threads);
     }
 
     /** Keeps this many arrays of about a kilobyte, a few much larger ones, and much garbage. */
@@ -47,12 +52,18 @@ public final class Sums {
         try {
             while (!quit) {
                 if (rests) {
-                    Thread.sleep(5);
-                    continue;
+                    RESTING.incrementAndGet();
+                    while (rests && !quit) {
+                        Thread.sleep(5);
+                    }
+                    RESTING.decrementAndGet();
                 }
                 random ^= random << 13;
                 random ^= random >>> 7;
                 random ^= random << 17;
+                if (PAUSE > 0) {
+                    Thread.sleep(PAUSE);
+                }
                 int length = 2 + (int) ((random >>> 20) & 255);
                 long[] made = make(length, random);
                 if ((random >>> 40) % 8 == 0) {
@@ -125,11 +136,15 @@ public final class Sums {
         }
     }
 
-    static void listen() throws Exception {
+    static void listen(int threads) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null && !line.equals("quit"); line = in.readLine()) {
             if (line.equals("rest")) {
                 rests = true;
+                while (RESTING.get() < threads) {
+                    Thread.sleep(5);
+                }
+                System.out.println("rests");
             } else if (line.equals("go on")) {
                 rests = false;
             } else if (line.equals("gc")) {

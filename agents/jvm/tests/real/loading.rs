@@ -305,10 +305,11 @@ fn a_collector_of_its_own_kind_is_told_as_such() {
         "-XX:+UnlockExperimentalVMOptions",
         "-XX:+UseEpsilonGC",
         "-Xmx1g",
+        // Nothing is ever collected: slow enough for minutes.
+        "-Dpause=1",
         &load,
     ];
-    let mut sums = Sums::start(&home, &[], &flags, ["1", "1"]);
-    sums.tell("rest");
+    let sums = Sums::start(&home, &[], &flags, ["1", "1"]);
     let view = sums.page();
     let view = view.view().unwrap();
     assert_eq!(view.about().collector, Collector::Epsilon);

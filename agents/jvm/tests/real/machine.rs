@@ -192,7 +192,13 @@ impl Sums {
 
     /// Waits until it neither allocates nor collects.
     pub(crate) fn rest(&mut self, page: &Page) -> Totals {
+        let answers = self.answers("rests");
         self.tell("rest");
+        eventually("its threads rest", || {
+            self.checked();
+            self.answers("rests") > answers
+        });
+        // What the machine and the agent do by themselves.
         let mut last = (totals(page), Instant::now());
         eventually("it rests", || {
             let now = totals(page);
@@ -202,6 +208,12 @@ impl Sums {
             last.1.elapsed() > Duration::from_millis(700)
         });
         last.0
+    }
+
+    /// How often it has given this answer.
+    fn answers(&self, answer: &str) -> usize {
+        let said = self.program.printed();
+        said.lines().filter(|line| *line == answer).count()
     }
 
     /// Ends it, and sees that it ended well.

@@ -20,7 +20,7 @@ fn stays_below(program: &stage::Running, limit: u64) {
 fn use_follows_the_limit_down_and_up() {
     let Some(gcbench) = gcbench() else { return };
     let page = Page::new(300 * MB);
-    let mut program = stage::start(&page, &with(&gcbench, &["--seconds", "120"]));
+    let mut program = stage::start(&page, &with(&gcbench, &["--seconds", "600"]));
     program.until("fills its limit", |uses| uses > 270 * MB);
     stays_below(&program, 300 * MB);
     page.set(120 * MB);
@@ -35,7 +35,7 @@ fn use_follows_the_limit_down_and_up() {
 fn guile_follows_the_limit_down_and_up() {
     let Some(churn) = churn() else { return };
     let page = Page::new(250 * MB);
-    let mut program = stage::start(&page, &with(&churn, &["15", "120"]));
+    let mut program = stage::start(&page, &with(&churn, &["15", "600"]));
     program.until("fills its limit", |uses| uses > 225 * MB);
     page.set(120 * MB);
     program.until("gives back", |uses| uses <= 120 * MB);
@@ -117,7 +117,7 @@ fn an_idle_program_pays_its_debt() {
     let page = Page::new(300 * MB);
     let argv = with(
         &gcbench,
-        &["--iterations", "60", "--every", "60", "--idle", "120"],
+        &["--iterations", "60", "--every", "60", "--idle", "600"],
     );
     let mut program = stage::start(&page, &argv);
     program.until("fills its limit", |uses| uses > 250 * MB);
@@ -221,7 +221,7 @@ fn a_dead_broker_leaves_its_last_word() {
     let mut page = Page::new(300 * MB);
     let mut program = stage::start(
         &page,
-        &with(&gcbench, &["--seconds", "120", "--every", "1"]),
+        &with(&gcbench, &["--seconds", "600", "--every", "1"]),
     );
     program.until("fills its limit", |uses| uses > 250 * MB);
     page.set(150 * MB);

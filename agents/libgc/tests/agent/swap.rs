@@ -4,10 +4,11 @@ use crate::stage::{self, MB, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// After this many looks without a change, a program counts as asleep.
+/// A program that sleeps and holds the same for this many looks is in its pause.
 const STILL: usize = 15;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(program: &Running) -> Process {
     Process::open(program.pid() as i32).expect("it lives")
@@ -41,7 +42,9 @@ fn until_asleep(program: &mut Running) {
     while seen.len() < STILL {
         std::thread::sleep(Duration::from_millis(100));
         let uses = program.uses();
-        if seen.last() != Some(&uses) {
+        // One that only waits for a processor or for a page does not sleep.
+        let sleeps = open(program).stat().expect("it lives").state == b'S';
+        if seen.last() != Some(&uses) || !sleeps {
             seen.clear();
         }
         seen.push(uses);
@@ -58,14 +61,15 @@ fn garbage_that_is_in_swap_is_thrown_away_unread() {
         return println!("skipped: no swap of our own here");
     };
     let page = Page::new(300 * MB);
-    let argv = with(&churn, &["20", "120", "30", "100"]);
+    let argv = with(&churn, &["20", "600", "30", "600"]);
     let mut program = stage::start(&page, &within(&group, argv));
     program.until("fills its heap", |uses| uses > 150 * MB);
     until_asleep(&mut program);
-    group
-        .cgroup()
-        .set_limit(Some(140 * MB))
-        .expect("it can be limited");
+    // The kernel refuses a limit while it has not paged out enough.
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = group.cgroup().set_limit(Some(140 * MB)) {
+        assert!(Instant::now() < deadline, "{error}");
+    }
     let (before, (_, swapped)) = (major_faults(&program), holds(&program));
     assert!(swapped > 40 * MB, "the kernel swapped {swapped}");
     page.set(120 * MB);

@@ -11,7 +11,7 @@ const ROOM: u64 = 96 * MIB;
 /// How often a program is started at most. The kernel kills a third to a half of the programs under Immix,
 /// although swap is free: all of the group's pages were in use lately, and it looks through them a few
 /// times within milliseconds and does not wait until those that it has begun to write are out.
-const TRIES: u32 = 12;
+pub(super) const TRIES: u32 = 12;
 
 #[test]
 fn stalls_shrink_the_heap_until_it_fits() {

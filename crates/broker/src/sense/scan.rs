@@ -385,8 +385,28 @@ mod tests {
         end(child);
     }
 
+    /// How many looks one user asks for before another asks for one.
+    const BEFORE: usize = 1000;
+
     #[test]
     fn one_users_looks_do_not_keep_another_waiting() {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let (done, place) = turn_of_the_other();
+            if place < BEFORE {
+                break;
+            }
+            // On a busy machine, nearly all may be done before the other asks.
+            let late = done > BEFORE * 9 / 10;
+            assert!(
+                late && Instant::now() < until,
+                "the other's {done} were all first"
+            );
+        }
+    }
+
+    /// How many looks were done when the other had just asked, and how many were before its own.
+    fn turn_of_the_other() -> (usize, usize) {
         let scanner = Scanner::start().unwrap();
         let own = Process::own().unwrap();
         let request = |id| Request {
@@ -395,17 +415,21 @@ mod tests {
             principals: Arc::from([]),
             account: account(),
         };
-        for id in 0..1000 {
-            scanner.ask(7, request(id));
+        for id in 0..BEFORE {
+            scanner.ask(7, request(id as Id));
         }
         scanner.ask(8, request(5000));
         let until = Instant::now() + Duration::from_secs(60);
-        let mut order = Vec::new();
-        while !order.contains(&5000) && Instant::now() < until {
+        let mut order: Vec<Id> = Vec::new();
+        let mut take = || {
             order.extend(scanner.take().into_iter().map(|(id, _)| id));
+            (order.len(), order.iter().position(|&id| id == 5000))
+        };
+        let (done, mut place) = take();
+        while place.is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
+            (_, place) = take();
         }
-        assert!(order.contains(&5000));
-        assert!(order.len() < 1000, "the other's looks were all first");
+        (done, place.expect("it gets its turn"))
     }
 }

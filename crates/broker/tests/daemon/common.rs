@@ -1,6 +1,7 @@
 //! A broker for the test, clients, and a neighbour that must never notice what others do.
 
-use plimsoll_testbed::SwapFile;
+use plimsoll_kernel::process::Process;
+use plimsoll_testbed::{SwapFile, children};
 use plimsoll_wire::page::{PageView, offset};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -148,10 +149,22 @@ impl Broker {
         self.child.id()
     }
 
+    /// Memory of its own, bytes: what it has of files comes and goes with what others need.
+    pub(crate) fn memory(&self) -> u64 {
+        let process = Process::open(self.child.id() as i32).expect("it runs");
+        let memory = process.memory().expect("its memory");
+        memory.anon + memory.swap
+    }
+
     pub(crate) fn signal(&self, signal: i32) {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).expect("a process");
         let signal = rustix::process::Signal::from_named_raw(signal).expect("a signal");
         rustix::process::kill_process(pid, signal).expect("it can be signalled");
+    }
+
+    /// Stops the broker, until it gets SIGCONT.
+    pub(crate) fn stop(&self) {
+        children::stop(self.child.id(), PATIENCE);
     }
 
     /// Kills the broker like a crash, and starts another in its place.

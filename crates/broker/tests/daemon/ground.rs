@@ -82,23 +82,24 @@ impl Ground {
         self.cgroup().swappiness().expect("version 1")
     }
 
-    /// Refaults of both kinds and rounds of the program so far.
+    /// Refaults of both kinds and rounds of the program so far: those that it reports next, however long
+    /// that takes to come here. Old reports wait in the pipe.
     pub(crate) fn counters(&mut self) -> (u64, u64) {
-        let rounds = self.program.next(PATIENCE).expect("it lives");
         let stat = self.cgroup().stat().expect("readable");
+        let now = plimsoll_kernel::clock::now_ns();
+        let told = self
+            .program
+            .until(PATIENCE, |progress| progress.time_ns >= now);
         (
             stat.refault_file + stat.refault_anon,
-            rounds.expect("it tells").rounds,
+            told.expect("it goes on").rounds,
         )
     }
 
     /// Refaults per thousand rounds over some seconds.
     pub(crate) fn refaults(&mut self) -> f64 {
-        // Old reports wait in the pipe.
-        self.drain();
         let before = self.counters();
         self.wait(8);
-        self.drain();
         let after = self.counters();
         let rounds = (after.1 - before.1).max(1);
         println!(
@@ -112,14 +113,6 @@ impl Ground {
 
     pub(crate) fn wait(&mut self, seconds: u64) {
         std::thread::sleep(std::time::Duration::from_secs(seconds));
-    }
-
-    /// Reads the reports that wait.
-    pub(crate) fn drain(&mut self) {
-        let newest = plimsoll_kernel::clock::now_ns();
-        self.program
-            .until(PATIENCE, |progress| progress.time_ns >= newest)
-            .expect("it goes on");
     }
 
     pub(crate) fn shown(&mut self) -> Value {

@@ -284,11 +284,9 @@ fn memory_that_two_principals_map_is_charged_once() {
     let Some(cgroup) = group("broker-share", 1 << 40) else {
         return;
     };
-    let path = std::path::PathBuf::from(format!(
-        "/dev/shm/plimsoll-test-broker-{}",
-        std::process::id()
-    ));
-    let line = format!("share --path {} --bytes 64M --rate 2", path.display());
+    let shared = tempfile::NamedTempFile::new_in("/dev/shm").expect("shared memory");
+    let path = shared.path().display();
+    let line = format!("share --path {path} --bytes 64M --rate 2");
     let programs = [begin(&line, &cgroup), begin(&line, &cgroup)];
     let mut lives = Vec::new();
     for program in &programs {
@@ -316,5 +314,4 @@ fn memory_that_two_principals_map_is_charged_once() {
         let uses = uses();
         uses.iter().sum::<u64>() <= 96 * MIB && uses.iter().all(|&uses| uses >= 16 * MIB)
     });
-    let _ = std::fs::remove_file(path);
 }

@@ -1,8 +1,7 @@
 //! Two hostile users and an honest one at the system's broker. Whatever resources the two take,
 //! each call of the honest user is answered, and its listing shows its principal.
 
-use crate::common::{Broker, Client, Program, Sleeper, as_user};
-use plimsoll_kernel::process::Process;
+use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
 use plimsoll_testbed::skip;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -10,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const HOSTILE: [u32; 2] = [64_201, 64_202];
 const HONEST: u32 = 64_203;
@@ -163,7 +163,7 @@ fn half_messages_of_two_users_cost_little_memory_and_others_nothing() {
     let Some((broker, _own)) = broker(4096) else {
         return;
     };
-    let before = resident(&broker);
+    let before = broker.memory();
     let begin = || -> Vec<UnixStream> {
         let connect = |_| {
             let mut stream = UnixStream::connect(broker.socket()).expect("there is room");
@@ -187,9 +187,18 @@ fn half_messages_of_two_users_cost_little_memory_and_others_nothing() {
         }
         assert!(client.reply().expect("an answer")["parameters"]["budget"].is_u64());
     });
-    let grown = resident(&broker).saturating_sub(before);
+    let grown = broker.memory().saturating_sub(before);
     assert!(grown < 24 << 20, "{grown} bytes for 1000 half messages");
     drop(crowds);
+}
+
+/// Tells others to end when this is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -199,7 +208,7 @@ fn floods_of_two_users_leave_turns_to_a_third() {
     };
     let calls = b"{\"method\":\"io.plimsoll.List\"}\0".repeat(64);
     let socket = broker.socket();
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let (begun, done) = (AtomicUsize::new(0), AtomicBool::new(false));
     let flood = || {
         let mut streams: Vec<UnixStream> = (0..200)
             .map(|_| UnixStream::connect(&socket).expect("there is room"))
@@ -207,23 +216,30 @@ fn floods_of_two_users_leave_turns_to_a_third() {
         for stream in &streams {
             stream.set_nonblocking(true).expect("it can");
         }
-        let mut heard = 0;
-        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+        let mut is_heard = false;
+        while !done.load(Ordering::Relaxed) {
             for stream in &mut streams {
                 let _ = stream.write(&calls);
-                heard += stream.read(&mut [0; 65536]).unwrap_or(0);
+                let heard = stream.read(&mut [0; 65536]).unwrap_or(0);
+                if heard > 0 && !is_heard {
+                    is_heard = true;
+                    begun.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
-        heard
     };
+    let flood = &flood;
     std::thread::scope(|scope| {
-        let floods = HOSTILE.map(|uid| scope.spawn(move || as_user(uid, flood)));
-        let answered = honest(&broker);
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        for flood in floods {
-            assert!(flood.join().expect("it floods") > 0);
+        // Ends the floods, also where something fails.
+        let end = Ending(&done);
+        for uid in HOSTILE {
+            scope.spawn(move || as_user(uid, flood));
         }
-        assert_eq!(answered, CALLS);
+        until("both floods are answered", || {
+            begun.load(Ordering::Relaxed) == HOSTILE.len()
+        });
+        assert_eq!(honest(&broker), CALLS);
+        drop(end);
     });
 }
 
@@ -268,10 +284,4 @@ fn no_text_of_two_users_hides_anothers_principal_or_fails_the_listing() {
     let listing = broker.connect().list();
     assert_eq!(listing["left_out"], json!(0));
     drop(crowds);
-}
-
-/// Resident bytes of the broker.
-fn resident(broker: &Broker) -> u64 {
-    let process = Process::open(broker.pid() as i32).expect("it runs");
-    process.memory().expect("its memory").resident()
 }

@@ -13,6 +13,9 @@ use std::path::Path;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
+/// Pages outside the memory in use that a program may want again after they were reclaimed.
+pub(crate) const RARELY_USED: u64 = 16;
+
 /// No test by itself: the tests below start this binary as a program, with [`PROGRAM`] set.
 #[test]
 fn program() {
@@ -94,10 +97,13 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
         let shown = victims.find(victim_id).expect("listed");
         shown["swapped"].as_u64().unwrap_or(0) >= 8 * MIB
     });
-    assert_eq!(faults(&neighbour), before, "the neighbour was paged too");
-    assert_eq!(
-        neighbours.find(neighbour_id).expect("listed")["swapped"],
-        json!(0)
+    // Of what it has used only once, the kernel may take some on its own. It uses 12,288 pages all the time.
+    let more = faults(&neighbour) - before;
+    let shown = neighbours.find(neighbour_id).expect("listed");
+    let swapped = shown["swapped"].as_u64().expect("a number");
+    assert!(
+        more <= RARELY_USED && swapped < MIB,
+        "the neighbour was paged too: {more} faults, {shown}"
     );
     assert!(
         Process::open(victim.pid()).is_ok_and(|process| process.alive()),
@@ -145,7 +151,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
     assert!(bound(u64::MAX).error.is_none());
     assert_eq!(group.cgroup().events().expect("readable").oom_kill, 0);
     for child in &mut busy {
-        let before = child.next(PATIENCE).expect("it lives").expect("it tells");
+        let before = child.latest(PATIENCE).expect("it lives").expect("it tells");
         child
             .until(PATIENCE, |progress| progress.rounds > before.rounds)
             .expect("it goes on");

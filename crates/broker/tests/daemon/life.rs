@@ -38,7 +38,7 @@ fn a_number_given_to_another_process_is_not_mistaken() {
     let program = Program::register(&broker, "first", json!({}));
     let pid = program.sleeper.pid();
     // The broker is stopped while the process id is reused.
-    broker.signal(libc::SIGSTOP);
+    broker.stop();
     let Program {
         client: _client,
         sleeper,
@@ -222,7 +222,7 @@ fn a_broker_that_stood_still_goes_on() {
     let broker = Broker::start();
     let mut program = Program::register(&broker, "p", json!({}));
     // The clock jumps for the broker.
-    broker.signal(libc::SIGSTOP);
+    broker.stop();
     until("its page is stale", || {
         program
             .read_page()
@@ -277,7 +277,7 @@ fn a_broker_whose_directory_is_replaced_leaves_and_takes_nothing_of_its_successo
         let mut first = Broker::start_in(&directory, Vec::new());
         let program = Program::register(&first, "p", json!({}));
         // Stopped, so that its successor starts before it can notice.
-        first.signal(libc::SIGSTOP);
+        first.stop();
         std::fs::remove_dir_all(&directory).expect("it can");
         let second = Broker::start_in(&directory, Vec::new());
         let mut other = Program::register(&second, "other", json!({}));
@@ -303,7 +303,10 @@ fn a_broker_whose_pages_are_removed_leaves_and_the_next_one_makes_them() {
     let mut first = Broker::start_in(&directory, Vec::new());
     let program = Program::register(&first, "p", json!({}));
     let pages = program.page.parent().expect("it has one");
+    // Stopped meanwhile: a broker that sees that a page is gone makes it again.
+    first.stop();
     std::fs::remove_dir_all(pages).expect("it can");
+    first.signal(libc::SIGCONT);
     first.wait();
     assert!(
         first.log().contains("removed or replaced"),

@@ -2,6 +2,7 @@
 
 use super::{Place, Started, library, wait_for};
 use plimsoll_kernel::cgroup::Version;
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::java::compile_into;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use std::os::unix::process::CommandExt;
@@ -131,7 +132,7 @@ pub fn ours(place: &Place) -> PathBuf {
         (agent, place.path("bin/libplimsoll_jvm.so")),
     ] {
         if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
-            std::fs::copy(from, to).unwrap();
+            copy_program(from, to).unwrap();
         }
     }
     own

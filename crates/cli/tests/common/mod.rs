@@ -86,6 +86,27 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Runs a command of `plimsoll run` to its end, until a broker knows its program: one that was kept waiting
+/// answers too late, and the program runs without it.
+pub fn until_known(command: impl Fn() -> Command) -> Output {
+    wait_for("a broker knows the program", || {
+        let output = command().output().unwrap();
+        (!stderr(&output).contains("without a broker")).then_some(output)
+    })
+}
+
+/// Waits until a process handles a signal, or keeps it from coming to read it.
+pub fn hears(pid: u32, signal: i32) {
+    wait_for("the process is ready for signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let sets = ["SigBlk:", "SigCgt:"].map(|name| {
+            let set = status.lines().find_map(|line| line.strip_prefix(name));
+            u64::from_str_radix(set.unwrap_or_default().trim(), 16).unwrap_or(0)
+        });
+        ((sets[0] | sets[1]) >> (signal - 1) & 1 != 0).then_some(())
+    });
+}
+
 impl Place {
     pub fn new() -> Place {
         let dir = tempfile::Builder::new()
@@ -143,6 +164,12 @@ impl Place {
     /// Runs `plimsoll` with these arguments, to its end.
     pub fn call(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
+    }
+
+    /// Runs `plimsoll run` with these arguments, to its end. Again, if its broker answered too late to know
+    /// its program.
+    pub fn known(&self, args: &[&str]) -> Output {
+        until_known(|| self.command(args))
     }
 
     /// Runs `plimsoll`, which must succeed, and returns its output.

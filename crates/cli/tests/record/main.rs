@@ -7,6 +7,7 @@ mod bad;
 mod good;
 
 use common::{Place, library};
+use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::java::{Jdk, compile_into, jdks};
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ impl Stage {
             (library(recorder), place.path("bin").join(RECORDER)),
         ] {
             if std::fs::hard_link(&from, &to).is_err() {
-                std::fs::copy(from, to).unwrap();
+                copy_program(from, to).unwrap();
             }
         }
         Some(Stage {

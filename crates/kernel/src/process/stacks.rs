@@ -126,7 +126,7 @@ mod tests {
                 .iter()
                 .any(|p| p.abs_diff(address) < 64 << 10)
         };
-        let found = (0..1000).find_map(|_| match stack_pointers(&own, 1000) {
+        let found = (0..12_000).find_map(|_| match stack_pointers(&own, 1000) {
             Ok(found) if near(&found) => Some(true),
             Ok(_) => {
                 std::thread::sleep(std::time::Duration::from_millis(5));

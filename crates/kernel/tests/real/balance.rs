@@ -84,7 +84,9 @@ fn takes_files_only(group: &Cgroup) {
     let dropped = before.file - after.file;
     assert!(dropped >= TAKEN / 4 * 3, "{before:?} {after:?}");
     assert_eq!(before.swapped, after.swapped, "{before:?} {after:?}");
-    assert_eq!(before.anon, after.anon, "{before:?} {after:?}");
+    // The kernel's counts of a group are behind by some pages for each processor.
+    let less = before.anon.saturating_sub(after.anon);
+    assert!(less < MIB, "{before:?} {after:?}");
 }
 
 fn takes_anonymous_memory_only(group: &Cgroup) {

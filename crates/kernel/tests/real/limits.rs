@@ -6,6 +6,7 @@ use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
+use std::time::Instant;
 
 #[test]
 fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
@@ -57,7 +58,8 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
 #[test]
 fn what_can_be_paged_out_is_what_every_group_above_allows() {
     let _one = alone();
-    let Some(_swap) = swap(64 * MIB) else { return };
+    // Others on this machine may take some of it.
+    let Some(_swap) = swap(256 * MIB) else { return };
     let Some(outer) = group("pageable", Some(128 * MIB)) else {
         return;
     };
@@ -194,11 +196,11 @@ fn memory_that_came_back_from_swap_is_used_though_its_place_there_is_kept() {
     // The kernel may free the places of some pages as they come back.
     let mut came_back = || {
         advise(&process, Advice::PageOut, 48 * MIB).unwrap();
-        let passes = (0..200).take_while(|_| {
-            let back = process.memory().unwrap().anon >= 64 * MIB;
-            !back && program.next(PATIENCE).unwrap().is_some()
-        });
-        assert!(passes.count() < 200, "{:?}", process.memory());
+        let end = Instant::now() + PATIENCE;
+        while process.memory().unwrap().anon < 64 * MIB {
+            assert!(Instant::now() < end, "{:?}", process.memory());
+            program.latest(PATIENCE).unwrap().expect("it lives");
+        }
         group.cgroup().stat().unwrap()
     };
     let stat = (0..10)

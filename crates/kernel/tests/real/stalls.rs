@@ -3,11 +3,9 @@
 
 use crate::common::{DelayAccounting, MIB, PATIENCE, alone, group, start_holding, swap};
 use plimsoll_kernel::Error;
-use plimsoll_kernel::process::{Process, parse_stat};
+use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
-use plimsoll_testbed::children::signal;
-use plimsoll_testbed::{Child, TestCgroup, skip};
-use rustix::process::Signal;
+use plimsoll_testbed::{Child, TestCgroup, children, skip};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,15 +51,13 @@ fn major_faults_are_seen_when_pages_come_back_from_swap() {
     let Some(group) = group("faults", Some(24 * MIB)) else {
         return;
     };
-    let mut squeezed = start_holding(&["touch", "--bytes", "48M", "--every", "1"], Some(&group));
+    // First: what it uses of this binary is charged to no group that is pressed, and stays.
     let free = start_holding(&["touch", "--bytes", "32M", "--every", "1"], None);
+    let mut squeezed = start_holding(&["touch", "--bytes", "48M", "--every", "1"], Some(&group));
     let mut of_free = tier(free.pid(), Tier::MajorFaults).unwrap();
     let mut stalls = tier(squeezed.pid(), Tier::MajorFaults).unwrap();
     let quiet = of_free.read().unwrap();
-    let seen = within(&mut stalls, || {
-        let rounds = squeezed.next(PATIENCE).unwrap().unwrap().rounds;
-        squeezed.until(PATIENCE, |p| p.rounds > rounds + 1).unwrap();
-    });
+    let seen = within(&mut stalls, || go_on(&mut squeezed));
     assert!(seen.count > 0 && seen.ns == 0, "{seen:?}");
     assert!(!of_free.read().unwrap().since(quiet).any());
     let pid = squeezed.pid();
@@ -116,22 +112,9 @@ fn squeeze(group: &TestCgroup, bytes: u64) {
     }
 }
 
-/// Stops a program, and waits until all its threads stand still.
+/// Stops a program.
 fn stop(child: &Child) {
-    signal(child.pid() as u32, Signal::STOP);
-    let end = Instant::now() + PATIENCE;
-    // A thread that has ended stands still, too.
-    let stands = |task: std::fs::DirEntry| match std::fs::read(task.path().join("stat")) {
-        Ok(text) => parse_stat(&text).is_none_or(|stat| stat.state == b'T'),
-        Err(_) => true,
-    };
-    while !std::fs::read_dir(format!("/proc/{}/task", child.pid()))
-        .unwrap()
-        .all(|task| stands(task.unwrap()))
-    {
-        assert!(Instant::now() < end, "it does not stop");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    children::stop(child.pid().unsigned_abs(), PATIENCE);
 }
 
 /// The signals of two programs by one tier.

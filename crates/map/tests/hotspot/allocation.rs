@@ -8,6 +8,10 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A machine whose threads allocate when they are told to. Ended when dropped.
 struct Program {
@@ -66,10 +70,17 @@ impl Drop for Program {
     }
 }
 
-/// The list, read until it does not change meanwhile.
-fn list(allocation: &mut Allocation) {
-    let listed = (0..100).any(|_| allocation.list().unwrap());
-    assert!(listed);
+/// Reads the list and all that is in it, until neither changes meanwhile: threads that compile come and go.
+fn read(allocation: &mut Allocation) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let listed = allocation.list().unwrap();
+        let all: Vec<usize> = (0..allocation.threads().len()).collect();
+        if listed && allocation.read(&all).unwrap() == all.len() {
+            return;
+        }
+        assert!(Instant::now() < end, "its threads change all the time");
+    }
 }
 
 fn follow(jdk: &Jdk, flags: &[&str]) {
@@ -85,13 +96,11 @@ fn follow(jdk: &Jdk, flags: &[&str]) {
         assert_eq!(said.len(), 5, "{what}");
         // One thread has ended and another one has begun.
         assert!(allocation.is_changed().unwrap(), "{what}");
-        list(&mut allocation);
-        let all: Vec<usize> = (0..allocation.threads().len()).collect();
-        assert_eq!(allocation.read(&all).unwrap(), all.len(), "{what}");
+        read(&mut allocation);
         let mut found = 0;
         for thread in allocation.threads() {
-            let name = program.name_of(thread.tid).unwrap();
-            if let Some(&bytes) = said.get(&name) {
+            let name = program.name_of(thread.tid);
+            if let Some((name, &bytes)) = name.and_then(|name| said.get_key_value(&name)) {
                 assert_eq!(thread.bytes, bytes, "{what}: {name}");
                 found += 1;
             }

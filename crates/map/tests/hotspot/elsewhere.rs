@@ -4,12 +4,13 @@ use crate::jvm::{Jvm, LIVE, MIB, Seen, jdks, look_with};
 use plimsoll_kernel::process::Process;
 use plimsoll_map::Kind;
 use plimsoll_map::memory::{Memory, Unread};
-use plimsoll_testbed::skip;
-use rustix::process::{Pid, Signal, kill_process};
+use plimsoll_testbed::{children, skip};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+/// The longest wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 const SERIAL: &[&str] = &["-XX:+UseSerialGC"];
 
 fn assert_divided(seen: &Seen) {
@@ -95,39 +96,16 @@ fn a_machine_in_another_mount_namespace_is_read_through_its_root() {
     assert_divided(&jvm.look());
 }
 
-/// Whether all threads of a process are stopped.
-fn is_stopped(pid: i32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    threads.flatten().all(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap();
-        stat.rsplit(')')
-            .next()
-            .unwrap()
-            .trim_start()
-            .starts_with('T')
-    })
-}
-
-fn wait_until_stopped(pid: i32) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_stopped(pid) {
-        assert!(Instant::now() < end, "it does not stop");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_stopped_machine_is_read_and_stays_stopped() {
     for jdk in &jdks() {
         let Some(jvm) = Jvm::start(jdk, &["-XX:+UseG1GC"]) else {
             return;
         };
-        let pid = Pid::from_raw(jvm.pid()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
-        wait_until_stopped(jvm.pid());
+        children::stop(jvm.child.id(), PATIENCE);
         let seen = jvm.look();
         assert!(seen.of(Kind::Old) >= LIVE * MIB, "{:?}", seen.notes);
-        assert!(is_stopped(jvm.pid()));
+        assert!(children::stands_still(jvm.child.id()));
     }
 }
 
@@ -137,16 +115,14 @@ fn looking_faults_nothing_in() {
         let Some(jvm) = Jvm::start(jdk, &["-XX:+UseG1GC"]) else {
             return;
         };
-        let pid = Pid::from_raw(jvm.pid()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
-        wait_until_stopped(jvm.pid());
+        children::stop(jvm.child.id(), PATIENCE);
         let process = Process::open(jvm.pid()).unwrap();
         let (before, held) = (process.faults().unwrap(), process.memory().unwrap());
         jvm.look();
         let (after, holds) = (process.faults().unwrap(), process.memory().unwrap());
         assert_eq!((before.major, before.minor), (after.major, after.minor));
-        assert_eq!(held.resident(), holds.resident());
-        kill_process(pid, Signal::CONT).unwrap();
+        // The kernel may take some of its own accord, when others on this machine need memory.
+        assert!(holds.resident() <= held.resident());
     }
 }
 

@@ -8,7 +8,6 @@ use plimsoll_testbed::skip;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 use std::io::Write;
 use std::ptr::null_mut;
-use std::time::Duration;
 
 fn own() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
@@ -67,7 +66,6 @@ fn another_users_process_shows_its_total_and_what_to_do() {
         .spawn()
         .unwrap();
     let pid = i32::try_from(child.id()).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
     let seen = as_user(65_534, 65_534, || look(pid, &Options::default())).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -2,9 +2,7 @@
 //! still.
 
 use plimsoll_kernel::process::Process;
-use plimsoll_testbed::children::signal;
-use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
-use rustix::process::Signal;
+use plimsoll_testbed::{Child, SwapFile, TestCgroup, children, programs, skip};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -49,12 +47,8 @@ pub(crate) fn start(arguments: &[&str], group: Option<&TestCgroup>) -> Child {
     child
 }
 
-/// Stops a program and waits until all of its threads stand still.
+/// Stops a program.
 pub(crate) fn stop(child: &Child) -> Arc<Process> {
-    signal(child.pid().unsigned_abs(), Signal::STOP);
-    let process = Arc::new(Process::open(child.pid()).unwrap());
-    while process.stat().unwrap().state != b'T' {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    process
+    children::stop(child.pid().unsigned_abs(), PATIENCE);
+    Arc::new(Process::open(child.pid()).unwrap())
 }

@@ -1,10 +1,10 @@
 //! Sums equal the kernel's own, and each label gets the pages that it has.
 
-use crate::common::{MIB, alone, group, start, stop, swap};
+use crate::common::{MIB, PATIENCE, alone, group, start, stop, swap};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::{Process, page_size};
-use plimsoll_kernel::smaps::{Addresses, rollup};
+use plimsoll_kernel::smaps::{Addresses, Rollup, rollup};
 use plimsoll_map::attribute::attribute;
 use plimsoll_map::count::count;
 use plimsoll_map::parts::cut;
@@ -16,10 +16,11 @@ use rustix::mm::{
     Advice as Madvice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect,
     munmap,
 };
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Memory of this process, unmapped in the end.
 struct Mapped(*mut u8, usize);
@@ -198,6 +199,14 @@ fn huge_pages_count_as_the_kernel_counts_them() {
     }
 }
 
+/// Keeps the thread of a test where it is. The kernel hands new pages over in batches of each processor, and
+/// cannot page out those that wait in the batch of another one.
+fn stay_on_this_processor() {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).unwrap();
+}
+
 /// Shared memory without a name.
 fn memfd(bytes: u64) -> OwnedFd {
     let file = rustix::fs::memfd_create("plimsoll-test", MemfdFlags::CLOEXEC).unwrap();
@@ -209,6 +218,7 @@ fn memfd(bytes: u64) -> OwnedFd {
 fn swapped_pages_are_counted_wherever_they_are() {
     let _one = alone();
     let Some(_swap) = swap(128 * MIB) else { return };
+    stay_on_this_processor();
     let bytes = 200 * page_size();
     let file = memfd(bytes);
     let private = Mapped::anonymous(bytes as usize);
@@ -271,9 +281,28 @@ fn copies_of_file_pages_are_told_from_the_cache() {
     }
 }
 
-/// What a look says must be what the kernel says of the same process.
-fn agrees(look: &Look, process: &Process) {
-    let kernel = rollup(process).unwrap();
+/// A look at a process that does nothing, and what the kernel says of it before and after. The kernel may
+/// take pages of its own accord meanwhile, or look which are in use; then it is looked at again.
+fn settled(process: &Process) -> (Look, Rollup) {
+    let options = Options {
+        addresses: true,
+        ..Options::default()
+    };
+    for _ in 0..20 {
+        let before = rollup(process).unwrap();
+        let look = look(process.pid(), &options).unwrap();
+        let after = rollup(process).unwrap();
+        let same = |of: fn(&Rollup) -> u64| of(&before) == of(&after);
+        if same(|it| it.rss) && same(|it| it.swap) && same(|it| it.referenced) {
+            return (look, after);
+        }
+    }
+    panic!("the kernel took pages all the time: this machine has no memory to test in");
+}
+
+/// What a look says must be what the kernel says of the same process. Returns the look.
+fn agrees(process: &Process) -> Look {
+    let (look, kernel) = settled(process);
     let ours = (look.total.resident, look.total.swapped, look.proportional);
     assert_eq!(ours.0, kernel.rss, "{}", look.name);
     assert_eq!(ours.1, kernel.swap, "{}", look.name);
@@ -291,6 +320,7 @@ fn agrees(look: &Look, process: &Process) {
             .iter()
             .all(|area| area.kind != Kind::Unattributed)
     );
+    look
 }
 
 #[test]
@@ -310,13 +340,7 @@ fn real_programs_at_rest_add_up() {
             skip("without a group and swap nothing is swapped");
         }
         let child = start(arguments, group.as_ref());
-        let process = stop(&child);
-        let options = Options {
-            addresses: true,
-            ..Options::default()
-        };
-        let look = look(child.pid(), &options).unwrap();
-        agrees(&look, &process);
+        let look = agrees(&stop(&child));
         let (mut parts, mut end) = (States::default(), 0);
         for part in &look.parts {
             parts.add(&part.states);
@@ -335,20 +359,16 @@ fn a_plain_program_is_told_apart() {
         .arg("60")
         .spawn()
         .unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
-    // Until its exec the child is us.
-    let seen = (0..1000).find_map(|_| {
+    let process = Process::open(i32::try_from(child.id()).unwrap()).unwrap();
+    // Its libraries and its heap are there once it sleeps.
+    let end = Instant::now() + PATIENCE;
+    while process.comm().unwrap() != "sleep" || process.stat().unwrap().state != b'S' {
+        assert!(Instant::now() < end, "it does not sleep");
         std::thread::sleep(Duration::from_millis(5));
-        look(pid, &Options::default())
-            .ok()
-            .filter(|look| look.name == "sleep")
-    });
-    let process = Process::open(pid).unwrap();
-    let look = look(pid, &Options::default()).unwrap();
-    agrees(&look, &process);
+    }
+    let look = agrees(&process);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(seen.is_some());
     for kind in [
         Kind::Executable,
         Kind::Libraries,

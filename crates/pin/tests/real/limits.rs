@@ -54,7 +54,10 @@ fn what_is_held_is_released_when_its_domain_is_short() {
     // Without swap, what others take is gone: some 20 MiB are left. A sixteenth of the group
     // is kept free, and at most half of the rest may be held. The looks go on while it takes its memory:
     // all that was held before, beside all that it takes, does not fit.
-    let mut hog = start(&["hog", "--bytes", "76M", "--rate", "10M"], Some(&group));
+    // The last of it slowly, so that a look comes in time also where we are kept waiting.
+    let _most = start(&["hog", "--bytes", "48M", "--rate", "20M"], Some(&group));
+    let line = ["hog", "--bytes", "26M", "--rate", "3M", "--delay", "3"];
+    let mut hog = start(&line, Some(&group));
     let report = tick_until(&mut pinner, "released", |report, _| {
         report.held + MIB < most
     });

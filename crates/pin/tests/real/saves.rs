@@ -45,15 +45,33 @@ fn a_program_that_lost_its_hot_pages_faults_no_more() {
     pinner.release();
     assert_eq!(locked(), before);
     drop(pinner);
-    let start = latest(&mut program).major_faults;
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let without = latest(&mut program).major_faults - start;
-    assert!(
-        after * 20 < without,
-        "{after} major faults while held, {without} without; {report:?}"
-    );
+    loses(&mut program, after, 20.0);
 }
 
+/// What is seen of a program's file, how many mappings it has, and its major faults.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    rss: u64,
+    referenced: u64,
+    locked: u64,
+    mappings: usize,
+    faults: u64,
+}
+
+fn picture(process: &Process, path: &str) -> Picture {
+    let areas = smaps::areas(process, 10_000).unwrap();
+    let file = areas.iter().find(|area| area.name == path).unwrap();
+    Picture {
+        rss: file.rss,
+        referenced: file.referenced,
+        locked: file.locked,
+        mappings: areas.len(),
+        faults: process.faults().unwrap().major,
+    }
+}
+
+/// The kernel may take pages of its own accord meanwhile, when others on this machine need memory; then it is
+/// done again.
 #[test]
 fn looking_changes_nothing_in_the_program() {
     let _one = alone();
@@ -64,28 +82,25 @@ fn looking_changes_nothing_in_the_program() {
     let arguments = [
         "pages", "--path", path, "--bytes", "48M", "--every", "1000000",
     ];
-    let mut program = start(&arguments, None);
-    program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
-    let process = Process::open(program.pid()).unwrap();
-    let picture = || {
-        let areas = smaps::areas(&process, 10_000).unwrap();
-        let file = areas
-            .iter()
-            .find(|area| area.name == path)
-            .cloned()
-            .unwrap();
-        (file.rss, file.referenced, file.locked, areas.len())
-    };
-    let before = picture();
-    let mut pinner = pinner(options(), &[program.pid()]);
-    let report = tick_for(&mut pinner, 5);
-    assert!(report.present >= FILE && report.rounds > 5, "{report:?}");
-    assert_eq!(report.held, 0, "nothing was lost, so nothing is held");
-    assert_eq!(picture(), before);
-    assert_eq!(
-        process.faults().unwrap().major,
-        latest(&mut program).major_faults
-    );
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let mut program = start(&arguments, None);
+        program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+        let process = Process::open(program.pid()).unwrap();
+        let before = picture(&process, path);
+        let mut pinner = pinner(options(), &[program.pid()]);
+        let report = tick_for(&mut pinner, 5);
+        let after = picture(&process, path);
+        assert!(report.rounds > 5, "{report:?}");
+        assert_eq!((after.locked, after.mappings), (0, before.mappings));
+        if before == after {
+            assert!(report.present >= FILE, "{report:?}");
+            assert_eq!(report.held, 0, "nothing was lost, so nothing is held");
+            return;
+        }
+        seen.push((before, after));
+    }
+    panic!("it was changed each time: {seen:?}");
 }
 
 #[test]
