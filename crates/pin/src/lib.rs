@@ -24,8 +24,8 @@
 //!
 //! Rooms inside, each imports only from those before it:
 //! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives);
-//! - [`look`] (one process), [`evidence`] (what was lost and came back; pure), [`source`] (opening the
-//!   file that a process has mapped);
+//! - [`filesystem`] (on which file systems pages are held), [`look`] (one process), [`evidence`] (what was
+//!   lost and came back; pure), [`source`] (opening the file that a process has mapped);
 //! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
 //!   [`margin`] (how much may be held now), [`hold`] (mapping and locking);
 //! - [`report`] (what is told), [`pinner`] (the whole).
@@ -36,6 +36,7 @@
 pub mod cost;
 pub mod error;
 pub mod evidence;
+pub mod filesystem;
 pub mod hold;
 pub mod look;
 pub mod margin;

@@ -2,6 +2,9 @@
 //! tables. Reads `maps` and the page map only: no page is touched, no reference bit cleared.
 
 use crate::error::PinError;
+use crate::filesystem::{
+    BEHIND_A_SERVER, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
+};
 use crate::options::SECOND;
 use crate::pages::Run;
 use plimsoll_kernel::cgroup::locate;
@@ -12,7 +15,6 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -26,20 +28,6 @@ const MAX_FRAMES: usize = 4 << 20;
 const MAX_PASSED: usize = 64;
 /// How long what was opened of a process is kept, ns. After that it may have other memory.
 const KEPT: u64 = SECOND / 2;
-
-/// File systems whose pages go to swap or stay in memory anyway.
-const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-/// File systems behind a server, whose answer may never come.
-const REMOTE: [&str; 20] = [
-    "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "lustre", "virtiofs", "fuse", "fuseblk",
-    "coda", "orangefs", "ocfs2", "gfs2", "gpfs", "beegfs", "vboxsf", "vmhgfs", "prl_fs",
-];
-const BEHIND_A_SERVER: &str = "behind a server that may not answer";
-/// The most overlays of one process that are remembered.
-const MAX_OVERLAYS: usize = 64;
-/// Why files on an overlay that another user made are not held. A user can put one over a file system
-/// of their own, whose server stops to answer while we lock pages.
-const OTHERS_OVERLAY: &str = "made by another user; a layer may be behind a server";
 
 /// A file as a process has mapped it, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,9 +71,6 @@ pub struct Watched {
     open: Open,
     majors: u64,
     shows_frames: bool,
-    /// Of each overlay, on what kind of file system behind a server a layer of it lies. That stays as it was
-    /// mounted.
-    behind: BTreeMap<(u32, u32), Option<String>>,
 }
 
 /// What is open of a process, and what was read of its place. The page map stays that of the memory
@@ -95,6 +80,7 @@ pub struct Watched {
 struct Open {
     map: PageMap,
     kinds: Kinds,
+    overlays: Overlays,
     /// Another user made the mounts that it sees.
     of_others: bool,
     group: Option<PathBuf>,
@@ -107,6 +93,7 @@ impl Open {
         Ok(Open {
             map: PageMap::open(process)?,
             kinds: kinds(process.pid())?,
+            overlays: Overlays::default(),
             of_others: mounts_are_of_others(process),
             group: group_of(process.pid())?,
             until_ns: now_ns().saturating_add(KEPT),
@@ -127,21 +114,24 @@ pub fn group_of(pid: i32) -> Result<Option<PathBuf>> {
 /// Whether the kernel shows us frames: it hides those of our own pages when it hides any.
 fn shows_frames() -> bool {
     static SHOWN: OnceLock<bool> = OnceLock::new();
-    *SHOWN.get_or_init(look_for_frames)
+    let known = SHOWN.get().copied();
+    known.unwrap_or_else(|| match look_for_frames() {
+        Ok(shown) => *SHOWN.get_or_init(|| shown),
+        Err(_) => false,
+    })
 }
 
-fn look_for_frames() -> bool {
+fn look_for_frames() -> Result<bool> {
     let here = 0u8;
     let page = page_size();
     let start = (&raw const here as u64) / page * page;
     let mut shown = false;
-    let asked = Process::own().and_then(|own| {
-        PageMap::open(&own)?.each_frame(&(start..start + page), &mut |_, frame| {
-            shown = frame != 0;
-            false
-        })
-    });
-    asked.is_ok() && shown
+    let map = PageMap::open(&Process::own()?)?;
+    map.each_frame(&(start..start + page), &mut |_, frame| {
+        shown = frame != 0;
+        false
+    })?;
+    Ok(shown)
 }
 
 /// Whether a process is in another user namespace than we, of another user: that user
@@ -173,7 +163,6 @@ impl Watched {
             open,
             majors: faults.major,
             shows_frames: shows_frames(),
-            behind: BTreeMap::new(),
             process,
         })
     }
@@ -238,6 +227,7 @@ impl Watched {
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
             self.open.kinds = kinds(self.pid())?;
+            self.open.overlays = Overlays::default();
         }
         let mut room = MAX_FRAMES;
         for mut area in areas {
@@ -341,19 +331,6 @@ impl Watched {
             && !self.open.kinds.contains_key(&(major, minor))
     }
 
-    /// On what kind of file system behind a server a layer of an overlay lies.
-    fn behind(&mut self, overlay: (u32, u32)) -> Option<&String> {
-        let pid = self.pid();
-        if self.behind.len() >= MAX_OVERLAYS && !self.behind.contains_key(&overlay) {
-            self.behind.clear();
-        }
-        let found = self.behind.entry(overlay).or_insert_with(|| {
-            let mut kinds = layers(pid, overlay).unwrap_or_default().into_iter();
-            kinds.find(|kind| is_remote(kind))
-        });
-        found.as_ref()
-    }
-
     /// Why the file of this mapping cannot be held.
     fn refusal(&mut self, area: &Area) -> Option<PinError> {
         let FileKey { major, minor, .. } = area.file;
@@ -369,12 +346,19 @@ impl Watched {
                 why: OTHERS_OVERLAY,
             }),
             Some(kind) if kind == "overlay" => {
-                let below = self.behind((major, minor))?;
-                Some(PinError::FileSystem {
-                    path: area.name.clone(),
-                    kind: format!("an overlay over {below}"),
-                    why: BEHIND_A_SERVER,
-                })
+                let (pid, overlay) = (self.pid(), (major, minor));
+                let overlays = &mut self.open.overlays;
+                match overlays.behind(overlay, || layers(pid, overlay)) {
+                    Ok(below) => below.map(|below| PinError::FileSystem {
+                        path: path(),
+                        kind: format!("an overlay over {below}"),
+                        why: BEHIND_A_SERVER,
+                    }),
+                    Err(source) => Some(PinError::Layers {
+                        path: path(),
+                        source,
+                    }),
+                }
             }
             Some(_) => None,
             // A block device has a number of its own; others share 0.
@@ -395,43 +379,6 @@ fn shortened(frame: u64) -> u16 {
         0 => 0,
         _ => ((frame ^ frame >> 16 ^ frame >> 32) as u16).max(1),
     }
-}
-
-/// Whether an area is shared memory that has a name like a file's.
-fn is_no_file(area: &Area) -> bool {
-    [
-        "/memfd:",
-        "/SYSV",
-        "/dev/zero",
-        "/dev/shm/",
-        "/[aio]",
-        "anon_inode:",
-        "/anon_hugepage",
-    ]
-    .iter()
-    .any(|start| area.name.starts_with(start))
-}
-
-fn file_system(path: String, kind: &str) -> PinError {
-    PinError::FileSystem {
-        path,
-        kind: kind.to_owned(),
-        why: verdict(kind).unwrap_or("which is not held"),
-    }
-}
-
-/// Why files on this kind of file system are not held; `None` where they may be.
-pub fn verdict(kind: &str) -> Option<&'static str> {
-    let base = kind.split('.').next().unwrap_or(kind);
-    if IN_MEMORY.contains(&base) {
-        return Some("whose pages go to swap: no file to read them from again");
-    }
-    is_remote(kind).then_some(BEHIND_A_SERVER)
-}
-
-/// Whether files on this kind of file system are behind a server.
-fn is_remote(kind: &str) -> bool {
-    REMOTE.contains(&kind.split('.').next().unwrap_or(kind))
 }
 
 #[cfg(test)]
@@ -456,15 +403,5 @@ mod tests {
             assert_eq!(view.frames.len() as u64, told, "{view:?}");
         }
         assert!(Watched::open(i32::MAX).is_err());
-    }
-
-    #[test]
-    fn file_systems_are_judged_by_their_kind() {
-        for kind in ["tmpfs", "nfs4", "fuse.sshfs", "9p"] {
-            assert!(verdict(kind).is_some(), "{kind}");
-        }
-        for kind in ["ext4", "xfs", "btrfs", "overlay", "squashfs", "erofs"] {
-            assert!(verdict(kind).is_none(), "{kind}");
-        }
     }
 }

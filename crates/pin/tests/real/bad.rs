@@ -294,3 +294,75 @@ fn a_process_in_other_namespaces_is_held_for() {
     );
     assert!(!held[0].pids.contains(&program.pid()), "{held:?}");
 }
+/// The number of an overlay that is unmounted is given to the next one, over whatever that lies. The same
+/// process may map files of both.
+#[test]
+fn what_lies_below_an_overlay_is_read_again() {
+    let _one = alone();
+    let Some(server) = FuseServer::start() else {
+        return;
+    };
+    let dir = directory();
+    for name in ["plain", "other", "mnt"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    copy_program("/bin/sh", dir.path().join("plain/shell")).unwrap();
+    let mount = |lower: &str| format!("mount -t overlay overlay -o lowerdir={lower}:other mnt");
+    let served = server.file();
+    let served = mount(served.parent().unwrap().to_str().unwrap());
+    let here = dir.path().display();
+    let own = std::env::current_exe().unwrap();
+    let (variable, own) = (programs::VARIABLE, own.display());
+    for (name, script) in [
+        (
+            "first",
+            format!("{} && exec mnt/shell second", mount("plain")),
+        ),
+        (
+            "second",
+            "while [ ! -e go ]; do sleep 0.02; done; exec sh third".into(),
+        ),
+        (
+            "third",
+            format!(
+                "umount mnt && {served} && {variable}='pages --path {here}/mnt/file --bytes {MIB} \
+                 --every 50' exec {own} --exact common::program --nocapture"
+            ),
+        ),
+    ] {
+        std::fs::write(dir.path().join(name), script).unwrap();
+    }
+    let start = format!("cd {here} && exec sh first");
+    let arguments = ["--mount", "sh", "-c", &start];
+    let mut program = Child::start(Path::new("unshare"), &arguments, None).unwrap();
+    if !becomes(program.pid(), "shell") {
+        skip("no overlay can be mounted here");
+        return;
+    }
+    let mut watched = Watched::open(program.pid()).unwrap();
+    let seen = watched.look().unwrap();
+    let of_shell = |view: &View| view.path.ends_with("/mnt/shell");
+    assert!(seen.views.iter().any(of_shell), "{:?}", seen.passed);
+    File::create(dir.path().join("go")).unwrap();
+    if let Err(error) = program.until(PATIENCE, |p| p.rounds > 2) {
+        skip(format_args!(
+            "no overlay over FUSE can be mounted here: {error}"
+        ));
+        return;
+    }
+    server.stand_still();
+    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    loop {
+        let passed = watched.look().unwrap().passed;
+        let passed: Vec<String> = passed.iter().map(|(_, why)| why.to_string()).collect();
+        let told = |told: &String| {
+            told.contains("/mnt/file: on") && told.ends_with("behind a server that may not answer")
+        };
+        if passed.iter().any(told) {
+            return;
+        }
+        assert!(now_ns() < end, "{passed:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
