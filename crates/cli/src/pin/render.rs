@@ -8,7 +8,7 @@ use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_pin::margin::Bound;
-use plimsoll_pin::report::{Group, Held, Passed, State};
+use plimsoll_pin::report::{Held, MORE_LOCKS, Passed, State};
 use plimsoll_pin::{Pinner, Report};
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
@@ -74,7 +74,7 @@ pub(super) fn limited(report: &Report) -> Vec<String> {
     let own = match report.bound {
         Some(Bound::LockLimit) => Some(format!(
             "this user may lock {allowed} in all, less than the budget of {budget}: raise it with \
-             `ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK"
+             {MORE_LOCKS}"
         )),
         Some(Bound::Short) => Some(format!(
             "memory is short: {allowed} of the budget of {budget} may be held now"
@@ -89,34 +89,6 @@ pub(super) fn limited(report: &Report) -> Vec<String> {
         _ => None,
     });
     own.into_iter().chain(groups).collect()
-}
-
-/// Why nothing may be held now.
-fn barred(report: &Report) -> String {
-    let path = |group: &Group| clean(&group.path);
-    let own = report.allowance == 0;
-    if own && report.bound == Some(Bound::LockLimit) {
-        return "this user may lock no memory (`ulimit -l`)".into();
-    }
-    let short = || {
-        report
-            .bounded(Bound::Short)
-            .map(|group| format!("memory is too short in {}", path(group)))
-    };
-    let many = || {
-        report
-            .bounded(Bound::Unwatched)
-            .map(|_| "the programs are in more cgroups than are watched".to_owned())
-    };
-    let read = || {
-        report
-            .bounded(Bound::Unreadable)
-            .map(|group| clean(&group.not_read()))
-    };
-    let of_groups = (!own)
-        .then(|| read().or_else(short).or_else(many))
-        .flatten();
-    of_groups.unwrap_or_else(|| "memory is too short".into())
 }
 
 /// What is held now, for people.
@@ -159,7 +131,7 @@ fn head(report: &Report, ranges: &[Held]) -> String {
         ),
         State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
         State::Refused => refusal(report) + "\n",
-        State::Short => format!("nothing is held: {}\n", barred(report)),
+        State::Short => format!("nothing is held: {}\n", clean(&report.barred())),
         State::Holding => format!(
             "{held} of at most {}: saves about {} reads a second\n",
             Human(report.allowance),
@@ -294,6 +266,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_pin::report::Group;
 
     fn range(path: &str, offset: u64, bytes: u64, reads: f64) -> Held {
         Held {
