@@ -207,6 +207,13 @@ impl Gather {
         watched.chain(stuck).collect()
     }
 
+    /// Whether one of them is in no memory cgroup, or in none that is known.
+    pub(super) fn has_ungrouped(&self) -> bool {
+        let no_group = |refused: &Refused| matches!(refused.why, Why::Stuck { group: None, .. });
+        let mut watched = self.subjects.values();
+        watched.any(|subject| subject.group().is_none()) || self.refused.values().any(no_group)
+    }
+
     /// Goes on with a round, or begins one that is due. Returns what it found when it is finished.
     pub(super) fn step(
         &mut self,
@@ -411,6 +418,9 @@ mod tests {
         assert_eq!(gather.group_of(7), Some(Path::new("/a")));
         assert_eq!((gather.group_of(8), gather.group_of(9)), (None, None));
         assert_eq!(gather.groups().len(), 1);
+        assert!(gather.has_ungrouped());
+        gather.refused.remove(&9);
+        assert!(!gather.has_ungrouped());
     }
 
     #[test]
