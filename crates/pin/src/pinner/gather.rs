@@ -253,22 +253,28 @@ impl Gather {
         let mut found = Vec::new();
         self.full = false;
         self.note = None;
-        match self.list(&mut found) {
+        let listed = self.list(&mut found);
+        // A process that left its group is watched no more. Children that lost their parent are in no list,
+        // and where there is no list, nobody is known to have left.
+        let keeps = match &listed {
+            Ok(_) => matches!(self.programs, Programs::Processes(_)),
+            Err(error) => !error.is_absent(),
+        };
+        match listed {
             Ok(complete) => self.full = !complete,
             Err(error) => self.note = Some(error.to_string()),
         }
-        found.extend(self.subjects.keys());
+        if keeps {
+            found.extend(self.subjects.keys());
+        }
         found.sort_unstable();
         found.dedup();
         let own = std::process::id() as i32;
         found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
         self.full |= found.len() > MAX_PROCESSES;
         found.truncate(MAX_PROCESSES);
-        if !matches!(self.programs, Programs::Processes(_)) {
-            // A process that left the group is watched no more.
-            self.subjects
-                .retain(|pid, _| found.binary_search(pid).is_ok());
-        }
+        self.subjects
+            .retain(|pid, _| found.binary_search(pid).is_ok());
         self.queue = found;
     }
 

@@ -161,6 +161,22 @@ fn a_group_that_is_removed_has_no_program_any_more() {
 }
 
 #[test]
+fn a_process_that_leaves_its_group_is_watched_no_more() {
+    let (Some(group), Some(other)) = (group("pin-left", 56 * MIB), group("pin-other", 56 * MIB))
+    else {
+        return;
+    };
+    let start = || Child::start(Path::new("sleep"), &["600"], Some(&group)).unwrap();
+    let (leaves, _stays) = (start(), start());
+    let dir = group.cgroup().dir().to_path_buf();
+    let programs = plimsoll_pin::Programs::Group(dir);
+    let mut pinner = plimsoll_pin::Pinner::new(options(), programs, now_ns()).unwrap();
+    tick_until(&mut pinner, "watched", |report, _| report.processes == 2);
+    other.cgroup().add(leaves.pid()).unwrap();
+    tick_until(&mut pinner, "left", |report, _| report.processes == 1);
+}
+
+#[test]
 fn nothing_is_held_in_groups_beyond_those_that_are_watched() {
     let _one = alone();
     let Some(outer) = group("pin-many", 1 << 30) else {
