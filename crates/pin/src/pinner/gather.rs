@@ -1,5 +1,6 @@
 //! Rounds of looks at the programs.
 
+use crate::descriptors;
 use crate::evidence::Evidence;
 use crate::look::{Seen, Watched, group_of};
 use crate::options::{Options, Programs, SECOND};
@@ -271,11 +272,26 @@ impl Gather {
         found.dedup();
         let own = std::process::id() as i32;
         found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
-        self.full |= found.len() > MAX_PROCESSES;
-        found.truncate(MAX_PROCESSES);
+        self.bound(&mut found, MAX_PROCESSES.min(descriptors::processes()));
         self.subjects
             .retain(|pid, _| found.binary_search(pid).is_ok());
         self.queue = found;
+    }
+
+    /// Leaves out what is too many.
+    fn bound(&mut self, found: &mut Vec<i32>, most: usize) {
+        if found.len() > most {
+            self.full = true;
+            self.note.get_or_insert_with(|| {
+                let all = found.len();
+                let more = "a higher limit of open files (`ulimit -n`) allows more";
+                match most < MAX_PROCESSES {
+                    true => format!("of {all} processes only {most} are watched: {more}"),
+                    false => format!("of {all} processes only {most} are watched"),
+                }
+            });
+            found.truncate(most);
+        }
     }
 
     fn forget_exited(&mut self) {
