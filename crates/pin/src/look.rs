@@ -20,8 +20,12 @@ use std::sync::OnceLock;
 
 /// The most mappings of one process that are looked at.
 const MAX_MAPPINGS: usize = 65_536;
-/// The most runs of present pages of one mapping that are looked at.
+/// The most bytes of the names of one process's mappings. A path may have 4 KiB.
+const MAX_NAMES: usize = 16 << 20;
+/// The most runs of present pages that are looked at, of one mapping and of one process. A program can have
+/// many mappings of the same pages: a run takes it 16 bytes of page tables.
 const MAX_RUNS: usize = 65_536;
+const MAX_ALL_RUNS: usize = 1 << 20;
 /// The most pages of one process whose frames are looked at, 2 bytes each: 16 GiB of pages of 4 KiB.
 const MAX_FRAMES: usize = 4 << 20;
 /// The most refused mappings that one look tells of.
@@ -99,6 +103,15 @@ impl Open {
             until_ns: now_ns().saturating_add(KEPT),
         })
     }
+}
+
+/// How much more is kept of one look at a process.
+#[derive(Debug)]
+struct Room {
+    /// Frames of pages.
+    frames: usize,
+    /// Runs of present pages.
+    runs: usize,
 }
 
 /// The memory cgroup of a process. Without a memory controller the machine is the only domain. Waits
@@ -217,9 +230,11 @@ impl Watched {
         }
         let mut areas = Vec::new();
         let mut seen = Seen::default();
+        let mut names = 0;
         each_mapping(&self.process, &mut |area| {
-            seen.truncated = areas.len() >= MAX_MAPPINGS;
+            seen.truncated = areas.len() >= MAX_MAPPINGS || names >= MAX_NAMES;
             if area.file.inode != 0 && !seen.truncated {
+                names += area.name.len();
                 areas.push(area.clone());
             }
             !seen.truncated
@@ -229,7 +244,10 @@ impl Watched {
             self.open.kinds = kinds(self.pid())?;
             self.open.overlays = Overlays::default();
         }
-        let mut room = MAX_FRAMES;
+        let mut room = Room {
+            frames: MAX_FRAMES,
+            runs: MAX_ALL_RUNS,
+        };
         for mut area in areas {
             match self.refusal(&area) {
                 Some(error) if seen.passed.len() < MAX_PASSED => {
@@ -238,8 +256,9 @@ impl Watched {
                 Some(_) => {}
                 None => {
                     area.file = self.identity(&area);
-                    let (view, whole) = self.view(area, room)?;
-                    room = room.saturating_sub(view.frames.len());
+                    let (view, whole) = self.view(area, &room)?;
+                    room.frames = room.frames.saturating_sub(view.frames.len());
+                    room.runs = room.runs.saturating_sub(view.present.len());
                     seen.views.push(view);
                     seen.truncated |= !whole;
                 }
@@ -258,22 +277,23 @@ impl Watched {
         apart.unwrap_or(area.file)
     }
 
-    /// Looks at one mapping, with the frames of at most `room` pages. Also tells whether that is all.
-    fn view(&self, area: Area, room: usize) -> Result<(View, bool)> {
+    /// Looks at one mapping, as far as there is room. Also tells whether that is all.
+    fn view(&self, area: Area, room: &Room) -> Result<(View, bool)> {
         let page = page_size();
         let first = area.offset / page;
         let start = area.addresses.start;
         let in_file = |at: u64| first.saturating_add(at.saturating_sub(start) / page);
         let mut present: Vec<Run> = Vec::new();
         let mut places: Vec<Addresses> = Vec::new();
+        let most = MAX_RUNS.min(room.runs);
         self.open.map.each_file_run(&area.addresses, &mut |run| {
             match places.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
                 _ => places.push(run),
             }
-            places.len() < MAX_RUNS
+            places.len() < most
         })?;
-        let mut whole = places.len() < MAX_RUNS;
+        let mut whole = places.len() < most;
         // Of what lies behind the last of so many nothing is known.
         let seen = match places.last() {
             Some(last) if !whole => last.end,
@@ -283,7 +303,7 @@ impl Watched {
         for place in &places {
             present.push(in_file(place.start)..in_file(place.end));
             // Frames are in the order of pages, so none follow those that are left out.
-            whole &= frames.len() as u64 + (place.end - place.start) / page <= room as u64;
+            whole &= frames.len() as u64 + (place.end - place.start) / page <= room.frames as u64;
             if whole {
                 self.frames(place, &mut frames)?;
             }
@@ -403,5 +423,31 @@ mod tests {
             assert_eq!(view.frames.len() as u64, told, "{view:?}");
         }
         assert!(Watched::open(i32::MAX).is_err());
+    }
+
+    #[test]
+    fn no_more_runs_are_kept_than_there_is_room_for() {
+        let own = Watched::open(std::process::id() as i32).unwrap();
+        let mut areas = Vec::new();
+        each_mapping(&own.process, &mut |area| {
+            areas.extend((area.file.inode != 0).then(|| area.clone()));
+            true
+        })
+        .unwrap();
+        let room = Room {
+            frames: MAX_FRAMES,
+            runs: 1,
+        };
+        let mut kept = 0;
+        for area in areas {
+            let (view, whole) = own.view(area, &room).unwrap();
+            kept += view.present.len();
+            match &view.present[..] {
+                [] => {}
+                [only] => assert!(!whole && view.seen == only.end, "{view:?}"),
+                more => panic!("{more:?}"),
+            }
+        }
+        assert!(kept > 0);
     }
 }

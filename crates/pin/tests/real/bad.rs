@@ -116,6 +116,49 @@ fn sixty_thousand_mappings_are_seen() {
     }
 }
 
+/// A path may have 4 KiB, and each mapping is listed with it.
+#[test]
+fn names_of_very_many_mappings_take_no_more_than_they_may() {
+    let _one = alone();
+    let (count, size) = (5_000, page_size() as usize);
+    let dir = directory();
+    let mut path = dir.path().to_path_buf();
+    while path.as_os_str().len() < 3_700 {
+        path.push("n".repeat(250));
+        std::fs::create_dir(&path).unwrap();
+    }
+    path.push("file");
+    let file = File::create_new(&path).unwrap();
+    file.set_len(size as u64).unwrap();
+    let file = File::open(&path).unwrap();
+    let mapped: Vec<_> = (0..count)
+        .map(|_| {
+            // SAFETY: a fresh mapping, placed by the kernel. It is not joined with its neighbours, which
+            // show the same page.
+            unsafe {
+                mmap(
+                    null_mut(),
+                    size,
+                    ProtFlags::READ,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )
+                .unwrap()
+            }
+        })
+        .collect();
+    let seen = Watched::open(std::process::id() as i32).unwrap().look();
+    for start in mapped {
+        // SAFETY: the mapping was made above and is not used after this.
+        unsafe { munmap(start, size).unwrap() };
+    }
+    let seen = seen.unwrap();
+    assert!(seen.truncated);
+    let views = of_file(&seen, &path).len();
+    assert!((1_000..count).contains(&views), "{views}");
+}
+
 /// Knows nothing of pages.
 struct Nobody;
 
@@ -253,47 +296,6 @@ fn an_overlay_over_a_server_is_passed_over() {
     );
 }
 
-/// A process that has other users, processes and mounts than we, in a group with programs that stream.
-#[test]
-fn a_process_in_other_namespaces_is_held_for() {
-    let _one = alone();
-    let Some(group) = group("pin-namespaces", 56 * MIB) else {
-        return;
-    };
-    let dir = directory();
-    let hot = make_file(dir.path(), "hot", FILE);
-    let cold = make_file(dir.path(), "cold", 160 * MIB);
-    let script = become_pages(&hot);
-    let words = [
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "--kill-child",
-        "sh",
-        "-c",
-        &script,
-    ];
-    let mut program = Child::start(Path::new("unshare"), &words, Some(&group)).unwrap();
-    if let Err(error) = program.until(PATIENCE, |p| p.rounds >= 1) {
-        skip(format_args!("no namespaces of a user's own here: {error}"));
-        return;
-    }
-    let _stream = start_stream(&cold, Some(&group));
-    let lost = program.until(PATIENCE, |p| p.major_faults > 10_000);
-    lost.unwrap();
-    // It is found as a child of the process that made the namespaces, by the number that it has here.
-    let mut pinner = pinner(options(), &[program.pid()]);
-    tick_until(&mut pinner, "held", |report, _| report.held > AT_WORK);
-    let held = pinner.held(10);
-    assert!(
-        held.iter().any(|range| range.path.ends_with("/hot")),
-        "{held:?}"
-    );
-    assert!(!held[0].pids.contains(&program.pid()), "{held:?}");
-}
 /// The number of an overlay that is unmounted is given to the next one, over whatever that lies. The same
 /// process may map files of both.
 #[test]
@@ -366,3 +368,44 @@ fn what_lies_below_an_overlay_is_read_again() {
     }
 }
 
+/// A process that has other users, processes and mounts than we, in a group with programs that stream.
+#[test]
+fn a_process_in_other_namespaces_is_held_for() {
+    let _one = alone();
+    let Some(group) = group("pin-namespaces", 56 * MIB) else {
+        return;
+    };
+    let dir = directory();
+    let hot = make_file(dir.path(), "hot", FILE);
+    let cold = make_file(dir.path(), "cold", 160 * MIB);
+    let script = become_pages(&hot);
+    let words = [
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let mut program = Child::start(Path::new("unshare"), &words, Some(&group)).unwrap();
+    if let Err(error) = program.until(PATIENCE, |p| p.rounds >= 1) {
+        skip(format_args!("no namespaces of a user's own here: {error}"));
+        return;
+    }
+    let _stream = start_stream(&cold, Some(&group));
+    let lost = program.until(PATIENCE, |p| p.major_faults > 10_000);
+    lost.unwrap();
+    // It is found as a child of the process that made the namespaces, by the number that it has here.
+    let mut pinner = pinner(options(), &[program.pid()]);
+    tick_until(&mut pinner, "held", |report, _| report.held > AT_WORK);
+    let held = pinner.held(10);
+    assert!(
+        held.iter().any(|range| range.path.ends_with("/hot")),
+        "{held:?}"
+    );
+    assert!(!held[0].pids.contains(&program.pid()), "{held:?}");
+}
