@@ -3,11 +3,11 @@
 mod common;
 
 use common::ground::{MIB, enter, group};
-use common::mapped::{is_called, printed, reader, shifter, sleeper};
+use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Disk, FuseServer, TestCgroup, programs, skip};
+use plimsoll_testbed::{Child, Disk, FuseServer, TestCgroup, programs, skip};
 use serde_json::Value;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -226,6 +226,43 @@ fn a_process_that_cannot_be_read_in_time_is_told_and_the_rest_is_shown() {
 }
 
 /// The files of containers lie on an overlay, which has a device of its own and only the container sees.
+/// Each file is opened to ask the page cache about it, and a process may have mapped more than we may open.
+#[test]
+fn more_files_than_may_be_open_are_asked_about() {
+    let place = Place::new();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut list = String::new();
+    for number in 0..100 {
+        let file = folder.path().join(format!("file-{number}"));
+        std::fs::write(&file, [1; 4096]).unwrap();
+        list += &format!("{}\n", file.display());
+    }
+    let names = folder.path().join("list");
+    std::fs::write(&names, list).unwrap();
+    let arguments = ["lock", "--path", names.to_str().unwrap()];
+    let mut program = Child::start_again("program", &arguments, None).unwrap();
+    program.until(PATIENCE, |p| p.holding).unwrap();
+    let (own, pid) = (env!("CARGO_BIN_EXE_plimsoll"), program.pid().to_string());
+    let ask = |limits: &str| {
+        let words = [limits, own, "map", "--json", &pid];
+        let output = place.program("prlimit", &words).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let areas = value["areas"].as_array().unwrap();
+        let files = areas.iter().find(|area| area["kind"] == "files").unwrap();
+        (
+            files["cached"].clone(),
+            value["processes"][0]["notes"].clone(),
+        )
+    };
+    let (all, notes) = ask("--nofile=4096:4096");
+    if all.is_null() {
+        return skip(notes);
+    }
+    assert!(all.as_u64().unwrap() >= 100 * 4096, "{all} {notes}");
+    assert_eq!(ask("--nofile=64:64"), (all, notes));
+}
+
 #[test]
 fn a_program_on_an_overlay_is_attributed() {
     let mut place = Place::new();

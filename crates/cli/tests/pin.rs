@@ -273,6 +273,43 @@ fn dry_run(pid: &str) -> [&str; 7] {
     ["pin", pid, dry, json, window, second, swap]
 }
 
+/// Each process that is watched takes four descriptors, and a sixteenth of all may be for processes.
+#[test]
+fn where_few_files_may_be_open_fewer_processes_are_watched() {
+    let Some(group) = group("pin-few-files", 512 * MIB) else {
+        return;
+    };
+    let place = Place::new();
+    let start = |_| Child::start(Path::new("sleep"), &["600"], Some(&group)).unwrap();
+    let _sleepers: Vec<Child> = (0..30).map(start).collect();
+    let dir = group.cgroup().dir().to_str().unwrap();
+    let ask = |limits: &str| -> Value {
+        let own = env!("CARGO_BIN_EXE_plimsoll");
+        let words = [&[limits, own, "pin", "--cgroup"], &dry_run(dir)[1..]].concat();
+        let output = place.program("prlimit", &words).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // The limit is raised as far as it may be.
+    let all = ask("--nofile=64:4096");
+    assert_eq!(
+        (&all["processes"], &all["truncated"]),
+        (&30.into(), &false.into())
+    );
+    assert!(!all["passed"].to_string().contains("watched"), "{all}");
+    let few = ask("--nofile=256:256");
+    assert_eq!(
+        (&few["processes"], &few["truncated"]),
+        (&16.into(), &true.into())
+    );
+    let passed = few["passed"].to_string();
+    assert!(
+        passed.contains("of 30 processes only 16 are watched"),
+        "{few}"
+    );
+    assert!(!passed.contains("Too many open files"), "{few}");
+}
+
 #[test]
 fn what_is_in_shared_memory_is_passed_over() {
     let place = Place::new();

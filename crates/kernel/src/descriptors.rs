@@ -42,6 +42,13 @@ pub fn own() -> io::Result<impl Iterator<Item = RawFd>> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
+/// How many files this process may have open now.
+pub fn limit() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+    limit.unwrap_or(usize::MAX)
+}
+
 /// Raises the limit of this process's open files to the most that it is allowed. Programs that it starts
 /// from here on inherit that.
 ///
@@ -75,8 +82,8 @@ mod tests {
     #[test]
     fn the_limit_becomes_what_is_allowed() {
         raise_limit().unwrap();
-        let limit = getrlimit(Resource::Nofile);
-        assert_eq!(limit.current, limit.maximum);
+        let allowed = getrlimit(Resource::Nofile).maximum;
+        assert_eq!(limit() as u64, allowed.unwrap_or(u64::MAX));
     }
 
     #[test]

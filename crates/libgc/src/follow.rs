@@ -14,7 +14,7 @@ use plimsoll_client::{Follower, Granted};
 use plimsoll_heap::SUPERPAGE;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::own;
 use plimsoll_policy::footprint::{low_water, threshold};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -82,8 +82,6 @@ struct Released {
 struct Governor {
     /// The broker.
     follower: Follower,
-    /// This process; `None` where `/proc` cannot be read.
-    own: Option<Process>,
     /// Resident bytes beside the heap at the last looks.
     other: [u64; WINDOW],
     /// Number of looks so far.
@@ -104,7 +102,6 @@ impl Governor {
     fn new(follower: Follower) -> Governor {
         Governor {
             follower,
-            own: Process::own().ok(),
             other: [0; WINDOW],
             looks: 0,
             allocated: 0,
@@ -152,9 +149,9 @@ impl Governor {
         (self.looked, self.allocated) = (now, allocated);
     }
 
+    /// Keeps no file open: programs close descriptors that they do not know.
     fn look(&self) -> Uses {
-        let own = self.own.as_ref().and_then(|own| own.memory_fast().ok());
-        let resident = own.unwrap_or_default().anon();
+        let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
         let gc = collector::lock();
         let heap = gc.surroundings.resident(&gc.central).min(resident);
         Uses { resident, heap }

@@ -7,7 +7,7 @@ use crate::steps;
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::own;
 use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
 use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -381,8 +381,7 @@ fn read() -> Option<(Reading, u64, u64)> {
     let mut domain = Domain::of_self().ok()?;
     let reading = domain.read().ok()?;
     let pageable = domain.pageable(&reading).unwrap_or(reading.swap_free);
-    let own = Process::own().ok()?.memory_fast().ok()?;
-    Some((reading, pageable, own.anon()))
+    Some((reading, pageable, own::anonymous()?.resident))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod library;
 
 use plimsoll_testbed::page::{Page, Running};
 use plimsoll_testbed::skip;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -101,6 +102,40 @@ fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
         collections(&granted) * 5 <= collections(&plain),
         "{granted} {plain}"
     );
+}
+
+/// A program may close all descriptors and use their numbers for its own files, so none is kept.
+#[test]
+fn no_descriptor_is_kept_while_a_limit_is_followed() {
+    let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
+        return;
+    };
+    let page = Page::new(300 * MB);
+    let mut program = page.start(gcbench);
+    program.until("fills its limit", |uses| uses > 265 * MB);
+    page.set(120 * MB);
+    program.until("gives back", |uses| uses <= 120 * MB);
+    // Each look and each collection opens some for a moment.
+    let open = PathBuf::from(format!("/proc/{}/fd", program.pid()));
+    let kept = |path: &PathBuf| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        let target = target.display().to_string();
+        target.starts_with("/proc/") || target.contains("pidfd") || target.ends_with("/page")
+    };
+    let found = || -> BTreeSet<PathBuf> {
+        let all = std::fs::read_dir(&open).unwrap().flatten();
+        all.map(|entry| entry.path()).filter(kept).collect()
+    };
+    let mut always = found();
+    for _ in 0..10_000 {
+        if always.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        let now = found();
+        always.retain(|path| now.contains(path));
+    }
+    panic!("kept open: {always:?}");
 }
 
 /// The page is no longer written to: the last limit stays in force.

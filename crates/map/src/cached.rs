@@ -5,6 +5,7 @@ use crate::mapped;
 use crate::parts::Part;
 use crate::sight::Sight;
 use crate::views::identity;
+use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
@@ -15,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Most files that are opened.
+/// Most files that are open at a time.
 const MAX_FILES: usize = 8192;
 /// Most answers about one file that are kept.
 const MAX_ANSWERS: usize = 4096;
@@ -98,7 +99,9 @@ impl Files {
     fn of(&mut self, sight: &Sight, area: &Area) -> &mut Result<File, Closed> {
         let (file, path) = identity(area);
         let key = (file, path.to_owned());
-        if self.0.len() >= MAX_FILES && !self.0.contains_key(&key) {
+        // Those of one file are mostly asked for in a row, so that few are opened again.
+        let most = MAX_FILES.min(descriptors::limit() / 2);
+        if self.0.len() >= most && !self.0.contains_key(&key) {
             self.0.clear();
         }
         let file = self.0.entry(key);

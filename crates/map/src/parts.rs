@@ -1,12 +1,9 @@
 //! Cuts mappings into parts of one kind each, by labels.
 
 use crate::area::Kind;
-use crate::runtime::Label;
+use crate::runtime::{Label, MAX_LABELS};
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::collections::BTreeSet;
-
-/// Most labels that are used; the rest is as if nobody had labelled it.
-pub const MAX_LABELS: usize = 1 << 18;
 
 /// A part of one mapping, of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,9 @@ use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
 use std::fmt::Debug;
 
+/// Most labels of a process that are used; the rest is as if nobody had labelled it.
+pub const MAX_LABELS: usize = 1 << 18;
+
 /// Says what a range of addresses is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -26,9 +29,10 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Adds a label. Empty and reversed ranges are ignored.
+    /// Adds a label. Empty and reversed ranges are ignored, and more labels than are used: a program may
+    /// have the tables of its runtime say anything.
     pub fn add(&mut self, addresses: Addresses, kind: Kind) {
-        if addresses.start < addresses.end {
+        if addresses.start < addresses.end && self.labels.len() <= MAX_LABELS {
             self.labels.push(Label { addresses, kind });
         }
     }
@@ -56,4 +60,19 @@ pub trait Runtime: Debug + Sync {
 
     /// Phase 2. Labels what this runtime knows of; the rest is labelled as in a C program.
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_bounded_and_one_that_is_too_many_is_noticed() {
+        let mut labels = Labels::default();
+        for at in 0..2 * MAX_LABELS as u64 {
+            labels.add(at..at, Kind::Heap);
+            labels.add(at..at + 1, Kind::Heap);
+        }
+        assert_eq!(labels.labels.len(), MAX_LABELS + 1);
+    }
 }

@@ -242,6 +242,36 @@ fn each_part(parts: &[Part], range: &Addresses, mut add: impl FnMut(usize, u64))
         if start >= range.end {
             break;
         }
-        add(index, part.addresses.end.min(range.end) - start);
+        let end = part.addresses.end.min(range.end);
+        if start < end {
+            add(index, end - start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::area::Kind;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The mappings of a process are read while they change, so they may be in any order.
+        #[test]
+        fn parts_that_overlap_get_no_more_than_the_range(
+            parts in proptest::collection::vec((0u64..100, 1u64..100), 0..8),
+            range in (0u64..100, 0u64..100),
+        ) {
+            let part = |&(start, size): &(u64, u64)| Part {
+                mapping: 0,
+                addresses: start..start + size,
+                kind: Kind::Other,
+            };
+            let parts: Vec<Part> = parts.iter().map(part).collect();
+            let (start, size) = range;
+            let mut most = 0;
+            each_part(&parts, &(start..start + size), |_, bytes| most = most.max(bytes));
+            prop_assert!(most <= size);
+        }
     }
 }

@@ -91,6 +91,10 @@ pub(crate) fn sharers(
     let (mut hidden, mut late) = (0, 0);
     for pid in processes().into_iter().filter(|&pid| pid != own) {
         let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            late += 1;
+            continue;
+        }
         let keys = Arc::clone(&index);
         match within(left.min(PATIENCE), move || maps_of(pid, &keys)) {
             Some(Ok((name, files))) => {
@@ -170,4 +174,27 @@ fn maps_of(
         false => process.comm()?,
     };
     Ok((name, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_the_time_is_up_nobody_is_asked_and_all_are_told_of() {
+        let mut notes = Vec::new();
+        let own = std::process::id() as i32;
+        let file = Candidate {
+            mapping: Area::default(),
+            kind: Kind::Files,
+            shared: 1,
+        };
+        let found = sharers(own, vec![file], Duration::ZERO, &mut notes);
+        assert!(found[0].processes.is_empty());
+        let others = processes().iter().filter(|&&pid| pid != own).count();
+        let late = notes
+            .iter()
+            .any(|note| note.ends_with("was not told in time"));
+        assert_eq!(late, others > 0, "{notes:?}");
+    }
 }

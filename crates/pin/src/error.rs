@@ -18,6 +18,9 @@ pub enum PinError {
         kind: String,
         why: &'static str,
     },
+    /// It cannot be told whether the overlay lies on a file system behind a server.
+    #[error("{path}: on an overlay, and what that lies on cannot be read: {source}")]
+    Layers { path: String, source: KernelError },
     /// The device is not in the process's list of mounts.
     #[error(
         "{path}: on device {major}:{minor}, which process {pid} has not mounted; it may be of a \

@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 
 /// The most files that are followed.
 pub const MAX_FILES: usize = 8192;
+/// The most mappings of all files that are followed.
+pub const MAX_ALL_MAPPINGS: usize = 1 << 19;
 /// The most blocks of all files: 16 GiB of pages in use with pages of 4 KiB.
 pub const MAX_BLOCKS: usize = 1 << 18;
 /// What is held shows no refaults any more. Its evidence fades over this many windows, instead of one.
@@ -84,6 +86,8 @@ pub struct Evidence {
     turned_ns: u64,
     ended_ns: u64,
     blocks: usize,
+    /// Mappings that were taken in in this round.
+    mappings: usize,
     full: bool,
     frames: bool,
     seen: Faded,
@@ -100,6 +104,7 @@ impl Evidence {
             turned_ns: now_ns,
             ended_ns: now_ns,
             blocks: 0,
+            mappings: 0,
             full: false,
             frames: false,
             seen: Faded::default(),
@@ -109,6 +114,7 @@ impl Evidence {
 
     /// 1. Begins a round.
     pub fn begin(&mut self) {
+        self.mappings = 0;
         for file in self.files.values_mut() {
             file.begin();
         }
@@ -118,10 +124,11 @@ impl Evidence {
     pub fn saw(&mut self, view: &View) {
         self.frames |= !view.frames.is_empty();
         let known = self.files.contains_key(&view.key);
-        if !known && self.files.len() >= MAX_FILES {
+        if !known && self.files.len() >= MAX_FILES || self.mappings >= MAX_ALL_MAPPINGS {
             self.full = true;
             return;
         }
+        self.mappings += 1;
         let file = self.files.entry(view.key).or_default();
         let before = file.blocks.len();
         let room = MAX_BLOCKS.saturating_sub(self.blocks);

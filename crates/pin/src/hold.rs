@@ -10,6 +10,7 @@
 //! released before others are locked. Pages are locked by `mlock` of exactly their range, not with
 //! `MLOCK_ONFAULT`: that locks pages when the process that asked touches them, and we never do.
 
+use crate::descriptors;
 use crate::error::PinError;
 use crate::pages::{PageSet, Run};
 use crate::source::Opened;
@@ -92,14 +93,15 @@ impl Holder {
         open: &mut Open<'_>,
     ) -> Vec<(FileKey, PinError)> {
         let mut failures = Vec::new();
+        let most = MAX_FILES.min(descriptors::held());
         let left: Vec<FileKey> = self.files.keys().copied().collect();
         for key in left.iter().filter(|key| !wanted.contains_key(key)) {
             self.release(key);
         }
         for (key, pages) in wanted {
             if !self.files.contains_key(&key) {
-                if self.files.len() >= MAX_FILES {
-                    failures.push((key, PinError::TooManyFiles { most: MAX_FILES }));
+                if self.files.len() >= most {
+                    failures.push((key, PinError::TooManyFiles { most }));
                     continue;
                 }
                 match open(&key).and_then(|(opened, path)| begin(opened, path, key)) {

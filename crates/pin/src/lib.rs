@@ -23,9 +23,10 @@
 //! bounded part of that; there is no thread inside.
 //!
 //! Rooms inside, each imports only from those before it:
-//! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives);
-//! - [`look`] (one process), [`evidence`] (what was lost and came back; pure), [`source`] (opening the
-//!   file that a process has mapped);
+//! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives),
+//!   `descriptors` (how many files may be open for what);
+//! - [`filesystem`] (on which file systems pages are held), [`look`] (one process), [`evidence`] (what was
+//!   lost and came back; pure), [`source`] (opening the file that a process has mapped);
 //! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
 //!   [`margin`] (how much may be held now), [`hold`] (mapping and locking);
 //! - [`report`] (what is told), [`pinner`] (the whole).
@@ -34,8 +35,10 @@
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
 pub mod cost;
+mod descriptors;
 pub mod error;
 pub mod evidence;
+pub mod filesystem;
 pub mod hold;
 pub mod look;
 pub mod margin;

@@ -6,6 +6,7 @@
 //! anonymous memory can go to swap, and only as much of it as there is room for there. When nothing is
 //! left to give way, the kernel kills a program instead; so far it read files again.
 
+use crate::descriptors;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::capacity::{Domain, Reading};
 use serde::Serialize;
@@ -100,12 +101,13 @@ impl Margins {
 
     /// Watches these groups and no others; false where there are more than are watched.
     pub fn watch<'a>(&mut self, groups: impl Iterator<Item = &'a Path>) -> bool {
+        let most = MAX_GROUPS.min(descriptors::groups());
         let mut known = std::mem::take(&mut self.groups);
         for dir in groups {
             if self.groups.contains_key(dir) {
                 continue;
             }
-            if self.groups.len() >= MAX_GROUPS {
+            if self.groups.len() >= most {
                 return false;
             }
             let domain = known.remove(dir).flatten();

@@ -323,7 +323,6 @@ impl Pinner {
             (Bound::NoSwap, ..) => State::Refused,
             _ if self.domains.all_refused() => State::Refused,
             (_, 0, _) => State::Short,
-            // Of programs without a group something may be held all the same.
             (_, _, 0) if self.domains.all_barred() => State::Short,
             (_, _, 0) => State::Watching,
             _ => State::Holding,

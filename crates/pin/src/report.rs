@@ -3,6 +3,9 @@
 use crate::margin::Bound;
 use serde::Serialize;
 
+/// What lets a process lock more.
+pub const MORE_LOCKS: &str = "`ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK";
+
 /// Where the pinner stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -77,6 +80,37 @@ impl Report {
     pub fn bounded(&self, bound: Bound) -> Option<&Group> {
         self.groups.iter().find(|group| group.bound == bound)
     }
+
+    /// With [`State::Short`]: what bars that anything is held, and the group of programs in which it does;
+    /// no group where it is the domain that we are in.
+    #[must_use]
+    pub fn barrier(&self) -> (Bound, Option<&Group>) {
+        let own = self.bound.unwrap_or(Bound::Short);
+        if self.allowance == 0 {
+            return (own, None);
+        }
+        let first = [
+            Bound::Unreadable,
+            Bound::Short,
+            Bound::Unwatched,
+            Bound::NoSwap,
+        ];
+        let group = first.into_iter().find_map(|bound| self.bounded(bound));
+        group.map_or((own, None), |group| (group.bound, Some(group)))
+    }
+
+    /// With [`State::Short`]: why nothing may be held now.
+    #[must_use]
+    pub fn barred(&self) -> String {
+        match self.barrier() {
+            (Bound::Unreadable, Some(group)) => group.not_read(),
+            (Bound::Short, Some(group)) => format!("memory is too short in {}", group.path),
+            (Bound::NoSwap, Some(group)) => group.not_swapped(),
+            (Bound::Unwatched, _) => "the programs are in more cgroups than are watched".into(),
+            (Bound::LockLimit, _) => format!("this process may lock no memory ({MORE_LOCKS})"),
+            _ => "memory is too short".into(),
+        }
+    }
 }
 
 impl Group {
@@ -88,6 +122,12 @@ impl Group {
             "how much memory {} has left cannot be read: {reason}",
             self.path
         )
+    }
+
+    /// Why nothing may be held there, with [`Bound::NoSwap`].
+    #[must_use]
+    pub fn not_swapped(&self) -> String {
+        format!("no memory in {} can go to swap", self.path)
     }
 }
 
@@ -127,4 +167,46 @@ pub struct Passed {
     pub pid: Option<i32>,
     /// Why, a sentence that names the file or the process.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_barrier_has_its_reason() {
+        let group = |path: &str, bound| Group {
+            path: path.into(),
+            allowance: 0,
+            bound,
+            reason: (bound == Bound::Unreadable).then(|| "memory.stat is not ours".into()),
+            held: 0,
+        };
+        let mut report = Report {
+            state: State::Short,
+            bound: Some(Bound::Budget),
+            allowance: 1,
+            ..Report::default()
+        };
+        for (path, bound, why) in [
+            ("/a", Bound::NoSwap, "no memory in /a can go to swap"),
+            ("/b", Bound::Unwatched, "the programs are in more cgroups"),
+            ("/c", Bound::Short, "memory is too short in /c"),
+            (
+                "/d",
+                Bound::Unreadable,
+                "how much memory /d has left cannot be read: memory.stat is not ours",
+            ),
+        ] {
+            report.groups.push(group(path, bound));
+            assert_eq!(report.barrier().0, bound);
+            assert!(report.barred().starts_with(why), "{}", report.barred());
+        }
+        // Where we may hold nothing ourselves, the groups do not matter.
+        report.allowance = 0;
+        report.bound = Some(Bound::Short);
+        assert_eq!(report.barred(), "memory is too short");
+        report.bound = Some(Bound::LockLimit);
+        assert!(report.barred().contains("ulimit -l"), "{}", report.barred());
+    }
 }

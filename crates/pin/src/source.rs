@@ -3,7 +3,7 @@
 //! may.
 
 use crate::error::PinError;
-use crate::look::verdict;
+use crate::filesystem::verdict;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache::tells_of;

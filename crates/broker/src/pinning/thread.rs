@@ -16,6 +16,7 @@ const RETRY_NS: u64 = 60_000_000_000;
 
 const NO_SWAP: &str = "nothing can go to swap there, so with files held a shortage of memory would end in \
                        the kernel killing a program; add swap, or switch [pin] off";
+const SHORT: &str = "the reserve is used up, or a program waits for its share";
 
 /// Runs until the handle is dropped.
 pub(super) fn run(meeting: &Meeting) {
@@ -40,7 +41,9 @@ struct Thread {
     pinner: Option<Pinner>,
     /// No pinner is started before, ns.
     retry_at: u64,
-    state: Option<State>,
+    /// What was logged last: where the pinner stands, and what bars that anything is held, unless that is
+    /// the broker itself.
+    logged: Option<(State, Option<Bound>)>,
     /// Whether the pinner rests because memory is short: it is not ticked, so nothing of it is due.
     rests: bool,
     /// Bytes held after the last tick.
@@ -100,10 +103,12 @@ impl Thread {
 
     /// What is told while the pages are released.
     fn in_short(&mut self) -> Pinned {
-        self.note(State::Short, "the domain", 0);
+        if self.is_news(State::Short, None) {
+            tracing::info!(why = SHORT, "no file pages are held");
+        }
         Pinned {
             state: "short".into(),
-            why: Some("the reserve is used up, or a program waits for its share".into()),
+            why: Some(SHORT.into()),
             ..Pinned::default()
         }
     }
@@ -134,21 +139,23 @@ impl Thread {
         }
     }
 
-    /// Logs when the state changes.
+    /// Logs when the state changes, or what bars that anything is held.
     fn tell(&mut self, report: &Report) {
-        self.note(report.state, refusing(report), report.held);
-    }
-
-    fn note(&mut self, state: State, group: &str, bytes: u64) {
-        if self.state.replace(state) == Some(state) {
+        let bars = (report.state == State::Short).then(|| report.barrier().0);
+        if !self.is_news(report.state, bars) {
             return;
         }
-        match state {
+        let (group, why) = (refusing(report), report.barred());
+        match report.state {
             State::Refused => tracing::warn!(group, "no file pages are held: {NO_SWAP}"),
-            State::Short => tracing::info!("memory is short; no file pages are held"),
+            State::Short => tracing::info!(why = why.as_str(), "no file pages are held"),
             State::Watching => tracing::info!("file pages are watched; none is held"),
-            State::Holding => tracing::info!(bytes, "file pages are held"),
+            State::Holding => tracing::info!(bytes = report.held, "file pages are held"),
         }
+    }
+
+    fn is_news(&mut self, state: State, bars: Option<Bound>) -> bool {
+        self.logged.replace((state, bars)) != Some((state, bars))
     }
 }
 
@@ -169,7 +176,7 @@ fn failed(why: &str) -> Pinned {
 fn shown(report: &Report) -> Pinned {
     let (state, why) = match report.state {
         State::Refused => ("refused", Some(format!("{}: {NO_SWAP}", refusing(report)))),
-        State::Short => ("short", Some(short_of(report))),
+        State::Short => ("short", Some(report.barred())),
         State::Watching => ("watching", None),
         State::Holding => ("holding", None),
     };
@@ -182,23 +189,42 @@ fn shown(report: &Report) -> Pinned {
     }
 }
 
-fn short_of(report: &Report) -> String {
-    let lock_limit =
-        "this broker may lock no memory: `LimitMEMLOCK=infinity` in its unit, or CAP_IPC_LOCK";
-    match (report.bound, report.bounded(Bound::Unreadable)) {
-        (Some(Bound::LockLimit), _) if report.allowance == 0 => lock_limit.into(),
-        (_, Some(group)) if report.allowance > 0 => group.not_read(),
-        _ => "too little could give way to a program that grows".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_pin::report::Group;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Log {
+        fn take(&self) -> String {
+            let text = std::mem::take(&mut *self.0.lock().unwrap());
+            String::from_utf8(text).unwrap()
+        }
+    }
+
+    impl Write for Log {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(text)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
-    fn a_margin_that_cannot_be_read_is_not_taken_for_a_short_one() {
-        let group = |bound| plimsoll_pin::report::Group {
+    fn the_log_says_what_bars_holding_and_says_it_once() {
+        let log = Log::default();
+        let into = log.clone();
+        let logs = tracing_subscriber::fmt()
+            .with_writer(move || into.clone())
+            .finish();
+        let group = |bound| Group {
             path: "/a".into(),
             allowance: 0,
             bound,
@@ -208,12 +234,32 @@ mod tests {
         let mut report = Report {
             state: State::Short,
             allowance: 1,
-            groups: vec![group(Bound::Short), group(Bound::Unreadable)],
+            groups: vec![group(Bound::Short)],
             ..Report::default()
         };
-        assert!(short_of(&report).ends_with("/a has left cannot be read: not ours"));
-        report.groups.pop();
-        assert!(short_of(&report).contains("too little could give way"));
+        let mut thread = Thread::default();
+        let mut logged = |report: Option<&Report>| {
+            match report {
+                Some(report) => thread.tell(report),
+                None => drop(thread.in_short()),
+            }
+            log.take()
+        };
+        tracing::subscriber::with_default(logs, || {
+            assert!(logged(Some(&report)).contains("memory is too short in /a"));
+            assert_eq!(logged(Some(&report)), "");
+            report.groups.push(group(Bound::Unreadable));
+            let unread = logged(Some(&report));
+            let why = "how much memory /a has left cannot be read: not ours";
+            assert!(unread.contains(why), "{unread}");
+            assert!(!unread.contains("short"), "{unread}");
+            assert_eq!(shown(&report).why.as_deref(), Some(why));
+            assert!(logged(None).contains("the reserve is used up"));
+            (report.bound, report.allowance) = (Some(Bound::LockLimit), 0);
+            assert!(logged(Some(&report)).contains("may lock no memory"));
+            report.state = State::Holding;
+            assert!(logged(Some(&report)).contains("file pages are held"));
+        });
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `[pin]` on a real program: its major faults stop, what is held is no principal's, it is released when
 //! it is switched off, and nothing is held where nothing can be swapped.
 
-use crate::common::until;
+use crate::common::{PATIENCE, until};
 use crate::ground::{Ground, OFF};
-use crate::ladder::MIB;
+use crate::ladder::{MIB, begin};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use serde_json::{Value, json};
@@ -70,6 +70,46 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
     ground.configure(OFF);
     until("it is released", || unevictable(&ground) < MIB);
     assert_eq!(pinned(&mut ground), json!(null));
+}
+
+/// What one program has locked is there for nobody else. So less than a quarter of this reserve (32 MiB) is
+/// free, however the kernel divides the rest between files and swap, and for as long as the program lives.
+const RESERVE: &str = "reserve = \"128M\"\n";
+const LOCKED: u64 = 100 * MIB;
+
+#[test]
+fn what_is_held_goes_first_when_memory_stays_short() {
+    let Some(mut ground) = Ground::new("pin-short", 60, LINE) else {
+        return;
+    };
+    // Beside what is locked there is room for it, so that nobody is killed before it is released.
+    let on = ON.replace("64M", "8M");
+    ground.configure(&on);
+    until("some of its file is held", || {
+        pinned(&mut ground)["held"].as_u64() >= Some(1)
+    });
+    let mut hog = begin("hog --bytes 100M --rate 20M --lock", &ground.group);
+    hog.until(PATIENCE, |progress| progress.holding)
+        .expect("it gets its memory");
+    ground.configure(&format!("{OFF}{RESERVE}{on}"));
+    let is_released = |shown: &Value| {
+        let why = shown["why"].as_str().unwrap_or_default();
+        shown["state"] == json!("short") && why.contains("the reserve is used up")
+    };
+    until("it is released", || is_released(&pinned(&mut ground)));
+    until("it is unlocked", || unevictable(&ground) < LOCKED + MIB);
+    for _ in 0..5 {
+        ground.wait(1);
+        let shown = pinned(&mut ground);
+        assert!(is_released(&shown), "{shown}");
+        assert_eq!(shown["held"], json!(0), "{shown}");
+    }
+    let log = ground.broker.log();
+    assert!(log.contains("the reserve is used up"), "{log}");
+    let killed = ground.group.cgroup().events().expect("readable").oom_kill;
+    assert_eq!(killed, 0);
+    let newest = hog.latest(PATIENCE).expect("it lives");
+    assert!(newest.is_some_and(|progress| progress.holding));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::json;
 use crate::run::signals::Signals;
 use crate::{print, say};
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::descriptors;
 use plimsoll_kernel::process::Process;
 use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
@@ -38,6 +39,8 @@ const NEWS: u64 = 16;
 /// When there is no such process or group, when none may be looked at, or when nothing may be held.
 pub fn run(args: &args::Pin) -> Result<u8, CliError> {
     let signals = Signals::block(&HEARD)?;
+    // Each process that is watched takes some. Where the limit stays, fewer are watched, and that is said.
+    let _ = descriptors::raise_limit();
     let programs = programs(args)?;
     let options = options(args);
     let mut pinner = Pinner::new(options, programs, now_ns()).map_err(refused)?;

@@ -8,7 +8,7 @@ use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_pin::margin::Bound;
-use plimsoll_pin::report::{Group, Held, Passed, State};
+use plimsoll_pin::report::{Group, Held, MORE_LOCKS, Passed, State};
 use plimsoll_pin::{Pinner, Report};
 use plimsoll_wire::checks::is_printable;
 use serde::Serialize;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Ranges, or files, that are listed for people.
 const MAX_LINES: usize = 40;
+/// Groups that are named in which nothing may be held.
+const MAX_GROUPS: usize = 8;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
@@ -61,11 +63,15 @@ pub(super) fn refusal(report: &Report) -> String {
     )
 }
 
-/// Why nothing may be held of the programs' groups, where it cannot be known whether memory is short there.
+/// Why nothing may ever be held of the programs, where it cannot be known whether memory is short in their
+/// groups.
 pub(super) fn unreadable(report: &Report) -> Option<String> {
     let barred = report.state == State::Short && report.allowance > 0;
-    let group = report.bounded(Bound::Unreadable).filter(|_| barred)?;
-    Some(format!("nothing is pinned: {}", clean(&group.not_read())))
+    // A group that is short of memory may have more later.
+    let for_good = |group: &Group| matches!(group.bound, Bound::Unreadable | Bound::NoSwap);
+    let group = report.bounded(Bound::Unreadable)?;
+    let ends = barred && report.groups.iter().all(for_good);
+    ends.then(|| format!("nothing is pinned: {}", clean(&group.not_read())))
 }
 
 /// What holds less than was asked for, from the start.
@@ -74,49 +80,28 @@ pub(super) fn limited(report: &Report) -> Vec<String> {
     let own = match report.bound {
         Some(Bound::LockLimit) => Some(format!(
             "this user may lock {allowed} in all, less than the budget of {budget}: raise it with \
-             `ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK"
+             {MORE_LOCKS}"
         )),
         Some(Bound::Short) => Some(format!(
             "memory is short: {allowed} of the budget of {budget} may be held now"
         )),
         Some(Bound::Budget | Bound::NoSwap | Bound::Unwatched | Bound::Unreadable) | None => None,
     };
-    let groups = report.groups.iter().filter_map(|group| match group.bound {
-        Bound::Unreadable => Some(format!(
-            "nothing is held there: {}",
-            clean(&group.not_read())
-        )),
-        _ => None,
-    });
-    own.into_iter().chain(groups).collect()
+    let mut groups: Vec<String> = report.groups.iter().filter_map(barred_group).collect();
+    let more = groups.len().saturating_sub(MAX_GROUPS);
+    groups.truncate(MAX_GROUPS);
+    let more = (more > 0).then(|| format!("nor in {more} more groups; --json lists them"));
+    own.into_iter().chain(groups).chain(more).collect()
 }
 
-/// Why nothing may be held now.
-fn barred(report: &Report) -> String {
-    let path = |group: &Group| clean(&group.path);
-    let own = report.allowance == 0;
-    if own && report.bound == Some(Bound::LockLimit) {
-        return "this user may lock no memory (`ulimit -l`)".into();
-    }
-    let short = || {
-        report
-            .bounded(Bound::Short)
-            .map(|group| format!("memory is too short in {}", path(group)))
+/// Why nothing may be held in a group, but for a shortage, which may end.
+fn barred_group(group: &Group) -> Option<String> {
+    let why = match group.bound {
+        Bound::Unreadable => group.not_read(),
+        Bound::NoSwap => group.not_swapped(),
+        Bound::Budget | Bound::Short | Bound::LockLimit | Bound::Unwatched => return None,
     };
-    let many = || {
-        report
-            .bounded(Bound::Unwatched)
-            .map(|_| "the programs are in more cgroups than are watched".to_owned())
-    };
-    let read = || {
-        report
-            .bounded(Bound::Unreadable)
-            .map(|group| clean(&group.not_read()))
-    };
-    let of_groups = (!own)
-        .then(|| read().or_else(short).or_else(many))
-        .flatten();
-    of_groups.unwrap_or_else(|| "memory is too short".into())
+    Some(format!("nothing is held there: {}", clean(&why)))
 }
 
 /// What is held now, for people.
@@ -159,7 +144,7 @@ fn head(report: &Report, ranges: &[Held]) -> String {
         ),
         State::Watching => "nothing is held: what is lost and read again has no value yet\n".into(),
         State::Refused => refusal(report) + "\n",
-        State::Short => format!("nothing is held: {}\n", barred(report)),
+        State::Short => format!("nothing is held: {}\n", clean(&report.barred())),
         State::Holding => format!(
             "{held} of at most {}: saves about {} reads a second\n",
             Human(report.allowance),
@@ -392,14 +377,25 @@ mod tests {
         report.groups.push(group("/b", Bound::Unreadable));
         let why = "how much memory /b has left cannot be read: memory.stat is? not ours";
         assert_eq!(head(&report, &[]), format!("nothing is held: {why}\n"));
-        assert_eq!(
-            unreadable(&report).unwrap(),
-            format!("nothing is pinned: {why}")
-        );
+        // That of /a may change.
+        assert!(unreadable(&report).is_none());
+        report.groups[0].bound = Bound::NoSwap;
+        let ended = unreadable(&report);
+        assert_eq!(ended.unwrap(), format!("nothing is pinned: {why}"));
+        report.groups.remove(0);
+        assert!(unreadable(&report).is_some());
         assert_eq!(limited(&report), [format!("nothing is held there: {why}")]);
         // Others may be held.
         report.state = State::Watching;
         assert!(unreadable(&report).is_none() && limited(&report).len() == 1);
+        report.groups = vec![group("/a", Bound::NoSwap); 10];
+        let told = limited(&report);
+        assert_eq!(told.len(), MAX_GROUPS + 1, "{told:?}");
+        assert_eq!(
+            told[0],
+            "nothing is held there: no memory in /a can go to swap"
+        );
+        assert!(told[MAX_GROUPS].contains("2 more groups"), "{told:?}");
         (report.state, report.groups) = (State::Short, vec![group("/c", Bound::Unwatched)]);
         assert!(head(&report, &[]).contains("more cgroups than are watched"));
         report.allowance = 0;

@@ -97,6 +97,28 @@ fn a_page_that_goes_and_comes_back_is_a_refault() {
 }
 
 #[test]
+fn very_many_mappings_of_many_files_are_bounded() {
+    let mut evidence = Evidence::new(SECOND, 0);
+    let key = |inode| FileKey { inode, ..FILE };
+    let mut views: Vec<View> = (0..16)
+        .map(|inode| view(1, key(inode), 0..1, &[]))
+        .collect();
+    evidence.begin();
+    for number in 0..MAX_ALL_MAPPINGS {
+        let view = &mut views[number % 16];
+        view.addresses.start += 4096;
+        evidence.saw(view);
+    }
+    assert!(!evidence.is_full());
+    evidence.saw(&view(1, key(16), 0..1, &[]));
+    assert!(evidence.is_full() && evidence.file(&key(16)).is_none());
+    // As many in the next round.
+    evidence.begin();
+    evidence.saw(&view(1, key(16), 0..1, &[]));
+    assert!(evidence.file(&key(16)).is_some());
+}
+
+#[test]
 fn a_page_in_another_frame_went_and_came_back() {
     let mut story = Story::new();
     let framed = |first: u16| View {

@@ -91,19 +91,23 @@ pub(super) struct Domains {
     of_file: BTreeMap<FileKey, usize>,
     /// There are more groups than are watched: nothing is held in the others.
     full: bool,
+    /// A program is in no group: of its files something may be held, whatever is true of the groups.
+    ungrouped: bool,
 }
 
 impl Domains {
-    /// Whether there are groups and none of them may have anything held.
+    /// Whether all programs are in groups in which nothing can be swapped.
     pub(super) fn all_refused(&self) -> bool {
-        let refused = |group: &Domain| group.allowance.bound == Bound::NoSwap;
-        !self.groups.is_empty() && self.groups.iter().all(refused)
+        self.is_so_of_all(|group| group.allowance.bound == Bound::NoSwap)
     }
 
-    /// Whether there are groups and in none of them anything may be held, for whatever reason.
+    /// Whether all programs are in groups in which nothing may be held, for whatever reason.
     pub(super) fn all_barred(&self) -> bool {
-        let barred = |group: &Domain| group.allowance.bytes == 0;
-        !self.groups.is_empty() && self.groups.iter().all(barred)
+        self.is_so_of_all(|group| group.allowance.bytes == 0)
+    }
+
+    fn is_so_of_all(&self, is_so: impl Fn(&Domain) -> bool) -> bool {
+        !self.ungrouped && !self.groups.is_empty() && self.groups.iter().all(is_so)
     }
 
     /// Whether there are more groups than are watched.
@@ -224,6 +228,7 @@ impl Pinner {
             groups.push(Domain::of(dir, read, bytes));
         }
         self.domains.groups = groups;
+        self.domains.ungrouped = self.gather.has_ungrouped();
         self.domains.of_file.clear();
         let groups = &self.domains.groups;
         for (key, file) in self.evidence.files() {
@@ -454,6 +459,39 @@ mod tests {
     use super::*;
     use crate::pages::PageSet;
     use crate::source::Opened;
+
+    fn domain(bound: Bound) -> Domain {
+        Domain {
+            dir: PathBuf::from("/a"),
+            allowance: Allowance::none(bound),
+            reason: None,
+            held: 0,
+        }
+    }
+
+    #[test]
+    fn beside_groups_that_are_barred_a_program_without_a_group_is_watched() {
+        use crate::report::State;
+        let mut pinner = Pinner::new(
+            crate::Options::default(),
+            crate::Programs::Processes(Vec::new()),
+            0,
+        )
+        .unwrap();
+        let mut state = |bound, ungrouped| {
+            pinner.allowance = Allowance {
+                bytes: 1 << 20,
+                bound: Bound::Budget,
+            };
+            pinner.domains.groups = vec![domain(bound)];
+            pinner.domains.ungrouped = ungrouped;
+            pinner.report(0).state
+        };
+        assert_eq!(state(Bound::NoSwap, false), State::Refused);
+        assert_eq!(state(Bound::Unreadable, false), State::Short);
+        assert_eq!(state(Bound::NoSwap, true), State::Watching);
+        assert_eq!(state(Bound::Unreadable, true), State::Watching);
+    }
 
     #[test]
     fn what_saves_least_goes_first_and_gaps_go_with_what_is_before_them() {

@@ -1,5 +1,6 @@
 //! Rounds of looks at the programs.
 
+use crate::descriptors;
 use crate::evidence::Evidence;
 use crate::look::{Seen, Watched, group_of};
 use crate::options::{Options, Programs, SECOND};
@@ -207,6 +208,13 @@ impl Gather {
         watched.chain(stuck).collect()
     }
 
+    /// Whether one of them is in no memory cgroup, or in none that is known.
+    pub(super) fn has_ungrouped(&self) -> bool {
+        let no_group = |refused: &Refused| matches!(refused.why, Why::Stuck { group: None, .. });
+        let mut watched = self.subjects.values();
+        watched.any(|subject| subject.group().is_none()) || self.refused.values().any(no_group)
+    }
+
     /// Goes on with a round, or begins one that is due. Returns what it found when it is finished.
     pub(super) fn step(
         &mut self,
@@ -246,23 +254,44 @@ impl Gather {
         let mut found = Vec::new();
         self.full = false;
         self.note = None;
-        match self.list(&mut found) {
+        let listed = self.list(&mut found);
+        // A process that left its group is watched no more. Children that lost their parent are in no list,
+        // and where there is no list, nobody is known to have left.
+        let keeps = match &listed {
+            Ok(_) => matches!(self.programs, Programs::Processes(_)),
+            Err(error) => !error.is_absent(),
+        };
+        match listed {
             Ok(complete) => self.full = !complete,
             Err(error) => self.note = Some(error.to_string()),
         }
-        found.extend(self.subjects.keys());
+        if keeps {
+            found.extend(self.subjects.keys());
+        }
         found.sort_unstable();
         found.dedup();
         let own = std::process::id() as i32;
         found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
-        self.full |= found.len() > MAX_PROCESSES;
-        found.truncate(MAX_PROCESSES);
-        if !matches!(self.programs, Programs::Processes(_)) {
-            // A process that left the group is watched no more.
-            self.subjects
-                .retain(|pid, _| found.binary_search(pid).is_ok());
-        }
+        self.bound(&mut found, MAX_PROCESSES.min(descriptors::processes()));
+        self.subjects
+            .retain(|pid, _| found.binary_search(pid).is_ok());
         self.queue = found;
+    }
+
+    /// Leaves out what is too many.
+    fn bound(&mut self, found: &mut Vec<i32>, most: usize) {
+        if found.len() > most {
+            self.full = true;
+            self.note.get_or_insert_with(|| {
+                let all = found.len();
+                let more = "a higher limit of open files (`ulimit -n`) allows more";
+                match most < MAX_PROCESSES {
+                    true => format!("of {all} processes only {most} are watched: {more}"),
+                    false => format!("of {all} processes only {most} are watched"),
+                }
+            });
+            found.truncate(most);
+        }
     }
 
     fn forget_exited(&mut self) {
@@ -411,6 +440,9 @@ mod tests {
         assert_eq!(gather.group_of(7), Some(Path::new("/a")));
         assert_eq!((gather.group_of(8), gather.group_of(9)), (None, None));
         assert_eq!(gather.groups().len(), 1);
+        assert!(gather.has_ungrouped());
+        gather.refused.remove(&9);
+        assert!(!gather.has_ungrouped());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the holder and the page cache know of pages, for the evidence.
 
+use crate::descriptors;
 use crate::evidence::{Beside, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
@@ -69,7 +70,8 @@ impl Beside for World<'_> {
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
         self.asked += 1;
         let late = now_ns() >= self.end_ns && !self.known.open.contains_key(&key);
-        let full = self.known.open.len() >= MAX_OPEN && !self.known.open.contains_key(&key);
+        let most = MAX_OPEN.min(descriptors::asked());
+        let full = self.known.open.len() >= most && !self.known.open.contains_key(&key);
         if self.asked > MAX_ASKED || full || late {
             return None;
         }

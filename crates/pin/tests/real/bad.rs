@@ -116,6 +116,49 @@ fn sixty_thousand_mappings_are_seen() {
     }
 }
 
+/// A path may have 4 KiB, and each mapping is listed with it.
+#[test]
+fn names_of_very_many_mappings_take_no_more_than_they_may() {
+    let _one = alone();
+    let (count, size) = (5_000, page_size() as usize);
+    let dir = directory();
+    let mut path = dir.path().to_path_buf();
+    while path.as_os_str().len() < 3_700 {
+        path.push("n".repeat(250));
+        std::fs::create_dir(&path).unwrap();
+    }
+    path.push("file");
+    let file = File::create_new(&path).unwrap();
+    file.set_len(size as u64).unwrap();
+    let file = File::open(&path).unwrap();
+    let mapped: Vec<_> = (0..count)
+        .map(|_| {
+            // SAFETY: a fresh mapping, placed by the kernel. It is not joined with its neighbours, which
+            // show the same page.
+            unsafe {
+                mmap(
+                    null_mut(),
+                    size,
+                    ProtFlags::READ,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )
+                .unwrap()
+            }
+        })
+        .collect();
+    let seen = Watched::open(std::process::id() as i32).unwrap().look();
+    for start in mapped {
+        // SAFETY: the mapping was made above and is not used after this.
+        unsafe { munmap(start, size).unwrap() };
+    }
+    let seen = seen.unwrap();
+    assert!(seen.truncated);
+    let views = of_file(&seen, &path).len();
+    assert!((1_000..count).contains(&views), "{views}");
+}
+
 /// Knows nothing of pages.
 struct Nobody;
 
@@ -251,6 +294,78 @@ fn an_overlay_over_a_server_is_passed_over() {
         !seen.views.is_empty(),
         "its libraries are on the disk: {passed:?}"
     );
+}
+
+/// The number of an overlay that is unmounted is given to the next one, over whatever that lies. The same
+/// process may map files of both.
+#[test]
+fn what_lies_below_an_overlay_is_read_again() {
+    let _one = alone();
+    let Some(server) = FuseServer::start() else {
+        return;
+    };
+    let dir = directory();
+    for name in ["plain", "other", "mnt"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    copy_program("/bin/sh", dir.path().join("plain/shell")).unwrap();
+    let mount = |lower: &str| format!("mount -t overlay overlay -o lowerdir={lower}:other mnt");
+    let served = server.file();
+    let served = mount(served.parent().unwrap().to_str().unwrap());
+    let here = dir.path().display();
+    let own = std::env::current_exe().unwrap();
+    let (variable, own) = (programs::VARIABLE, own.display());
+    for (name, script) in [
+        (
+            "first",
+            format!("{} && exec mnt/shell second", mount("plain")),
+        ),
+        (
+            "second",
+            "while [ ! -e go ]; do sleep 0.02; done; exec sh third".into(),
+        ),
+        (
+            "third",
+            format!(
+                "umount mnt && {served} && {variable}='pages --path {here}/mnt/file --bytes {MIB} \
+                 --every 50' exec {own} --exact common::program --nocapture"
+            ),
+        ),
+    ] {
+        std::fs::write(dir.path().join(name), script).unwrap();
+    }
+    let start = format!("cd {here} && exec sh first");
+    let arguments = ["--mount", "sh", "-c", &start];
+    let mut program = Child::start(Path::new("unshare"), &arguments, None).unwrap();
+    if !becomes(program.pid(), "shell") {
+        skip("no overlay can be mounted here");
+        return;
+    }
+    let mut watched = Watched::open(program.pid()).unwrap();
+    let seen = watched.look().unwrap();
+    let of_shell = |view: &View| view.path.ends_with("/mnt/shell");
+    assert!(seen.views.iter().any(of_shell), "{:?}", seen.passed);
+    File::create(dir.path().join("go")).unwrap();
+    if let Err(error) = program.until(PATIENCE, |p| p.rounds > 2) {
+        skip(format_args!(
+            "no overlay over FUSE can be mounted here: {error}"
+        ));
+        return;
+    }
+    server.stand_still();
+    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    loop {
+        let passed = watched.look().unwrap().passed;
+        let passed: Vec<String> = passed.iter().map(|(_, why)| why.to_string()).collect();
+        let told = |told: &String| {
+            told.contains("/mnt/file: on") && told.ends_with("behind a server that may not answer")
+        };
+        if passed.iter().any(told) {
+            return;
+        }
+        assert!(now_ns() < end, "{passed:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 /// A process that has other users, processes and mounts than we, in a group with programs that stream.

@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 
 /// How many bytes of a table of relocations are read at a time; a multiple of its entries' sizes.
 const PIECE: u64 = 64 * 1024 * 3;
+/// The most places of packed relocations that are looked up in the file: a small table can name very many.
+const MAX_PACKED: u32 = 1 << 20;
 
 impl Image {
     /// Where the process has the file's code.
@@ -49,13 +51,15 @@ impl Image {
     }
 
     /// Calls `tell` with the place of each pointer that the loader sets to a place in this file, and
-    /// with what it sets it to, both as addresses of the process.
+    /// with what it sets it to, both as addresses of the process. Reads at most as much of all tables as one
+    /// may have.
     pub(crate) fn each_pointer(&self, tell: &mut dyn FnMut(u64, u64)) {
+        let (mut left, mut places) = (MAX_TABLE, MAX_PACKED);
         for section in &self.sections {
             let kind = section.sh_type.get(Little);
             let (at, size) = (
                 section.sh_offset.get(Little),
-                section.sh_size.get(Little).min(MAX_TABLE),
+                section.sh_size.get(Little).min(left),
             );
             let mut packed = Packed::default();
             let mut done = 0;
@@ -66,7 +70,7 @@ impl Image {
                 };
                 match kind {
                     SHT_RELA => self.each_of_rela(&bytes, tell),
-                    _ => packed.each(&bytes, &mut |place| {
+                    _ => packed.each(&bytes, &mut places, &mut |place| {
                         let place = place.wrapping_add(self.bias);
                         let mut word = [0; 8];
                         if self.fill(place, &mut word) {
@@ -76,6 +80,7 @@ impl Image {
                 }
                 done += length;
             }
+            left -= done;
         }
     }
 
@@ -104,9 +109,20 @@ struct Packed {
 }
 
 impl Packed {
-    fn each(&mut self, bytes: &[u8], tell: &mut dyn FnMut(u64)) {
+    /// Calls `tell` with each place, as long as there are any `left`.
+    fn each(&mut self, bytes: &[u8], left: &mut u32, tell: &mut dyn FnMut(u64)) {
         for word in bytes.chunks_exact(8) {
             let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
+            let count = if word & 1 == 0 {
+                1
+            } else {
+                word.count_ones() - 1
+            };
+            let Some(rest) = left.checked_sub(count) else {
+                *left = 0;
+                return;
+            };
+            *left = rest;
             if word & 1 == 0 {
                 tell(word);
                 self.next = word.wrapping_add(8);
@@ -133,9 +149,16 @@ mod tests {
         let mut packed = Packed::default();
         let mut places = Vec::new();
         // In two pieces, as a large table is read.
-        packed.each(&bytes[..16], &mut |place| places.push(place));
-        packed.each(&bytes[16..], &mut |place| places.push(place));
+        let mut left = 6;
+        packed.each(&bytes[..16], &mut left, &mut |place| places.push(place));
+        packed.each(&bytes[16..], &mut left, &mut |place| places.push(place));
         let last = 0x1008 + 8 * 63 + 8 * 62;
         assert_eq!(places, [0x1000, 0x1008, 0x1018, last, 0x2000]);
+        // One is left. Nothing is looked up from where there are more.
+        packed.each(&u64::MAX.to_le_bytes(), &mut left, &mut |place| {
+            places.push(place)
+        });
+        packed.each(&bytes[..8], &mut left, &mut |place| places.push(place));
+        assert_eq!((places.len(), left), (5, 0));
     }
 }

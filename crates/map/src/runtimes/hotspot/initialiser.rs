@@ -22,8 +22,10 @@ const LENGTH: usize = 11;
 pub(super) fn numbers(image: &Image, places: &Addresses) -> HashMap<u64, u64> {
     let mut found = HashMap::new();
     let mut bytes = vec![0; PIECE as usize + LENGTH];
+    let mut left = MAX_CODE;
     for code in image.code() {
-        let end = code.end.min(code.start.saturating_add(MAX_CODE));
+        let end = code.end.min(code.start.saturating_add(left));
+        left -= end - code.start;
         let mut at = code.start;
         while at < end {
             let length = (PIECE + LENGTH as u64).min(end - at) as usize;

@@ -271,6 +271,44 @@ fn what_is_in_swap_is_told_and_the_heap_shown_as_a_whole() {
 }
 
 #[test]
+fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
+    let tables = tables("UseZGC");
+    let mut script = Script::default();
+    let [heap, entries, page] = [1, 8, 9].map(|n| OBJECTS + n * 0x1_0000);
+    let field = |object: u64, kind: &str, name: &str| object + offset(&tables, kind, name);
+    let table = field(
+        field(heap, "ZCollectedHeap", "_heap"),
+        "ZHeap",
+        "_page_table",
+    );
+    let map = field(table, "ZPageTable", "_map");
+    let range = field(page, "ZPage", "_virtual");
+    for (at, value) in [
+        (OBJECTS + MIB - 8, 1),
+        (static_at(&tables, "Universe", "_collectedHeap"), heap),
+        (field(map, "ZGranuleMapForPageTable", "_map"), entries),
+        (entries, page),
+        (field(range, "ZVirtualMemory", "_start"), 0),
+        (field(range, "ZVirtualMemory", "_end"), 4096),
+    ] {
+        script.words.insert(at, value);
+    }
+    // The view begins behind the end of the page, in the same granule of 2 MiB.
+    let start = 0x400_0000_0000 + MIB;
+    let mut seen = sight();
+    seen.mappings
+        .retain(|area| !area.name.starts_with("/memfd:"));
+    let view = area(start..start + 7 * MIB, "/memfd:java_heap (deleted)", true);
+    seen.mappings.insert(3, view);
+    let mut labels = Labels::default();
+    label(&tables, &seen, &script, &mut labels);
+    let of_view = |label: &&crate::runtime::Label| label.addresses.start >= start;
+    let of_view: Vec<_> = labels.labels.iter().filter(of_view).collect();
+    assert!((1..16).contains(&of_view.len()), "{}", of_view.len());
+    assert_eq!(of(&labels, Kind::FreeHeap), 7 * MIB, "{:?}", labels.notes);
+}
+
+#[test]
 fn other_machines_are_left_alone() {
     let mut seen = sight();
     assert!(HotSpot.recognises(&seen));

@@ -7,8 +7,8 @@ use crate::area::Kind;
 use crate::runtime::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 const WHAT: &str = "the pages of the heap";
 /// Most granules that are looked at, over all views: 64 TiB of heap have as many.
@@ -91,13 +91,10 @@ pub(super) fn label(
     };
     let table = Table::read(machine, heap, names)?;
     let mut pages = Pages::default();
-    let mut views = Vec::new();
+    let mut views = HashSet::new();
     let mut granules = 0;
     for area in sight.mappings.iter().filter(|area| is_heap(area)) {
-        let view = area.addresses.start & !table.mask;
-        if !views.contains(&view) {
-            views.push(view);
-        }
+        views.insert(area.addresses.start & !table.mask);
         granules += (area.size() >> table.shift) as usize + 1;
         if granules > MAX_GRANULES {
             return Err(Unknown::Odd(WHAT));
@@ -273,7 +270,8 @@ fn label_view(
             Ok(None) => (at, next, Kind::FreeHeap),
             Err(()) => (next, next, Kind::Heap),
         };
-        let end = end.clamp(at + 1, view.end);
+        // A page is made of whole granules. Of one that says otherwise, nothing is taken in bytes.
+        let end = end.max(next).min(view.end);
         let top = top.clamp(at, end);
         labels.add(at..top, kind);
         labels.add(top..end, Kind::FreeHeap);
