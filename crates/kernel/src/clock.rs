@@ -1,5 +1,5 @@
-//! The one clock: monotonic, nanoseconds. A container may have a time namespace, in which it shows another time
-//! (`time_namespaces(7)`).
+//! The one clock: monotonic, nanoseconds. A container may have a time namespace, in which it shows
+//! another time (`time_namespaces(7)`).
 
 use crate::process::proc_path;
 use rustix::time::{ClockId, clock_gettime};
@@ -10,8 +10,8 @@ pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not tell: then it
-/// has no time namespaces, or the process is gone.
+/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not tell:
+/// then it has no time namespaces, or the process is gone.
 pub fn ahead_ns(pid: u32) -> i64 {
     let offset = |pid: &dyn std::fmt::Display| {
         let text = std::fs::read(proc_path(pid, "timens_offsets")).ok()?;

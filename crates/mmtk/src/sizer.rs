@@ -154,7 +154,8 @@ fn tightest() -> plimsoll_kernel::Result<u64> {
 /// 4. [`Sizer::ended`] in the pause in which memory was reclaimed, after that and before
 ///    [`Sizer::pause_ended`].
 ///
-/// Between [`Sizer::ended`] and [`Sizer::pause_ended`], [`Sizer::giving_back`] may run what gives memory back.
+/// Between [`Sizer::ended`] and [`Sizer::pause_ended`], [`Sizer::giving_back`] may run what gives memory
+/// back.
 /// [`Sizer::is_full`], [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked
 /// at any time.
 #[derive(Debug)]

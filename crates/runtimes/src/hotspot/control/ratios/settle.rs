@@ -29,8 +29,8 @@ impl Ratios {
         levers: &Levers,
         watch: &Watch,
     ) -> Option<Action> {
-        // A larger size is the aim already, and a collection for it was not worth its cost: the use says nothing
-        // of what the bias would do. The same gap counted at each look would double the size at last.
+        // A larger size is the aim already, and a collection for it was not worth its cost: the use says
+        // nothing of what the bias would do. The same gap counted at each look would double the size at last.
         let is_tried = aim.reachable <= size(seen, levers).saturating_add(slack(seen.limit));
         if !is_tried || !self.settled(seen, watch) {
             return None;
