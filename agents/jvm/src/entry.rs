@@ -67,14 +67,15 @@ pub unsafe extern "C" fn Agent_OnAttach(
         let Some(jvmti) = (unsafe { Jvmti::of(vm) }) else {
             return NO_EVENTS;
         };
-        let code = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
+        let done = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
             true => set_up(jvmti),
-            false => NO_EVENTS,
+            false => Err(NO_EVENTS),
         };
-        if code != DONE {
+        // One that tells of nothing would stay as long as the machine.
+        if done != Ok(Is::New) {
             jvmti.dispose();
         }
-        code
+        done.err().unwrap_or(DONE)
     })
 }
 
@@ -87,35 +88,45 @@ pub unsafe extern "C" fn Agent_OnUnload(_vm: *mut Vm) {
     stop();
 }
 
+/// The agent that works in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    /// It has just begun.
+    New,
+    /// It was there before, of this copy of the library or of another.
+    There,
+}
+
 /// Begins to measure, unless an agent does so in this process. Runs on a thread of Java, at no safepoint.
-fn set_up(jvmti: Jvmti) -> c_int {
+/// Fails with a result of [`Agent_OnAttach`].
+fn set_up(jvmti: Jvmti) -> Result<Is, c_int> {
     if SET_UP.swap(true, Ordering::AcqRel) || page::is_there() {
-        return DONE;
+        return Ok(Is::There);
     }
-    let code = measure(jvmti);
-    if code != DONE {
+    let done = measure(jvmti);
+    if done.is_err() {
         SET_UP.store(false, Ordering::Release);
     }
-    code
+    done
 }
 
 /// The events of pauses.
 const PAUSE: [Event; 2] = [Event::Start, Event::Finish];
 
-fn measure(jvmti: Jvmti) -> c_int {
+fn measure(jvmti: Jvmti) -> Result<Is, c_int> {
     let machine = Machine::of(jvmti.address_in_library());
     let machine = machine.as_ref();
     if machine.is_ok_and(|machine| machine.has_text("CRaCCheckpointTo") == Some(true)) {
-        return SAVED;
+        return Err(SAVED);
     }
     // Before the page, which says that there is an agent: without events it would say so for ever.
     if !jvmti.enable(&PAUSE) {
         jvmti.disable(&PAUSE);
-        return NO_EVENTS;
+        return Err(NO_EVENTS);
     }
     let Ok(words) = page::make() else {
         jvmti.disable(&PAUSE);
-        return NO_PAGE;
+        return Err(NO_PAGE);
     };
     let reader = Reader::open();
     let about = About {
@@ -139,13 +150,13 @@ fn measure(jvmti: Jvmti) -> c_int {
     if let Some(process) = other {
         period::start(process);
     }
-    DONE
+    Ok(Is::New)
 }
 
 unsafe extern "C" fn on_init(env: *mut Env, _jni: *mut c_void, _thread: *mut c_void) {
     unharmed((), || {
         if let Some(jvmti) = Jvmti::again(env) {
-            set_up(jvmti);
+            let _ = set_up(jvmti);
         }
     });
 }

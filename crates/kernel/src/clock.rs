@@ -1,11 +1,35 @@
-//! The one clock: monotonic, nanoseconds.
+//! The one clock: monotonic, nanoseconds. A container may have a time namespace, in which it shows
+//! another time (`time_namespaces(7)`).
 
+use crate::process::proc_path;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of `CLOCK_MONOTONIC`. Does not jump when the time of day is set, and stands still
 /// during suspend.
 pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
+}
+
+/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not tell:
+/// then it has no time namespaces, or the process is gone.
+pub fn ahead_ns(pid: u32) -> i64 {
+    let offset = |pid: &dyn std::fmt::Display| {
+        let text = std::fs::read(proc_path(pid, "timens_offsets")).ok()?;
+        parse_offset(&text)
+    };
+    let both = offset(&pid).zip(offset(&"self"));
+    both.map_or(0, |(theirs, ours)| theirs.saturating_sub(ours))
+}
+
+/// The offset of the monotonic clock, nanoseconds: lines of a clock, seconds and nanoseconds.
+fn parse_offset(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut lines = text.lines().map(str::split_ascii_whitespace);
+    let mut words =
+        lines.find_map(|mut words| (words.next() == Some("monotonic")).then_some(words))?;
+    let seconds: i64 = words.next()?.parse().ok()?;
+    let rest: i64 = words.next()?.parse().ok()?;
+    Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
 /// Nanoseconds of processor time that this thread has used.
@@ -44,6 +68,27 @@ fn nanoseconds(clock: ClockId) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{ahead_ns, parse_offset};
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        let text = b"monotonic      -86400  500000000\nboottime           7         0\n";
+        assert_eq!(parse_offset(text), Some(-86_399_500_000_000));
+        let huge = b"monotonic 9223372036854775807 0\n";
+        assert_eq!(parse_offset(huge), Some(i64::MAX));
+        for bad in [
+            &b""[..],
+            b"boottime 1 2\n",
+            b"monotonic 1\n",
+            b"monotonic x 0\n",
+            b"\xff",
+        ] {
+            assert_eq!(parse_offset(bad), None, "{bad:?}");
+        }
+        assert_eq!(ahead_ns(std::process::id()), 0);
+        assert_eq!(ahead_ns(u32::MAX), 0, "there is none");
+    }
+
     #[test]
     fn never_runs_backwards() {
         let mut last = super::now_ns();

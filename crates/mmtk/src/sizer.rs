@@ -154,6 +154,8 @@ fn tightest() -> plimsoll_kernel::Result<u64> {
 /// 4. [`Sizer::ended`] in the pause in which memory was reclaimed, after that and before
 ///    [`Sizer::pause_ended`].
 ///
+/// Between [`Sizer::ended`] and [`Sizer::pause_ended`], [`Sizer::giving_back`] may run what gives memory
+/// back.
 /// [`Sizer::is_full`], [`Sizer::limit`], [`Sizer::can_grow`] and [`Sizer::take_wanted`] may be asked
 /// at any time.
 #[derive(Debug)]
@@ -161,7 +163,9 @@ pub struct Sizer<S> {
     shared: Arc<Shared>,
     control: Control,
     give_back: GiveBack,
-    /// Locked by hooks: for microseconds, or longer while the program is stopped.
+    /// What only hooks use. MMTk calls most hooks one at a time; the lock is for [`Sizer::pending`], which
+    /// threads of the program call at any time. Held for microseconds, and never while code of MMTk or of
+    /// the virtual machine runs. What polls and the companion need is in `shared`, without a lock.
     state: Mutex<State<S>>,
 }
 
@@ -368,9 +372,10 @@ impl<S: Sizing> Sizer<S> {
         told.collections.fetch_add(1, Release);
     }
 
-    /// Runs what gives memory back, and counts how much less is resident afterwards.
+    /// Runs what gives memory back, between [`Sizer::ended`] and [`Sizer::pause_ended`], and counts how much
+    /// less is resident afterwards. No lock is held meanwhile: `give` calls into the virtual machine, which
+    /// may call any hook or getter.
     pub fn giving_back(&self, give: impl FnOnce()) {
-        let _state = self.state();
         let resident = || Some(own::anonymous()?.resident);
         let before = resident();
         give();
@@ -378,8 +383,9 @@ impl<S: Sizing> Sizer<S> {
             let bytes = before.saturating_sub(after);
             let told = &self.shared.told;
             told.given_back.fetch_add(bytes, Relaxed);
-            let touched = told.touched.load(Acquire).saturating_sub(bytes);
-            told.touched.store(touched, Release);
+            // In one step: a poll may raise it at the same time.
+            let less = |touched: u64| Some(touched.saturating_sub(bytes));
+            let _ = told.touched.fetch_update(Release, Acquire, less);
         }
     }
 

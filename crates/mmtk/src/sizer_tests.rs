@@ -187,6 +187,19 @@ fn what_was_given_back_is_counted_and_is_not_touched_any_more() {
 }
 
 #[test]
+fn what_gives_memory_back_may_call_any_hook() {
+    let sizer = sizer(GiveBack::WhenShort);
+    sizer.giving_back(|| {
+        sizer.pending(MIB);
+        let _ = sizer.is_full(300 * MIB);
+    });
+    assert_eq!(sizer.state().now.pending, MIB);
+    let touched = sizer.shared.told.touched.load(Relaxed);
+    let given_back = sizer.control().figures().given_back;
+    assert_eq!(touched, 300 * MIB - given_back, "the poll is not forgotten");
+}
+
+#[test]
 fn a_hook_that_panicked_leaves_the_others_working() {
     let sizer = sizer(GiveBack::WhenShort);
     let panicked = catch_unwind(AssertUnwindSafe(|| {

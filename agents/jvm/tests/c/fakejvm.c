@@ -1,5 +1,6 @@
 /* Plays a virtual machine that loads the agent: fakejvm LIBRARY WAY. Its tables for debuggers are wrong in
- * the way named. Prints the result of loading and the number of pauses, and ends with its standard input. */
+ * the way named; in the way "twice" they are right, and the agent is loaded twice. Prints the result of
+ * loading, the number of pauses and that of environments given up, and ends with its standard input. */
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -173,7 +174,7 @@ typedef int (*function)();
 static function jvmti_table[200];
 static function *jvmti = jvmti_table;
 static void *callbacks[64];
-static int enabled[100], refused_event = -1;
+static int enabled[100], refused_event = -1, disposed;
 
 static int add_capabilities(void *env, const uint32_t *wanted) {
     (void)env;
@@ -197,6 +198,7 @@ static int enable(void *env, int mode, int event, void *thread) {
 
 static int dispose(void *env) {
     (void)env;
+    disposed++;
     return 0;
 }
 
@@ -226,12 +228,13 @@ int main(int count, char **arguments) {
     }
     int (*attach)(void *, char *, void *) = (int (*)(void *, char *, void *))dlsym(library, "Agent_OnAttach");
     int result = attach(&vm, "", NULL);
+    if (!strcmp(arguments[2], "twice")) result = result ? result : attach(&vm, "", NULL);
     int pauses = 0;
     for (; pauses < 5 && enabled[81] && enabled[82]; pauses++) {
         ((void (*)(void *))callbacks[81 - 50])(&jvmti);
         ((void (*)(void *))callbacks[82 - 50])(&jvmti);
     }
-    printf("%d %d\n", result, pauses);
+    printf("%d %d %d\n", result, pauses, disposed);
     fflush(stdout);
     while (getchar() != EOF) {}
     ((void (*)(void *, void *))callbacks[51 - 50])(&jvmti, NULL);

@@ -1,14 +1,18 @@
 //! Machines of another user, and in another mount and pid namespace.
 
 use crate::machine::{Sums, library};
+use crate::steered::steered;
 use crate::support::{MIB, eventually, jdks};
+use plimsoll_kernel::clock::ahead_ns;
 use plimsoll_kernel::stalls::Tier;
-use plimsoll_runtimes::hotspot::agent::AgentError;
+use plimsoll_runtimes::Ended;
+use plimsoll_runtimes::hotspot::agent::{AgentError, Page, PageError};
 use plimsoll_testbed::skip;
 use plimsoll_wire::collections::Signal;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 /// Starts a machine by the way of `before`; `None` with a message where that cannot be.
 fn started(before: &[&str], tried: &[&str]) -> Option<Sums> {
@@ -128,6 +132,24 @@ fn a_machine_in_other_namespaces_is_reached() {
 }
 
 #[test]
+fn a_machine_with_a_clock_of_its_own_is_reached() {
+    let before = [
+        "unshare",
+        "--time",
+        "--monotonic",
+        "100000",
+        "--boottime",
+        "100000",
+        "--fork",
+    ];
+    let before = [&before[..], &["--kill-child"]].concat();
+    if let Some(sums) = started(&before, &before) {
+        assert!(ahead_ns(sums.process.pid) > 0);
+        works(sums);
+    }
+}
+
+#[test]
 fn a_machine_that_may_execute_nothing_from_where_we_can_write_is_told() {
     // Counters and classes stay reachable: only what is new there is not executable.
     let script = "for d in /tmp /var/tmp /dev/shm; do \
@@ -143,4 +165,45 @@ fn a_machine_that_may_execute_nothing_from_where_we_can_write_is_told() {
         sums.goes_on();
         sums.quit();
     }
+}
+
+#[test]
+fn a_machine_whose_directories_are_full_gets_the_agent_when_there_is_room() {
+    // Room for a socket, and none for a library.
+    let script = "mount --bind /var/tmp /var/tmp && mount -o remount,bind,ro /var/tmp && \
+                  mount -t tmpfs -o size=256k small /tmp && mount -t tmpfs -o size=256k small /dev/shm";
+    let before = namespaces(script);
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    let Some(sums) = started(&before, &["unshare", "--mount"]) else {
+        return;
+    };
+    let (script, steering) = steered(&sums);
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    let collections = || script.report.lock().unwrap().collections;
+    eventually("it is steered from outside", || {
+        collections().is_some_and(|n| n > 0)
+    });
+    let absent = Page::of(&sums.process);
+    assert!(
+        matches!(absent, Err(PageError::Absent { .. })),
+        "{absent:?}"
+    );
+    let pid = sums.process.pid.to_string();
+    let grown = Command::new("nsenter")
+        .args([
+            "-t",
+            &pid,
+            "-m",
+            "mount",
+            "-o",
+            "remount,size=100m",
+            "/dev/shm",
+        ])
+        .status();
+    assert!(grown.is_ok_and(|status| status.success()));
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    sums.goes_on();
+    eventually("no copy is left", || copies(&sums).is_empty());
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 struct Played {
     child: Child,
     process: Process,
-    /// The result of loading, and how many pauses were played.
+    /// The result of loading, how many pauses were played, and how many environments were given up.
     said: String,
 }
 
@@ -64,8 +64,8 @@ impl Drop for Played {
 fn played(program: &Path, way: &str) -> String {
     let played = Played::of(program, way);
     assert_eq!(
-        played.said, "0 5",
-        "{way}: result of loading, pauses played"
+        played.said, "0 5 0",
+        "{way}: result of loading, pauses played, environments given up"
     );
     let page = Page::of(&played.process).unwrap();
     let told = page.view().unwrap().totals().unwrap();
@@ -98,10 +98,30 @@ fn a_machine_that_sends_no_events_has_no_page() {
         return;
     };
     let played = Played::of(&program, "no-events");
-    assert_eq!(played.said, "1 0", "result of loading, pauses played");
+    assert_eq!(
+        played.said, "1 0 1",
+        "result of loading, pauses played, environments given up"
+    );
     let page = Page::of(&played.process);
     assert!(matches!(page, Err(PageError::Absent { .. })), "{page:?}");
     played.ends("no-events");
+}
+
+#[test]
+fn an_agent_that_is_loaded_twice_gives_its_second_environment_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = player(folder.path()) else {
+        return;
+    };
+    let played = Played::of(&program, "twice");
+    assert_eq!(
+        played.said, "0 5 1",
+        "result of loading, pauses played, environments given up"
+    );
+    let page = Page::of(&played.process).unwrap();
+    let told = page.view().unwrap().totals().unwrap();
+    assert_eq!(told.pauses, 5, "each is counted once");
+    played.ends("twice");
 }
 
 #[test]

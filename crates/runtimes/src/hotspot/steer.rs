@@ -1,8 +1,9 @@
 //! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
+mod helper;
 mod limits;
 
-use super::agent::{self, Page};
+use super::agent::{self, Page, Tries};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
@@ -73,17 +74,11 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
             _ => info!("process {pid}: {remark}"),
         }
     }
-    let agent = agent::in_machine(target, &attach, &machine);
-    if levers.sized_by == SizedBy::Fixed && agent.is_some() {
-        info!(
-            "process {pid}: the agent gives back what its heap does not use; it is collected above its limit"
-        );
+    let mut steering = Loop::new(*target, attach, machine, levers);
+    if !steering.has_agent(link) {
+        link.steered_by(Some(NAME));
     }
-    link.steered_by(Some(match agent {
-        Some(_) => NAME_WITH_AGENT,
-        None => NAME,
-    }));
-    let ended = Loop::new(*target, attach, machine, levers, agent).run(link);
+    let ended = steering.run(link);
     link.steered_by(None);
     ended
 }
@@ -111,6 +106,8 @@ struct Loop<'a> {
     feedback: Option<(Feedback, Signal)>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
+    /// When the machine is asked again to load it.
+    tries: Tries,
     /// What the agent is asked to keep.
     wishes: Wishes,
     /// Its memory by parts, as measured last.
@@ -148,13 +145,7 @@ struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    fn new(
-        target: Target<'a>,
-        attach: Attach,
-        machine: Machine,
-        mut levers: Levers,
-        agent: Option<Page>,
-    ) -> Loop<'a> {
+    fn new(target: Target<'a>, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
         let perf = match PerfFile::open(&target.process) {
             Ok(perf) => Some(perf),
             Err(error) => {
@@ -192,7 +183,8 @@ impl<'a> Loop<'a> {
             control: Control::new(levers.clone(), share),
             levers,
             feedback,
-            agent,
+            agent: None,
+            tries: Tries::default(),
             wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
             growth: Growth::default(),
@@ -255,6 +247,9 @@ impl<'a> Loop<'a> {
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
+        if self.tries.is_due(Instant::now()) {
+            self.has_agent(link);
+        }
         // Some actions need another look at once. The number of looks is bounded.
         for _ in 0..8 {
             let actions = self.control.tick(&seen);
@@ -305,8 +300,9 @@ impl<'a> Loop<'a> {
     fn wish(&mut self, seen: &Seen) {
         let Some(page) = &self.agent else { return };
         if let Ok(view) = page.view()
-            && let Some(process) = view.process()
+            && let Some(mut process) = view.process()
         {
+            process.at_ns = page.our_time(process.at_ns);
             self.wishes.look(process, view.about().signal);
         }
         let now_ns = now_ns();

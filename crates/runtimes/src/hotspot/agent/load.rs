@@ -115,6 +115,7 @@ fn meaning(said: &str) -> String {
     let code = said.split_once("return code:").map(|(_, code)| code.trim());
     // The results of `Agent_OnAttach` in `agents/jvm`.
     match code {
+        Some("0") => "it has one already, and closed the descriptor of its page".to_owned(),
         Some("1") => "it offers no events of collections".to_owned(),
         Some("2") => "its process may make no memory file (memfd_create)".to_owned(),
         Some("3") => "it is to be checkpointed, which an open descriptor would prevent".to_owned(),
@@ -136,6 +137,7 @@ mod tests {
     #[test]
     fn answers_are_told_plainly() {
         assert!(meaning("return code: 2").contains("memfd_create"));
+        assert!(meaning("return code: 0").contains("already"));
         assert_eq!(meaning(""), "it does not say why");
         let said = "/tmp/x.so was not loaded.\n/tmp/x.so: wrong ELF class\x1b[2J";
         assert_eq!(

@@ -7,6 +7,7 @@
 //! | `place` | puts the library where the machine can read it |
 //! | `load` | loads it into a running machine |
 //! | `refuse` | machines that it is not loaded into |
+//! | `tries` | when loading is tried again after a failure |
 //!
 //! The agent is loaded when the machine starts (`-agentpath:`, see `start`), or later through the
 //! attach socket. Either way it is found by its page: a sealed memory file among the descriptors of
@@ -16,17 +17,20 @@ mod load;
 mod page;
 mod place;
 mod refuse;
+mod tries;
 
 pub use load::{AgentError, load};
 pub use page::{Page, PageError};
 pub use refuse::{refused_at_start, refused_version};
+pub(super) use tries::Tries;
 
 use super::attach::Attach;
 use super::machine::{Collector, Machine};
 use crate::link::{Policy, Use};
 use crate::runtime::Target;
 use std::path::{Path, PathBuf};
-use tracing::info;
+use std::time::Instant;
+use tracing::{debug, info};
 
 /// The agent's file, in a build tree and where it is installed.
 pub const LIBRARY: &str = "libplimsoll_jvm.so";
@@ -45,9 +49,15 @@ pub fn library(program: &Path) -> Option<PathBuf> {
 }
 
 /// The page of the agent in the machine, which is loaded into it if it is not there. `None` where the user
-/// does not want it, or it would not help, or it cannot be had.
-pub fn in_machine(target: &Target<'_>, attach: &Attach, machine: &Machine) -> Option<Page> {
+/// does not want it, or it would not help, or it cannot be had; `tries` says when to ask again.
+pub(super) fn in_machine(
+    target: &Target<'_>,
+    attach: &Attach,
+    machine: &Machine,
+    tries: &mut Tries,
+) -> Option<Page> {
     let (process, options) = (&target.process, target.options);
+    tries.end();
     if options.agent == Use::Never || !helps(machine.collector, options.policy) {
         return None;
     }
@@ -58,25 +68,32 @@ pub fn in_machine(target: &Target<'_>, attach: &Attach, machine: &Machine) -> Op
             load(process, attach, machine, &library)
         }
     };
-    let pid = process.pid;
     match page {
         Ok(page) => {
-            let view = page.view().ok();
-            let about = view.map(|view| (view.about(), view.refusal()));
-            if let Some((about, refusal)) = about {
-                let back = refusal.map_or("free heap is given back".to_owned(), |why| {
-                    format!("free heap is not given back: {why}")
-                });
-                info!(
-                    "process {pid} has the agent; stalls by {}; {back}",
-                    about.signal_text
-                );
-            }
+            tell(process.pid, &page);
             Some(page)
         }
         Err(error) => {
-            info!("{error}; it is steered from outside only");
+            let again = tries.failed(tries::may_pass(&error), Instant::now());
+            match again {
+                None => info!("{error}; it is steered from outside only"),
+                Some(_) if tries.is_first() => info!(
+                    "{error}; it is steered from outside until the agent can be loaded, which is tried again"
+                ),
+                Some(pause) => debug!("{error}; tried again in {} s", pause.as_secs()),
+            }
             None
         }
     }
+}
+
+/// Tells the user what the agent in this process does.
+fn tell(pid: u32, page: &Page) {
+    let Ok(view) = page.view() else { return };
+    let back = match view.refusal() {
+        None => "free heap is given back".to_owned(),
+        Some(why) => format!("free heap is not given back: {why}"),
+    };
+    let signal = view.about().signal_text;
+    info!("process {pid} has the agent; stalls by {signal}; {back}");
 }

@@ -1,6 +1,7 @@
 //! The page of collections of a machine, opened through the descriptors of its process.
 
 use crate::process::Process;
+use plimsoll_kernel::clock::{ahead_ns, now_ns};
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::sealed::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
@@ -52,6 +53,8 @@ pub enum PageError {
 pub struct Page {
     /// [`SIZE`] bytes.
     mapping: Mapping,
+    /// By how much the machine's clock, of which the times on the page are, is ahead of ours, ns.
+    ahead_ns: i64,
 }
 
 impl Page {
@@ -94,7 +97,10 @@ impl Page {
             },
             why => PageError::Foreign { pid, why },
         })?;
-        let page = Page { mapping };
+        let page = Page {
+            mapping,
+            ahead_ns: ahead_ns(pid),
+        };
         match View::new(page.words()) {
             Ok(_) => Ok(page),
             Err(why) => Err(PageError::Layout { pid, why }),
@@ -107,7 +113,7 @@ impl Page {
         unsafe { Words::new(self.mapping.base()) }
     }
 
-    /// What the agent tells.
+    /// What the agent tells. Times are of the machine's clock, which in a container may be another than ours.
     ///
     /// # Errors
     /// If the page was overwritten since it was opened.
@@ -118,12 +124,16 @@ impl Page {
     /// Wishes that at the end of each pause at most this many bytes of the heap stay resident; with `None`
     /// no wish is left. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
     pub fn wish(&self, resident: Option<u64>) {
-        let now_ns = plimsoll_kernel::clock::now_ns();
         wish(
             self.words(),
             resident.map(|resident| Wish { resident }),
-            now_ns,
+            now_ns().saturating_add_signed(self.ahead_ns),
         );
+    }
+
+    /// A time of the machine's clock (ns) by our own.
+    pub fn our_time(&self, theirs_ns: u64) -> u64 {
+        theirs_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
 }
 
@@ -193,6 +203,29 @@ mod tests {
         assert_eq!(found().unwrap(), 7, "{hides}");
         drop(blank);
         assert_eq!(found().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_machine_with_another_clock_is_told_by_its_own() {
+        let _turn = turn();
+        let file = good();
+        let own = Process::new(std::process::id()).unwrap();
+        let mut page = Page::of(&own).unwrap();
+        assert_eq!(page.ahead_ns, 0);
+        const HOUR: u64 = 3_600_000_000_000;
+        for ahead_ns in [HOUR as i64, -(now_ns() as i64) / 2] {
+            page.ahead_ns = ahead_ns;
+            let theirs = now_ns().saturating_add_signed(ahead_ns);
+            assert!(page.our_time(theirs).abs_diff(now_ns()) < HOUR / 60);
+            page.wish(Some(7));
+            // SAFETY: as in `Page::words`; `page` outlives it.
+            let words = unsafe { Words::new(page.mapping.base()) };
+            let (writer, _) = Writer::new(words, &About::default());
+            assert_eq!(writer.wish(theirs), Some(Wish { resident: 7 }));
+            let later = theirs + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
+            assert_eq!(writer.wish(later), None, "it ends");
+        }
+        drop(file);
     }
 
     /// The program does with its descriptor what it can, while we have the page mapped.

@@ -164,4 +164,27 @@ impl AttachError {
                 | AttachError::NotKnown { .. }
         )
     }
+
+    /// Whether a machine that has answered before may answer again a little later: it is busy, stopped or
+    /// short of memory now, or something stands in the way that can be taken away.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            AttachError::NotCatching { .. }
+            | AttachError::Starting { .. }
+            | AttachError::StandsStill { .. }
+            | AttachError::NotKnown { .. }
+            | AttachError::InTheWay { .. }
+            | AttachError::NoSocket { .. }
+            | AttachError::Busy { .. }
+            | AttachError::NoAnswer { .. }
+            | AttachError::Impostor { .. }
+            | AttachError::Dismissed { .. }
+            | AttachError::System { .. } => true,
+            AttachError::Gone { .. }
+            | AttachError::InVain { .. }
+            | AttachError::Refused { .. }
+            | AttachError::TooLong { .. }
+            | AttachError::BadReply { .. } => false,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod emptying;
 mod refusal;
+mod serial;
 mod settling;
 
 use super::*;

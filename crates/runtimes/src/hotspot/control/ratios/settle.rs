@@ -4,7 +4,7 @@
 use super::Ratios;
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, Seen, tolerance};
+use crate::hotspot::control::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 
 /// How long after a resizing the use is expected to have settled, nanoseconds.
@@ -29,7 +29,10 @@ impl Ratios {
         levers: &Levers,
         watch: &Watch,
     ) -> Option<Action> {
-        if !self.settled(seen, watch) {
+        // A larger size is the aim already, and a collection for it was not worth its cost: the use says
+        // nothing of what the bias would do. The same gap counted at each look would double the size at last.
+        let is_tried = aim.reachable <= size(seen, levers).saturating_add(slack(seen.limit));
+        if !is_tried || !self.settled(seen, watch) {
             return None;
         }
         let most = i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX);
