@@ -85,24 +85,17 @@ finish() {
 }
 
 # What takes processors and neither memory nor swap, and the build of a later step. It has what the build and
-# the tests leave of the processors: they wait for each other, and for the disk. Two things at a time, because
-# each has parts that use one processor. What builds into folders of its own comes first, because until all is
-# built the simulation waits for that. What does not build is reported by its own step.
+# the tests leave of the processors: they wait for each other, and for the disk. Folders of their own come
+# first, because until all is built the simulation waits for that. What does not build is reported by its own
+# step.
 with_the_rest() {
-  # So that all of it stays in this process group.
-  set +m
   renice -n 19 "$BASHPID" > /dev/null && chrt --idle --pid 0 "$BASHPID"
-  {
-    cargo test -q --release -p plimsoll-libgc --test stress --no-run
-    part address tools/sanitize.sh address
-    fuzz/run.sh 0 &> /dev/null
-  } &
+  cargo test -q --release -p plimsoll-libgc --test stress --no-run
+  part address tools/sanitize.sh address
   part thread markers_together
   # With --workspace: for one package cargo would select other features, and build its dependencies again.
   part simulation cargo test -q --workspace --test simulation -- --seconds 120
   part documentation cargo test -q --workspace --doc
-  # Nothing else of this runs beside the targets, which try as much as they can in their seconds.
-  wait
   part fuzz fuzz/run.sh 10
 }
 
@@ -132,14 +125,12 @@ if [ "${1:-}" = every-case ]; then
   PLIMSOLL_EVERY_CASE=1 step "every case" tests every-case
 else
   start "quiet" tests quiet
-  start "aside" tests aside
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
   start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
   step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
-  step "tests in virtual machines or without swap, beside the others" finish "aside"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"
   step "address sanitizer, beside the tests" finish "address" "rest"

@@ -3,9 +3,7 @@
 
 mod common;
 
-use common::ground::{
-    MIB, alone, alone_with_swap, classes, enter, group, jdk, run_in, swap, without_swap,
-};
+use common::ground::{MIB, alone, classes, enter, group, jdk, run_in, swap, without_swap};
 use common::{Place, Started, alive, stderr, wait_for};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{TestCgroup, cases};
@@ -41,7 +39,7 @@ fn said(place: &Place, log: &str, key: &str) -> u64 {
 /// Before the heaps were held at their limits they had 60,000 to 300,000 major faults each in 45 seconds.
 #[test]
 fn services_that_fill_their_shares_stay_out_of_swap() {
-    let _alone = alone_with_swap();
+    let _alone = alone();
     for (collector, version) in [("G1", 25), ("Serial", 21)] {
         let place = Place::new();
         let (Some(classes), Some(group)) = (classes(&place, &PROGRAMS), group("want", 800 * MIB))
@@ -216,7 +214,7 @@ fn many_programs_that_grow_at_the_same_time_end_nobody() {
 fn native_memory_that_grows_at_once_pages_no_heap_out() {
     /// Pages of 40 MB.
     const LIVE: u64 = 40_000_000 / 4096;
-    let _alone = alone_with_swap();
+    let _alone = alone();
     for (collector, version) in [("Serial", 11), ("G1", 21)] {
         let place = Place::new();
         let (Some(classes), Some(group)) = (classes(&place, &PROGRAMS), group("grows", 400 * MIB))

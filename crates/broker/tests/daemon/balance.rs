@@ -26,9 +26,12 @@ fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
     let before = ground.refaults();
     assert_eq!(ground.swappiness(), usual, "nothing moves while it is off");
     ground.configure(ON);
-    until("most is reclaimed from anonymous memory", || {
-        ground.swappiness() >= 180
-    });
+    // Step by step: on a busy machine the pauses between rounds are long.
+    for least in [80, 100, 120, 140, 160, 180] {
+        until("more is reclaimed from anonymous memory", || {
+            ground.swappiness() >= least
+        });
+    }
     ground.wait(6);
     let after = ground.refaults();
     // How much depends on what else runs on the machine.

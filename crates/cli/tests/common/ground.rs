@@ -12,21 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub const MIB: u64 = 1 << 20;
 
-/// Tests run one at a time, because there are few processors.
+/// Tests run one at a time, because there are few processors, and all share the swap.
 static ALONE: Mutex<()> = Mutex::new(());
-/// So do those that make swap, which belongs to the whole machine. One of these may run beside one of the
-/// others, which need none: both mostly wait.
-static SWAPPING: Mutex<()> = Mutex::new(());
 
-/// A test may use the machine as long as it holds this. In a suite in which some hold [`alone_with_swap`], it
-/// makes no swap.
+/// A test may use the machine as long as it holds this.
 pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A test may make swap as long as it holds this.
-pub fn alone_with_swap() -> MutexGuard<'static, ()> {
-    SWAPPING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A cgroup with this limit. If none can be made, says why and returns `None`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 const ANCESTORS: usize = 64;
 
 /// How often, and with which pause, to check whether a principal has its process.
-const LOOKS: u32 = 20;
+const LOOKS: u32 = 100;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The place in the tree of principals.
