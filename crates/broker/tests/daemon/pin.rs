@@ -59,11 +59,18 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
     });
     let killed = ground.group.cgroup().events().expect("readable").oom_kill;
     assert_eq!(killed, 0);
+    let mut told = String::new();
     until("what is held is not shared out", || {
         let listing = ground.client.list();
         let bytes = |value: &Value| value.as_u64().expect("a number");
         let held = bytes(&listing["pinned"]["held"]);
-        bytes(&listing["budget"]) + held <= bytes(&listing["capacity"])
+        let is_apart = bytes(&listing["budget"]) + held <= bytes(&listing["capacity"]);
+        let now = listing.to_string();
+        if !is_apart && told != now {
+            println!("{now}");
+            told = now;
+        }
+        is_apart
     });
     // Those that the broker had to read itself are charged to the broker.
     assert!(unevictable(&ground) >= MIB);
