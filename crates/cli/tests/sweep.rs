@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Place, stderr, wait_for};
+use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::{Tmpfs, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// A small trace of 81 threads.
 const SYNTH: [&str; 8] = [
@@ -189,6 +189,58 @@ fn a_cluster_makes_the_same_file() {
     let out = python(&place, &args).expect("it was there before");
     let why = "SweepError: plimsoll: text.parquet: it is no Parquet";
     assert!(stderr(&out).contains(why), "{}", stderr(&out));
+}
+
+/// A cluster that somebody started: its scheduler says where it is, a worker joins it.
+#[test]
+fn a_cluster_that_runs_already_makes_the_same_file() {
+    let place = place();
+    sweep(&place, &["-o", "b.parquet"]);
+    if python(&place, &["-c", ""]).is_none() {
+        return;
+    }
+    let started = |args: &[&str]| {
+        let mut command = plimsoll_testbed::python(&[&["-m"], args].concat());
+        command.current_dir(place.path("")).stdout(Stdio::null());
+        Started(command.stderr(Stdio::null()).spawn().expect("started"))
+    };
+    let file = ["--scheduler-file", "cluster.json"];
+    let here = ["--host", "127.0.0.1", "--no-dashboard"];
+    let head = ["distributed.cli.dask_scheduler", "--port", "0"];
+    let scheduler = started(&[&head[..], &here, &file].concat());
+    let address = wait_for("the scheduler listens", || {
+        let told = std::fs::read_to_string(place.path("cluster.json")).ok()?;
+        let told: serde_json::Value = serde_json::from_str(&told).ok()?;
+        told["address"].as_str().map(str::to_owned)
+    });
+    let worker = ["distributed.cli.dask_worker", &address, "--nthreads", "2"];
+    let _worker = started(&[&worker[..], &here, &["--no-nanny"]].concat());
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let cluster = [
+        "-m",
+        "plimsoll.sweep",
+        "--cluster",
+        &address,
+        "--plimsoll",
+        program,
+        "--",
+    ];
+    let args = [&cluster[..], &SWEEP[1..], &["-o", "a.parquet"]].concat();
+    let out = python(&place, &args).expect("it was there before");
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+    assert!(read(&place.path("a.parquet")) == read(&place.path("b.parquet")));
+    // Nobody listens there any more.
+    drop(scheduler);
+    let soon = "import dask, sys, plimsoll.sweep as s; \
+                dask.config.set({'distributed.comm.timeouts.connect': '1s'}); s.main()";
+    let args = [&["-c", soon], &args[2..]].concat();
+    let out = python(&place, &args).expect("it was there before");
+    assert_eq!(out.status.code(), Some(1));
+    let said = stderr(&out);
+    assert!(
+        said.starts_with("plimsoll.sweep: ") && said.contains(&address),
+        "{said}"
+    );
 }
 
 /// What goes wrong on workers is said, all else is kept, and the same sweep goes on later.
