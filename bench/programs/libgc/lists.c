@@ -1,0 +1,110 @@
+/* lists: threads with phases. Each thread builds a list, walks through it, and drops it, until all lists are
+ * built. What is live when a collection comes depends on how many threads have a list just then.
+ *
+ *   lists [--threads T] [--lists N] [--bytes B] [--spread PERCENT] [--walks W]
+ *
+ * A list has B bytes, or by --spread up to so much more or less. Prints one JSON object at the end: the lists
+ * that each thread built at least and at most, and the processor time in seconds. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#define GC_THREADS
+#include <gc/gc.h>
+
+enum { MOST_THREADS = 256 };
+
+struct node {
+    struct node *next;
+    uint64_t value[2];
+};
+
+/* What the arguments say: numbers of threads, lists and walks, bytes of a list, percent. */
+static long threads = 16, lists = 1000, bytes = 1100000, spread = 0, walks = 20;
+/* Lists that no thread has begun. */
+static atomic_long left;
+/* Lists that each thread has built. Only the thread writes its own. */
+static long built[MOST_THREADS];
+/* Of what the walks saw, so that no compiler leaves them out. */
+static atomic_ulong sum;
+
+/* Bytes of the list with this number: the same in each run. */
+static long size_of(long number) {
+    uint64_t mixed = ((uint64_t)number + 1) * 0x9e3779b97f4a7c15u;
+    long percent = spread ? (long)((mixed >> 33) % (2 * spread + 1)) - spread : 0;
+    return bytes + bytes / 100 * percent;
+}
+
+static void *work(void *place) {
+    long *mine = place;
+    for (long number; (number = atomic_fetch_sub(&left, 1)) > 0; ++*mine) {
+        struct node *first = NULL;
+        for (long made = 0; made < size_of(number); made += GC_size(first)) {
+            struct node *node = GC_MALLOC(sizeof *node);
+            if (!node) {
+                fputs("lists: no memory\n", stderr);
+                exit(1);
+            }
+            node->next = first;
+            node->value[0] = made;
+            first = node;
+        }
+        uint64_t seen = 0;
+        for (long walk = 0; walk < walks; walk++)
+            for (struct node *node = first; node; node = node->next)
+                seen += node->value[0];
+        sum += seen;
+    }
+    return NULL;
+}
+
+static void read_arguments(int count, char **arguments) {
+    struct { const char *name; long *value; } known[] = {
+        {"--threads", &threads}, {"--lists", &lists}, {"--bytes", &bytes},
+        {"--spread", &spread}, {"--walks", &walks},
+    };
+    int at = 1;
+    for (; at + 1 < count; at += 2) {
+        size_t which = 0;
+        while (which < 5 && strcmp(known[which].name, arguments[at]))
+            which++;
+        char *end = arguments[at + 1];
+        long value = strtol(arguments[at + 1], &end, 10);
+        if (which == 5 || *end || end == arguments[at + 1] || value < 0)
+            break;
+        *known[which].value = value;
+    }
+    if (at < count || threads < 1 || threads > MOST_THREADS || spread > 100) {
+        fputs("lists: [--threads 1..256] [--lists N] [--bytes B] [--spread 0..100] [--walks W]\n", stderr);
+        exit(2);
+    }
+}
+
+int main(int count, char **arguments) {
+    GC_INIT();
+    read_arguments(count, arguments);
+    left = lists;
+    pthread_t all[MOST_THREADS];
+    for (long i = 0; i < threads; i++)
+        if (pthread_create(&all[i], NULL, work, &built[i])) {
+            fputs("lists: no thread\n", stderr);
+            return 1;
+        }
+    long least = lists, most = 0;
+    for (long i = 0; i < threads; i++) {
+        pthread_join(all[i], NULL);
+        least = built[i] < least ? built[i] : least;
+        most = built[i] > most ? built[i] : most;
+    }
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    double seconds = use.ru_utime.tv_sec + use.ru_stime.tv_sec
+                     + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+    printf("{\"collections\":%lu,\"least\":%ld,\"most\":%ld,\"processor\":%.3f}\n",
+           (unsigned long)GC_get_gc_no(), least, most, seconds);
+    return 0;
+}
