@@ -428,7 +428,8 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     }
 }
 
-/// The bound of a wait: 0 is none.
+/// The bound of a wait, nanoseconds. 0 is none, and so are more than 146 years: Java programs give
+/// `Long.MAX_VALUE` for no bound.
 fn bound(timeout: u64) -> Option<u64> {
-    (timeout > 0).then_some(timeout)
+    (1..1 << 62).contains(&timeout).then_some(timeout)
 }

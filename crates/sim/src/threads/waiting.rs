@@ -58,19 +58,29 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// The time of a thread has come.
     pub(super) fn time_out(&mut self, thread: usize, now: u64) {
         self.cancel_timer(thread);
-        if let State::Blocked(On::Notify(monitor)) = self.threads[thread].state {
-            self.monitors.stop_waiting(monitor, thread);
+        match self.threads[thread].state {
+            State::Blocked(On::Notify(monitor)) => self.monitors.stop_waiting(monitor, thread),
+            State::Blocked(On::End(other)) => {
+                self.threads[other].joiners.retain(|it| *it != thread);
+            }
+            _ => {}
         }
         self.make_ready(thread, now);
     }
 
     /// Nothing can go on. Wakes the first thread that waits to be notified or unparked: in the recorded
     /// program it was woken, but by a thread that came too early under this scheduler, or by one that is not
-    /// in the trace. Whether there was such a thread.
+    /// in the trace. If there is none, wakes the first thread that waits for the end of one that has not
+    /// started: in the recorded program the one that starts it had come further, and in Java a thread that
+    /// has not started is not waited for. Whether there was such a thread.
     pub(super) fn help(&mut self) -> bool {
         let waits = |on: State| matches!(on, State::Blocked(On::Notify(_) | On::Unpark));
-        let found = self.threads.iter().position(|thread| waits(thread.state));
-        let Some(thread) = found else {
+        let is_early = |on: State| match on {
+            State::Blocked(On::End(other)) => self.threads[other].state == State::New,
+            _ => false,
+        };
+        let first = |is: &dyn Fn(State) -> bool| self.threads.iter().position(|it| is(it.state));
+        let Some(thread) = first(&waits).or_else(|| first(&is_early)) else {
             return false;
         };
         let now = self.processors.iter().map(|p| p.clock).max().unwrap_or(0);

@@ -213,6 +213,22 @@ fn a_recording_that_stops_is_simulated_as_far_as_it_goes() {
     assert_eq!((outcome.cut, outcome.helped), (1, 2));
 }
 
+/// A program that is told to end: a thread of the virtual machine's own holds the monitor and waits for the
+/// end of a thread. Here it comes before that one is started, for which the main thread needs the monitor.
+#[test]
+fn a_thread_that_has_not_started_is_not_waited_for_for_ever() {
+    let (late, priority) = (ThreadId(2), 5);
+    let compute = Event::Compute { time: 5_000_000 };
+    let start = Event::Start {
+        thread: late,
+        priority,
+    };
+    let main: &[Event] = &[compute, ENTER, start, EXIT, Event::End];
+    let ends: &[Event] = &[ENTER, Event::Join { thread: late }, EXIT, Event::End];
+    let outcome = run(Algorithm::GenMc, 90, &[main, ends, &[Event::End]]).unwrap();
+    assert_eq!((outcome.helped, outcome.threads), (1, 3));
+}
+
 #[test]
 fn what_a_cut_trace_has_lost_is_counted_and_no_fault() {
     let absent = ThreadId(9);

@@ -7,6 +7,9 @@ pub(crate) type Deed = (u8, u64);
 /// Kinds of deeds, and one more.
 pub(crate) const DEEDS: u8 = 19;
 
+/// Bounds of waits, nanoseconds. The first and the last are none.
+const TIMEOUTS: [u64; 4] = [0, 7, 18, i64::MAX as u64];
+
 /// An object is allocated.
 pub(crate) fn allocation(object: u64, size: u64) -> Event {
     Event::Alloc {
@@ -60,7 +63,7 @@ pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
                 (12, Some(_)) => held.pop().map(|monitor| Event::Exit { monitor }),
                 (13, Some(&monitor)) => Some(Event::Wait {
                     monitor,
-                    timeout: number % 4 * 9,
+                    timeout: TIMEOUTS[number as usize % 4],
                 }),
                 (14, Some(&monitor)) => Some(Event::Notify {
                     monitor,
@@ -69,7 +72,7 @@ pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
                 (15, _) => Some(match number % 3 {
                     0 => Event::Sleep { time: number },
                     1 => Event::Park {
-                        timeout: number % 4 * 7,
+                        timeout: TIMEOUTS[number as usize % 4],
                     },
                     _ => Event::Unpark { thread },
                 }),

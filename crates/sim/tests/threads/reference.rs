@@ -167,7 +167,12 @@ impl<'a> Reference<'a> {
 
     fn help(&mut self) -> bool {
         let stuck = |t: &Thread| matches!(t.place, Place::Waits(_) | Place::Parked);
-        let Some(thread) = self.threads.iter().position(stuck) else {
+        let early = |t: &Thread| match t.place {
+            Place::Joins(other) => self.threads[other].place == Place::New,
+            _ => false,
+        };
+        let first = self.threads.iter().position(stuck);
+        let Some(thread) = first.or_else(|| self.threads.iter().position(early)) else {
             return false;
         };
         let now = self.processors.iter().map(|p| p.0).max().unwrap();
@@ -343,7 +348,7 @@ impl<'a> Reference<'a> {
             Event::Notify { monitor, all } => self.notify(thread, monitor, all)?,
             Event::Sleep { time } => self.block(processor, thread, Place::Sleeps, Some(now + time)),
             Event::Park { timeout } => {
-                let timer = (timeout > 0).then_some(now + timeout);
+                let timer = is_bound(timeout).then(|| now + timeout);
                 match std::mem::take(&mut self.threads[thread].permit) {
                     true => {}
                     false => self.block(processor, thread, Place::Parked, timer),
@@ -560,7 +565,7 @@ impl<'a> Reference<'a> {
         record.holder = None;
         let depth = std::mem::take(&mut record.depth);
         self.threads[thread].acquires = Some((monitor, depth));
-        let timer = (timeout > 0).then_some(now + timeout);
+        let timer = is_bound(timeout).then(|| now + timeout);
         self.block(processor, thread, Place::Waits(monitor), timer);
         Ok(())
     }
@@ -574,4 +579,9 @@ impl<'a> Reference<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a wait has a bound: not 0, and less than 146 years.
+fn is_bound(timeout: u64) -> bool {
+    timeout > 0 && timeout < 1 << 62
 }

@@ -25,11 +25,11 @@ fn slower(event: &Event) -> Event {
             time: time * SLOWER,
         },
         Event::Park { timeout } => Event::Park {
-            timeout: timeout * SLOWER,
+            timeout: timeout.saturating_mul(SLOWER),
         },
         Event::Wait { monitor, timeout } => Event::Wait {
             monitor,
-            timeout: timeout * SLOWER,
+            timeout: timeout.saturating_mul(SLOWER),
         },
         other => other,
     }
