@@ -6,8 +6,8 @@ mod arenas;
 mod zeros;
 
 use crate::area::Kind;
+use crate::labels::Labels;
 use crate::memory::Memory;
-use crate::runtime::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Area, FileKey};

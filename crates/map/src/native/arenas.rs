@@ -4,8 +4,8 @@
 
 use super::ARENA;
 use crate::area::Kind;
+use crate::labels::Labels;
 use crate::memory::Memory;
-use crate::runtime::Labels;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area};
 
