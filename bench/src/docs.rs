@@ -91,8 +91,8 @@ const ROWS: [Row; 6] = [
     Row {
         measurement: "container",
         claim: "of those killed alone nine tenths live",
-        words: "Java in a container without swap: runs that the kernel kills without Plimsoll and \
-                that live with it",
+        words: "Java in a container without swap: of the runs that the kernel kills without Plimsoll, \
+                those that live with it",
         asked: "nine tenths",
         brief: false,
     },

@@ -7,7 +7,7 @@ use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use plimsoll_map::attribute::attribute;
 use plimsoll_map::count::{Pages, count};
 use plimsoll_map::parts::cut;
-use plimsoll_map::runtime::Label;
+use plimsoll_map::labels::Label;
 use plimsoll_map::{Kind, States};
 
 /// Bytes of a page, in this made-up memory.

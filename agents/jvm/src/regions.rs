@@ -15,11 +15,11 @@ use plimsoll_kernel::sandbox;
 const MAX_REGIONS: u64 = 1 << 18;
 /// Smallest and largest region of all versions, bytes.
 const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=512 << 20;
-/// Numbers that tell what a region is are small.
+/// The largest number that tells what a region is. A larger one was misread.
 const MAX_TAG: i64 = 1 << 16;
 const ODD: Refusal = Refusal::Odd("the regions of its heap");
 
-/// What versions call regions, and what belongs to them. The newest is first.
+/// What each version calls the types and fields of regions; the newest first.
 struct Names {
     /// The type of a region, and of what tells its kind.
     region: &'static str,

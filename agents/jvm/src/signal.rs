@@ -22,7 +22,7 @@ pub struct Reader {
 /// What the page says after that: [`Signal::MajorFaults`] is read from then on.
 pub const FELL: &str = "major faults; the program closed what a better signal was read by";
 
-/// For so long (ns) a reading of the signal counts, if no page was got meanwhile.
+/// How long a reading of the signal counts if no page was got meanwhile, ns.
 const LASTS_NS: u64 = 100_000_000;
 
 /// Faults of all threads of this process, ended ones included.

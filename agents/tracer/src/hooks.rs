@@ -205,7 +205,8 @@ unsafe extern "C" fn starting(_env: *mut Env, _class: Object, number: c_int, pri
     });
 }
 
-/// Waits until a time (milliseconds since 1970), or for so long (nanoseconds; 0 is for ever).
+/// Waits until `time` (milliseconds since 1970), or for `time` nanoseconds, as `until` says. 0 nanoseconds
+/// are for ever.
 unsafe extern "C" fn parking(_env: *mut Env, _class: Object, until: u8, time: i64) {
     let timeout = match until {
         0 => time.max(0) as u64,

@@ -213,7 +213,7 @@ impl Liberty {
         answers(self.address, "/pages/page.jsp")
     }
 
-    /// Asks for the page so often on each of the connections.
+    /// Asks for the page the given number of times on each of the connections.
     ///
     /// # Errors
     /// When a request gets no good answer.

@@ -21,7 +21,7 @@ pub struct GroupedBars {
     pub names: Vec<String>,
     /// The groups: each with its name, and the length of each bar; 0 where there is none.
     pub groups: Vec<(String, Vec<f64>)>,
-    /// The vertical axis is at least so long.
+    /// The least length of the vertical axis.
     pub top: f64,
 }
 

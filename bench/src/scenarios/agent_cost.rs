@@ -86,9 +86,7 @@ const CASES: [Case; 5] = [
 ];
 type Case = (Jvm, &'static Setting);
 
-/// The program allocates at this rate (MB/s), in buffers of so many bytes, beside so many trees of 4 MB that
-/// live.
-/// Threads that ended would take their processor time with them.
+/// Keeps compiler threads alive: those that end take their processor time with them.
 const STEADY: &str = "-XX:-UseDynamicNumberOfCompilerThreads";
 /// Collections until the program has been compiled and the agent loaded: from then on processor time counts.
 const WARM: u64 = 100;

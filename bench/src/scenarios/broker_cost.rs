@@ -28,6 +28,7 @@ const SETTLE: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(20);
 /// Number of weight changes that are timed. Each wakes every subscriber.
 const CHANGES: usize = 40;
+/// Number of reads of a page that are timed together.
 const READS: u32 = 20_000_000;
 
 const RESIDENT: &str = "at most 6 MiB resident";

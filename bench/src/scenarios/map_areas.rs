@@ -12,7 +12,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
-use plimsoll_map::{Kind, Labels, Runtime, Sight, native};
+use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
 use plimsoll_testbed::children::end_with_us;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,14 @@
 use super::{report, rust};
 
 /// What is not written, in comments and in what programs say. A number has a name, a letter or a unit.
-const RIDDLES: [&str; 4] = [
+const RIDDLES: [&str; 8] = [
     "for so many ",
     "after so many ",
     "at most so many ",
+    "at most so long",
+    "for so long",
+    "so many bytes",
+    "so often on ",
     "what which",
 ];
 

@@ -3,11 +3,11 @@
 use crate::cached::{self, Untold};
 use crate::count::{Counted, count_exclusive, count_places};
 use crate::history::{History, Sources, Unseen};
+use crate::labels::{Labels, MAX_LABELS};
 use crate::memory::ProcessMemory;
 use crate::native;
 use crate::notes::{note_unseen, note_untold};
 use crate::parts::{Part, cut};
-use crate::runtime::{Labels, MAX_LABELS};
 use crate::runtimes::ALL;
 use crate::sight::{Sight, Sizes, are_same_places};
 use plimsoll_kernel::Error as KernelError;

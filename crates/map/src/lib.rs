@@ -11,7 +11,7 @@
 //! | *picture* | the areas of a process with their states ([`Picture`]) |
 //! | *view* | one of several mappings of the same part of a file |
 //!
-//! Data flows one way: look (read a [`Sight`]) -> label (a [`Runtime`] says what its ranges are;
+//! Data flows one way: look (read a [`Sight`]) -> label (a [`Labeller`] says what its ranges are;
 //! [`native`] says it of the rest) -> cut into parts -> count their pages -> attribute (divide what
 //! the kernel counted of each mapping) -> [`Picture`]. Nothing of the process is touched: memory of
 //! it is read only where it is resident.
@@ -24,7 +24,7 @@
 //! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
 //! | `shown` | the colour of each area |
 //! | `mapped` | opens a mapped file |
-//! | [`runtime`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
+//! | [`labels`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
 //! | [`history`] | which pages left memory and came back, from look to look; pure |
@@ -41,6 +41,7 @@ pub mod change;
 pub mod count;
 mod found;
 pub mod history;
+pub mod labels;
 pub mod look;
 mod mapped;
 pub mod memory;
@@ -49,7 +50,6 @@ mod notes;
 pub mod parts;
 mod proportion;
 pub mod report;
-pub mod runtime;
 pub mod runtimes;
 mod shown;
 pub mod sight;
@@ -59,8 +59,8 @@ pub mod who;
 
 pub use area::{Kind, States};
 pub use attribute::Picture;
+pub use labels::{Labeller, Labels};
 pub use look::{Look, LookError, Options, look};
 pub use report::{Failed, Report};
-pub use runtime::{Labels, Runtime};
 pub use sight::Sight;
 pub use watch::Watch;

@@ -6,15 +6,15 @@ mod arenas;
 mod zeros;
 
 use crate::area::Kind;
+use crate::labels::Labels;
 use crate::memory::Memory;
-use crate::runtime::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// The C library's arenas begin at multiples of this and are at most so long, bytes (`HEAP_MAX_SIZE`
+/// The C library's arenas begin at multiples of this and are at most this long, bytes (`HEAP_MAX_SIZE`
 /// in glibc's `malloc/arena.c`).
 const ARENA: u64 = 64 << 20;
 /// Most memory below a mapping that counts as the guard of a stack, bytes.

@@ -1,7 +1,7 @@
 //! Cuts mappings into parts of one kind each, by labels.
 
 use crate::area::Kind;
-use crate::runtime::{Label, MAX_LABELS};
+use crate::labels::{Label, MAX_LABELS};
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::collections::BTreeSet;
 

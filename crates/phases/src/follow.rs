@@ -20,12 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error as Explained;
 
-/// The longest sleep, after which is seen that we are to stop.
+/// The longest sleep. After it the loop looks whether it has to stop.
 const GRAIN: Duration = Duration::from_millis(50);
-/// The part of a window, as its inverse, at its begin that is not compared: what the one before left
-/// unfinished is finished there.
+/// The first 1/`SETTLES` of a window is not compared: work that the window before left is finished there.
 const SETTLES: u64 = 5;
-/// Windows in which nobody was put back, after which that is told.
+/// After this many windows in a row in which no thread was put back, the user is told.
 const IN_VAIN: u32 = 5;
 
 /// How the threads of a program are ordered.

@@ -294,7 +294,7 @@ impl Watched {
             places.len() < most
         })?;
         let mut whole = places.len() < most;
-        // Of what lies behind the last of so many nothing is known.
+        // The list was cut: nothing is known of what lies behind its last entry.
         let seen = match places.last() {
             Some(last) if !whole => last.end,
             _ => area.addresses.end,

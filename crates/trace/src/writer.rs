@@ -176,9 +176,8 @@ impl<W: Write> Writer<W> {
         self.index.push(Entry::LargestLive(bytes));
     }
 
-    /// Writes all that is collected, also of streams whose blocks are not full. A trace whose writer is
-    /// killed
-    /// afterwards can be read up to here.
+    /// Writes all that is collected, also blocks that are not full. If the writer is killed afterwards, the
+    /// trace can be read up to here.
     ///
     /// # Errors
     /// [`TraceError::Io`] if the trace cannot be written.

@@ -82,7 +82,8 @@ pub fn free_address() -> Result<SocketAddr> {
     free.map_err(|e| Error::program("a server", format!("no free port: {e}")))
 }
 
-/// Asks a server for a page so often on each of some connections, one request after another.
+/// Asks a server for a page on several connections: the given number of times on each, one request after
+/// another.
 ///
 /// # Errors
 /// When a request gets no good answer, or a signal came.

@@ -40,7 +40,7 @@ const LARGE: u64 = 1024;
 /// Bytes that the hog takes, and takes in a second.
 const HOG_BYTES: u64 = 200 * MIB;
 const HOG_RATE: u64 = 100 * MIB;
-/// The hog stays for so long, and away for so long, seconds; the first one comes halfway.
+/// How long the hog stays, and how long it stays away, seconds. The first time it comes after half of that.
 const TURN: f64 = 60.0;
 /// When the four services start, seconds.
 const STARTS: [f64; 4] = [0.0, 3.0, 10.0, 20.0];

@@ -44,7 +44,7 @@ impl SlowDisk {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Throttles to so many reads a second, or not any more.
+    /// Throttles to this many reads a second; with `None` not any more.
     ///
     /// # Errors
     /// When the kernel refuses it.

@@ -1,11 +1,11 @@
 //! Heaps of the C library's arenas (glibc's `malloc/arena.c`), by their heads. Each begins at a multiple
-//! of 64 MiB and is at most so long. One that is full has nothing reserved behind it, and then the
+//! of 64 MiB and is at most 64 MiB long. One that is full has nothing reserved behind it, and then the
 //! kernel joins it with the next one.
 
 use super::ARENA;
 use crate::area::Kind;
+use crate::labels::Labels;
 use crate::memory::Memory;
-use crate::runtime::Labels;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area};
 

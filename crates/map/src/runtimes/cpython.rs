@@ -9,8 +9,8 @@
 //! | *pool* | a 64th of an arena: blocks of one size, or free |
 
 use crate::area::Kind;
+use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtime::{Labels, Runtime};
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, Words, words_of};
 use crate::sight::Sight;
@@ -34,7 +34,7 @@ const MAX_SEARCHED: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct CPython;
 
-impl Runtime for CPython {
+impl Labeller for CPython {
     fn name(&self) -> &'static str {
         "CPython"
     }

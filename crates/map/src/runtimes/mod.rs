@@ -16,10 +16,10 @@ mod noise;
 pub mod v8;
 mod words;
 
-use crate::runtime::Runtime;
+use crate::labels::Labeller;
 
 /// The known runtimes, in the order in which they are asked.
-pub const ALL: &[&dyn Runtime] = &[
+pub const ALL: &[&dyn Labeller] = &[
     &hotspot::HotSpot,
     &go::Go,
     &cpython::CPython,

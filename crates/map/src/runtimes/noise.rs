@@ -1,8 +1,8 @@
 //! A process whose memory holds what a test wrote and, elsewhere, words at random that look like
 //! what runtimes look for: addresses, sizes, small numbers.
 
+use crate::labels::Labels;
 use crate::memory::{Memory, Unread};
-use crate::runtime::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
 use proptest::prelude::*;

@@ -4,8 +4,8 @@
 //! `memory-chunk.h`, `memory-chunk-metadata.h` of V8 9.4, 10.2, 11.3, 12.4, 13.6 and 14.6.
 
 use crate::area::Kind;
+use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
-use crate::runtime::{Labels, Runtime};
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, words_of};
 use crate::sight::Sight;
@@ -29,7 +29,7 @@ const RANDOM: u64 = 1 << 46;
 #[derive(Debug)]
 pub struct V8;
 
-impl Runtime for V8 {
+impl Labeller for V8 {
     fn name(&self) -> &'static str {
         "V8"
     }

@@ -5,7 +5,7 @@ use plimsoll_kernel::smaps::Addresses;
 use plimsoll_map::memory::{Memory, ProcessMemory};
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
-use plimsoll_map::{Kind, Labels, Runtime, Sight, native};
+use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
 use plimsoll_testbed::java::javac;
 pub(crate) use plimsoll_testbed::java::{Jdk, jdks};
 use plimsoll_testbed::skip;

@@ -84,7 +84,7 @@ fn groups(name: &str, own: u64, theirs: u64) -> Option<(TestCgroup, TestCgroup)>
     Some((own, group(&format!("pin-{name}"), theirs)?))
 }
 
-/// Waits until about so many bytes of locked pages are charged to a group.
+/// Waits until about this many bytes of locked pages are charged to a group.
 fn wait_for_charge(group: &TestCgroup, bytes: u64, what: &str) {
     let end = now_ns() + PATIENCE.as_nanos() as u64;
     loop {

@@ -80,7 +80,7 @@ const SWAP: u64 = 32 * MIB;
 /// With what else is in the group, this fills its memory and its swap, except for some MiB.
 const HOG: u64 = 116 * MIB;
 
-/// A group whose programs may have so much in swap, and no more. `None` where that cannot be bounded.
+/// A group whose programs may have at most this much in swap. `None` where that cannot be bounded.
 fn group_with_little_swap(name: &str) -> Option<(TestCgroup, SwapFile)> {
     let group = group(name, LIMIT)?;
     let swap = match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 * MIB) {

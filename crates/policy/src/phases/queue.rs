@@ -197,9 +197,9 @@ impl ReadyQueue {
         }
     }
 
-    /// A thread that was dispatched uses a whole quantum, becomes ready and is dispatched again, so many
-    /// times: as that many calls of [`ReadyQueue::ready`] with this use, each with a dispatch after it.
-    /// Returns whether that was done: it is not if another thread is ready, or if its rank would change.
+    /// A thread that was dispatched uses a whole quantum, becomes ready and is dispatched again, `times`
+    /// times. The same as `times` calls of [`ReadyQueue::ready`] with this use, each followed by a dispatch.
+    /// Returns false, and does nothing, if another thread is ready or the rank of this one would change.
     pub fn runs_on(&mut self, thread: Thread, used: Used, times: u64) -> bool {
         let Some(record) = self.records.get(thread.index()) else {
             return false;

@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(after_stall(Ratios::MENDED, 20), 90);
     }
 
-    /// The limit after a collection of 5 ms, the second in a second, that was stalled for so long.
+    /// The limit after the second collection in a second, which took 5 ms and was stalled for `stalled` of
+    /// them.
     fn after_stalled(ratios: Ratios, stalled: u64) -> u64 {
         let mut sizing = IslaVista::new(ratios, 100 * MIB, 600 * MIB);
         let mut ended = Ended {

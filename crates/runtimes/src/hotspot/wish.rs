@@ -11,8 +11,8 @@ use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
 const LASTS_NS: u64 = 5_000_000_000;
-/// The process is written to swap if so many bytes more of it are there. Single pages that nobody uses go now
-/// and then.
+/// Growth of the process's swap between two looks, bytes, from which it counts as being written to swap.
+/// Single pages that nobody uses go now and then.
 const MORE_SWAPPED: u64 = 1 << 20;
 
 /// What the agent's page told of stalls. Used by the steering loop's thread alone.

@@ -7,7 +7,7 @@ use super::thread::{On, State};
 use plimsoll_trace::MonitorId;
 
 impl<L: Log, G: Ground> Machine<'_, L, G> {
-    /// The thread on a processor waits for something, and at most so long, nanoseconds. Another one gets the
+    /// The thread on a processor waits for something, at most for `most` nanoseconds. Another thread gets the
     /// processor.
     pub(super) fn block(&mut self, which: usize, thread: usize, on: On, most: Option<u64>) {
         let now = self.give_up(which);

@@ -14,10 +14,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A heap may always allocate one part in this many of itself between two collections of all of it; what
-/// `policy::footprint` leaves to a heap, too.
+/// Between two whole collections a heap may always allocate one part in this many of itself, as in
+/// `policy::footprint`.
 const LEAST_PART: u64 = 16;
-/// From one part in this many on, a heap has room enough, and what it was let grow is taken back bit by bit.
+/// A heap that could allocate more than one part in this many of itself since the last whole collection has
+/// enough: its floor falls by a step.
 const ENOUGH_PART: u64 = 4;
 /// A heap that is granted less begins with this part of the memory: a Java heap's initial size.
 const INITIAL_PART: u64 = 64;
@@ -148,7 +149,8 @@ impl Seat {
         threshold(self.limit).max(self.floor).min(self.most)
     }
 
-    /// A collection of the whole heap that ended leaves the heap enough to go on, or it is let have more.
+    /// After a collection of the whole heap: raises the floor if too little could be allocated since the one
+    /// before, and lowers it if enough could.
     fn keep_going(&mut self, collected: &Collected) {
         let since = collected.allocated - self.allocated_then;
         self.allocated_then = collected.allocated;

@@ -19,7 +19,7 @@ pub(crate) struct Monitor {
     pub(crate) contenders: Vec<usize>,
     pub(crate) waiters: Vec<usize>,
     notifications: Vec<Notification>,
-    /// Of threads without stamps: so many notifications it has seen.
+    /// Of threads without stamps: how many notifications it has seen.
     seen: BTreeMap<usize, usize>,
 }
 

@@ -11,6 +11,7 @@ use plimsoll_map::Kind;
 const ACROSS: (f64, f64) = (64.0, 700.0);
 /// The right end where there is one look only.
 const ONE_LOOK: f64 = 240.0;
+/// The upper end of the rows, pixels.
 const TOP: f64 = 18.0;
 /// Pixels of all rows together.
 const HEIGHT: f64 = 480.0;

@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-/// After so long, progress is shown, nanoseconds.
+/// How long it takes until progress is shown, nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 
 /// A constant. The JSON contract of `plimsoll sim calibrate --json`; fields may be added.

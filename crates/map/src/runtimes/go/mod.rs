@@ -13,8 +13,8 @@ mod spans;
 mod tests;
 
 use crate::area::Kind;
+use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtime::{Labels, Runtime};
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::{PIECE, Ranges, Words};
 use crate::sight::Sight;
@@ -29,7 +29,7 @@ const ARENA: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Go;
 
-impl Runtime for Go {
+impl Labeller for Go {
     fn name(&self) -> &'static str {
         "Go"
     }

@@ -8,8 +8,8 @@
 
 use super::tables::{Place, Tables};
 use super::{HotSpot, tables};
+use crate::labels::Labeller;
 use crate::memory::ProcessMemory;
-use crate::runtime::Runtime;
 use crate::sight::Sight;
 use plimsoll_kernel::peek::{Piece, copy_pieces};
 use plimsoll_kernel::process::Process;

@@ -2,7 +2,7 @@
 
 use super::fields::{Known, Machine, Name, Unknown};
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 
 /// Most heaps of code. There are three.
 const MAX_HEAPS: u32 = 16;

@@ -5,7 +5,7 @@ use super::fields::{Known, Machine, Name};
 use super::heap::Collector;
 use super::spaces;
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 
 const WHAT: &str = "the card table";
 /// Of the old generation: its block offset table.

@@ -3,7 +3,7 @@
 use super::fields::{Known, Machine, Unknown};
 use super::{collector, regions, spaces, z};
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
 

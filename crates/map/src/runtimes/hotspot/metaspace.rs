@@ -3,7 +3,7 @@
 
 use super::fields::{Known, Machine, Name, Unknown};
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 use crate::runtimes::words::Ranges;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};

@@ -36,8 +36,8 @@ mod threads;
 mod z;
 
 use self::tables::Source as _;
+use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtime::{Labels, Runtime};
 use crate::sight::Sight;
 use fields::{Known, Machine};
 use library::Library;
@@ -48,7 +48,7 @@ use tables::Tables;
 #[derive(Clone, Copy, Debug)]
 pub struct HotSpot;
 
-impl Runtime for HotSpot {
+impl Labeller for HotSpot {
     fn name(&self) -> &'static str {
         "HotSpot"
     }

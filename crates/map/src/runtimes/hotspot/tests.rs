@@ -3,8 +3,8 @@
 use super::tables::{Field, Place, Tables};
 use super::{HotSpot, label, label_without};
 use crate::area::Kind;
+use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
-use crate::runtime::{Labels, Runtime};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use proptest::prelude::*;
@@ -302,7 +302,7 @@ fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
     seen.mappings.insert(3, view);
     let mut labels = Labels::default();
     label(&tables, &seen, &script, &mut labels);
-    let of_view = |label: &&crate::runtime::Label| label.addresses.start >= start;
+    let of_view = |label: &&crate::labels::Label| label.addresses.start >= start;
     let of_view: Vec<_> = labels.labels.iter().filter(of_view).collect();
     assert!((1..16).contains(&of_view.len()), "{}", of_view.len());
     assert_eq!(of(&labels, Kind::FreeHeap), 7 * MIB, "{:?}", labels.notes);

@@ -3,7 +3,7 @@
 
 use super::fields::{Known, Machine, Name, Unknown};
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 use plimsoll_kernel::smaps::Addresses;
 
 /// Most Java threads that are labelled.

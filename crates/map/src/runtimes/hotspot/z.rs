@@ -4,7 +4,7 @@
 
 use super::fields::{Known, Machine, Name, Unknown, page_after};
 use crate::area::Kind;
-use crate::runtime::Labels;
+use crate::labels::Labels;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::collections::hash_map::Entry;

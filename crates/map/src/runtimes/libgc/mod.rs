@@ -9,8 +9,8 @@ mod sections;
 mod tests;
 
 use crate::area::Kind;
+use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtime::{Labels, Runtime};
 use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, Words, words_of};
 use crate::sight::Sight;
@@ -24,7 +24,7 @@ const MAX_SUPERPAGES: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct LibGc;
 
-impl Runtime for LibGc {
+impl Labeller for LibGc {
     fn name(&self) -> &'static str {
         "libgc"
     }

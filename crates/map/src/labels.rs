@@ -1,5 +1,6 @@
-//! The trait of all runtimes: what the ranges of a program's address space are for. A new runtime
-//! is a module with a type that implements [`Runtime`], and a line in [`crate::runtimes::ALL`].
+//! The trait of what labels the memory of a runtime: what the ranges of a program's address space are
+//! for. A new runtime is a module with a type that implements [`Labeller`], and a line in
+//! [`crate::runtimes::ALL`].
 
 use crate::area::Kind;
 use crate::memory::Memory;
@@ -45,13 +46,13 @@ impl Labels {
 
 /// A kind of memory management in programs, as it shows itself from outside.
 ///
-/// 1. **recognise**: [`Runtime::recognises`], by what was seen of the process. The first in the list
+/// 1. **recognise**: [`Labeller::recognises`], by what was seen of the process. The first in the list
 ///    that says yes labels it.
-/// 2. **label**: [`Runtime::label`], once per look.
+/// 2. **label**: [`Labeller::label`], once per look.
 ///
 /// Neither fails, waits, or makes the process do anything. What cannot be read is a note; its
 /// memory is then labelled by the mappings alone.
-pub trait Runtime: Debug + Sync {
+pub trait Labeller: Debug + Sync {
     /// The unique name, as people write it: `HotSpot`, `Go`.
     fn name(&self) -> &'static str;
 
