@@ -13,13 +13,14 @@
 //! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
 //!    closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
 //! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
-//! 8. ([`Marker::shed`] summarises cold superpages and pages them out.) [`Counted::end`].
+//! 8. [`Counted::shed`]: cold superpages are summarised, and paged out.
+//! 9. [`Counted::end`].
 //!
-//! [`Marked::finish`] does 6 to 8 for callers that have nothing to do in between.
+//! [`Marked::finish`] does 6 to 9 for callers that have nothing to do in between.
 //!
 //! A collection in steps calls [`Looked::in_steps`] in place of 4, and [`Step::mark`] ends that
 //! pause. Then the world runs. Each further step is [`Pause::begin`], [`Pause::go_on`],
-//! [`Step::mark`]. The last step is a pause with all phases from 1 to 8.
+//! [`Step::mark`]. The last step is a pause with all phases from 1 to 9.
 //!
 //! Dropping one of these values gives the collection up at that point: the files are closed, and
 //! the next collection begins anew.
@@ -309,7 +310,7 @@ impl<'h> Marked<'h> {
         tail: Tail,
     ) -> (Census, usize) {
         let counted = self.end(central, tail.watch).count(central, tail.unwatch);
-        let shed = marker.shed(central, tail.shed);
+        let shed = counted.shed(central, marker, tail.shed);
         (counted.end(central), shed)
     }
 }
@@ -328,6 +329,12 @@ impl<'h> Ended<'h> {
 }
 
 impl Counted<'_> {
+    /// Summarises cold superpages, and pages out at most `superpages` of them. Returns how many it did. The
+    /// program may run, because writes to armed superpages show.
+    pub fn shed(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
+        marker.shed(central, superpages)
+    }
+
     /// Ends the collection and returns its census.
     pub fn end(self, central: &Central) -> Census {
         self.heap.evict_some(central.committed());

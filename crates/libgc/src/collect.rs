@@ -287,7 +287,7 @@ fn reclaim(
         took: cycle.so_far(),
         allocated: heap.allocated(),
     };
-    let settled = footprint::settle(heap, state, &ended);
+    let settled = footprint::settle(heap, state, &counted, &ended);
     state.pace.tell(&state.central);
     counted.end(&state.central);
     tell(Event::ReclaimEnd);

@@ -4,6 +4,7 @@
 use crate::collector::State;
 use crate::pace::{Found, Growth, Pace};
 use crate::steps;
+use plimsoll_heap::collection::Counted;
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
@@ -95,7 +96,12 @@ pub(crate) struct Settled {
 
 /// Gives back memory that is not needed, pages out what there is no room for, and sets how far the
 /// heap may grow. Called at the end of a collection, after the census.
-pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settled {
+pub(crate) fn settle(
+    heap: &Heap,
+    state: &mut State,
+    counted: &Counted<'_>,
+    ended: &Ended<'_>,
+) -> Settled {
     let reserve = steps::reserve(heap, state);
     let State {
         central,
@@ -125,7 +131,7 @@ pub(crate) fn settle(heap: &Heap, state: &mut State, ended: &Ended<'_>) -> Settl
     let mut shed = 0;
     if surroundings.short || ended.residency.evicted > 0 {
         let most = decision.shed as usize / SUPERPAGE;
-        shed = marker.shed(central, most);
+        shed = counted.shed(central, marker, most);
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + shed;

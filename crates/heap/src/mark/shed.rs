@@ -14,10 +14,8 @@ use crate::side::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// Pages out at most `superpages` superpages, and returns how many it did. Call it after the
-    /// census, while the marks are those that the census counted. The program may run, because
-    /// writes to armed superpages show.
-    pub fn shed(&mut self, central: &Central, superpages: usize) -> usize {
+    /// [`Counted::shed`](crate::collection::Counted::shed). The marks are those that the census counted.
+    pub(crate) fn shed(&mut self, central: &Central, superpages: usize) -> usize {
         let mut shed = 0;
         for opaque in [true, false] {
             for first in (0..central.committed()).step_by(WINDOW) {

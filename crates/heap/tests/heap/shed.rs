@@ -15,14 +15,16 @@ fn what_is_paged_out_is_so_once() {
         world.collect_unchecked(&mut marker);
     }
     marker.take_marking();
-    world.mark(&mut marker);
+    let counted = world.mark(&mut marker).count(&mut world.central, false);
     let expected = marker.take_marking();
     let before = pages.given.load(SeqCst);
-    assert_eq!(marker.shed(&world.central, 0), 0);
-    assert_eq!(marker.shed(&world.central, 20), 20);
-    let rest = marker.shed(&world.central, usize::MAX);
+    let mut shed = |most| counted.shed(&world.central, &mut marker, most);
+    assert_eq!(shed(0), 0);
+    assert_eq!(shed(20), 20);
+    let rest = shed(usize::MAX);
     assert!(rest > 5, "{rest}");
-    assert_eq!(marker.shed(&world.central, 100), 0);
+    assert_eq!(shed(100), 0);
+    counted.end(&world.central);
     assert_eq!(pages.given.load(SeqCst) - before, 20 + rest);
     world.mark(&mut marker);
     let found = marker.take_marking();
