@@ -1,8 +1,8 @@
 //! `plimsolld`: the broker as a service. The doc comments on the options are their help texts.
 
 use clap::Parser;
-use plimsoll_broker::config::{Amount, parse_amount};
 use plimsoll_broker::{Options, run};
+use plimsoll_wire::size::Size;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,9 +41,10 @@ struct Arguments {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    match parse_amount(text)? {
-        Amount::Bytes(bytes) => Ok(bytes),
-        Amount::Percent(_) => Err("give a size (1500M); a part goes into plimsoll.toml".into()),
+    match text.parse() {
+        Ok(Size::Bytes(bytes)) => Ok(bytes),
+        Ok(Size::Part(_)) => Err("give a size (1500M); a part goes into plimsoll.toml".into()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -22,7 +22,7 @@
 //! ```
 
 use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
-use crate::size::Size;
+use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -214,7 +214,7 @@ impl Programs {
         }
         self.standing =
             Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
-        if self.budget == Some(Size::Bytes(0)) {
+        if self.budget.is_some_and(Size::is_zero) {
             return Err(
                 "budget is 0: give what the programs share, `budget = \"1500M\"` say".into(),
             );

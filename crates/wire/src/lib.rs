@@ -2,8 +2,8 @@
 //! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]); and the page on which an agent
 //! in a virtual machine tells of its collections ([`collections`]). This crate does no I/O: it encodes and
 //! decodes data, and the caller makes the system calls. Messages of clients are checked while they are
-//! read ([`checked`], by the rules of [`checks`] and [`standing`]). [`fuzz`] has the entry points for
-//! fuzzers.
+//! read ([`checked`], by the rules of [`checks`] and [`standing`]). [`size`] reads sizes as people write
+//! them. [`fuzz`] has the entry points for fuzzers.
 //!
 //! # Glossary
 //! - *principal*: the unit of accounting: a process (with its descendants) or a group.
@@ -24,5 +24,6 @@ pub mod collections;
 pub mod fuzz;
 pub mod messages;
 pub mod page;
+pub mod size;
 pub mod standing;
 pub mod varlink;

@@ -193,7 +193,7 @@ mod tests {
         for (text, line, say) in [
             ("budget = \"1500M\"\nbudgett = 1\n", 2, "known are budget"),
             ("\n\nreserve = \"lots\"\n", 3, "write bytes"),
-            ("budget = -5\n", 1, "no amount of memory"),
+            ("budget = -5\n", 1, "give 0 or more"),
             ("max_principals = 0\n", 1, "give 1 to 100000"),
             ("max_principals = -1\n", 1, ""),
             (
@@ -261,8 +261,8 @@ mod tests {
         .unwrap();
         std::fs::write(drop_in.join("README"), "not read").unwrap();
         let config = load(&path, true).unwrap();
-        assert_eq!(config.budget.unwrap().of(0), 9);
-        assert_eq!(config.reserve.unwrap().of(0), 2);
+        assert_eq!(config.budget.unwrap().bytes(0), 9);
+        assert_eq!(config.reserve.unwrap().bytes(0), 2);
         let given = config.given(&Facts {
             executable: "/bin/x".into(),
             ..Facts::default()

@@ -29,13 +29,12 @@
 mod load;
 mod names;
 mod rule;
-mod size;
 
 pub use load::{ConfigError, load, parse};
 pub use names::name_of;
 pub use rule::{Facts, Given, Rule, matches_glob};
-pub use size::{Amount, parse_amount};
 
+use plimsoll_wire::size::Size;
 use serde::Deserialize;
 
 /// Principals that a broker holds at most, by default.
@@ -65,7 +64,7 @@ pub struct Balance {
 #[serde(deny_unknown_fields, default)]
 struct PinFile {
     enabled: Option<bool>,
-    budget: Option<Amount>,
+    budget: Option<Size>,
     /// Seconds.
     window: Option<u64>,
 }
@@ -79,7 +78,7 @@ pub struct Pin {
     /// Whether that is done.
     pub enabled: bool,
     /// The most that is held. `None`: 5 % of the domain, at most 256 MiB.
-    pub budget: Option<Amount>,
+    pub budget: Option<Size>,
     /// Time over which refaults are counted, ns.
     pub window_ns: u64,
 }
@@ -88,8 +87,8 @@ pub struct Pin {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
-    budget: Option<Amount>,
-    reserve: Option<Amount>,
+    budget: Option<Size>,
+    reserve: Option<Size>,
     max_principals: Option<u64>,
     max_per_user: Option<u64>,
     cgroups: Option<bool>,
@@ -106,9 +105,9 @@ pub struct File {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Most memory to share out; everything the domain has when `None`.
-    pub budget: Option<Amount>,
+    pub budget: Option<Size>,
     /// Memory held back so that warnings come early enough; measured when `None`.
-    pub reserve: Option<Amount>,
+    pub reserve: Option<Size>,
     /// Most principals at a time.
     pub max_principals: usize,
     /// Most principals of one user, and also most connections of one user.

@@ -463,11 +463,11 @@ impl Daemon {
 }
 
 fn core_config(options: &Options, config: &Config, capacity: u64, first_id: u64) -> core::Config {
-    let budget = config.budget.map_or(u64::MAX, |amount| amount.of(capacity));
+    let budget = config.budget.map_or(u64::MAX, |size| size.bytes(capacity));
     core::Config {
         max_principals: config.max_principals,
         first_id,
         max_budget: budget.min(options.budget.unwrap_or(u64::MAX)),
-        min_reserve: config.reserve.map_or(0, |amount| amount.of(capacity)),
+        min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity)),
     }
 }

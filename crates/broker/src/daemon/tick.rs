@@ -119,7 +119,7 @@ impl Daemon {
         };
         let capacity = self.domain.last().capacity;
         let settings = Settings {
-            bytes: self.config.pin.budget.map(|budget| budget.of(capacity)),
+            bytes: self.config.pin.budget.map(|budget| budget.bytes(capacity)),
             window_ns: self.config.pin.window_ns,
         };
         let short = self.core.domain(None).is_some_and(|domain| domain.urgent);

@@ -25,9 +25,9 @@ pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;
 
-use crate::size::Size;
 use clap::{Args, Parser, Subcommand};
 use plimsoll_wire::messages::{Priority, Weight};
+use plimsoll_wire::size::Size;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! `plimsoll pin`.
 
-use crate::size::Size;
 use clap::Args;
+use plimsoll_wire::size::Size;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,6 +49,7 @@ pub struct Pin {
 /// A part of the memory, above 0 and at most 1.
 fn part(text: &str) -> Result<f64, String> {
     match text.parse::<Size>() {
+        Ok(Size::Part(0.0)) => Err("give more than 0%".into()),
         Ok(Size::Part(part)) => Ok(part),
         Ok(Size::Bytes(_)) => Err("give a part: 10% (bytes go to --budget)".into()),
         Err(error) => Err(error.to_string()),

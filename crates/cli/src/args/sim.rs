@@ -1,10 +1,10 @@
 //! `plimsoll sim`.
 
 use super::model::Model;
-use crate::size::Size;
 use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_policy::phases::Rule;
 use plimsoll_sim::threads::heap::Algorithm;
+use plimsoll_wire::size::Size;
 use std::path::PathBuf;
 
 /// `plimsoll sim`.

@@ -74,12 +74,12 @@ fn refused(error: plimsoll_pin::PinError) -> CliError {
 
 fn options(args: &args::Pin) -> Options {
     let bytes = args.budget.and_then(|budget| match budget {
-        crate::size::Size::Bytes(bytes) => Some(bytes),
-        crate::size::Size::Part(_) => None,
+        plimsoll_wire::size::Size::Bytes(bytes) => Some(bytes),
+        plimsoll_wire::size::Size::Part(_) => None,
     });
     let share = args.budget.and_then(|budget| match budget {
-        crate::size::Size::Bytes(_) => None,
-        crate::size::Size::Part(part) => Some(part),
+        plimsoll_wire::size::Size::Bytes(_) => None,
+        plimsoll_wire::size::Size::Part(part) => Some(part),
     });
     Options {
         bytes,
