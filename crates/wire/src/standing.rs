@@ -9,7 +9,9 @@
 //! | [`Max`] | 1 MiB to 2^62 bytes, for it and all its descendants | [`Max::NONE`] |
 //!
 //! Where a maximum is stated, `null` or absent means none. Where it is changed, 0 means none
-//! ([`Max::or_none`]) and absent means unchanged.
+//! ([`Max::or_none`]) and absent means unchanged. The client's builder and the C interface take 0 for
+//! none, too. Inside the code no maximum is `u64::MAX` everywhere: [`Max::NONE`], and `max` in
+//! `policy::shares`.
 
 use crate::checked::refused;
 use crate::varlink::{ErrorName, WireError};
