@@ -135,7 +135,7 @@ impl Jvmti {
         NonNull::new(env).map(Jvmti)
     }
 
-    /// Where a function of the machine is, which is in its library.
+    /// The address of a function in the machine's library.
     pub fn address_in_library(self) -> *const c_void {
         // SAFETY: an environment and its table live until it is disposed of.
         unsafe { (*(*self.0.as_ptr()).functions).set_event_callbacks as *const c_void }

@@ -1,4 +1,4 @@
-//! Injected faults. Always compiled, active only if a test or a user asks for it, and checked by
+//! Injected faults. Always compiled, active only if a test asks for it, and checked by
 //! [`verify`](crate::verify).
 
 use crate::address::{SUPERPAGE, Superpage};

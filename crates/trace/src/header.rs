@@ -143,7 +143,7 @@ impl Header {
     }
 }
 
-/// What a file may be that is no trace.
+/// Guesses what a file is if it is no trace.
 fn hint(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "it is empty",

@@ -23,7 +23,7 @@ pub struct About<'a> {
     pub name: &'a [u8],
     /// Its type.
     pub descriptor: &'a [u8],
-    /// Whether it is the class's.
+    /// Whether it belongs to the class, not to its objects.
     pub is_static: bool,
     /// Whether it holds a monitor while it runs.
     pub is_synchronized: bool,
@@ -113,8 +113,8 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
     Ok(written)
 }
 
-/// What is written for a method, if it changes. What is damaged might mean something with other constants, so
-/// the machine is to see the class as it is then.
+/// What is written for a method, if it changes. A damaged method leaves the class as it
+/// is: with our new constants its bytes might mean something else.
 fn unless_left(
     new: Result<Option<Vec<u8>>, Fault>,
     left: &mut u64,

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 pub(super) const RATE: f64 = 200.0;
 /// Requests that a server may work on at once.
 const CONNECTIONS: usize = 8;
-/// Requests a second and seconds, without a limit, after servers were added: they compile what is hot.
+/// After servers are added they are warmed up without a limit, so that they compile what is hot: requests a
+/// second, and seconds.
 const WARM_RATE: f64 = 200.0;
 const WARM: f64 = 8.0;
 /// Seconds of the load after the limit came down, before anything is measured.
@@ -173,7 +174,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Brings the servers to this number. Each time some are added, the limit is lifted until they are
-    /// warm. Fewer are had by starting anew.
+    /// warm. To have fewer, start anew.
     fn become_many(&mut self, count: usize, turn: &Turn<'_>) -> Result<()> {
         if self.servers.len() == count && self.servers.iter_mut().all(Server::lives) {
             return Ok(());
@@ -225,8 +226,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Sets the swappiness of all groups; `false` where groups have none and another than the usual is
-    /// asked for.
+    /// Sets the swappiness of all groups; `false` where groups have none and `value` is not
+    /// the default.
     fn swappiness(&self, value: u64) -> Result<bool> {
         if self.ground.cgroup().version() == Version::V2 {
             return Ok(value == super::SWAPPINESS);

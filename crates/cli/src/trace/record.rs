@@ -1,6 +1,5 @@
 //! `plimsoll trace -o FILE -- java …`: runs a Java program with the recorder in it, then computes when
-//! objects
-//! died.
+//! objects died.
 //!
 //! While the program runs, its threads write raw traces into a folder beside the output. The folder goes when
 //! the trace is complete; when something fails it stays, and `plimsoll trace deaths` makes a trace of it.
@@ -24,7 +23,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file of what is known, which are taken before the disk can be full.
+/// Bytes that are reserved for the file of facts, so that it can be written even when the disk is full.
 const KNOWN: usize = 4096;
 /// The file in the folder of a recording that the recorder writes at the end.
 const REPORT_FILE: &str = "report";
@@ -34,7 +33,8 @@ const FACTS_FILE: &str = "facts";
 const COUNTED: &str = "bytes-by-machine";
 /// What the facts call how long the program ran and the time of processors that it used, nanoseconds.
 const TIMES: [&str; 2] = ["time", "processor-time"];
-/// What of the report becomes no fact: whether it got to its end, why not, and what the trace itself tells.
+/// Keys of the report that do not become facts: whether it got to its end, why not, and what the trace itself
+/// tells.
 const PASSING: [&str; 4] = ["ended", "failed", "objects", "bytes"];
 
 /// What is known of a recording beside its events, by key.
@@ -306,7 +306,7 @@ fn facts(args: &Record) -> Known {
     ])
 }
 
-/// Makes one trace with deaths of raw ones of one recording.
+/// Merges the raw traces of one recording into one trace with deaths.
 ///
 /// # Errors
 /// Those of reading and of writing; the raw traces stay.

@@ -36,7 +36,7 @@ pub(super) struct Why {
     pub(super) pages: u16,
     /// Refaults a second when it was chosen, pages.
     pub(super) refaults: f64,
-    /// Reads a second that this stood for.
+    /// Reads a second that these refaults stood for.
     pub(super) reads: f64,
     /// What a read of it cost, ns.
     pub(super) read_ns: f64,
@@ -68,7 +68,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// A group with what its margin was read to be.
+    /// A group and its margin, as it was read.
     fn of(dir: PathBuf, read: Result<Option<Allowance>, Error>, held: u64) -> Domain {
         let (allowance, reason) = match read {
             Ok(Some(allowance)) => (allowance, None),
@@ -91,7 +91,7 @@ pub(super) struct Domains {
     of_file: BTreeMap<FileKey, usize>,
     /// There are more groups than are watched: nothing is held in the others.
     full: bool,
-    /// A program is in no group: of its files something may be held, whatever is true of the groups.
+    /// A program is in no group: its files may be held even if every group refuses.
     ungrouped: bool,
 }
 

@@ -1,6 +1,7 @@
 //! The worlds of the evaluation in "Operating System Support for General-Purpose Memory-Adaptive
-//! Applications" (Walfield, section 5), as far as heaps are in them: one benchmark with and without a memory
-//! hog (5.1), and three of it with weights of 10, 40 and 20 that start one after the other (5.2).
+//! Applications" (Walfield, section 5), only the experiments with heaps: the benchmark alone, with and
+//! without a memory hog (5.1), and three copies of it with weights 10, 40 and 20 that start one after the
+//! other (5.2).
 
 use super::{Entrant, Error, Hog, Outcome, Policy, Setup, simulate};
 use crate::paging::Costs;
@@ -19,7 +20,7 @@ pub const MEMORY: u64 = 1704 * MIB;
 /// The heap of the fixed scheduler: what is available without a hog (5.1.1).
 const FIXED: u64 = 1640 * MIB;
 /// A heap that stands for the collector's own rule, which lets a third of twice the live data be allocated
-/// between two collections (5.1). The rule follows the live data, so it makes twice as many of them.
+/// between two collections (5.1). The real rule follows the live data, so it collects twice as often.
 const OWN_RULE: u64 = 16 * MIB;
 
 /// Iterations of the benchmark (5.1.1).
@@ -37,16 +38,16 @@ const PER_BYTE: u64 = 1463;
 /// Marking a live byte, picoseconds: 208.4 s in 43881 collections of about 10 MiB (Table 2).
 const MARKED: u64 = 450;
 
-/// The garbage collection benchmark of John Ellis and Pete Kovac in the large: what it allocates, how long
-/// that lives, how long it computes. It has a thread.
+/// The garbage collection benchmark of John Ellis and Pete Kovac in chunks: what it allocates, how long
+/// each chunk lives, how long it computes. One thread.
 #[derive(Clone, Debug, Default)]
 pub struct Trees {
     /// Iterations.
     iterations: u64,
-    /// The next chunk, and what is to be told of it: its allocation, its computing, then deaths.
+    /// The next chunk, and which of its events comes next: allocation, computing, then deaths.
     chunk: u64,
     part: u64,
-    /// The oldest chunk that may live and does not stay.
+    /// The oldest temporary chunk that may still live.
     oldest: u64,
 }
 
@@ -60,7 +61,7 @@ impl Trees {
         }
     }
 
-    /// How many chunks the tree has that a chunk belongs to; the small trees of a chunk count as one.
+    /// Number of chunks in this chunk's tree; the small trees of a chunk count as one.
     fn tree(chunk: u64) -> u64 {
         let depth = 4 + 2 * (chunk % BUILT / (BUILT / DEPTHS));
         ((1u64 << (depth + 1)) * 32 / CHUNK).max(1)

@@ -84,7 +84,7 @@ impl HeapSize {
         if seen.ample == 0 {
             return room;
         }
-        // So much can be collected at little cost. What is above it gives way first.
+        // Up to `enough`, collections are cheap. Memory above it is given up first.
         let enough = self.live.saturating_mul(seen.enough);
         let room = room.min(beside.saturating_sub(seen.ample).max(enough));
         room.min(self.so_far(seen))
