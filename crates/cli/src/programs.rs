@@ -248,6 +248,9 @@ impl Program {
         check_name(&self.name)?;
         self.standing =
             Standing::read(self.weight, self.priority).map_err(|error| error.message)?;
+        if self.max == Some(Size::Part(0.0)) {
+            return Err("max is 0%: give more, or leave it out for no bound".into());
+        }
         if self.stop.is_some_and(|stop| stop <= self.start) {
             return Err("stop is not after start: both count from the file's start".into());
         }

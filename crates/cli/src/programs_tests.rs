@@ -112,6 +112,7 @@ fn says_what_is_wrong_and_where() {
         (one("wieght = 3"), "unknown field `wieght`"),
         (one("env = { 'A=B' = 'c' }"), "impossible name"),
         (format!("budget = 0\n{}", one("")), "budget is 0"),
+        (one("max = '0%'"), "max is 0%"),
         (
             one("[[outsider]]\nname='h'\ncommand='true'\nweight=3"),
             "unknown to the broker",

@@ -1,6 +1,16 @@
 //! Sizes as people read them (`1.46G`). How they write them is `plimsoll_wire::size`.
 
+use plimsoll_wire::size::Size;
 use std::fmt;
+
+/// A size of the command line. Nothing of the memory would be taken for no bound, so it is refused.
+pub fn no_empty_part(text: &str) -> Result<Size, String> {
+    match text.parse() {
+        Ok(Size::Part(0.0)) => Err("give more than 0% and at most 100%".into()),
+        Ok(size) => Ok(size),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// Shows bytes in at most five characters: `0`, `812K`, `15.2M`, `1.46G`.
 pub struct Human(
@@ -36,10 +46,16 @@ impl fmt::Display for Human {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_wire::size::Size;
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn nothing_of_the_memory_is_no_bound() {
+        assert!(no_empty_part("0%").unwrap_err().contains("more than 0%"));
+        assert!(no_empty_part("many").unwrap_err().contains("write bytes"));
+        assert_eq!(no_empty_part("50%"), Ok(Size::Part(0.5)));
+    }
 
     #[test]
     fn shows_at_most_five_characters() {

@@ -25,6 +25,7 @@ pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;
 
+use crate::size::no_empty_part;
 use clap::{Args, Parser, Subcommand};
 use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::size::Size;
@@ -121,7 +122,7 @@ pub struct Principal {
     #[arg(short, long, value_parser = check_name)]
     pub name: Option<String>,
     /// Most memory that it may use: 512M, 1.5G, 50%
-    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true, value_parser = no_empty_part)]
     pub max: Option<Size>,
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
@@ -250,6 +251,7 @@ pub struct Set {
         long,
         value_name = "SIZE",
         allow_negative_numbers = true,
+        value_parser = no_empty_part,
         group = "change"
     )]
     pub max: Option<Size>,

@@ -1,5 +1,6 @@
 //! `plimsoll pin`.
 
+use crate::size::no_empty_part;
 use clap::Args;
 use plimsoll_wire::size::Size;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub struct Pin {
     #[arg(long, group = "programs")]
     pub all: bool,
     /// Never lock more than this: 256M (256M or 5%, the smaller, when neither is given)
-    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true, value_parser = no_empty_part)]
     pub budget: Option<Size>,
     /// Never lock more than this part of the memory: 10%
     #[arg(long, value_name = "PART", value_parser = part)]
@@ -48,11 +49,9 @@ pub struct Pin {
 
 /// A part of the memory, above 0 and at most 1.
 fn part(text: &str) -> Result<f64, String> {
-    match text.parse::<Size>() {
-        Ok(Size::Part(0.0)) => Err("give more than 0%".into()),
-        Ok(Size::Part(part)) => Ok(part),
-        Ok(Size::Bytes(_)) => Err("give a part: 10% (bytes go to --budget)".into()),
-        Err(error) => Err(error.to_string()),
+    match no_empty_part(text)? {
+        Size::Part(part) => Ok(part),
+        Size::Bytes(_) => Err("give a part: 10% (bytes go to --budget)".into()),
     }
 }
 
