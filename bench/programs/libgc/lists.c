@@ -3,8 +3,9 @@
  *
  *   lists [--threads T] [--lists N] [--bytes B] [--spread PERCENT] [--walks W]
  *
- * A list has B bytes, or by --spread up to so much more or less. Prints one JSON object at the end: the lists
- * that each thread built at least and at most, and the processor time in seconds. */
+ * A list has B bytes; with --spread, up to PERCENT more or less. Prints one JSON object at the end: how many
+ * collections there were, the lists that each thread built at least and at most, and the processor time in
+ * seconds. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -23,7 +23,7 @@ pub enum SizeError {
     #[error("`{}` is no size: {HOW}", .0.escape_debug())]
     NotASize(String),
     /// Below zero.
-    #[error("`{0}` is negative: give 0 or more")]
+    #[error("`{}` is negative: give 0 or more", .0.escape_debug())]
     Negative(String),
     /// 2^62 bytes or more.
     #[error("`{0}` is more than any machine has: give at most 4194303T")]

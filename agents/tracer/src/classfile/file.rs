@@ -113,8 +113,8 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
     Ok(written)
 }
 
-/// What is written for a method, if it changes. A damaged method leaves the class as it
-/// is: with our new constants its bytes might mean something else.
+/// What is written for a method, if it changes. A damaged method leaves the class as it is:
+/// with our new constants its bytes might mean something else.
 fn unless_left(
     new: Result<Option<Vec<u8>>, Fault>,
     left: &mut u64,
