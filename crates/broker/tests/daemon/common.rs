@@ -17,8 +17,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `what` holds.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    within(PATIENCE, what, holds);
+}
+
+/// Waits as long as that until `what` holds: for what the broker tries again after rests that grow.
+#[track_caller]
+pub(crate) fn within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
     while !holds() {
         assert!(Instant::now() < end, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));

@@ -5,7 +5,6 @@ use plimsoll_map::{Kind, Look, Options, Watch};
 use plimsoll_testbed::children::signal;
 use plimsoll_testbed::{Child, TestCgroup};
 use rustix::process::Signal;
-use std::time::Duration;
 
 const HELD: u64 = 16 * MIB;
 
@@ -40,11 +39,8 @@ fn away(look: &Look, kind: Kind) -> u64 {
 /// A program that stands still loses what it holds to another one, and then takes it up again.
 fn lose_and_return(group: &TestCgroup, arguments: &[&str], kind: Kind) {
     let mut program = start(arguments, Some(group));
-    let read = program.until(PATIENCE, |p| p.rounds >= 2).unwrap();
+    program.until(PATIENCE, |p| p.rounds >= 2).unwrap();
     stop(&program);
-    // The rounds that it reported before it stood still are no news afterwards.
-    let last = program.latest(Duration::from_millis(1)).unwrap();
-    let round = last.unwrap_or(read).rounds;
     let mut watch = Watch::default();
     let first = see(&mut watch, &program);
     assert_eq!(refaulted(&first, kind).0, None);
@@ -58,8 +54,11 @@ fn lose_and_return(group: &TestCgroup, arguments: &[&str], kind: Kind) {
     assert_eq!(refaulted(&second, kind), (Some(0), 0));
     drop(hog);
 
+    let now = plimsoll_kernel::clock::now_ns();
     signal(program.pid().unsigned_abs(), Signal::CONT);
-    let later = program.until(PATIENCE, |p| p.rounds >= round + 10);
+    // Its first report counts also the rounds before it stood still that it had not reported.
+    let awake = program.until(PATIENCE, |p| p.time_ns >= now).unwrap();
+    let later = program.until(PATIENCE, |p| p.rounds >= awake.rounds + 10);
     later.unwrap();
     stop(&program);
     let third = see(&mut watch, &program);
