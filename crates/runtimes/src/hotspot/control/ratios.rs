@@ -1,4 +1,15 @@
 //! G1, Serial and Parallel: free ratios set the size during a requested collection.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `plan` | the size to aim at, and the kind of collection that produces it |
+//! | `grow` | when a heap is enlarged |
+//! | `lower` | what is done when a program is over its limit |
+//! | `settle` | corrections after a size has settled |
+//! | `old_generation` | memory of the old generation in which nothing lives |
+//! | `refusal` | a machine that does not become smaller |
 
 mod grow;
 mod lower;
