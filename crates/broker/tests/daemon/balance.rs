@@ -42,7 +42,7 @@ fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
                 last = (value, Instant::now());
                 println!("at {value}: {}", ground.shown());
             }
-            value >= 180 || value > 60 && last.1.elapsed() > Duration::from_secs(6)
+            value >= 180 || value > usual && last.1.elapsed() > Duration::from_secs(6)
         },
     );
     let after = ground.refaults();
