@@ -93,7 +93,7 @@ const ROWS: [Row; 6] = [
         claim: "of those killed alone nine tenths live",
         words: "Java in a container without swap: of the runs that the kernel kills without Plimsoll, \
                 those that live with it",
-        asked: "nine tenths",
+        asked: "at least 90 %",
         brief: false,
     },
     Row {

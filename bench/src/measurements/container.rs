@@ -446,7 +446,7 @@ fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
     let saved = runs - killed;
     results.target(
         SAVED,
-        format!("{saved} of {runs} runs"),
+        format!("{} % ({saved} of {runs} runs)", saved * 100 / runs.max(1)),
         (runs > 0).then_some(saved * 10 >= runs * 9),
     );
     let ratio = |[alone, inside, outside]: &[Runs; 3]| {

@@ -1,5 +1,6 @@
 //! Runs a measurement, with all that measurements have in common. Repeats and interleaves variants
-//! ([`Experiment`]), shows progress, and decides where tables and pictures go.
+//! ([`Experiment`]; a model gives the same figures each time, so it needs none), shows progress, and
+//! decides where tables and pictures go.
 
 mod experiment;
 mod lanes;
