@@ -175,8 +175,10 @@ impl Ratios {
             return actions;
         }
         let grow = self.grows(&aim, now, seen, watch, allowance);
-        // Memory that is committed beyond the aim but not resident harms nobody.
-        let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
+        // Memory that is committed beyond the aim but not resident harms nobody. Where an excess ends
+        // the program, memory beyond the aim harms nobody either, while `spare` is free.
+        let free = seen.spare > 0 && watch.peak().saturating_add(seen.spare) <= seen.limit;
+        let harmless = free || (watch.peak() <= seen.limit && self.settled(seen, watch));
         let shrink = !harmless
             && !self.refuses(seen, watch)
             && now

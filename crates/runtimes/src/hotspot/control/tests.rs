@@ -1,5 +1,6 @@
 //! The controller steers models of collectors.
 
+mod cliff;
 mod emptying;
 mod refusal;
 mod serial;
@@ -148,6 +149,7 @@ impl Model {
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
             self.seen.now_ns += 100_000_000;
+            self.seen.age_ns = self.seen.now_ns;
             self.seen.limit = limit;
             self.seen.available = self.seen.available.max(limit);
             self.seen.heap.work[0].invocations += 1;
@@ -498,13 +500,18 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     );
     (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
         now_ns,
+        age_ns: now_ns,
         limit,
         available: limit.saturating_add(owed),
         owed,
         uses,
         native,
-        spare: 0,
-        kept: 0,
+        // In every third moment an excess can be paged out.
+        spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
+        ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
+        enough: owed % 5,
+        capacity: now_ns.rotate_left(13),
+        kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
         processor_ns: 0,
         asked_ns: 0,
         major_faults: 0,

@@ -23,8 +23,8 @@ pub struct Facts {
     /// Live bytes collected per second, as if each collection was of the whole heap; 0 until a
     /// collection was seen.
     pub collection_speed: u64,
-    /// The most that the machine can use: maximum heap and native part, or less if the steps
-    /// between sizes leave a part of the available memory unused.
+    /// The most that the machine can use: maximum heap, native part and what is kept free beside them,
+    /// or less if the steps between sizes leave a part of the available memory unused.
     pub demand: u64,
     /// The least that the machine can be asked to use.
     pub floor: u64,
@@ -132,7 +132,7 @@ impl Watch {
             self.learn_rate(seen, cycles, false);
             cycles > 0
         };
-        self.heap_size.look(seen, tells_live.then_some(self.live));
+        self.heap_size.look(seen, self.live, tells_live);
         self.allocated_last = seen.heap.allocated_last;
         self.collections = counts;
         self.pauses = seen.heap.collections();
@@ -337,6 +337,8 @@ impl Watch {
             _ => seen.heap.old.max,
         };
         let most = max.saturating_add(seen.native);
+        // What is kept free is a quarter of the limit at most. A small program asks for no more.
+        let most = most.saturating_add(seen.spare.min(most / 3));
         let demand = match self.rests() {
             true => seen
                 .uses
