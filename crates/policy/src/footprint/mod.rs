@@ -46,12 +46,19 @@ pub fn surprise(capacity: u64) -> u64 {
     (capacity / 4).min(MOST_SURPRISE)
 }
 
-/// The same where little of the heap lives, so that more can be kept free for it: half of the
-/// capacity with little memory. `late`: the collector gives memory back a second or more after it
-/// became free. Then nothing comes back while native memory grows, so it is five eighths.
-pub fn large_surprise(capacity: u64, late: bool) -> u64 {
-    let eighths = if late { 5 } else { 4 };
-    (capacity / 8 * eighths).min(MOST_SURPRISE)
+/// The same for a collector that gives memory back a second or more after it became free, where little of
+/// the heap lives, so that more can be kept free: five eighths of the capacity with little memory, because
+/// nothing comes back while native memory grows.
+pub fn late_surprise(capacity: u64) -> u64 {
+    (capacity / 8 * 5).min(MOST_SURPRISE)
+}
+
+/// Of what a program keeps free (`spare`), the part that it asks for beside the `most` that it can use, where
+/// there are `capacity` bytes in all. It is a quarter of the limit at most, so a small program asks for no
+/// more. What it does not ask for is free, too, if it is alone there; so it leaves enough for a surprise.
+pub fn reserve_asked_for(most: u64, spare: u64, capacity: u64) -> u64 {
+    let left = capacity.saturating_sub(MOST_SURPRISE).saturating_sub(most);
+    spare.min(most / 3).min(left)
 }
 
 /// State after a collection. Bytes.

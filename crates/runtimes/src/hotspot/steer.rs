@@ -369,7 +369,6 @@ impl<'a> Loop<'a> {
         Seen {
             spare: self.growth.spare(limit),
             ample,
-            enough: self.growth.enough(),
             capacity,
             kept: self.growth.kept(limit),
             ..seen

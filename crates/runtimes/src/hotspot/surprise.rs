@@ -3,7 +3,7 @@
 
 use super::control::RETURNING;
 use super::levers::{Levers, SizedBy};
-use plimsoll_policy::footprint::{large_surprise, surprise};
+use plimsoll_policy::footprint::{late_surprise, surprise};
 
 /// The least time over which the growth of native memory is measured, nanoseconds.
 const SPAN: u64 = 150_000_000;
@@ -81,20 +81,18 @@ impl Growth {
         self.left_of(surprise(limit), limit)
     }
 
-    /// The same as far as the heap can do without it: more, for a program that may use most of a
-    /// computer or group with this capacity. Programs that share one have too little for that.
+    /// The same as far as the heap can do without it: more, where the collector gives memory back late, for
+    /// a program that may use most of a computer or group with this capacity. Programs that share one have
+    /// too little for that.
     pub(super) fn ample(&self, limit: u64, capacity: u64) -> u64 {
-        let large = self.left_of(large_surprise(capacity, self.late), limit);
+        if !self.late {
+            return self.spare(limit);
+        }
+        let large = self.left_of(late_surprise(capacity), limit);
         // Of what the limit leaves to others, half is taken to be free. So the rest of the limit never
         // becomes smaller when the limit rises.
         let beside = capacity.saturating_sub(limit) / 2;
         self.spare(limit).max(large.saturating_sub(beside))
-    }
-
-    /// How many times what lives a heap has before it keeps [`Growth::ample`] free. A heap that gives
-    /// memory back late has to be small in advance.
-    pub(super) fn enough(&self) -> u64 {
-        if self.late { 2 } else { 3 }
     }
 
     /// What is left to keep free of a `surprise`, bytes.
@@ -149,16 +147,18 @@ mod tests {
         };
         assert_eq!(late.spare(LIMIT), 60 * MIB);
         assert_eq!(late.ample(LIMIT, LIMIT), 150 * MIB);
-        assert_eq!(Growth::default().ample(LIMIT, LIMIT), 120 * MIB);
+        assert_eq!(Growth::default().ample(LIMIT, LIMIT), 60 * MIB);
         assert_eq!(late.ample(2048 * MIB, 2048 * MIB), 160 * MIB);
-        assert!(late.enough() < Growth::default().enough());
     }
 
     #[test]
     fn of_memory_that_others_share_no_more_is_kept_free() {
-        let growth = Growth::default();
-        assert_eq!(growth.ample(LIMIT, LIMIT + 40 * MIB), 120 * MIB);
-        for capacity in [2, 5, 100] {
+        let growth = Growth {
+            late: true,
+            ..Growth::default()
+        };
+        assert_eq!(growth.ample(LIMIT, LIMIT + 40 * MIB), 140 * MIB);
+        for capacity in [3, 5, 100] {
             assert_eq!(growth.ample(LIMIT, capacity * LIMIT), growth.spare(LIMIT));
         }
     }
@@ -178,7 +178,10 @@ mod tests {
 
     #[test]
     fn growth_that_has_come_is_taken_off_what_is_kept_free_for_it() {
-        let mut growth = grown(0, 20);
+        let mut growth = Growth {
+            late: true,
+            ..grown(0, 20)
+        };
         let before = growth.ample(LIMIT, LIMIT);
         growth.look(100 * LOOK, 80 * MIB, HEAP, 0);
         growth.look(200 * LOOK, 80 * MIB, HEAP, 0);

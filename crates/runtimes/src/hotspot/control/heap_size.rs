@@ -10,6 +10,8 @@ use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 /// A heap that takes the last memory slowly may take twice as much when the process is four times this
 /// old, and again twice as much at each four times that age, nanoseconds.
 const DOUBLING: u64 = 10_000_000_000;
+/// How many times what lives a heap has before more is kept free than the surprise of any program.
+const ENOUGH: u64 = 2;
 /// It leaves no more than this for later, bytes.
 const MOST_LEFT: u64 = 1 << 30;
 
@@ -85,7 +87,7 @@ impl HeapSize {
             return room;
         }
         // Up to `enough`, collections are cheap. Memory above it is given up first.
-        let enough = self.live.saturating_mul(seen.enough);
+        let enough = self.live.saturating_mul(ENOUGH);
         let room = room.min(beside.saturating_sub(seen.ample).max(enough));
         room.min(self.so_far(seen))
     }
@@ -196,7 +198,6 @@ mod tests {
             native: 40 * MIB,
             spare: 60 * MIB,
             ample: 120 * MIB,
-            enough: 3,
             capacity: 250 * MIB,
             age_ns: 100 * DOUBLING,
             ..Seen::default()
@@ -206,6 +207,6 @@ mod tests {
             size.look(&seen, live * MIB, true);
             size.at(&seen) / MIB
         };
-        assert_eq!([at(20), at(30), at(100)], [80, 90, 140]);
+        assert_eq!([at(20), at(45), at(100)], [80, 90, 140]);
     }
 }

@@ -51,8 +51,6 @@ pub struct Seen {
     /// What is kept free as far as the heap can do without it: `spare` or more; 0 where an excess can
     /// be paged out, and where the program's own stalls tell how large the heap is to be.
     pub ample: u64,
-    /// How many times what lives the heap has before more than `spare` is kept free.
-    pub enough: u64,
     /// What there is for all programs of the machine or the group, where an excess ends a program; 0
     /// elsewhere.
     pub capacity: u64,

@@ -509,7 +509,6 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         // In every third moment an excess can be paged out.
         spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
         ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
-        enough: owed % 5,
         capacity: now_ns.rotate_left(13),
         kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
         processor_ns: 0,

@@ -5,6 +5,7 @@ use super::cost::Cost;
 use super::heap_size::HeapSize;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
+use plimsoll_policy::footprint::reserve_asked_for;
 
 /// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
 /// young generation was filled once in that time.
@@ -337,8 +338,10 @@ impl Watch {
             _ => seen.heap.old.max,
         };
         let most = max.saturating_add(seen.native);
-        // What is kept free is a quarter of the limit at most. A small program asks for no more.
-        let most = most.saturating_add(seen.spare.min(most / 3));
+        let most = most.saturating_add(match seen.ample > seen.spare {
+            true => seen.spare.min(most / 3),
+            false => reserve_asked_for(most, seen.spare, seen.capacity),
+        });
         let demand = match self.rests() {
             true => seen
                 .uses

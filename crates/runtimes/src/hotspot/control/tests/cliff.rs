@@ -9,7 +9,7 @@ fn on_a_cliff(sized_by: SizedBy) -> (Control, Model) {
     let levers = levers(sized_by, sized_by == SizedBy::SoftMax);
     let mut model = Model::new(levers.clone(), 100 * MIB);
     (model.seen.spare, model.seen.ample) = (SPARE, SPARE);
-    (model.seen.enough, model.seen.capacity) = (3, 1000 * MIB);
+    model.seen.capacity = 1000 * MIB;
     model.seen.kept = 60 * MIB;
     (Control::new(levers, 0.05), model)
 }
@@ -97,20 +97,26 @@ fn shenandoah_is_not_nudged_while_what_is_kept_free_is_free() {
 }
 
 #[test]
-fn what_is_kept_free_is_asked_for_up_to_a_quarter() {
-    let demand = |max: u64, spare: u64| {
+fn what_is_kept_free_is_asked_for_up_to_a_quarter_while_a_surprise_stays_outside() {
+    let demand = |max: u64, spare: u64, late: u64| {
         let levers = levers(SizedBy::HeapRatios, false);
         let (_, mut model) = on_a_cliff(SizedBy::HeapRatios);
         model.seen.heap.old.max = max * MIB;
         model.seen.spare = spare * MIB;
+        model.seen.ample = (spare + late) * MIB;
         let mut watch = Watch::default();
         watch.look(&model.seen, &levers);
         watch.facts(&model.seen, &levers).demand / MIB
     };
     // 30 MiB are native.
-    assert_eq!(demand(720, 0), 750);
-    assert_eq!(demand(720, 160), 910);
-    assert_eq!(demand(120, 160), 200, "a small program has small reserves");
+    assert_eq!(demand(720, 0, 0), 750);
+    assert_eq!(demand(720, 160, 0), 840, "of 1000");
+    assert_eq!(demand(720, 160, 1), 910, "it is in the larger reserve");
+    assert_eq!(
+        demand(120, 160, 0),
+        200,
+        "a small program has small reserves"
+    );
 }
 
 #[test]
