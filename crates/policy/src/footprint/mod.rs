@@ -53,14 +53,6 @@ pub fn late_surprise(capacity: u64) -> u64 {
     (capacity / 8 * 5).min(MOST_SURPRISE)
 }
 
-/// Of what a program keeps free (`spare`), the part that it asks for beside the `most` that it can use, where
-/// there are `capacity` bytes in all. It is a quarter of the limit at most, so a small program asks for no
-/// more. What it does not ask for is free, too, if it is alone there; so it leaves enough for a surprise.
-pub fn reserve_asked_for(most: u64, spare: u64, capacity: u64) -> u64 {
-    let left = capacity.saturating_sub(MOST_SURPRISE).saturating_sub(most);
-    spare.min(most / 3).min(left)
-}
-
 /// State after a collection. Bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {

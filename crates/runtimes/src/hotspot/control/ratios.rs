@@ -1,4 +1,15 @@
 //! G1, Serial and Parallel: free ratios set the size during a requested collection.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `plan` | the size to aim at, and the kind of collection that produces it |
+//! | `grow` | when a heap is enlarged |
+//! | `lower` | what is done when a program is over its limit |
+//! | `settle` | corrections after a size has settled |
+//! | `old_generation` | memory of the old generation in which nothing lives |
+//! | `refusal` | a machine that does not become smaller |
 
 mod grow;
 mod lower;
@@ -175,10 +186,8 @@ impl Ratios {
             return actions;
         }
         let grow = self.grows(&aim, now, seen, watch, allowance);
-        // Memory that is committed beyond the aim but not resident harms nobody. Where an excess ends
-        // the program, memory beyond the aim harms nobody either, while `spare` is free.
-        let free = seen.spare > 0 && watch.peak().saturating_add(seen.spare) <= seen.limit;
-        let harmless = free || (watch.peak() <= seen.limit && self.settled(seen, watch));
+        // Memory that is committed beyond the aim but not resident harms nobody.
+        let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);
         let shrink = !harmless
             && !self.refuses(seen, watch)
             && now

@@ -5,7 +5,6 @@ use super::cost::Cost;
 use super::heap_size::HeapSize;
 use super::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
-use plimsoll_policy::footprint::reserve_asked_for;
 
 /// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
 /// young generation was filled once in that time.
@@ -338,10 +337,10 @@ impl Watch {
             _ => seen.heap.old.max,
         };
         let most = max.saturating_add(seen.native);
-        let most = most.saturating_add(match seen.ample > seen.spare {
-            true => seen.spare.min(most / 3),
-            false => reserve_asked_for(most, seen.spare, seen.capacity),
-        });
+        // What is kept free for a collector that returns memory late is part of the demand: up to a quarter of it,
+        // because a small program has small reserves.
+        let kept_free = if seen.ample > 0 { seen.spare } else { 0 };
+        let most = most.saturating_add(kept_free.min(most / 3));
         let demand = match self.rests() {
             true => seen
                 .uses

@@ -3,7 +3,7 @@
 use super::{Ratios, Way};
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, RETURNING, Seen, TRIMMED, slack};
+use crate::hotspot::control::{Action, RETURNING, Seen, slack};
 use crate::hotspot::levers::{Levers, SizedBy};
 
 /// The pause between two downward steps of the bias, nanoseconds.
@@ -55,7 +55,7 @@ impl Ratios {
         }
         self.lowered_ns = seen.now_ns;
         let mut actions = vec![Action::Measure];
-        if seen.kept == 0 && seen.now_ns.saturating_sub(self.trimmed_ns) > TRIMMED {
+        if seen.now_ns.saturating_sub(self.trimmed_ns) > 10_000_000_000 {
             self.trimmed_ns = seen.now_ns;
             actions.insert(0, Action::TrimNative);
         }
