@@ -2,12 +2,12 @@
 //! all targets and all measurements. The README gets the targets that can be understood without
 //! knowing the measurements.
 
+use crate::measurements::ALL;
 use crate::report::bars::Bars;
 use crate::report::breakdown::Breakdown;
 use crate::report::plot::Plot;
 use crate::report::recorded::redraw;
 use crate::report::results::{Results, Target, folder, root};
-use crate::scenarios::ALL;
 use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -241,7 +241,7 @@ mod tests {
             assert!(
                 place.read().unwrap() == place.filled().unwrap(),
                 "run `cargo run -p plimsoll-bench -- figures`: {} is not what bench/results and \
-                 bench/src/scenarios say",
+                 bench/src/measurements say",
                 place.document
             );
         }

@@ -2,7 +2,7 @@
 //!
 //! Floors from the top down. No floor imports from one above:
 //! - [`docs`]: writes the list of measurements and their results into the docs;
-//! - [`scenarios`]: the measurements, one file or folder each, and the list of them;
+//! - [`measurements`]: the measurements, one file or folder each, and the list of them;
 //! - [`measurement`]: what a measurement is;
 //! - [`runner`]: runs a measurement: repetition, order, place of the results;
 //! - [`harness`]: runs programs under real memory limits, and watches them;
@@ -12,9 +12,9 @@ pub mod docs;
 mod error;
 pub mod harness;
 pub mod measurement;
+pub mod measurements;
 pub mod progress;
 pub mod report;
 pub mod runner;
-pub mod scenarios;
 
 pub use error::{Error, Result};

@@ -4,8 +4,8 @@
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use plimsoll_bench::measurement::About;
+use plimsoll_bench::measurements::{ALL, named};
 use plimsoll_bench::runner::Options;
-use plimsoll_bench::scenarios::{ALL, named};
 use plimsoll_bench::{Error, Result, docs, measurement};
 use std::process::ExitCode;
 

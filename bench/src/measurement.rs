@@ -23,7 +23,7 @@ pub struct About {
     pub seed: Option<u64>,
 }
 
-/// One measurement. [`crate::scenarios::ALL`] lists all. `docs/src/adding-a-measurement.md`
+/// One measurement. [`crate::measurements::ALL`] lists all. `docs/src/adding-a-measurement.md`
 /// explains how to add one.
 pub trait Measurement: Sync {
     /// Its description.

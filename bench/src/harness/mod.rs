@@ -7,6 +7,31 @@
 //! - *trace*: samples of a run, several per second.
 //! - *job*: a program that runs to its end, and its outcome.
 //! - *work*: how much a program has done, as a number that it prints.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `play` | carries a scenario out |
+//! | `scenario` | which programs run when, and which weights change |
+//! | `programs` | the programs of the scenarios, and their paths |
+//! | `ground` | the cgroup, the swap file and the folder of a measurement |
+//! | `broker` | a broker for one run |
+//! | `watch` | looks at the programs and their cgroup from outside |
+//! | `follow` | the same for programs that `plimsoll run -f` started |
+//! | `trace` | samples of a run, and the ends of its programs |
+//! | `mapped` | a principal's page, mapped as any program may map it |
+//! | `job` | programs that run to their end |
+//! | `work` | how much a program has done, by its own output |
+//! | `load` | requests at a fixed rate, whatever the answers |
+//! | `servers` | servers of others, and the processes that load them |
+//! | `java` | Java programs of ours, compiled |
+//! | `libgc` | programs on libgc, and the collectors that they can run with |
+//! | `collections` | number and time of collections of a Java machine |
+//! | `pauses` | pauses of a program on libgc |
+//! | `processor` | processor time of processes, and the processor's speed at the moment |
+//! | `folder` | a folder that lives as long as a measurement |
+//! | `interrupt` | Ctrl-C and SIGTERM end a measurement in good order |
 
 pub mod broker;
 pub mod collections;

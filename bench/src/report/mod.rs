@@ -1,4 +1,22 @@
 //! The files that a measurement writes: values with units, tables, plots, a page.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `results` | `bench/results/NAME.json` and `NAME.md` |
+//! | `recorded` | pictures that are kept with what they are drawn from |
+//! | `page` | a report as one HTML file |
+//! | `statistics` | medians and the like |
+//! | `chart` | line charts; says what is drawn |
+//! | `axis` | an axis of a chart |
+//! | `names` | where the names of a chart's series stand |
+//! | `plot` | plots over time |
+//! | `bars` | one bar for each of several things |
+//! | `grouped_bars` | bars in groups side by side |
+//! | `breakdown` | memory by area and state, as stacked bars |
+//! | `curves` | utilization over window sizes |
+//! | `utilization` | the part of the time in which a program itself runs |
 
 mod axis;
 pub mod bars;

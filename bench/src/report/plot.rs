@@ -33,6 +33,28 @@ pub struct Plot {
     pub top: f64,
 }
 
+impl Plot {
+    /// The same with each value replaced by the mean of its line over that many seconds around it. Shows
+    /// sizes over minutes, where single collections would hide them.
+    #[must_use]
+    pub fn averaged(mut self, seconds: f64) -> Plot {
+        for series in &mut self.series {
+            let all = series.points.clone();
+            for point in &mut series.points {
+                let near = all
+                    .iter()
+                    .filter(|(at, _)| (at - point.0).abs() <= seconds / 2.0);
+                let (sum, count) = near.fold((0.0, 0), |(sum, count), (_, value)| {
+                    (sum + value, count + 1)
+                });
+                // The point itself is near.
+                point.1 = sum / f64::from(count.max(1));
+            }
+        }
+        self
+    }
+}
+
 impl Recorded for Plot {
     const FOLDER: &'static str = "plots";
 
@@ -75,6 +97,29 @@ impl Recorded for Plot {
 mod tests {
     use super::*;
     use crate::report::chart::Kind;
+
+    #[test]
+    fn averages_over_what_is_near() {
+        let line = Series {
+            name: String::new(),
+            note: String::new(),
+            points: vec![(0.0, 0.0), (1.0, 3.0), (2.0, 6.0), (9.0, 7.0)],
+            colour: 1,
+            kind: Kind::Line,
+        };
+        let plot = Plot {
+            series: vec![line],
+            ..Plot::default()
+        };
+        let values = |plot: Plot| {
+            plot.series[0]
+                .points
+                .iter()
+                .map(|p| p.1)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(values(plot.averaged(2.0)), [1.5, 3.0, 4.5, 7.0]);
+    }
 
     #[test]
     fn draws_lines_areas_and_events() {

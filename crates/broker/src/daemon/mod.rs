@@ -1,4 +1,24 @@
 //! The daemon: one thread that waits for events, serves calls and runs ticks.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `serve` | accepts connections, reads their calls, cuts them off |
+//! | `calls` | parses a message and calls its method |
+//! | `methods` | the table of methods, and the short methods |
+//! | `listing` | `List` and `Watch` |
+//! | `choice` | which principals a listing shows when not all fit |
+//! | `join` | registers a principal |
+//! | `process` | a principal's process: its owner, ancestors, cgroup and end |
+//! | `end` | removes a principal |
+//! | `tick` | sense, decide, publish, revoke |
+//! | `publish` | new numbers to pages, subscribers and pressure sockets |
+//! | `automatic` | groups, moves and rules that nobody asks for by a call |
+//! | `users` | each user's group |
+//! | `division` | a limit that binds programs of several users |
+//! | `descriptors` | the broker's descriptors of each principal |
+//! | `leftovers` | what killed brokers left |
 
 mod automatic;
 mod calls;

@@ -7,6 +7,17 @@
 //!   themselves, and without descendants of those.
 //! - *figures*: bytes that a tree or a cgroup holds.
 //! - *segment*: shared memory that several principals may map.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `root` | a domain: its capacity and its use |
+//! | `place` | what rules match of a process, and the cgroup that binds it |
+//! | `tree` | the processes of one principal |
+//! | `scan` | the thread that searches for descendants |
+//! | `sampler` | the thread that samples working sets and shared memory |
+//! | `shared` | divides what several principals map |
 
 mod place;
 mod root;

@@ -12,6 +12,20 @@
 //! - *cut off*: closed by the broker, where possible after a Varlink error that says why.
 //! - *account*: what one user holds of a shared resource; *first*: the amount that each user may
 //!   always hold.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `listener` | the listening socket, and the credentials of peers |
+//! | `connection` | one client: its buffers and its state |
+//! | `clients` | all connections, and the order of their turns |
+//! | `inbox` | bytes of calls that are not answered yet |
+//! | `outbox` | bytes queued for a slow reader |
+//! | `reply` | results and errors of methods |
+//! | `rest` | listeners that cannot accept |
+//! | `poll` | the epoll descriptor and the meaning of its events |
+//! | `users` | what each user takes of the broker |
 
 pub mod clients;
 pub mod connection;

@@ -12,8 +12,10 @@ const ON: &str = "revoke = false\n[balance]\nshift = true\n";
 
 #[test]
 fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
-    let line = "mix --path FILE --bytes 120M --part 0.999 --delay 1";
-    let Some(mut ground) = Ground::new("balance-hot-file", 60, line) else {
+    // As on many servers, hardly anything is to be swapped: the file thrashes although nobody misses most of
+    // the anonymous memory.
+    let line = "mix --path FILE --bytes 120M --part 0.99999 --delay 1";
+    let Some(mut ground) = Ground::inheriting(Some(5), "balance-hot-file", 60, line) else {
         return;
     };
     until("its refaults are measured", || {
@@ -24,6 +26,7 @@ fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
         return;
     }
     let usual = ground.swappiness();
+    assert_eq!(usual, 5);
     let before = ground.refaults();
     assert_eq!(ground.swappiness(), usual, "nothing moves while it is off");
     ground.configure(ON);
@@ -43,8 +46,8 @@ fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
         },
     );
     let after = ground.refaults();
-    // How much depends on what else runs on the machine.
-    assert!(after < before, "{before} before, {after} after");
+    // Five to ten times as many before, on a quiet machine.
+    assert!(after < before / 2.0, "{before} before, {after} after");
     let shown = ground.shown();
     assert!(
         shown["file_ns"].as_u64().is_some_and(|cost| cost > 0),

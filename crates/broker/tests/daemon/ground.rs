@@ -2,7 +2,7 @@
 
 use crate::common::{Broker, Client, PATIENCE, Swap, swap};
 use crate::ladder::{MIB, begin};
-use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -29,10 +29,24 @@ impl Ground {
     /// Starts a program with a file of `file_mib` MiB in a group of 128 MiB, with balance off. `None`
     /// where there are no rights for that.
     pub(crate) fn new(name: &str, file_mib: u64, line: &str) -> Option<Ground> {
+        Ground::inheriting(None, name, file_mib, line)
+    }
+
+    /// The same with groups that have that swappiness under version 1.
+    pub(crate) fn inheriting(
+        swappiness: Option<u64>,
+        name: &str,
+        file_mib: u64,
+        line: &str,
+    ) -> Option<Ground> {
         let Ok(group) = TestCgroup::new(name, Some(128 * MIB)) else {
             skip("no cgroup of our own here");
             return None;
         };
+        if let Some(swappiness) = swappiness.filter(|_| group.cgroup().version() == Version::V1) {
+            // The groups that the broker makes inside inherit it.
+            group.cgroup().set_swappiness(swappiness).expect("as root");
+        }
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let Some(swap) = swap() else {
             skip("no swap of our own here");

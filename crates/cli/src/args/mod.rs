@@ -1,5 +1,21 @@
 //! The one definition of every command and flag. The parser, the help, the man pages and the
 //! completions come from here, so the comments below are their text.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `adapter` | `--adapter` |
+//! | `agent` | `--agent` |
+//! | `policy` | `--policy` |
+//! | `phases` | `--phases` |
+//! | `check` | names, by the broker's rules |
+//! | `map` | `plimsoll map` |
+//! | `pin` | `plimsoll pin` |
+//! | `trace` | `plimsoll trace` |
+//! | `sim` | `plimsoll sim` |
+//! | `together` | `plimsoll together` |
+//! | `model` | what `sim` and `together` share |
 
 mod adapter;
 mod agent;

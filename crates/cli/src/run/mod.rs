@@ -5,6 +5,24 @@
 //! - *keeper*: the thread that restarts our broker if it was killed.
 //! - *outsider*: a program of a file that the broker does not know.
 //! - *budget*: a cgroup that binds all programs of a file.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `one` | one program, in the foreground |
+//! | `many` | several programs of a file, under one budget |
+//! | `child` | starts a program, and tells how it ended |
+//! | `steer` | the program's adapter, and the thread that steers |
+//! | `phases` | the thread that orders a program's threads |
+//! | `member` | the principal of a program or a group |
+//! | `keeper` | restarts our broker if it was killed |
+//! | `budget` | a cgroup for the programs of one file |
+//! | `gather` | moves early children to their program's cgroup |
+//! | `orphans` | what the first process of a container has to do |
+//! | `signals` | signals as a file to poll |
+//! | `record` | `--record` |
+//! | `log` | our own messages |
 
 pub mod budget;
 pub mod child;

@@ -1,4 +1,14 @@
 //! A principal: registered with a broker, or on its own.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `builder` | builds and registers a principal |
+//! | `join` | joins a broker: registers and subscribes |
+//! | `watcher` | the thread that keeps a principal's numbers current |
+//! | `outbox` | messages that wait to be sent |
+//! | `shared` | what the user's threads and the watcher share |
 
 mod builder;
 mod join;

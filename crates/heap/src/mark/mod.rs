@@ -10,6 +10,19 @@
 //! scanned later. An absent superpage becomes pending too, unless it has a valid summary. Pending
 //! superpages are read in address order, and summarised while they are in memory. Before that, the
 //! superpages that are likely to be evicted next are summarised and paged out (`shed`).
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `marker` | one marker: a stack, two queues, and the loop that drains them |
+//! | `crew` | several markers at once |
+//! | `queue` | the short queues |
+//! | `pending` | superpages that are read later, in address order |
+//! | `replay` | a superpage's summary in the place of its objects |
+//! | `shed` | pages out before the kernel has to evict |
+//! | `young` | collections of young objects, by sticky mark bits |
+//! | `dying` | unreachable objects that a front end wants kept |
 
 mod crew;
 mod dying;

@@ -1,5 +1,17 @@
 //! A memory cgroup of version 1 or 2, behind one interface: limit, usage, make-up, members, and
 //! taking memory from it.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `find` | where a process's memory cgroup is |
+//! | `named` | a group named by somebody who is not trusted |
+//! | `members` | the processes in a group; making and removing groups |
+//! | `stat` | `memory.stat` of both versions, under one set of names |
+//! | `limit` | sets a group's limits |
+//! | `take` | takes bytes from a group now |
+//! | `frozen` | whether nothing in a group runs |
 
 mod find;
 mod frozen;

@@ -2,6 +2,16 @@
 //! ([`Process`]); or by its number and start time only ([`Handle`]). What this process reads about itself:
 //! [`own`]. Source: kernel document `proc.rst` 1.1;
 //! `pidfd_open(2)`.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `handle` | a process by its number and start time |
+//! | `own` | what this process reads about itself |
+//! | `tree` | a process and all its descendants |
+//! | `stacks` | stack pointers of threads |
+//! | `parse` | parsers of `stat`, `statm` and `status` |
 
 mod handle;
 pub mod own;

@@ -1,4 +1,18 @@
 //! Registered threads: their stacks are roots, and collections stop them.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `current` | the current thread, in thread-local storage |
+//! | `pthreads` | threads that are created through the collector |
+//! | `unknown` | threads that are not registered |
+//! | `stack` | the bounds of a thread's stack |
+//! | `scan` | which parts of a stack are roots |
+//! | `stop` | stops the world |
+//! | `suspend` | what programs may do to threads themselves |
+//! | `blocking` | regions in which a thread does not touch objects |
+//! | `cancel` | keeps cancellation out of code that holds the lock |
 
 pub(crate) mod blocking;
 pub(crate) mod cancel;

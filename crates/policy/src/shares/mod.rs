@@ -51,6 +51,19 @@
 //! the entitlements stay. If it wants nothing, both are 533, 0 and 1066. If it comes back while the
 //! others are at these sizes, its target is 914 at once and its limit 0. The others' limits fall to
 //! 228 and 457, so they owe 305 and 609. With each byte that they return, its limit rises by one.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `types` | what is known of a principal, and what is decided |
+//! | `tree` | the principals as a flattened tree of competitors |
+//! | `demand` | what each principal and its descendants can use |
+//! | `fill` | water-filling with weights, floors and caps |
+//! | `target` | entitlement and target |
+//! | `limit` | the safe limit |
+//! | `available` | what each principal could have if it asked |
+//! | `victim` | whom to revoke memory from |
 
 mod available;
 mod demand;

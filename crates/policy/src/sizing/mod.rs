@@ -21,6 +21,16 @@
 //! read during a collection.
 //!
 //! `docs/src/adding-a-policy.md` explains how to add a policy.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `all` | all available room |
+//! | `isla_vista` | Isla Vista, by allocation stalls |
+//! | `after_stalls` | the collector's own rule until a stall, then Isla Vista |
+//! | `square_root` | memory as long as it saves enough collections |
+//! | `ratios` | the parameters of Isla Vista, and their ranges |
 
 mod after_stalls;
 mod all;

@@ -6,6 +6,17 @@
 //! - [`Method`] and [`ErrorName`] are the names declared in `io.plimsoll.varlink`
 //!   ([`DESCRIPTION`]). [`service`] has the interface by which every Varlink service describes
 //!   itself.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `decoder` | cuts a byte stream into messages |
+//! | `call` | the messages of a client |
+//! | `reply` | the messages of the broker |
+//! | `error` | the errors that a broker returns |
+//! | `parameters` | reads parameters; says which field is wrong |
+//! | `service` | the interface by which every Varlink service describes itself |
 
 mod call;
 mod decoder;

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `library` | `libjvm.so`: its file, and its variables in the process |
 //! | `initialiser` | numbers that it sets with its first instructions |
-//! | [`mod@tables`] | the tables of types, fields, constants and flags |
+//! | `tables` | the tables of types, fields, constants and flags |
 //! | `fields` | fields by name |
 //! | `heap` | the Java heap: which collector, which part is what |
 //! | `spaces` | the heaps of Serial, Parallel, Epsilon and CMS |

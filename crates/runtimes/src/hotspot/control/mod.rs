@@ -11,6 +11,20 @@
 //! [`Control::tick`] looks at one moment and returns what to do. Free ratios act only during a
 //! resizing. Between two resizings they are 0 and 100, so that the machine's own collections do not
 //! change its size.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `watch` | what the counters of a machine teach over time |
+//! | `cost` | the part of a program's time that goes into pauses |
+//! | `activity` | whether a program works |
+//! | `heap_size` | how large the resident heap may be |
+//! | `aim` | the size that the free ratios should produce |
+//! | `ratios` | G1, Serial and Parallel |
+//! | `soft_max` | ZGC and Shenandoah |
+//! | `emptying` | heaps of one size, which the agent empties |
+//! | `allowance` | how often collections may be asked for |
 
 mod activity;
 mod aim;

@@ -189,7 +189,7 @@ impl Case {
 }
 
 /// The measurement `isla-vista-dynamic`.
-pub(in crate::scenarios) struct Dynamic;
+pub(in crate::measurements) struct Dynamic;
 
 impl Measurement for Dynamic {
     fn about(&self) -> About {
@@ -218,7 +218,7 @@ impl Measurement for Dynamic {
                     case.world.name(),
                     case.jvm.collector.to_lowercase()
                 );
-                runner.plot(&part, &crate::scenarios::plot(&title, &scenario, &trace))?;
+                runner.plot(&part, &crate::measurements::plot(&title, &scenario, &trace))?;
             }
             Ok(Outcome::of(case.world, &trace))
         })?;

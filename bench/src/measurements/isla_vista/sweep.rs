@@ -31,7 +31,7 @@ const LINES: [(&str, bool, Rule); 4] = [
 ];
 
 /// The measurement `isla-vista-sweep`.
-pub(in crate::scenarios) struct Sweep;
+pub(in crate::measurements) struct Sweep;
 
 impl Measurement for Sweep {
     fn about(&self) -> About {

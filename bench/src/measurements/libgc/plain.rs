@@ -6,9 +6,9 @@ use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM, Workload};
 use crate::measurement::{About, Measurement};
+use crate::measurements::MIB;
 use crate::report::results::Results;
 use crate::runner::Runner;
-use crate::scenarios::MIB;
 
 /// A workload: its name, and its runs with libgc and with our collector.
 struct Pair {
@@ -37,7 +37,7 @@ const PEAK: &str = "resident peak at most libgc's";
 const METADATA: &str = "metadata at most 2 %";
 
 /// The measurement `libgc`.
-pub(in crate::scenarios) struct Plain;
+pub(in crate::measurements) struct Plain;
 
 impl Measurement for Plain {
     fn about(&self) -> About {

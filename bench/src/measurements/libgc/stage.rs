@@ -90,28 +90,28 @@ impl Stage {
 
 /// The repetitions of one variant.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(in crate::scenarios) struct Runs(pub(in crate::scenarios) Vec<Outcome>);
+pub(in crate::measurements) struct Runs(pub(in crate::measurements) Vec<Outcome>);
 
 impl Runs {
     fn count(&self, ending: &Ending) -> usize {
         self.0.iter().filter(|run| run.ending == *ending).count()
     }
 
-    pub(in crate::scenarios) fn finished(&self) -> usize {
+    pub(in crate::measurements) fn finished(&self) -> usize {
         self.count(&Ending::Finished)
     }
 
-    pub(in crate::scenarios) fn all_finished(&self) -> bool {
+    pub(in crate::measurements) fn all_finished(&self) -> bool {
         self.finished() == self.0.len()
     }
 
     /// Whether none was killed for lack of memory, and none gave up.
-    pub(in crate::scenarios) fn survived(&self) -> bool {
+    pub(in crate::measurements) fn survived(&self) -> bool {
         self.finished() + self.count(&Ending::TooLong) == self.0.len()
     }
 
     /// The median of a value over the repetitions that finished; `None` if none did.
-    pub(in crate::scenarios) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+    pub(in crate::measurements) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let finished = self.0.iter().filter(|run| run.ending == Ending::Finished);
         let values: Vec<f64> = finished.map(of).collect();
         (!values.is_empty()).then(|| spread(&values).median)
@@ -119,13 +119,13 @@ impl Runs {
 
     /// The median time, seconds. A repetition that was killed counts with the time until then, so this is a
     /// lower bound.
-    pub(in crate::scenarios) fn least_seconds(&self) -> f64 {
+    pub(in crate::measurements) fn least_seconds(&self) -> f64 {
         let values: Vec<f64> = self.0.iter().map(|run| run.seconds).collect();
         spread(&values).median
     }
 
     /// How the repetitions ended, for tables.
-    pub(in crate::scenarios) fn ended(&self) -> String {
+    pub(in crate::measurements) fn ended(&self) -> String {
         let failed = self.0.iter().filter_map(|run| match &run.ending {
             Ending::Failed(how) => Some(how.as_str()),
             _ => None,
@@ -154,7 +154,12 @@ impl Runs {
     }
 
     /// The utilization in the first repetition, until that ended.
-    pub(in crate::scenarios) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
+    pub(in crate::measurements) fn curve(
+        &self,
+        name: &str,
+        colour: usize,
+        reference: bool,
+    ) -> Curve {
         let Some(run) = self.0.first() else {
             return Curve::default();
         };
@@ -175,12 +180,12 @@ impl Runs {
 }
 
 /// A cell with a number, or with a dash if there is none.
-pub(in crate::scenarios) fn cell(value: Option<f64>) -> Cell {
+pub(in crate::measurements) fn cell(value: Option<f64>) -> Cell {
     value.map_or("-".into(), Cell::from)
 }
 
 /// `value` divided by `base`, if there are both.
-pub(in crate::scenarios) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
+pub(in crate::measurements) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     Some(value? / base.filter(|base| *base > 0.0)?)
 }
 

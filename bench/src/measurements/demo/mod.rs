@@ -241,9 +241,19 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
+/// What the README's picture calls the programs.
+const KNOWN: [(&str, &str); 4] = [
+    ("guile", "Guile"),
+    ("lucene-g1", "Java (G1)"),
+    ("lucene-serial", "Java (Serial)"),
+    ("hog", "the other"),
+];
+/// Seconds over which the README's picture takes means.
+const CALM: f64 = 2.0;
+
 /// The README's picture. It must be understandable without the text around it.
 fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
-    let title = "Three programs share 1500 MB by weight; a hog takes half of it and gives it back";
+    let title = "Three programs share 1500 MiB by weight; another takes half and gives it back";
     let mut plot = super::plot(title, scenario, trace);
     plot.series.retain(|series| series.name != "in swap");
     for series in &mut plot.series {
@@ -252,13 +262,20 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
             Some(program) => format!("weight {}", program.weight),
             None => continue,
         };
+        for (program, known) in KNOWN {
+            if series.name == program {
+                known.clone_into(&mut series.name);
+            }
+        }
     }
+    let note = format!(
+        "Means over {CALM:.0} s. Dashed: the share by weight; what one does not want, the others may use"
+    );
     Plot {
-        note: "Dashed: the share by weight. What one program does not want, the others may use"
-            .to_owned(),
-        unit: "megabytes".to_owned(),
+        note,
+        unit: "MiB".to_owned(),
         events: Vec::new(),
-        ..plot
+        ..plot.averaged(CALM)
     }
 }
 

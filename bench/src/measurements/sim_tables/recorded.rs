@@ -30,7 +30,7 @@ const SOURCES: [&str; 8] = [
     "agents/tracer",
     "bench/programs/traced",
     "bench/src/harness",
-    "bench/src/scenarios/sim_tables",
+    "bench/src/measurements/sim_tables",
     "crates/cli/src/trace",
     "crates/runtimes/src/hotspot",
     "crates/trace/src",

@@ -3,8 +3,8 @@
 use super::report::{Ran, runs, seconds, told};
 use super::{BROKER, FIXED, HEAPS, ISLA_VISTA, MEM_BALANCER};
 use crate::harness::job::Outcome;
+use crate::measurements::libgc::stage::{Runs, ratio};
 use crate::report::results::Results;
-use crate::scenarios::libgc::stage::{Runs, ratio};
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

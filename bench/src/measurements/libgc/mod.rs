@@ -1,0 +1,20 @@
+//! Our collector in the place of libgc: without pressure, under pressure, with parts of it turned off, and on
+//! other kernels.
+//!
+//! # Map
+//!
+//! | module | is |
+//! |---|---|
+//! | `plain` | enough memory: time, pauses and memory beside libgc's |
+//! | `pressure` | too little memory: what finishes, how soon, how long collections take |
+//! | `pressed` | the workloads of that |
+//! | `ablation` | the worth of each means |
+//! | `kernels` | the same on other kernels |
+//! | `stage` | runs workloads with a collector |
+
+pub(super) mod ablation;
+pub(super) mod kernels;
+pub(super) mod plain;
+mod pressed;
+pub(super) mod pressure;
+pub(super) mod stage;
