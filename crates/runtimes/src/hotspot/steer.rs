@@ -12,7 +12,6 @@ use super::hsperfdata::{PerfError, PerfFile};
 use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::{Collector, Machine};
-use super::quit;
 use super::recognise::is_machine;
 use super::release;
 use super::silence::{LEFT_ALONE, Silence};
@@ -142,10 +141,8 @@ struct Loop<'a> {
     rests: bool,
     /// What was seen at the last look.
     last: Option<Seen>,
-    /// When the steering began.
+    /// When the steering began, for messages.
     started: Instant,
-    /// How old the process was then.
-    age: Duration,
 }
 
 impl<'a> Loop<'a> {
@@ -178,7 +175,6 @@ impl<'a> Loop<'a> {
             )
         });
         let growth = Growth::of(&levers);
-        let age = quit::age(&target.process).and_then(|age| u64::try_from(age).ok());
         Loop {
             stalls: feedback.as_ref().map(|_| 0),
             target,
@@ -208,7 +204,6 @@ impl<'a> Loop<'a> {
             rests: false,
             last: None,
             started: Instant::now(),
-            age: Duration::from_secs(age.unwrap_or(0)),
         }
     }
 
@@ -331,14 +326,12 @@ impl<'a> Loop<'a> {
         let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let steered = self.started.elapsed();
-        let now_ns = ns(steered);
+        let now_ns = ns(self.started.elapsed());
         self.growth.look(now_ns, native, heap.committed(), uses);
         let process = &self.target.process;
         let worked = process.processor_ns();
         let seen = Seen {
             now_ns,
-            age_ns: ns(steered + self.age),
             limit,
             available,
             owed,
@@ -369,7 +362,6 @@ impl<'a> Loop<'a> {
         Seen {
             spare: self.growth.spare(limit),
             ample,
-            capacity,
             kept: self.growth.kept(limit),
             ..seen
         }
@@ -520,17 +512,9 @@ impl<'a> Loop<'a> {
     fn report(&mut self, link: &mut dyn Link, seen: &Seen) {
         let rests = self.control.rests();
         let turned = std::mem::replace(&mut self.rests, rests) != rests;
-        // What is kept free depends on the limit. The demand is for the largest limit that there can be.
-        let facts = self
-            .control
-            .facts(&self.keeping_free(seen.available, *seen));
-        let others = self.others;
+        let facts = self.control.facts(seen);
         let lately = |(at, last): &(Instant, Report)| {
-            let wants = facts.demand.saturating_add(others);
-            let more = last
-                .demand
-                .is_some_and(|told| wants > told.saturating_add(told / 16));
-            let pause = match more || turns(last.allocation_rate, facts.allocation_rate) {
+            let pause = match turns(last.allocation_rate, facts.allocation_rate) {
                 true => TURN,
                 false => REPORT,
             };

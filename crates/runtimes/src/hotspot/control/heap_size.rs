@@ -4,16 +4,10 @@
 //! resident (the learned *bias*), or when a collection is asked for.
 
 use super::Seen;
-use crate::hotspot::flags::heap_alone;
 use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 
-/// A heap that takes the last memory slowly may take twice as much when the process is four times this
-/// old, and again twice as much at each four times that age, nanoseconds.
-const DOUBLING: u64 = 10_000_000_000;
 /// How many times what lives a heap has before more is kept free than the surprise of any program.
 const ENOUGH: u64 = 2;
-/// It leaves no more than this for later, bytes.
-const MOST_LEFT: u64 = 1 << 30;
 
 /// A policy, and the last observations that it was given.
 #[derive(Debug, Default)]
@@ -88,23 +82,7 @@ impl HeapSize {
         }
         // Up to `enough`, collections are cheap. Memory above it is given up first.
         let enough = self.live.saturating_mul(ENOUGH);
-        let room = room.min(beside.saturating_sub(seen.ample).max(enough));
-        room.min(self.so_far(seen))
-    }
-
-    /// How far a heap grows at this time into the last memory of a small machine or group, where an
-    /// excess ends a program. A larger heap costs at once, for the pages that it touches and the
-    /// collections that make it larger, and saves only over time: twice the room halves what collecting
-    /// takes. A program is expected to go on for as long as it has run. So the size that is worth most
-    /// grows with the square root of that time. Bytes.
-    fn so_far(&self, seen: &Seen) -> u64 {
-        let alone = heap_alone(seen.capacity);
-        let first = alone
-            .saturating_add(alone / 8)
-            .max(self.live.saturating_mul(2))
-            .max(seen.capacity.saturating_sub(MOST_LEFT));
-        let doublings = (seen.age_ns / DOUBLING).max(1).ilog2() / 2;
-        first.saturating_mul(1 << doublings)
+        room.min(beside.saturating_sub(seen.ample).max(enough))
     }
 }
 
@@ -121,7 +99,6 @@ mod tests {
             native: 100 * MIB,
             spare: spare * MIB,
             ample: spare * MIB,
-            capacity: 8192 * MIB,
             ..Seen::default()
         };
         let mut size = HeapSize::default();
@@ -137,58 +114,27 @@ mod tests {
         );
     }
 
-    /// Beside 50 MiB of native memory, in a machine or group of this many MiB, of which 160 are kept
-    /// free, with 100 MiB alive.
-    fn on_a_cliff(capacity: u64, limit: u64, second: u64) -> (HeapSize, Seen) {
+    #[test]
+    fn what_is_kept_free_is_not_meant_to_be_used() {
         let seen = Seen {
-            age_ns: second * 1_000_000_000,
-            limit: limit * MIB,
+            limit: 1000 * MIB,
             native: 50 * MIB,
             spare: 160 * MIB,
             ample: 160 * MIB,
-            capacity: capacity * MIB,
             ..Seen::default()
         };
         let mut size = HeapSize::default();
         size.look(&seen, 100 * MIB, true);
-        (size, seen)
-    }
-
-    #[test]
-    fn the_last_memory_of_a_small_group_is_taken_slowly() {
-        let at = |second| {
-            let (size, seen) = on_a_cliff(1000, 1000, second);
-            assert_eq!(size.intended(&seen), size.at(&seen) + 50 * MIB);
-            size.at(&seen) / MIB
-        };
-        // An eighth more than the quarter that it would take alone.
-        assert_eq!([at(1), at(39)], [281; 2]);
-        assert_eq!([at(40), at(159)], [562; 2]);
-        assert_eq!([at(160), at(1_000_000)], [790; 2], "all but the reserve");
-    }
-
-    #[test]
-    fn what_lives_is_no_reason_to_wait() {
-        let (mut size, seen) = on_a_cliff(1000, 1000, 1);
-        size.look(&seen, 300 * MIB, true);
-        assert_eq!(size.at(&seen) / MIB, 600, "twice what lives");
-    }
-
-    #[test]
-    fn where_memory_is_plenty_a_heap_takes_all_at_once() {
-        // The group has little more than the program may use, half of it, and 24 GiB.
-        for (capacity, limit, most) in [(3000, 2500, 1976), (4000, 2000, 1790), (24576, 600, 390)] {
-            let (size, seen) = on_a_cliff(capacity, limit, 1);
-            assert_eq!(size.at(&seen) / MIB, most, "{capacity}");
-        }
-    }
-
-    #[test]
-    fn where_nothing_is_kept_free_beside_the_limit_it_is_the_limit() {
-        let (size, seen) = on_a_cliff(1000, 1000, 1);
-        let by_stalls = Seen { ample: 0, ..seen };
-        assert_eq!(size.intended(&by_stalls), 1000 * MIB);
-        assert_eq!(size.at(&by_stalls), 790 * MIB, "only the reserve is not");
+        assert_eq!(
+            (size.at(&seen) / MIB, size.intended(&seen) / MIB),
+            (790, 840)
+        );
+        let elsewhere = Seen { ample: 0, ..seen };
+        assert_eq!(
+            size.intended(&elsewhere),
+            1000 * MIB,
+            "where nothing is kept in advance"
+        );
     }
 
     #[test]
@@ -198,8 +144,6 @@ mod tests {
             native: 40 * MIB,
             spare: 60 * MIB,
             ample: 120 * MIB,
-            capacity: 250 * MIB,
-            age_ns: 100 * DOUBLING,
             ..Seen::default()
         };
         let at = |live| {

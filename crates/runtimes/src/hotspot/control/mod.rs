@@ -48,8 +48,6 @@ use watch::Watch;
 pub struct Seen {
     /// Monotonic time since the steering began, nanoseconds.
     pub now_ns: u64,
-    /// Time since the process began, nanoseconds.
-    pub age_ns: u64,
     /// The bytes that the process may use now.
     pub limit: u64,
     /// The availability: what the process could have if it asked; 0 if not known.
@@ -62,12 +60,10 @@ pub struct Seen {
     pub native: u64,
     /// What is kept free for sudden growth of native memory; 0 where an excess can be paged out.
     pub spare: u64,
-    /// What is kept free as far as the heap can do without it: `spare` or more; 0 where an excess can
-    /// be paged out, and where the program's own stalls tell how large the heap is to be.
+    /// What is kept free as far as the heap can do without it, if its collector gives memory back late:
+    /// `spare` or more. 0 with other collectors, where an excess can be paged out, and where the
+    /// program's own stalls tell how large the heap is to be.
     pub ample: u64,
-    /// What there is for all programs of the machine or the group, where an excess ends a program; 0
-    /// elsewhere.
-    pub capacity: u64,
     /// The part of `spare` that must remain until a collection is under way.
     pub kept: u64,
     /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
@@ -191,10 +187,11 @@ impl Control {
         actions
     }
 
-    /// Whether to have malloc return what is free, because an excess is near and would end the program.
-    /// What the machine's compilers have freed is a good part of a small limit.
+    /// Whether to have malloc return what is free, because an excess is near and would end the program,
+    /// and the heap gives nothing back in time. What the machine's compilers have freed is a good part
+    /// of a small limit.
     fn must_trim(&mut self, seen: &Seen) -> bool {
-        let near = seen.kept > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
+        let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
         let lately = |then: u64| seen.now_ns.saturating_sub(then) < TRIMMED;
         let must = near && !self.trimmed_ns.is_some_and(lately);
         if must {

@@ -101,7 +101,11 @@ impl SoftMax {
             self.settled_cycles = watch.cycles;
             self.nudged_ns = seen.now_ns;
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
-        } else if levers.returns_on_change && holds_too_much(size, seen) {
+        } else if levers.returns_on_change
+            && (seen.uses > seen.limit
+                || seen.heap.committed() > size.saturating_add(tolerance(seen.limit)))
+        {
+            // Committed memory counts as well, because it may be in swap.
             actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
         }
         let over =
@@ -187,18 +191,5 @@ impl SoftMax {
 
     fn changed(&mut self, seen: &Seen) {
         (self.changed_ns, self.highest) = (seen.now_ns, 0);
-    }
-}
-
-/// Whether a machine that is meant to have `size` bytes of heap holds too much. Committed memory
-/// counts as well, because it may be in swap. Where nothing can go to swap, a machine holds too much
-/// only when less than `spare` is free.
-fn holds_too_much(size: u64, seen: &Seen) -> bool {
-    match seen.spare {
-        0 => {
-            seen.uses > seen.limit
-                || seen.heap.committed() > size.saturating_add(tolerance(seen.limit))
-        }
-        spare => seen.uses.saturating_add(spare) > seen.limit,
     }
 }

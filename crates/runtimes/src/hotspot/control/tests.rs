@@ -149,7 +149,6 @@ impl Model {
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
             self.seen.now_ns += 100_000_000;
-            self.seen.age_ns = self.seen.now_ns;
             self.seen.limit = limit;
             self.seen.available = self.seen.available.max(limit);
             self.seen.heap.work[0].invocations += 1;
@@ -500,7 +499,6 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     );
     (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
         now_ns,
-        age_ns: now_ns,
         limit,
         available: limit.saturating_add(owed),
         owed,
@@ -509,7 +507,6 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         // In every third moment an excess can be paged out.
         spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
         ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
-        capacity: now_ns.rotate_left(13),
         kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
         processor_ns: 0,
         asked_ns: 0,

@@ -23,8 +23,8 @@ pub struct Facts {
     /// Live bytes collected per second, as if each collection was of the whole heap; 0 until a
     /// collection was seen.
     pub collection_speed: u64,
-    /// The most that the machine can use: maximum heap, native part and what is kept free beside them,
-    /// or less if the steps between sizes leave a part of the available memory unused.
+    /// The most that the machine can use: maximum heap and native part, or less if the steps
+    /// between sizes leave a part of the available memory unused.
     pub demand: u64,
     /// The least that the machine can be asked to use.
     pub floor: u64,
@@ -337,10 +337,6 @@ impl Watch {
             _ => seen.heap.old.max,
         };
         let most = max.saturating_add(seen.native);
-        // What is kept free for a collector that returns memory late is part of the demand: up to a quarter of it,
-        // because a small program has small reserves.
-        let kept_free = if seen.ample > 0 { seen.spare } else { 0 };
-        let most = most.saturating_add(kept_free.min(most / 3));
         let demand = match self.rests() {
             true => seen
                 .uses

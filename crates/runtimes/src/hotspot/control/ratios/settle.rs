@@ -62,8 +62,7 @@ impl Ratios {
     fn wanted_bias(&self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> i64 {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let peak = watch.peak();
-        let intended = watch.heap_size.intended(seen);
-        let below = intended.saturating_sub(tolerance(seen.limit));
+        let below = seen.limit.saturating_sub(tolerance(seen.limit));
         let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
         let corrected = self.bias.saturating_add(signed(gap));
         if levers.sized_by != SizedBy::HeapRatios {
