@@ -37,10 +37,20 @@ pub fn low_water(limit: u64) -> u64 {
     threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
+/// Most bytes by which native memory is expected to grow at once.
+const MOST_SURPRISE: u64 = 160 << 20;
+
 /// Bytes by which the native memory of a program may grow before collections can make room, for
 /// example when direct buffers are filled at once. With little memory, a quarter of the capacity.
 pub fn surprise(capacity: u64) -> u64 {
-    (capacity / 4).min(160 << 20)
+    (capacity / 4).min(MOST_SURPRISE)
+}
+
+/// The same for a collector that gives memory back a second or more after it became free, where little of
+/// the heap lives, so that more can be kept free: five eighths of the capacity with little memory, because
+/// nothing comes back while native memory grows.
+pub fn late_surprise(capacity: u64) -> u64 {
+    (capacity / 8 * 5).min(MOST_SURPRISE)
 }
 
 /// State after a collection. Bytes.

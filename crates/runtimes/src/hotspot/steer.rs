@@ -116,8 +116,9 @@ struct Loop<'a> {
     growth: Growth,
     /// The process has become another program.
     replaced: bool,
-    /// Nothing can be paged out where the machine is.
-    cliff: bool,
+    /// What there is for all programs of the computer or the group, bytes, if nothing can be paged out
+    /// there.
+    cliff: Option<u64>,
     /// Bytes that the program's other processes use; taken off the limit.
     others: u64,
     /// When the native part was last measured.
@@ -173,6 +174,7 @@ impl<'a> Loop<'a> {
                 signal,
             )
         });
+        let growth = Growth::of(&levers);
         Loop {
             stalls: feedback.as_ref().map(|_| 0),
             target,
@@ -187,9 +189,9 @@ impl<'a> Loop<'a> {
             tries: Tries::default(),
             wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
-            growth: Growth::default(),
+            growth,
             replaced: false,
-            cliff: false,
+            cliff: None,
             others: 0,
             measured: None,
             measure_pause: FOOTPRINT,
@@ -289,7 +291,7 @@ impl<'a> Loop<'a> {
                 && seen.uses <= seen.limit
         });
         self.last = Some(seen);
-        match (self.cliff, calm) {
+        match (self.cliff.is_some(), calm) {
             (true, _) => CLIFF,
             (false, true) => IDLE / 2,
             (false, false) => BUSY,
@@ -326,24 +328,43 @@ impl<'a> Loop<'a> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = ns(self.started.elapsed());
         self.growth.look(now_ns, native, heap.committed(), uses);
-        let at_cliff = |bytes| if self.cliff { bytes } else { 0 };
         let process = &self.target.process;
         let worked = process.processor_ns();
-        Some(Seen {
+        let seen = Seen {
             now_ns,
             limit,
             available,
             owed,
             uses,
             native,
-            spare: at_cliff(self.growth.spare(limit)),
-            kept: at_cliff(self.growth.kept(limit)),
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
             empties: self.empties(),
             heap,
-        })
+            ..Seen::default()
+        };
+        Some(self.keeping_free(limit, seen))
+    }
+
+    /// `seen` with what is kept free below `limit`.
+    fn keeping_free(&self, limit: u64, seen: Seen) -> Seen {
+        let Some(capacity) = self.cliff else {
+            return seen;
+        };
+        let felt = self.feedback.as_ref();
+        let by_stalls = felt.is_some_and(|(feedback, _)| feedback.size().is_some());
+        let ample = if by_stalls {
+            0
+        } else {
+            self.growth.ample(limit, capacity)
+        };
+        Seen {
+            spare: self.growth.spare(limit),
+            ample,
+            kept: self.growth.kept(limit),
+            ..seen
+        }
     }
 
     /// The native part, bytes. It may have grown since it was measured: what the heap cannot have touched
@@ -409,8 +430,11 @@ impl<'a> Loop<'a> {
             self.footprint = footprint;
         }
         let pid = i32::try_from(self.target.process.pid).unwrap_or(-1);
-        let domain = Domain::of_process(pid).and_then(|mut domain| domain.is_cliff());
-        self.cliff = domain.unwrap_or(self.cliff);
+        let cliff = Domain::of_process(pid).and_then(|mut domain| {
+            let is_cliff = domain.is_cliff()?;
+            Ok(is_cliff.then_some(domain.read()?.lowest))
+        });
+        self.cliff = cliff.unwrap_or(self.cliff);
         self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
         self.others = family::uses_of_others(self.target.root, self.target.process.pid);
         let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));

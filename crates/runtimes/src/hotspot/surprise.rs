@@ -2,7 +2,8 @@
 //! program. Pure: no clock.
 
 use super::control::RETURNING;
-use plimsoll_policy::footprint::surprise;
+use super::levers::{Levers, SizedBy};
+use plimsoll_policy::footprint::{late_surprise, surprise};
 
 /// The least time over which the growth of native memory is measured, nanoseconds.
 const SPAN: u64 = 150_000_000;
@@ -16,6 +17,8 @@ const ASKING_MS: u64 = 150;
 /// The native memory of one machine over time. Changed by its steering loop alone.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
+    /// The collector gives memory back a second or more after it became free. Never changes.
+    late: bool,
     /// The first measurement, bytes.
     first: Option<u64>,
     /// The last two measurements, the older one first: time in nanoseconds, size in bytes.
@@ -33,6 +36,14 @@ pub(super) struct Growth {
 }
 
 impl Growth {
+    /// Knows nothing yet of the machine with these levers.
+    pub(super) fn of(levers: &Levers) -> Growth {
+        Growth {
+            late: levers.sized_by == SizedBy::SoftMax && !levers.returns_on_change,
+            ..Growth::default()
+        }
+    }
+
     /// Takes in one look: native memory, committed heap, and use of the process, bytes.
     pub(super) fn look(&mut self, now_ns: u64, native: u64, committed: u64, uses: u64) {
         let passed_ms = now_ns.saturating_sub(self.used.0) / 1_000_000;
@@ -67,9 +78,28 @@ impl Growth {
     /// The bytes to keep free below `limit`. Growth that has happened needs no reserve any more,
     /// but more may follow, and present growth goes on.
     pub(super) fn spare(&self, limit: u64) -> u64 {
+        self.left_of(surprise(limit), limit)
+    }
+
+    /// The same as far as the heap can do without it, if the collector gives memory back late; 0 with other
+    /// collectors. It is more for a program that may use most of a computer or group with this capacity.
+    /// Programs that share one have too little for that.
+    pub(super) fn ample(&self, limit: u64, capacity: u64) -> u64 {
+        if !self.late {
+            return 0;
+        }
+        let large = self.left_of(late_surprise(capacity), limit);
+        // Of what the limit leaves to others, half is taken to be free. So the rest of the limit never
+        // becomes smaller when the limit rises.
+        let beside = capacity.saturating_sub(limit) / 2;
+        self.spare(limit).max(large.saturating_sub(beside))
+    }
+
+    /// What is left to keep free of a `surprise`, bytes.
+    fn left_of(&self, surprise: u64, limit: u64) -> u64 {
         let first = self.first.unwrap_or(0);
         let grown = self.marks[1].1.saturating_sub(first);
-        let left = surprise(limit).saturating_sub(grown);
+        let left = surprise.saturating_sub(grown);
         let goes_on = self.fastest.0.saturating_mul(REACTION_MS) / 1000;
         left.max(limit / 16).max(goes_on.min(limit / 2))
     }
@@ -107,6 +137,55 @@ mod tests {
         // The growth is long over.
         growth.look(200 * LOOK, 80 * MIB, HEAP, 0);
         assert_eq!(growth.spare(LIMIT), LIMIT / 4 - 40 * MIB);
+    }
+
+    #[test]
+    fn what_is_given_back_too_late_is_kept_free_in_advance() {
+        let late = Growth {
+            late: true,
+            ..Growth::default()
+        };
+        assert_eq!(late.spare(LIMIT), 60 * MIB);
+        assert_eq!(late.ample(LIMIT, LIMIT), 150 * MIB);
+        assert_eq!(Growth::default().ample(LIMIT, LIMIT), 0);
+        assert_eq!(late.ample(2048 * MIB, 2048 * MIB), 160 * MIB);
+    }
+
+    #[test]
+    fn of_memory_that_others_share_no_more_is_kept_free() {
+        let growth = Growth {
+            late: true,
+            ..Growth::default()
+        };
+        assert_eq!(growth.ample(LIMIT, LIMIT + 40 * MIB), 140 * MIB);
+        for capacity in [3, 5, 100] {
+            assert_eq!(growth.ample(LIMIT, capacity * LIMIT), growth.spare(LIMIT));
+        }
+    }
+
+    #[test]
+    fn a_higher_limit_leaves_no_less_to_the_heap() {
+        for capacity in [256, 512, 1024] {
+            let growth = Growth {
+                late: true,
+                ..grown(8, 10)
+            };
+            let left = |limit: u64| limit * MIB - growth.ample(limit * MIB, capacity * MIB);
+            let falls = |limit: &u64| left(limit + 1) < left(*limit);
+            assert_eq!((20..capacity).find(falls), None, "{capacity}");
+        }
+    }
+
+    #[test]
+    fn growth_that_has_come_is_taken_off_what_is_kept_free_for_it() {
+        let mut growth = Growth {
+            late: true,
+            ..grown(0, 20)
+        };
+        let before = growth.ample(LIMIT, LIMIT);
+        growth.look(100 * LOOK, 80 * MIB, HEAP, 0);
+        growth.look(200 * LOOK, 80 * MIB, HEAP, 0);
+        assert_eq!(growth.ample(LIMIT, LIMIT), before - 40 * MIB);
     }
 
     #[test]

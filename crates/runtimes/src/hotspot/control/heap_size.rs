@@ -6,6 +6,9 @@
 use super::Seen;
 use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 
+/// How many times what lives a heap has before more is kept free than the surprise of any program.
+const ENOUGH: u64 = 2;
+
 /// A policy, and the last observations that it was given.
 #[derive(Debug, Default)]
 pub(super) struct HeapSize {
@@ -16,16 +19,21 @@ pub(super) struct HeapSize {
     /// Nanoseconds in pauses and major faults since the start, as of the last collection that told
     /// the live bytes.
     last: Option<(u64, u64)>,
+    /// The live bytes, as far as they are known.
+    live: u64,
 }
 
 impl HeapSize {
-    /// Takes in one moment. `live`: the live bytes, if a collection that tells them ended since the
-    /// last call.
-    pub(super) fn look(&mut self, seen: &Seen, live: Option<u64>) {
-        self.sizing.bounded(bound(seen));
+    /// Takes in one moment. `live`: the live bytes. `told`: a collection that tells them ended since
+    /// the last call.
+    pub(super) fn look(&mut self, seen: &Seen, live: u64, told: bool) {
+        self.live = live;
+        self.sizing.bounded(self.bound(seen));
         let now = (seen.heap.collection_ns(), seen.major_faults);
         let last = *self.last.get_or_insert(now);
-        let Some(live) = live else { return };
+        if !told {
+            return;
+        }
         self.last = Some(now);
         let took = now.0.saturating_sub(last.0);
         self.sizing.ended(&Ended {
@@ -51,17 +59,31 @@ impl HeapSize {
     /// moment or a hypothetical one.
     pub(super) fn at(&self, seen: &Seen) -> u64 {
         let mut sizing = self.sizing.clone();
-        sizing.bounded(bound(seen));
+        sizing.bounded(self.bound(seen));
         sizing.size()
     }
-}
 
-/// The upper bound of the resident heap, bytes.
-fn bound(seen: &Seen) -> u64 {
-    let margin = (seen.limit / 128).min(12 << 20);
-    seen.limit
-        .saturating_sub(seen.native)
-        .saturating_sub(margin.max(seen.spare))
+    /// The bytes that the process is meant to use with a heap of that size. Where nothing is kept free
+    /// that is the limit: the use comes near to it, and never above.
+    pub(super) fn intended(&self, seen: &Seen) -> u64 {
+        match seen.ample {
+            0 => seen.limit,
+            _ => seen.native.saturating_add(self.at(seen)).min(seen.limit),
+        }
+    }
+
+    /// The upper bound of the resident heap, bytes.
+    fn bound(&self, seen: &Seen) -> u64 {
+        let margin = (seen.limit / 128).min(12 << 20);
+        let beside = seen.limit.saturating_sub(seen.native);
+        let room = beside.saturating_sub(margin.max(seen.spare));
+        if seen.ample == 0 {
+            return room;
+        }
+        // Up to `enough`, collections are cheap. Memory above it is given up first.
+        let enough = self.live.saturating_mul(ENOUGH);
+        room.min(beside.saturating_sub(seen.ample).max(enough))
+    }
 }
 
 #[cfg(test)]
@@ -76,10 +98,11 @@ mod tests {
             limit: limit * MIB,
             native: 100 * MIB,
             spare: spare * MIB,
+            ample: spare * MIB,
             ..Seen::default()
         };
         let mut size = HeapSize::default();
-        size.look(&seen(1024, 0), Some(10 * MIB));
+        size.look(&seen(1024, 0), 10 * MIB, true);
         assert_eq!(size.at(&seen(1024, 0)), 916 * MIB, "a 128th is left");
         assert_eq!(size.at(&seen(1024, 50)), 874 * MIB, "it is in what is kept");
         assert_eq!(size.at(&seen(4096, 0)), (4096 - 100 - 12) * MIB);
@@ -89,5 +112,45 @@ mod tests {
             916 * MIB,
             "thoughts change nothing"
         );
+    }
+
+    #[test]
+    fn what_is_kept_free_is_not_meant_to_be_used() {
+        let seen = Seen {
+            limit: 1000 * MIB,
+            native: 50 * MIB,
+            spare: 160 * MIB,
+            ample: 160 * MIB,
+            ..Seen::default()
+        };
+        let mut size = HeapSize::default();
+        size.look(&seen, 100 * MIB, true);
+        assert_eq!(
+            (size.at(&seen) / MIB, size.intended(&seen) / MIB),
+            (790, 840)
+        );
+        let elsewhere = Seen { ample: 0, ..seen };
+        assert_eq!(
+            size.intended(&elsewhere),
+            1000 * MIB,
+            "where nothing is kept in advance"
+        );
+    }
+
+    #[test]
+    fn more_is_kept_free_as_far_as_enough_is_left_for_what_lives() {
+        let seen = Seen {
+            limit: 240 * MIB,
+            native: 40 * MIB,
+            spare: 60 * MIB,
+            ample: 120 * MIB,
+            ..Seen::default()
+        };
+        let at = |live| {
+            let mut size = HeapSize::default();
+            size.look(&seen, live * MIB, true);
+            size.at(&seen) / MIB
+        };
+        assert_eq!([at(20), at(45), at(100)], [80, 90, 140]);
     }
 }

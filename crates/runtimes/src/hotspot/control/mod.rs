@@ -60,6 +60,10 @@ pub struct Seen {
     pub native: u64,
     /// What is kept free for sudden growth of native memory; 0 where an excess can be paged out.
     pub spare: u64,
+    /// What is kept free as far as the heap can do without it, if its collector gives memory back late:
+    /// `spare` or more. 0 with other collectors, where an excess can be paged out, and where the
+    /// program's own stalls tell how large the heap is to be.
+    pub ample: u64,
     /// The part of `spare` that must remain until a collection is under way.
     pub kept: u64,
     /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
@@ -95,6 +99,9 @@ pub enum Action {
 /// the heap smaller, nanoseconds.
 pub(super) const RETURNING: u64 = 400_000_000;
 
+/// The least pause between two trims of native memory, nanoseconds.
+const TRIMMED: u64 = 10_000_000_000;
+
 /// How far the use may exceed the limit before something is done, bytes.
 fn tolerance(limit: u64) -> u64 {
     (limit / 66).max(3 << 20)
@@ -124,6 +131,8 @@ pub struct Control {
     looked: bool,
     /// The number of young collections when a collection was last asked for in a rest.
     looked_at: u64,
+    /// When native memory was last trimmed because an excess would end the program; nanoseconds.
+    trimmed_ns: Option<u64>,
 }
 
 impl Control {
@@ -138,6 +147,7 @@ impl Control {
             emptying: Emptying::default(),
             looked: false,
             looked_at: 0,
+            trimmed_ns: None,
             levers,
         }
     }
@@ -157,7 +167,7 @@ impl Control {
         if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
-        match self.levers.sized_by {
+        let mut actions = match self.levers.sized_by {
             SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 self.ratios
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
@@ -167,7 +177,27 @@ impl Control {
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
             SizedBy::Fixed => self.emptying.tick(seen, &self.watch, &mut self.allowance),
+        };
+        // A collection frees more, so it comes first.
+        let collects = [Action::Collect, Action::CollectWhole];
+        if !actions.iter().any(|action| collects.contains(action)) && self.must_trim(seen) {
+            let measures = actions.iter().position(|&it| it == Action::Measure);
+            actions.insert(measures.unwrap_or(actions.len()), Action::TrimNative);
         }
+        actions
+    }
+
+    /// Whether to have malloc return what is free, because an excess is near and would end the program,
+    /// and the heap gives nothing back in time. What the machine's compilers have freed is a good part
+    /// of a small limit.
+    fn must_trim(&mut self, seen: &Seen) -> bool {
+        let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
+        let lately = |then: u64| seen.now_ns.saturating_sub(then) < TRIMMED;
+        let must = near && !self.trimmed_ns.is_some_and(lately);
+        if must {
+            self.trimmed_ns = Some(seen.now_ns);
+        }
+        must
     }
 
     /// Whether to collect because the program has begun to rest. Only a collection shows what the

@@ -33,7 +33,9 @@ pub(super) struct SoftMax {
     /// By which part of the room the soft maximum exceeds the room, because memory that the machine
     /// keeps free is not resident. May be negative.
     bias: f64,
-    /// When the limit, the soft maximum or the bias last changed.
+    /// What the process was meant to use in all at the last look.
+    intended: u64,
+    /// When the limit, the soft maximum, the bias or what the process is meant to use last changed.
     changed_ns: u64,
     /// Whether the last change was downward.
     fell: bool,
@@ -160,6 +162,11 @@ impl SoftMax {
             true => GROWING,
             false => SETTLING + delay,
         };
+        let (intended, near) = (watch.heap_size.intended(seen), tolerance(seen.limit));
+        if intended > self.intended.saturating_add(near) {
+            self.changed(seen);
+        }
+        self.intended = intended;
         let passed = seen.now_ns.saturating_sub(self.changed_ns);
         let shown = if self.fell { settling } else { GROWING };
         if passed >= shown - GROWING / 2 {
@@ -168,10 +175,7 @@ impl SoftMax {
         // When its first cycle ends, ZGC is still filling the new size.
         let cycles = if levers.returns_on_change { 1 } else { 2 };
         let (peak, room) = (self.highest, watch.heap_size.at(seen).max(1) as f64);
-        let (aim, near) = (
-            seen.limit.saturating_sub(tolerance(seen.limit) / 4),
-            tolerance(seen.limit),
-        );
+        let aim = intended.saturating_sub(near / 4);
         if passed >= settling && peak > seen.limit.saturating_add(near) {
             self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.5);
             self.changed(seen);

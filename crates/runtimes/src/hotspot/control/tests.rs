@@ -1,5 +1,6 @@
 //! The controller steers models of collectors.
 
+mod cliff;
 mod emptying;
 mod refusal;
 mod serial;
@@ -503,8 +504,10 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         owed,
         uses,
         native,
-        spare: 0,
-        kept: 0,
+        // In every third moment an excess can be paged out.
+        spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
+        ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
+        kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
         processor_ns: 0,
         asked_ns: 0,
         major_faults: 0,

@@ -132,7 +132,7 @@ impl Watch {
             self.learn_rate(seen, cycles, false);
             cycles > 0
         };
-        self.heap_size.look(seen, tells_live.then_some(self.live));
+        self.heap_size.look(seen, self.live, tells_live);
         self.allocated_last = seen.heap.allocated_last;
         self.collections = counts;
         self.pauses = seen.heap.collections();
