@@ -47,7 +47,8 @@ impl<'a> Names<'a> {
         for series in &self.beside {
             let (name, _) = root.estimate_text_size(&series.name, &name_font(series))?;
             let (note, _) = root.estimate_text_size(&series.note, &note_font())?;
-            room = room.max(2 * GAP + name.max(note) as i32);
+            // Capitals in bold are wider than the estimate.
+            room = room.max(2 * GAP + (name + name / 8).max(note) as i32);
         }
         Ok(room.min(SIZE.0 as i32 / 3))
     }
