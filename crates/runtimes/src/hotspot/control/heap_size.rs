@@ -63,8 +63,8 @@ impl HeapSize {
         sizing.size()
     }
 
-    /// The bytes that the process is meant to use with a heap of that size. Where nothing is kept free
-    /// that is the limit: the use comes near to it, and never above.
+    /// The bytes that the process is meant to use with a heap of that size. If its collector gives memory
+    /// back in time, that is the limit: then the heap can still make room for native memory.
     pub(super) fn intended(&self, seen: &Seen) -> u64 {
         match seen.ample {
             0 => seen.limit,
