@@ -18,8 +18,8 @@
 //! 1. `Agent_OnLoad` (`-agentpath:`, at start): events are asked for. `VMInit`: the rest, as in 2.
 //! 2. `Agent_OnAttach` (in a running machine): unless this process has a page already, the machine's
 //!    tables are read, the page is made, events begin.
-//! 3. Each pause: the signal is read at its start and at its end; then free memory is given back if that
-//!    is wished; then the page is written.
+//! 3. Each pause: the signal is read at its start and at its end, unless that is dear and was done just
+//!    before; then free memory is given back if that is wished; then the page is written.
 //! 4. `VMDeath`, `Agent_OnUnload`: nothing more is done.
 //!
 //! # Modules
@@ -27,8 +27,8 @@
 //! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
 //! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
 //! collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and
-//! faults. [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors.
-//! [`fuzz`]: for fuzzers.
+//! faults; [`ration`]: how often they are read. [`pauses`]: joins these within a pause. [`period`]: a
+//! thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 
 pub mod counters;
 pub mod entry;
@@ -42,6 +42,7 @@ pub mod page;
 pub mod pauses;
 pub mod period;
 pub mod ranges;
+pub mod ration;
 pub mod regions;
 pub mod signal;
 pub mod spaces;

@@ -4,6 +4,7 @@
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
+use crate::ration::Ration;
 use crate::signal::{FELL, Reader, Reading};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Signal, Totals, Writer};
@@ -15,14 +16,32 @@ pub struct Pauses {
     /// Writes readings of the process, where no thread of its own does.
     process: Option<ProcessWriter<'static>>,
     reader: Reader,
+    /// Of the readings of a pause, at its beginning and at its end.
+    ration: Ration,
     counters: Option<Counters>,
     /// What pauses are for where there are no counters.
     usual: Kind,
     /// `None` where nothing is given back.
     heap: Option<Heap>,
-    /// The pause that is under way: its start (ns), and the reading at it.
-    begun: Option<(u64, Reading)>,
+    /// The pause that is under way.
+    begun: Option<Begun>,
     totals: Totals,
+}
+
+/// What was noted at the beginning of a pause.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    /// When it was, ns.
+    start_ns: u64,
+    /// `None` where it was too soon to read again.
+    read: Option<Read>,
+}
+
+/// A reading, and what it cost.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    reading: Reading,
+    took_ns: u64,
 }
 
 impl Pauses {
@@ -43,6 +62,7 @@ impl Pauses {
             writer,
             process,
             reader,
+            ration: Ration::default(),
             counters,
             usual,
             heap: None,
@@ -63,40 +83,68 @@ impl Pauses {
             counters.begin();
         }
         self.try_heap(|heap| heap.begin().map(|()| Free::default()));
-        self.begun = Some((start_ns, self.reader.read(start_ns)));
+        let read = self.ration.allows(start_ns).then(|| self.read());
+        self.begun = Some(Begun { start_ns, read });
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
 
     /// The pause ends.
     pub fn end(&mut self) {
         let end_ns = now_ns();
-        let now = self.reader.read(end_ns);
+        // A pause whose beginning was not seen has no length.
+        let begun = self.begun.take().unwrap_or(Begun {
+            start_ns: end_ns,
+            read: None,
+        });
         let counters = self.counters.as_mut();
         let kind = counters.map_or(self.usual, Counters::kind);
-        // A pause whose beginning was not seen has no length.
-        let (start_ns, before) = self.begun.take().unwrap_or((end_ns, now));
-        let within = now.since(before);
+        let within = self.read_within(begun.read, end_ns);
+        let start_ns = begun.start_ns;
         let resident = wished(&self.writer, start_ns);
         let free = self.try_heap(|heap| heap.end(resident, kind, end_ns));
+        let counts = within.unwrap_or_default();
         let pause = Pause {
             number: self.totals.pauses + 1,
             kind,
             start_ns,
             end_ns,
-            stalls: within.stalled.count,
-            stall_ns: within.stalled.ns,
-            major_faults: within.major_faults,
+            stalls: counts.stalled.count,
+            stall_ns: counts.stalled.ns,
+            major_faults: counts.major_faults,
             given_back: free.given_back,
         };
         self.count(&pause, &free);
+        self.totals.unread += u64::from(within.is_none());
+        self.totals.agent_ns += now_ns().saturating_sub(end_ns);
+        self.writer.ended(&pause, &self.totals);
+    }
+
+    /// What came within the pause that ends; `None` if that is not known. Tells what came by now, if that is
+    /// read: also after a pause that was long enough for it, though nothing was read at its beginning.
+    fn read_within(&mut self, before: Option<Read>, end_ns: u64) -> Option<Reading> {
+        if before.is_none() && !self.ration.allows(end_ns) {
+            return None;
+        }
+        let now = self.read();
+        let took_ns = before.map_or(0, |before| before.took_ns);
+        self.ration
+            .spent(now.took_ns.saturating_add(took_ns), now_ns());
         if let Some(process) = &mut self.process {
             if self.reader.fell() {
                 process.signal(Signal::MajorFaults, FELL);
             }
-            process.read(&reading(now, end_ns));
+            process.read(&reading(now.reading, end_ns));
         }
-        self.totals.agent_ns += now_ns().saturating_sub(end_ns);
-        self.writer.ended(&pause, &self.totals);
+        before.map(|before| now.reading.since(before.reading))
+    }
+
+    fn read(&mut self) -> Read {
+        let start_ns = now_ns();
+        let reading = self.reader.read(start_ns);
+        Read {
+            reading,
+            took_ns: now_ns().saturating_sub(start_ns),
+        }
     }
 
     fn count(&mut self, pause: &Pause, free: &Free) {
@@ -153,10 +201,41 @@ pub fn reading(counts: Reading, at_ns: u64) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_wire::collections::{About, SIZE, WISH_LASTS_NS, Wish, Words, wish};
+    use plimsoll_wire::collections::{About, SIZE, View, WISH_LASTS_NS, Wish, Words, wish};
     use std::sync::atomic::AtomicU64;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn what_was_read_just_before_is_not_read_again_if_it_is_dear() {
+        let page: &'static [AtomicU64; SIZE / 8] =
+            Box::leak(Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+        let words = Words::of(page);
+        let (writer, process) = Writer::new(words, &About::default());
+        let no_heap = Err(Refusal::NotAnonymous);
+        let mut pauses = Pauses::new(writer, Some(process), Reader::open(), None, no_heap);
+        let view = View::new(words).unwrap();
+        let mut pause = |next_ns: [u64; 2]| {
+            pauses.ration = Ration::until(next_ns[0]);
+            pauses.begin();
+            pauses.ration = Ration::until(next_ns[1]);
+            pauses.end();
+            let at_ns = view.process().map(|process| process.at_ns);
+            (pauses.totals.unread, at_ns)
+        };
+        const NEVER: u64 = u64::MAX;
+        assert_eq!(pause([NEVER, NEVER]), (1, None));
+        // Long enough that its end could be read: what the process has by now is told.
+        let (unread, told) = pause([NEVER, 0]);
+        assert_eq!(unread, 2);
+        assert!(told.is_some());
+        assert_eq!(pause([NEVER, NEVER]), (3, told), "nothing new");
+        // A beginning that was read needs its end.
+        let (unread, next) = pause([0, NEVER]);
+        assert_eq!(unread, 3);
+        assert!(next > told);
+        assert_eq!(view.totals().unwrap().unread, 3);
+    }
 
     #[test]
     fn a_wish_holds_to_the_end_of_the_pause_that_it_was_for() {

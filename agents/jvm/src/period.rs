@@ -3,12 +3,13 @@
 
 use crate::guard::{is_over, unharmed};
 use crate::pauses::reading;
+use crate::ration::Ration;
 use crate::signal::{FELL, Reader};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{ProcessWriter, Signal};
 use std::time::Duration;
 
-/// The pause between two readings.
+/// The pause between two readings, where they are not dear.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of its stack; it calls nothing deep.
 const STACK: usize = 128 << 10;
@@ -17,6 +18,7 @@ const STACK: usize = 128 << 10;
 /// be had, the process is just not read.
 pub fn start(mut process: ProcessWriter<'static>) {
     let mut reader = Reader::open();
+    let mut ration = Ration::default();
     let work = move || {
         while !is_over() {
             unharmed((), || {
@@ -26,8 +28,10 @@ pub fn start(mut process: ProcessWriter<'static>) {
                     process.signal(Signal::MajorFaults, FELL);
                 }
                 process.read(&reading(now, at_ns));
+                let end_ns = now_ns();
+                ration.spent(end_ns.saturating_sub(at_ns), end_ns);
             });
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(PERIOD.max(Duration::from_nanos(ration.rest_ns())));
         }
     };
     let builder = std::thread::Builder::new()

@@ -206,20 +206,28 @@ impl Regions {
 
     /// Whether G1 says that a region is free. Within a pause.
     fn is_free(&self, index: usize) -> bool {
+        // Both say so, or nothing is done about it. What is empty since both said so need not be asked again:
+        // of a large heap that is most, and its tags are seldom in the processor's caches.
+        let region = &self.regions[index];
+        let is_as_it_was = region.is_free && !region.is_touched;
+        self.is_empty(index) && (is_as_it_was || self.tag(index) == self.layout.free)
+    }
+
+    /// Whether nothing is in a region that has been met. Within a pause.
+    fn is_empty(&self, index: usize) -> bool {
         let at = self.regions[index].at;
-        if at == 0 {
-            return false;
-        }
-        // SAFETY: `meet` read both fields and found a region of the heap there; the machine keeps the
+        // SAFETY: `meet` read this field and found a region of the heap there; the machine keeps the
         // object for its life, and changes it at safepoints or by atomics only.
-        let (tag, top) = unsafe {
-            (
-                ((at + self.layout.tag) as *const u32).read_volatile(),
-                ((at + self.layout.top) as *const u64).read_volatile(),
-            )
-        };
-        // Both say so, or nothing is done about it.
-        tag == self.layout.free && top == self.bottom(index)
+        at != 0
+            && unsafe { ((at + self.layout.top) as *const u64).read_volatile() }
+                == self.bottom(index)
+    }
+
+    /// What G1 says that a region is, which has been met. Within a pause.
+    fn tag(&self, index: usize) -> u32 {
+        let at = self.regions[index].at;
+        // SAFETY: as in `is_empty`.
+        unsafe { ((at + self.layout.tag) as *const u32).read_volatile() }
     }
 
     /// The whole reserved heap, bytes.
@@ -234,7 +242,8 @@ impl Regions {
             return;
         }
         for index in 0..self.regions.len() {
-            if self.regions[index].is_free && !self.is_free(index) {
+            // One that was taken, and that nothing was put into, is as it was.
+            if self.regions[index].is_free && !self.is_empty(index) {
                 let region = &mut self.regions[index];
                 region.is_free = false;
                 region.is_touched = true;

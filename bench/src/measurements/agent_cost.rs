@@ -138,6 +138,8 @@ struct Took {
     /// Seconds that the agent says that it took within pauses, by the clock, and the pauses that it saw.
     own: f64,
     seen: f64,
+    /// Of these, pauses whose stalls it did not read.
+    unread: f64,
 }
 
 impl Measurement for AgentCost {
@@ -252,6 +254,7 @@ fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
         pauses: last.0 as f64,
         own: told.agent_ns as f64 / 1e9,
         seen: told.pauses as f64,
+        unread: told.unread as f64,
     })
 }
 
@@ -300,6 +303,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
             ("most", "%"),
             ("agent in a pause", "us"),
             ("agent, of the time", "%"),
+            ("pauses that it did not read", "%"),
         ]);
     for variant in ran {
         let (case, mode) = variant.what;
@@ -318,6 +322,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
             only(more.max),
             only(of(variant, |took| took.own / took.seen.max(1.0) * 1e6).median),
             only(of(variant, part).median),
+            only(of(variant, |took| took.unread / took.seen.max(1.0) * 100.0).median),
         ]);
     }
     judge(ran, &mut results);

@@ -3,29 +3,42 @@
 
 use plimsoll_kernel::descriptors::limit;
 
+/// The most processes that are watched, however many files may be open.
+pub(crate) const MAX_PROCESSES: usize = 4096;
+/// The most groups whose margins are watched.
+const MAX_GROUPS: usize = 256;
+/// The most files of which pages are held.
+const MAX_FILES: usize = 1024;
+/// The most files that are kept open to ask the page cache about them.
+const MAX_OPEN: usize = 256;
 /// For a process that is watched: a pidfd, `stat`, `status`, and the page map.
 const PROCESS: usize = 4;
 /// For a group whose margin is watched: limit, usage, statistics and swap, its own and those of four above.
 const GROUP: usize = 20;
 
+/// The most descriptors that [`Pinner`](crate::Pinner) takes, and three that it opens for a moment.
+pub fn most() -> usize {
+    processes() * PROCESS + groups() * GROUP + held() + asked() + 3
+}
+
 /// The most processes that are watched.
 pub(crate) fn processes() -> usize {
-    of(limit(), 4, PROCESS)
+    MAX_PROCESSES.min(of(limit(), 4, PROCESS))
 }
 
 /// The most groups whose margins are watched.
 pub(crate) fn groups() -> usize {
-    of(limit(), 8, GROUP)
+    MAX_GROUPS.min(of(limit(), 8, GROUP))
 }
 
 /// The most files of which pages are held.
 pub(crate) fn held() -> usize {
-    of(limit(), 16, 1)
+    MAX_FILES.min(of(limit(), 16, 1))
 }
 
 /// The most files about which the page cache is asked.
 pub(crate) fn asked() -> usize {
-    of(limit(), 32, 1)
+    MAX_OPEN.min(of(limit(), 32, 1))
 }
 
 /// How many things that take `each` descriptors make up a part of all.
@@ -49,5 +62,7 @@ mod tests {
             assert!(taken <= limit / 2, "{taken} of {limit}");
         }
         assert_eq!(of(0, 4, PROCESS), 1);
+        assert!(most() <= (limit() / 2).max(1 + PROCESS + GROUP + 1) + 3);
+        assert!(most() <= 4096 * PROCESS + 256 * GROUP + 1024 + 256 + 3);
     }
 }

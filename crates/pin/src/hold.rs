@@ -29,8 +29,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const WINDOW: u64 = 256 << 20;
 /// The most bytes that are locked in one call, so that a slow disk is noticed in between.
 const PIECE: u64 = 1 << 20;
-/// The most files that are held.
-pub const MAX_FILES: usize = 1024;
 /// The most runs that are held: each may take two mappings of the 65,530 of a process.
 pub const MAX_RUNS: usize = 16_384;
 
@@ -93,7 +91,7 @@ impl Holder {
         open: &mut Open<'_>,
     ) -> Vec<(FileKey, PinError)> {
         let mut failures = Vec::new();
-        let most = MAX_FILES.min(descriptors::held());
+        let most = descriptors::held();
         let left: Vec<FileKey> = self.files.keys().copied().collect();
         for key in left.iter().filter(|key| !wanted.contains_key(key)) {
             self.release(key);

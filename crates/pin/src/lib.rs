@@ -24,7 +24,7 @@
 //!
 //! Rooms inside, each imports only from those before it:
 //! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives),
-//!   `descriptors` (how many files may be open for what);
+//!   [`descriptors`] (how many files may be open for what);
 //! - [`filesystem`] (on which file systems pages are held), [`look`] (one process), [`evidence`] (what was
 //!   lost and came back; pure), [`source`] (opening the file that a process has mapped);
 //! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
@@ -35,7 +35,7 @@
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
 pub mod cost;
-mod descriptors;
+pub mod descriptors;
 pub mod error;
 pub mod evidence;
 pub mod filesystem;

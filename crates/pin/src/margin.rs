@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// Part of a domain's memory that is kept free of any plan.
 const RESERVE: u64 = 16;
-/// The most groups whose margins are watched.
-const MAX_GROUPS: usize = 256;
 
 /// What bounds the allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +99,7 @@ impl Margins {
 
     /// Watches these groups and no others; false where there are more than are watched.
     pub fn watch<'a>(&mut self, groups: impl Iterator<Item = &'a Path>) -> bool {
-        let most = MAX_GROUPS.min(descriptors::groups());
+        let most = descriptors::groups();
         let mut known = std::mem::take(&mut self.groups);
         for dir in groups {
             if self.groups.contains_key(dir) {

@@ -50,6 +50,7 @@ fn woven(n: u64) -> (Pause, Totals) {
         kept: n + 5,
         agent_ns: n + 6,
         missed: n + 8,
+        unread: n + 9,
     };
     (pause, totals)
 }
@@ -89,7 +90,7 @@ fn the_layout_is_the_documented_one() {
     process_writer.read(&process(9));
     let word = |at: usize| page[at / 8].load(Ordering::Relaxed);
     assert_eq!(&word(0).to_le_bytes(), b"PLIMSGCS");
-    assert_eq!(word(8), 2 | 4096 << 32);
+    assert_eq!(word(8), 3 | 4096 << 32);
     assert_eq!([word(16), word(24), word(32), word(40)], [42, 2, 2, 7]);
     assert_eq!([word(64), word(72), word(80)], [2, 9, 27]);
     assert_eq!([word(128), word(136), word(144)], [2, 34, 35]);
@@ -193,9 +194,9 @@ fn foreign_pages_are_named_and_their_texts_are_harmless() {
         harmless.starts_with("\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}x"),
         "{harmless:?}"
     );
-    page[1].store(3 | 4096 << 32, Ordering::Relaxed);
-    assert_eq!(View::new(words).err(), Some(ViewError::Version(3)));
-    page[1].store(2 | 8192 << 32, Ordering::Relaxed);
+    page[1].store(4 | 4096 << 32, Ordering::Relaxed);
+    assert_eq!(View::new(words).err(), Some(ViewError::Version(4)));
+    page[1].store(3 | 8192 << 32, Ordering::Relaxed);
     assert_eq!(View::new(words).err(), Some(ViewError::Size(8192)));
 }
 

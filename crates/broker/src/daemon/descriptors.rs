@@ -1,4 +1,4 @@
-//! Counts the broker's descriptors of each principal against its user.
+//! Counts the broker's descriptors of each principal against its user, and those for held file pages.
 
 use super::Daemon;
 use crate::descriptors::{CGROUP, PRINCIPAL, PROCESS};
@@ -27,6 +27,12 @@ impl Daemon {
         let count = count(kind, domain.and_then(RootDomain::asked));
         let held = user.descriptors().take(count);
         held.ok_or_else(|| no_descriptor(uid, &user))
+    }
+
+    /// Takes the descriptors for holding file pages, which users get no more; `None` where they have them.
+    pub(super) fn descriptors_of_pinning(&mut self, now: u64) -> Option<Held> {
+        let user = self.clients.user(self.uid, now);
+        user.descriptors().take(plimsoll_pin::descriptors::most())
     }
 
     /// Gives back the descriptors that were taken for a cgroup, once the process is there and no

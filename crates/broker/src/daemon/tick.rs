@@ -109,9 +109,7 @@ impl Daemon {
             self.pinning = None;
             if self.config.pin.enabled && now >= self.pinning_at {
                 self.pinning_at = now.saturating_add(PINNING_NS);
-                self.pinning = Pinning::start()
-                    .inspect_err(|error| tracing::warn!(%error, "no file pages are held"))
-                    .ok();
+                self.pinning = self.start_pinning(now);
             }
         }
         let Some(pinning) = &mut self.pinning else {
@@ -124,6 +122,19 @@ impl Daemon {
         };
         let short = self.core.domain(None).is_some_and(|domain| domain.urgent);
         pinning.exchange(&self.members, settings, short, now);
+    }
+
+    fn start_pinning(&mut self, now: u64) -> Option<Pinning> {
+        let Some(descriptors) = self.descriptors_of_pinning(now) else {
+            tracing::warn!(
+                "no file pages are held: that takes descriptors, and users hold nearly all that the \
+                 broker may have; raise its limit of open files (`LimitNOFILE=` in its unit)"
+            );
+            return None;
+        };
+        Pinning::start(descriptors)
+            .inspect_err(|error| tracing::warn!(%error, "no file pages are held"))
+            .ok()
     }
 
     /// Reads the memory of each principal; of idle ones too when `all` is set. If reading a user's

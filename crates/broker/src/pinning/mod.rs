@@ -22,6 +22,7 @@ mod thread;
 use crate::background::{self, Companion};
 use crate::error::Error;
 use crate::members::Members;
+use crate::share::Held;
 use plimsoll_wire::messages::Pinned;
 
 /// Most processes that are named to the pinner.
@@ -55,16 +56,23 @@ type Meeting = background::Meeting<Exchange>;
 pub struct Pinning {
     thread: Companion<Exchange>,
     told: Option<Pinned>,
+    /// The most descriptors that the thread takes.
+    _descriptors: Held,
 }
 
 impl Pinning {
-    /// Starts the thread. It holds nothing before the first exchange.
+    /// Starts the thread. It holds nothing before the first exchange. `descriptors`: as many as
+    /// [`plimsoll_pin::descriptors::most`] says.
     ///
     /// # Errors
     /// [`Error::System`] when it cannot be created.
-    pub fn start() -> Result<Pinning, Error> {
+    pub fn start(descriptors: Held) -> Result<Pinning, Error> {
         let thread = Companion::start("plimsoll-pin", |meeting| thread::run(&meeting))?;
-        Ok(Pinning { thread, told: None })
+        Ok(Pinning {
+            thread,
+            told: None,
+            _descriptors: descriptors,
+        })
     }
 
     /// Gives the thread the principals and the settings, and takes its report: once a second, and

@@ -64,11 +64,16 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Starts a broker for all users in that directory, with a limit of `descriptors` open files.
-    pub(crate) fn for_everybody(directory: &Path, descriptors: u64) -> Broker {
+    /// Starts a broker for all users in that directory, with a limit of `descriptors` open files and
+    /// this configuration.
+    pub(crate) fn for_everybody(directory: &Path, descriptors: u64, config: &str) -> Broker {
+        let file = directory.with_extension("toml");
+        std::fs::write(&file, config).expect("a configuration");
+        let file = file.display().to_string();
         let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
         let by = ["sh", "-c", limit.as_str(), "sh"].map(str::to_owned);
-        Broker::start_by(directory, vec!["--system".into()], by.into())
+        let arguments = vec!["--config".into(), file, "--system".into()];
+        Broker::start_by(directory, arguments, by.into())
     }
 
     /// Starts a broker by a command that becomes it (its own arguments come first), and waits until

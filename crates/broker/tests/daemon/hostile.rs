@@ -20,14 +20,14 @@ const CALLS: usize = 200;
 
 /// A broker for all users, in a directory that all may read; `None` where the test cannot become
 /// other users.
-fn broker(descriptors: u64) -> Option<(Broker, tempfile::TempDir)> {
+fn broker(descriptors: u64, config: &str) -> Option<(Broker, tempfile::TempDir)> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can become other users for this test");
         return None;
     }
     let own = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(own.path(), PermissionsExt::from_mode(0o755)).expect("it can");
-    let broker = Broker::for_everybody(&own.path().join("run"), descriptors);
+    let broker = Broker::for_everybody(&own.path().join("run"), descriptors, config);
     Some((broker, own))
 }
 
@@ -81,7 +81,7 @@ fn open_descriptors(broker: &Broker) -> usize {
 
 #[test]
 fn connections_of_two_users_leave_descriptors_to_a_third() {
-    let Some((broker, _own)) = broker(DESCRIPTORS) else {
+    let Some((broker, _own)) = broker(DESCRIPTORS, "") else {
         return;
     };
     let socket = broker.socket();
@@ -96,6 +96,25 @@ fn connections_of_two_users_leave_descriptors_to_a_third() {
     assert!(open_descriptors(&broker) < DESCRIPTORS as usize - 64);
     drop(crowds);
     assert_eq!(honest(&broker), CALLS);
+}
+
+#[test]
+fn descriptors_for_held_file_pages_are_not_given_to_users() {
+    let most = |config| {
+        let (broker, _own) = broker(DESCRIPTORS, config)?;
+        let is_on = || broker.connect().list()["pinned"].is_object();
+        if !config.is_empty() {
+            until("file pages may be held", is_on);
+        }
+        let socket = broker.socket();
+        let (taken, _) = as_user(HOSTILE[0], || connect_all(&socket));
+        Some(taken.len())
+    };
+    let (Some(with), Some(without)) = (most("[pin]\nenabled = true\n"), most("")) else {
+        return;
+    };
+    assert!(with >= 20, "{with} of its first");
+    assert!(2 * with < without, "{with} of {without}");
 }
 
 /// A process with many idle children, which end with it.
@@ -125,7 +144,7 @@ impl Drop for Family {
 
 #[test]
 fn idle_processes_of_two_users_leave_descriptors_to_a_third() {
-    let Some((broker, _own)) = broker(DESCRIPTORS) else {
+    let Some((broker, _own)) = broker(DESCRIPTORS, "") else {
         return;
     };
     let come = || {
@@ -160,7 +179,7 @@ fn idle_processes_of_two_users_leave_descriptors_to_a_third() {
 
 #[test]
 fn half_messages_of_two_users_cost_little_memory_and_others_nothing() {
-    let Some((broker, _own)) = broker(4096) else {
+    let Some((broker, _own)) = broker(4096, "") else {
         return;
     };
     let before = broker.memory();
@@ -203,7 +222,7 @@ impl Drop for Ending<'_> {
 
 #[test]
 fn floods_of_two_users_leave_turns_to_a_third() {
-    let Some((broker, _own)) = broker(4096) else {
+    let Some((broker, _own)) = broker(4096, "") else {
         return;
     };
     let calls = b"{\"method\":\"io.plimsoll.List\"}\0".repeat(64);
@@ -245,7 +264,7 @@ fn floods_of_two_users_leave_turns_to_a_third() {
 
 #[test]
 fn no_text_of_two_users_hides_anothers_principal_or_fails_the_listing() {
-    let Some((broker, _own)) = broker(4096) else {
+    let Some((broker, _own)) = broker(4096, "") else {
         return;
     };
     let come = || {

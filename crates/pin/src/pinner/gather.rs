@@ -1,6 +1,6 @@
 //! Rounds of looks at the programs.
 
-use crate::descriptors;
+use crate::descriptors::{self, MAX_PROCESSES};
 use crate::evidence::Evidence;
 use crate::look::{Seen, Watched, group_of};
 use crate::options::{Options, Programs, SECOND};
@@ -17,8 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The most processes that are watched.
-const MAX_PROCESSES: usize = 4096;
 /// How long one look may take before the process is passed over.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Shortest and longest time from one round to the next, ns.
@@ -272,7 +270,7 @@ impl Gather {
         found.dedup();
         let own = std::process::id() as i32;
         found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
-        self.bound(&mut found, MAX_PROCESSES.min(descriptors::processes()));
+        self.bound(&mut found, descriptors::processes());
         self.subjects
             .retain(|pid, _| found.binary_search(pid).is_ok());
         self.queue = found;

@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The most files that are kept open to ask the page cache about them.
-const MAX_OPEN: usize = 256;
 /// How long files are opened in one round, ns. Each may take as long itself.
 pub(super) const OPENING: u64 = 2_000_000_000;
 /// The most questions to the page cache in one round, 1 us each: those about halves of runs
@@ -70,7 +68,7 @@ impl Beside for World<'_> {
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
         self.asked += 1;
         let late = now_ns() >= self.end_ns && !self.known.open.contains_key(&key);
-        let most = MAX_OPEN.min(descriptors::asked());
+        let most = descriptors::asked();
         let full = self.known.open.len() >= most && !self.known.open.contains_key(&key);
         if self.asked > MAX_ASKED || full || late {
             return None;

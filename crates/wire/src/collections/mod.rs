@@ -17,7 +17,7 @@
 //! | 24 | collector ([`Collector`]) | once |
 //! | 32 | stall signal ([`Signal`]) | once; again if the program closes what it is read by |
 //! | 40 | when the agent was loaded | once |
-//! | 64 | sequence of the process's readings | per pause, or per period |
+//! | 64 | sequence of the process's readings | per pause that was read, or per period |
 //! | 72 | when, stalls, stall time, major faults ([`Process`]) | with that sequence |
 //! | 128 | sequence of the collections | per pause, by the thread that collects |
 //! | 136 | [`Totals`] | with that sequence |
@@ -43,7 +43,7 @@ pub const SIZE: usize = 4096;
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PLIMSGCS");
 /// Layout version.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Name of the memory file; `/proc/PID/fd` shows `/memfd:plimsoll-collections (deleted)`.
 pub const NAME: &str = "plimsoll-collections";
 /// Pauses that the page remembers.
@@ -233,6 +233,9 @@ pub struct Totals {
     pub agent_ns: u64,
     /// Pauses that were not measured, because two threads told of pauses at once.
     pub missed: u64,
+    /// Pauses whose stalls and faults are not known and count as none, because reading them was dear and had
+    /// been done just before. Those of the process are: they are in its next reading.
+    pub unread: u64,
 }
 
 /// One pause.
@@ -246,7 +249,7 @@ pub struct Pause {
     pub start_ns: u64,
     /// When it ended, ns.
     pub end_ns: u64,
-    /// Allocation stalls within it.
+    /// Allocation stalls within it. This and the next two are 0 where they were not read.
     pub stalls: u64,
     /// Their time, ns.
     pub stall_ns: u64,
@@ -265,7 +268,7 @@ pub struct Wish {
 }
 
 /// Words of a [`Totals`] and a [`Pause`] on the page.
-const TOTALS: usize = 13;
+const TOTALS: usize = 14;
 const PAUSE: usize = 8;
 const PROCESS: usize = 4;
 
@@ -291,6 +294,7 @@ impl Totals {
             self.kept,
             self.agent_ns,
             self.missed,
+            self.unread,
         ]
     }
 
@@ -309,6 +313,7 @@ impl Totals {
             kept,
             agent_ns,
             missed,
+            unread,
         ] = words;
         Totals {
             pauses,
@@ -324,6 +329,7 @@ impl Totals {
             kept,
             agent_ns,
             missed,
+            unread,
         }
     }
 }
