@@ -26,9 +26,9 @@
 //! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
 //! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
 //! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
-//! collector; [`keeping`]: what is kept; [`ranges`]: what is mapped where. [`signal`]: stalls and
-//! faults; [`ration`]: how often they are read. [`pauses`]: joins these within a pause. [`period`]: a
-//! thread, for concurrent collectors. [`fuzz`]: for fuzzers.
+//! collector; [`layout`]: where regions are described; [`keeping`]: what is kept; [`ranges`]: what is
+//! mapped where. [`signal`]: stalls and faults; [`ration`]: how often they are read. [`pauses`]: joins
+//! these within a pause. [`period`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 
 pub mod counters;
 pub mod entry;
@@ -37,6 +37,7 @@ pub mod guard;
 pub mod heap;
 pub mod jvmti;
 pub mod keeping;
+pub mod layout;
 pub mod machine;
 pub mod page;
 pub mod pauses;

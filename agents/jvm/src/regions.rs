@@ -7,6 +7,7 @@
 //! count as kept, and giving them back again does nothing.
 
 use crate::heap::{Free, Looked};
+use crate::layout::{Layout, MAX_TAG, NAMES, ODD, table};
 use crate::machine::{Machine, Refusal, half, word};
 use crate::ranges::{Giver, is_in_memory, not_anonymous, reserved};
 use plimsoll_kernel::sandbox;
@@ -15,59 +16,6 @@ use plimsoll_kernel::sandbox;
 const MAX_REGIONS: u64 = 1 << 18;
 /// Smallest and largest region of all versions, bytes.
 const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=512 << 20;
-/// The largest number that tells what a region is. A larger one was misread.
-const MAX_TAG: i64 = 1 << 16;
-const ODD: Refusal = Refusal::Odd("the regions of its heap");
-
-/// What each version calls the types and fields of regions; the newest first.
-struct Names {
-    /// The type of a region, and of what tells its kind.
-    region: &'static str,
-    kind: &'static str,
-    manager: &'static str,
-    /// The types to which `_bottom` and `_end`, and `_top`, belong.
-    bounds: &'static str,
-    top: &'static str,
-    free: &'static str,
-}
-
-const NAMES: [Names; 3] = [
-    Names {
-        region: "G1HeapRegion",
-        kind: "G1HeapRegionType",
-        manager: "G1HeapRegionManager",
-        bounds: "G1HeapRegion",
-        top: "G1HeapRegion",
-        free: "G1HeapRegionType::FreeTag",
-    },
-    Names {
-        region: "HeapRegion",
-        kind: "HeapRegionType",
-        manager: "HeapRegionManager",
-        bounds: "HeapRegion",
-        top: "HeapRegion",
-        free: "HeapRegionType::FreeTag",
-    },
-    // A region is a space there.
-    Names {
-        region: "HeapRegion",
-        kind: "HeapRegionType",
-        manager: "HeapRegionManager",
-        bounds: "Space",
-        top: "G1ContiguousSpace",
-        free: "HeapRegionType::FreeTag",
-    },
-];
-
-/// Where the fields of a region are, bytes from its start, and the tag of those that are free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
-    bottom: u64,
-    top: u64,
-    end: u64,
-    tag: u64,
-    free: u32,
-}
 
 /// One region. Changed within pauses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,6 +49,8 @@ pub struct Regions {
     is_known: bool,
     /// Regions that were taken before the pause that is under way.
     taken: u64,
+    /// Some are never given back.
+    has_foreign: bool,
 }
 
 impl Regions {
@@ -129,6 +79,7 @@ impl Regions {
             size,
             is_known: false,
             taken: 0,
+            has_foreign: false,
         };
         let is_whole = size * length == end - start && start % size == 0;
         if !(is_whole && size.is_power_of_two() && SIZES.contains(&size)) {
@@ -162,6 +113,7 @@ impl Regions {
                 region.is_foreign = true;
             }
         })?;
+        self.has_foreign = self.regions.iter().any(|region| region.is_foreign);
         match self.regions.iter().all(|region| region.is_foreign) {
             true => Err(Refusal::NotAnonymous),
             false => Ok(()),
@@ -304,7 +256,10 @@ impl Regions {
     /// # Errors
     /// If the kernel refuses.
     pub fn give_back(&mut self, keep: u64, giver: &Giver) -> Result<Free, Refusal> {
-        let mut sum = self.keep(keep);
+        let (mut sum, goes) = self.keep(keep);
+        if !goes {
+            return Ok(sum);
+        }
         let mut end = self.regions.len();
         // Runs of free regions, so that a huge page in two of them goes, too.
         while end > 0 {
@@ -323,13 +278,11 @@ impl Regions {
         Ok(sum)
     }
 
-    /// Decides which free regions stay: the last ones, `keep` bytes at most.
-    fn keep(&mut self, keep: u64) -> Free {
-        // What cannot be given back stays first.
-        let stays = |region: &&Region| region.is_free && region.is_touched && region.is_foreign;
-        let stay = self.regions.iter().filter(stays).count() as u64;
-        let mut left = (keep / self.size).saturating_sub(stay);
-        let mut sum = Free::default();
+    /// Decides which free regions stay: the last ones, `keep` bytes at most. Tells also whether something
+    /// of the others may be resident.
+    fn keep(&mut self, keep: u64) -> (Free, bool) {
+        let mut left = (keep / self.size).saturating_sub(self.stays());
+        let (mut sum, mut goes) = (Free::default(), false);
         for index in (0..self.regions.len()).rev() {
             let bottom = self.bottom(index);
             let region = &mut self.regions[index];
@@ -344,10 +297,21 @@ impl Regions {
                         region.is_kept = !region.was_free || is_in_memory(bottom);
                         left -= u64::from(region.is_kept);
                     }
+                    goes |= region.is_touched && !region.is_kept && !region.is_foreign;
+                    sum.kept += u64::from(region.is_touched) * self.size;
                 }
             }
         }
-        sum
+        (sum, goes)
+    }
+
+    /// How many free regions stay because they cannot be given back.
+    fn stays(&self) -> u64 {
+        if !self.has_foreign {
+            return 0;
+        }
+        let stays = |region: &&Region| region.is_free && region.is_touched && region.is_foreign;
+        self.regions.iter().filter(stays).count() as u64
     }
 
     /// Gives back what may be resident of a run of free regions. Returns its bytes.
@@ -380,45 +344,6 @@ impl Regions {
         }
         Ok(bytes)
     }
-}
-
-impl Layout {
-    fn of(machine: &Machine, names: &Names) -> Result<Layout, Refusal> {
-        let offset = |kind, name| machine.at(0, kind, name);
-        let word_at = |kind, name| offset(kind, name).map(|offset| (offset, offset % 8 == 0));
-        let (bottom, top, end) = (
-            word_at(names.bounds, "_bottom")?,
-            word_at(names.top, "_top")?,
-            word_at(names.bounds, "_end")?,
-        );
-        let kind = offset(names.region, "_type")?;
-        let tag = machine.at(kind, names.kind, "_tag")?;
-        let free = machine
-            .constant(names.free)
-            .ok_or(Refusal::NoConstant(names.free))?;
-        let free = u32::try_from(free).ok().filter(|_| free < MAX_TAG);
-        if !(bottom.1 && top.1 && end.1) {
-            return Err(ODD);
-        }
-        Ok(Layout {
-            bottom: bottom.0,
-            top: top.0,
-            end: end.0,
-            tag,
-            free: free.ok_or(ODD)?,
-        })
-    }
-}
-
-/// Where the machine describes its table of regions.
-fn table(machine: &Machine, names: &Names) -> Result<u64, Refusal> {
-    let heap = machine.static_pointer("Universe", "_collectedHeap")?;
-    // Part of the heap's object, except in 12 to 15.
-    let manager = match machine.is_pointer("G1CollectedHeap", "_hrm") {
-        true => machine.pointer(heap, "G1CollectedHeap", "_hrm")?,
-        false => machine.at(heap, "G1CollectedHeap", "_hrm")?,
-    };
-    machine.at(manager, names.manager, "_regions")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::Names;
 use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
 use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
