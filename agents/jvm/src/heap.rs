@@ -18,8 +18,9 @@
 //!    protection as they are; HotSpot itself does the same to free pages of an eden on several nodes. Memory
 //!    that is reserved only (`PROT_NONE`) is not changed by it.
 //! 3. **Only whole pages of free memory** are given back: strictly between the top and the end of a space,
-//!    or of regions that are free as a whole. The page that holds the last object and the page at which
-//!    another space begins are not.
+//!    or of regions that are free as a whole: empty, and free by their tag, which is not read again as long
+//!    as they stay empty and untouched. The page that holds the last object and the page at which another
+//!    space begins are not.
 //! 4. **Only what was recognised.** Places are found by the names of types and fields. The spaces or
 //!    regions, their bounds and the heap's mapping are checked before anything is done, and again at each
 //!    pause, against the reserved heap: if one is odd, nothing is given back ever after. Nothing of the

@@ -36,7 +36,7 @@ impl Ration {
     /// It was done, took this long, and ended now (ns).
     pub fn spent(&mut self, took_ns: u64, now_ns: u64) {
         self.cost_ns = took_ns.clamp(1, self.cost_ns.saturating_mul(2));
-        self.next_ns = now_ns.saturating_add(self.cost_ns.saturating_mul(PARTS));
+        self.next_ns = now_ns.saturating_add(self.rest_ns());
     }
 
     /// One that forbids it until then.
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_that_was_interrupted_costs_little_sight() {
+    fn after_one_time_that_was_interrupted_it_rests_twice_as_long_at_most() {
         let mut ration = Ration::default();
         ration.spent(15_000, 0);
         ration.spent(900 * MS, 1000 * MS);

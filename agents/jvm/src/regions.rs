@@ -161,7 +161,7 @@ impl Regions {
         // Both say so, or nothing is done about it. What is empty since both said so need not be asked again:
         // of a large heap that is most, and its tags are seldom in the processor's caches.
         let region = &self.regions[index];
-        let is_as_it_was = region.is_free && !region.is_touched;
+        let is_as_it_was = self.is_known && region.is_free && !region.is_touched;
         self.is_empty(index) && (is_as_it_was || self.tag(index) == self.layout.free)
     }
 
@@ -331,7 +331,8 @@ impl Regions {
         if from >= to {
             return Ok(0);
         }
-        // SAFETY: whole pages of regions that were found free in this pause.
+        // SAFETY: whole pages of regions that were found free: in this pause, or in an earlier one, and in
+        // this one still empty.
         let given = unsafe { giver.give(from, to)? };
         let mut bytes = 0;
         for index in start + first..=start + last {
