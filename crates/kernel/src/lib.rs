@@ -25,6 +25,7 @@
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
 //! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
+//! | [`quiet`] | reads of files that leave the page cache as it was |
 //! | [`advise`] | advice on another process's memory |
 //! | [`sealed`] | a memory file that two processes map |
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
@@ -74,6 +75,7 @@ pub mod pin;
 pub mod pressure;
 pub mod probe;
 pub mod process;
+pub mod quiet;
 pub mod reader;
 pub mod referenced;
 pub mod sandbox;

@@ -24,7 +24,8 @@ pub enum Kind {
     ClassSpace,
     /// Compiled code.
     CodeCache,
-    /// What the collector keeps about the heap: card tables, mark bits, remembered sets.
+    /// What the collector keeps about the heap, as far as the runtime tells where it is: of `HotSpot` card
+    /// tables and few others, no mark bits or remembered sets. The rest is `Malloc` or `Other`.
     Collector,
     /// A class data sharing archive.
     ClassArchive,

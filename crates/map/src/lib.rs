@@ -14,7 +14,7 @@
 //! Data flows one way: look (read a [`Sight`]) -> label (a [`Labeller`] says what its ranges are;
 //! [`native`] says it of the rest) -> cut into parts -> count their pages -> attribute (divide what
 //! the kernel counted of each mapping) -> [`Picture`]. Nothing of the process is touched: memory of
-//! it is read only where it is resident.
+//! it is read only where it is resident, and its files so that the page cache stays as it was.
 //!
 //! # Map
 //! Each imports only from those before it.

@@ -58,7 +58,20 @@ impl Child {
         arguments: &[&str],
         cgroup: Option<&TestCgroup>,
     ) -> io::Result<Child> {
-        let mut command = Command::new(std::env::current_exe()?);
+        Child::start_copy(&std::env::current_exe()?, test, arguments, cgroup)
+    }
+
+    /// As [`Child::start_again`], from a copy of this test binary.
+    ///
+    /// # Errors
+    /// As [`Child::start`].
+    pub fn start_copy(
+        copy: &Path,
+        test: &str,
+        arguments: &[&str],
+        cgroup: Option<&TestCgroup>,
+    ) -> io::Result<Child> {
+        let mut command = Command::new(copy);
         command
             .args(["--exact", test, "--nocapture"])
             .env(VARIABLE, arguments.join(" "));

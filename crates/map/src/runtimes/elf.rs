@@ -1,5 +1,6 @@
 //! An ELF file that a process has mapped: where its symbols, sections and data are in that process.
-//! 64-bit, little-endian. Every read is bounded, whatever the file says.
+//! 64-bit, little-endian. Every read is bounded, whatever the file says, and leaves the page cache
+//! as it was.
 
 mod loader;
 
@@ -11,9 +12,8 @@ use object::elf::{
     SectionHeader64, Sym64,
 };
 use object::pod::{Pod, from_bytes, slice_from_bytes};
+use plimsoll_kernel::quiet::QuietFile;
 use plimsoll_kernel::smaps::{Addresses, Area};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The most entries of a table of segments or sections that are read.
@@ -26,7 +26,7 @@ const MAX_MAPPINGS: usize = 256;
 /// A file that is mapped, opened.
 #[derive(Debug)]
 pub(crate) struct Image {
-    file: File,
+    file: QuietFile,
     segments: Vec<ProgramHeader64<Little>>,
     sections: Vec<SectionHeader64<Little>>,
     /// The sections' names, each ended by a zero.
@@ -49,7 +49,7 @@ impl Image {
     /// opened, and if it is not the kind of file that a program or a library is.
     pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
         let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
-        let file = File::from(mapped::open(sight, first)?);
+        let file = QuietFile::new(mapped::open(sight, first)?);
         let header: FileHeader64<Little> = one(&file, 0)?;
         let ident = header.e_ident;
         let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;
@@ -183,9 +183,9 @@ fn bias(
         .find(|&bias| is_there(bias))
 }
 
-fn bytes(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
+fn bytes(file: &QuietFile, at: u64, length: u64) -> Option<Vec<u8>> {
     let end = at.checked_add(length)?;
-    if length > MAX_TABLE || end > file.metadata().ok()?.len() {
+    if length > MAX_TABLE || end > file.length().ok()? {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(length).ok()?];
@@ -193,7 +193,7 @@ fn bytes(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn contents(file: &File, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
+fn contents(file: &QuietFile, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
     bytes(
         file,
         section.sh_offset.get(Little),
@@ -201,12 +201,12 @@ fn contents(file: &File, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
     )
 }
 
-fn one<T: Pod>(file: &File, at: u64) -> Option<T> {
+fn one<T: Pod>(file: &QuietFile, at: u64) -> Option<T> {
     let bytes = bytes(file, at, size_of::<T>() as u64)?;
     from_bytes(&bytes).ok().map(|(value, _)| *value)
 }
 
-fn many<T: Pod>(file: &File, at: u64, count: usize) -> Option<Vec<T>> {
+fn many<T: Pod>(file: &QuietFile, at: u64, count: usize) -> Option<Vec<T>> {
     let count = count.min(MAX_HEADERS);
     let bytes = bytes(file, at, (count * size_of::<T>()) as u64)?;
     let (values, _) = slice_from_bytes(&bytes, count).ok()?;
@@ -222,9 +222,14 @@ fn is_named(names: &[u8], at: usize, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_kernel::page_cache;
+    use plimsoll_kernel::process::page_size;
     use plimsoll_kernel::smaps::FileKey;
+    use plimsoll_testbed::skip;
     use proptest::prelude::*;
-    use std::os::unix::fs::MetadataExt;
+    use rustix::fs::{Advice, fadvise};
+    use std::io::Write;
+    use std::os::unix::fs::{FileExt, MetadataExt};
     use std::path::PathBuf;
 
     /// A process that has mapped a file as the loader does.
@@ -278,6 +283,50 @@ mod tests {
             area.file.inode += 1;
         }
         assert!(ask(&sight).is_none());
+    }
+
+    /// Reads all kinds of things of a file.
+    fn read_much(path: &Path) {
+        let image = Image::of_executable(&sight(path)).unwrap();
+        assert_eq!(image.symbol("no such symbol"), None);
+        let mut pointers = 0;
+        image.each_pointer(&mut |_, _| pointers += 1);
+        let code = image.code().next().unwrap();
+        let mut bytes = vec![0; (code.end - code.start) as usize];
+        assert!(pointers > 0 && image.fill(code.start, &mut bytes));
+    }
+
+    #[test]
+    fn the_page_cache_is_left_as_it_was() {
+        // Beside the tests, which are seldom in a file system without a disk.
+        let own = std::env::current_exe().unwrap();
+        let mut copy = tempfile::NamedTempFile::new_in(own.parent().unwrap()).unwrap();
+        copy.write_all(&std::fs::read("/bin/true").unwrap())
+            .unwrap();
+        copy.as_file().sync_all().unwrap();
+        let file = copy.reopen().unwrap();
+        for advice in [Advice::DontNeed, Advice::Random] {
+            fadvise(&file, 0, None, advice).unwrap();
+        }
+        let pages = file.metadata().unwrap().len().div_ceil(page_size());
+        let cached = |page: u64| {
+            let part = page * page_size()..(page + 1) * page_size();
+            Some(page_cache::of(&file, copy.path(), part).ok()?.cached > 0)
+        };
+        let cached = || (0..pages).map(cached).collect::<Option<Vec<_>>>();
+        let is_told = page_cache::tells_of(&file);
+        let Some(before) = cached().filter(|all| is_told && !all.contains(&true)) else {
+            return skip("no file beside the tests can leave the page cache");
+        };
+        read_much(copy.path());
+        assert_eq!(cached().unwrap(), before);
+        for page in [1, pages - 1] {
+            file.read_exact_at(&mut [0], page * page_size()).unwrap();
+        }
+        let before = cached().unwrap();
+        assert_eq!(before.iter().filter(|&&is_there| is_there).count(), 2);
+        read_much(copy.path());
+        assert_eq!(cached().unwrap(), before);
     }
 
     proptest! {

@@ -46,7 +46,27 @@ fn check(flags: &[&str], versions: &[u32], views: u64) {
         check_metaspace(&jvm, &seen, &name);
         check_code(&jvm, &seen, &name);
         check_stacks(&jvm, &seen, &name);
+        check_collector(flags[0], &seen, &name);
     }
+}
+
+/// The table of cards is found, which has a byte for 512 of the heap; a note tells of the rest.
+fn check_collector(flag: &str, seen: &Seen, name: &str) {
+    let is_one_of = |names: &[&str]| {
+        let mut flags = names.iter().map(|name| format!("-XX:+Use{name}GC"));
+        flags.any(|one| one == flag)
+    };
+    let found = seen.of(Kind::Collector);
+    match is_one_of(&["Serial", "Parallel", "G1", "ConcMarkSweep"]) {
+        true => assert!((MIB..8 * MIB).contains(&found), "{found} {name}"),
+        false => assert_eq!(found, 0, "{name}"),
+    }
+    let told = |note: &String| note.contains("collector's mark bits");
+    assert_eq!(
+        seen.notes.iter().any(told),
+        !is_one_of(&["Serial"]),
+        "{name}"
+    );
 }
 
 /// Every space is where the machine says.

@@ -1,12 +1,17 @@
 //! A look disturbs nothing: what was not in memory before is not in memory afterwards, and no fault is
 //! taken for it.
 
-use crate::common::{MIB, alone, group, start, stop, swap};
+use crate::common::{MIB, PATIENCE, alone, group, start, stop, swap};
+use plimsoll_kernel::page_cache;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Faults, Memory as Holds, Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, areas};
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::{Options, Watch, look};
+use plimsoll_testbed::{Child, children, skip};
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where each present page is, and what the kernel counted.
@@ -97,6 +102,51 @@ fn what_is_in_swap_and_on_disk_stays_there() {
     // There was something to bring in.
     assert!(swapped > 20 * MIB, "{swapped}");
     reads_only_what_is_there(&processes[2]);
+}
+
+/// Numbers of the pages of a file that are in the page cache. `None` where that is not told.
+fn cached(path: &Path) -> Option<Vec<u64>> {
+    let file = File::open(path).unwrap();
+    if !page_cache::tells_of(&file) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for page in 0..file.metadata().unwrap().len().div_ceil(page_size()) {
+        let part = page * page_size()..(page + 1) * page_size();
+        if page_cache::of(&file, path, part).ok()?.cached > 0 {
+            found.push(page);
+        }
+    }
+    Some(found)
+}
+
+#[test]
+fn what_tells_the_runtime_is_read_and_not_kept() {
+    let _one = alone();
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("program");
+    children::copy_program(std::env::current_exe().unwrap(), &path).unwrap();
+    let program = ["hog", "--bytes", "1M"];
+    let mut child = Child::start_copy(&path, "common::program", &program, None).unwrap();
+    child.until(PATIENCE, |p| p.holding).unwrap();
+    let process = stop(&child);
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    // What it has mapped stays. Tables of names for the linker and for debuggers are not mapped.
+    fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    let all = file.metadata().unwrap().len().div_ceil(page_size());
+    let Some(before) = cached(&path).filter(|cached| (cached.len() as u64) < all) else {
+        return skip("the page cache does not tell of a file in the target directory");
+    };
+    let mut watch = Watch::default();
+    look(process.pid(), &everything()).unwrap();
+    for _ in 0..2 {
+        watch.look(process.pid(), &everything()).unwrap();
+    }
+    // The kernel may have taken some of its own accord.
+    let mut after = cached(&path).unwrap();
+    after.retain(|page| !before.contains(page));
+    assert!(after.is_empty(), "brought in: {after:?}");
 }
 
 /// Tries to read a word of each page of each mapping.

@@ -7,7 +7,6 @@ use object::elf::{
 };
 use object::pod::slice_from_bytes;
 use plimsoll_kernel::smaps::Addresses;
-use std::os::unix::fs::FileExt;
 
 /// How many bytes of a table of relocations are read at a time; a multiple of its entries' sizes.
 const PIECE: u64 = 64 * 1024 * 3;

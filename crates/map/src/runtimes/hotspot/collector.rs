@@ -1,9 +1,9 @@
 //! What a collector keeps about its heap, as far as the machine exports it: the card table, and where
-//! objects begin (the block offset table).
+//! objects begin (the block offset table). A note names the rest.
 
 use super::fields::{Known, Machine, Name};
 use super::heap::Collector;
-use super::spaces;
+use super::{spaces, tell};
 use crate::area::Kind;
 use crate::labels::Labels;
 
@@ -15,8 +15,30 @@ const SPACE_OF_BLOCKS: [Name; 2] = [
     ("BlockOffsetSharedArray", "_vs"),
 ];
 
-/// Labels the structures of a collector.
-pub(super) fn label(
+/// Labels the structures of a collector, and says which are not told apart.
+pub(super) fn label(machine: &Machine<'_>, collector: Collector, heap: u64, labels: &mut Labels) {
+    let labelled = label_exported(machine, collector, heap, labels);
+    tell("the collector's own tables", labelled, labels);
+    if let Some(structures) = not_exported(collector) {
+        labels.note(format!(
+            "the collector's {structures} are shown as other or malloc: the JVM does not tell where they are"
+        ));
+    }
+}
+
+/// What a collector keeps about its heap and the machine does not export. Serial marks in the objects
+/// themselves, and Epsilon does not collect.
+fn not_exported(collector: Collector) -> Option<&'static str> {
+    match collector {
+        Collector::Serial | Collector::Epsilon => None,
+        Collector::Parallel => Some("mark bits, block offsets and tables of regions"),
+        Collector::G1 => Some("mark bits, block offsets and remembered sets"),
+        Collector::Shenandoah | Collector::Z => Some("mark bits and other tables"),
+        Collector::Cms => Some("mark bits and block offsets"),
+    }
+}
+
+fn label_exported(
     machine: &Machine<'_>,
     collector: Collector,
     heap: u64,

@@ -44,22 +44,24 @@ const READINGS: usize = 4;
 /// heap is put below that, but not lower than 2 GiB (`HeapBaseMinAddress`).
 const COMPRESSED: Addresses = 0x8000_0000..0x8_0000_0000;
 
-/// Labels the heap, as far as the machine tells of it.
+/// Labels the heap and what its collector keeps about it, as far as the machine tells of them.
 pub(super) fn label(machine: &Machine<'_>, sight: &Sight, labels: &mut Labels) -> Known<()> {
     let heap = machine.static_pointer(("Universe", "_collectedHeap"))?;
     let collector = collector(machine)?;
     if collector == Collector::Z {
-        return z::label(machine, heap, sight, labels);
+        z::label(machine, heap, sight, labels)?;
+    } else {
+        let reserved = reserved(machine, heap)?;
+        let divided = divide(machine, collector, heap, &reserved, labels);
+        let rest = match divided {
+            Ok(()) => Kind::FreeHeap,
+            Err(_) => Kind::Heap,
+        };
+        labels.add(reserved, rest);
+        divided?;
     }
-    let reserved = reserved(machine, heap)?;
-    let divided = divide(machine, collector, heap, &reserved, labels);
-    let rest = match divided {
-        Ok(()) => Kind::FreeHeap,
-        Err(_) => Kind::Heap,
-    };
-    labels.add(reserved, rest);
-    divided?;
-    collector::label(machine, collector, heap, labels)
+    collector::label(machine, collector, heap, labels);
+    Ok(())
 }
 
 fn divide(

@@ -15,7 +15,7 @@
 //! | `heap` | the Java heap: which collector, which part is what |
 //! | `spaces` | the heaps of Serial, Parallel, Epsilon and CMS |
 //! | `regions`, `z` | the heaps of G1 and Shenandoah; of ZGC |
-//! | `collector` | card tables |
+//! | `collector` | what the collector keeps about the heap |
 //! | `code`, `metaspace`, `threads` | the code cache; metadata of classes; stacks |
 //! | [`allocation`] | what each Java thread has allocated, read again and again |
 
@@ -93,7 +93,10 @@ fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Label
     let machine = Machine::new(tables, sight, memory, &mapped);
     if let Err(why) = heap::label(&machine, sight, labels) {
         heap::label_by_mappings(sight, labels);
-        labels.note(format!("the Java heap is shown as a whole, because {why}"));
+        labels.note(format!(
+            "the Java heap is shown as a whole, and what the collector keeps about it as other or malloc, \
+             because {why}"
+        ));
     }
     tell("the code cache", code::label(&machine, labels), labels);
     let metaspace = metaspace::label(&machine, sight, labels);
@@ -109,7 +112,8 @@ fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Label
 fn label_without(sight: &Sight, why: &str, labels: &mut Labels) {
     heap::label_by_mappings(sight, labels);
     labels.note(format!(
-        "the parts of the Java heap, the code cache and metaspace are not told apart, because {why}"
+        "the parts of the Java heap, the collector's structures, the code cache and metaspace are not told \
+         apart, because {why}"
     ));
 }
 

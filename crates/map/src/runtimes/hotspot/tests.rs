@@ -241,6 +241,23 @@ fn spaces_are_cut_at_their_tops() {
 }
 
 #[test]
+fn a_note_says_what_of_the_collector_s_is_not_told_apart() {
+    // The script has no table of cards. The heap is divided all the same.
+    let (tables, script) = serial();
+    let labels = labelled(&tables, &script);
+    let notes = &labels.notes;
+    let has = |text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(has("own tables could not be told"), "{notes:?}");
+    assert!(!has("as a whole") && !has("mark bits"), "{notes:?}");
+    assert_eq!(of(&labels, Kind::Heap), 0);
+    let (tables, script) = z();
+    let labels = labelled(&tables, &script);
+    let notes = &labels.notes;
+    let told = |note: &&String| note.contains("collector's mark bits");
+    assert_eq!(notes.iter().filter(told).count(), 1, "{notes:?}");
+}
+
+#[test]
 fn a_space_outside_of_the_heap_is_not_believed() {
     let (tables, mut script) = serial();
     let space = OBJECTS + 7 * 0x1_0000;
@@ -270,8 +287,8 @@ fn what_is_in_swap_is_told_and_the_heap_shown_as_a_whole() {
     assert!(is_inside(&labels));
 }
 
-#[test]
-fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
+/// A ZGC heap whose first page ends within its granule.
+fn z() -> (Tables, Script) {
     let tables = tables("UseZGC");
     let mut script = Script::default();
     let [heap, entries, page] = [1, 8, 9].map(|n| OBJECTS + n * 0x1_0000);
@@ -293,6 +310,12 @@ fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
     ] {
         script.words.insert(at, value);
     }
+    (tables, script)
+}
+
+#[test]
+fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
+    let (tables, script) = z();
     // The view begins behind the end of the page, in the same granule of 2 MiB.
     let start = 0x400_0000_0000 + MIB;
     let mut seen = sight();
