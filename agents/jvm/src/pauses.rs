@@ -1,13 +1,15 @@
 //! What is done at the beginning and at the end of a pause. The VM Thread runs this at a safepoint:
-//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread.
+//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread. Only where the signal
+//! stops working, memory is allocated, to open and to name another one: as the machine's own code does in
+//! pauses.
 
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
 use crate::ration::Ration;
-use crate::signal::{FELL, Reader, Reading};
+use crate::signal::{Reader, Reading};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Signal, Totals, Writer};
+use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
 /// Measures pauses and gives memory back at their ends.
 #[derive(Debug)]
@@ -130,9 +132,7 @@ impl Pauses {
         self.ration
             .spent(now.took_ns.saturating_add(took_ns), now_ns());
         if let Some(process) = &mut self.process {
-            if self.reader.fell() {
-                process.signal(Signal::MajorFaults, FELL);
-            }
+            self.reader.tell_fall(process);
             process.read(&reading(now.reading, end_ns));
         }
         before.map(|before| now.reading.since(before.reading))
