@@ -174,11 +174,16 @@ impl Pauses {
             None => Free::default(),
             Some(Ok(free)) => free,
             Some(Err(why)) => {
-                self.heap = None;
-                self.writer.refuse(why.short());
+                self.refuse(&why);
                 Free::default()
             }
         }
+    }
+
+    /// Gives nothing back any more, and says why on the page.
+    pub fn refuse(&mut self, why: &Refusal) {
+        self.heap = None;
+        self.writer.refuse(why.short());
     }
 }
 
