@@ -127,8 +127,12 @@ impl Machine {
         Ok(Machine { tables })
     }
 
-    /// A machine with these tables. What they say may be wrong, as everywhere here.
-    pub fn with(tables: Tables) -> Machine {
+    /// A machine with these tables, whatever they say.
+    ///
+    /// # Safety
+    /// What [`crate::heap::Heap`] and [`crate::counters::Counters`] find by the tables is checked then, and
+    /// read later without asking again whether it is mapped: it stays mapped while these are used.
+    pub unsafe fn with(tables: Tables) -> Machine {
         Machine { tables }
     }
 

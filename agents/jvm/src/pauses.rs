@@ -79,19 +79,26 @@ impl Pauses {
     }
 
     /// A pause begins.
-    pub fn begin(&mut self) {
+    ///
+    /// # Safety
+    /// As [`Heap::begin`], and the heap is that of this process's machine.
+    pub unsafe fn begin(&mut self) {
         let start_ns = now_ns();
         if let Some(counters) = &mut self.counters {
             counters.begin();
         }
-        self.try_heap(|heap| heap.begin().map(|()| Free::default()));
+        // SAFETY: as the caller promises.
+        self.try_heap(|heap| unsafe { heap.begin() }.map(|()| Free::default()));
         let read = self.ration.allows(start_ns).then(|| self.read());
         self.begun = Some(Begun { start_ns, read });
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
 
     /// The pause ends.
-    pub fn end(&mut self) {
+    ///
+    /// # Safety
+    /// As [`Heap::end`], and the heap is that of this process's machine.
+    pub unsafe fn end(&mut self) {
         let end_ns = now_ns();
         // A pause whose beginning was not seen has no length.
         let begun = self.begun.take().unwrap_or(Begun {
@@ -103,7 +110,8 @@ impl Pauses {
         let within = self.read_within(begun.read, end_ns);
         let start_ns = begun.start_ns;
         let resident = wished(&self.writer, start_ns);
-        let free = self.try_heap(|heap| heap.end(resident, kind, end_ns));
+        // SAFETY: as the caller promises.
+        let free = self.try_heap(|heap| unsafe { heap.end(resident, kind, end_ns) });
         let counts = within.unwrap_or_default();
         let pause = Pause {
             number: self.totals.pauses + 1,
@@ -222,9 +230,11 @@ mod tests {
         let view = View::new(words).unwrap();
         let mut pause = |next_ns: [u64; 2]| {
             pauses.ration = Ration::until(next_ns[0]);
-            pauses.begin();
+            // SAFETY: it has no heap.
+            unsafe { pauses.begin() };
             pauses.ration = Ration::until(next_ns[1]);
-            pauses.end();
+            // SAFETY: as above.
+            unsafe { pauses.end() };
             let at_ns = view.process().map(|process| process.at_ns);
             (pauses.totals.unread, at_ns)
         };
