@@ -1,10 +1,10 @@
 //! What the machine calls. Each function here returns whatever happens.
 
 use crate::counters::Counters;
-use crate::guard::{Shared, is_over, stop, unharmed};
+use crate::guard::{Shared, caught, is_broken, is_over, stop, unharmed};
 use crate::heap::Heap;
 use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
-use crate::machine::Machine;
+use crate::machine::{Machine, Refusal};
 use crate::pauses::Pauses;
 use crate::signal::Reader;
 use crate::{page, period};
@@ -25,6 +25,8 @@ const SAVED: c_int = 3;
 static PAUSES: Shared<Pauses> = Shared::empty();
 /// The agent is being set up, or was.
 static SET_UP: AtomicBool = AtomicBool::new(false);
+/// The page says that a panic ended the agent.
+static TOLD: AtomicBool = AtomicBool::new(false);
 /// Events of pauses that came while another was at work.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
@@ -124,6 +126,9 @@ fn measure(jvmti: Jvmti) -> Result<Is, c_int> {
         jvmti.disable(&PAUSE);
         return Err(NO_EVENTS);
     }
+    // Before the page, too: most of all here something unexpected may be met, and a panic leaves none then.
+    let heap = machine.map_err(Clone::clone).and_then(Heap::of_running);
+    let counters = machine.ok().and_then(Counters::of);
     let Ok(words) = page::make() else {
         jvmti.disable(&PAUSE);
         return Err(NO_PAGE);
@@ -142,8 +147,6 @@ fn measure(jvmti: Jvmti) -> Result<Is, c_int> {
         true => (None, Some(process)),
         false => (Some(process), None),
     };
-    let heap = machine.map_err(Clone::clone).and_then(Heap::of_running);
-    let counters = machine.ok().and_then(Counters::of);
     PAUSES.set(Pauses::new(writer, own, reader, counters, heap));
     // Of pauses that ended before there was anything to tell of them.
     MISSED.store(0, Ordering::Relaxed);
@@ -166,13 +169,16 @@ unsafe extern "C" fn on_death(_env: *mut Env, _jni: *mut c_void) {
 }
 
 unsafe extern "C" fn on_start(_env: *mut Env) {
-    within_pause(Pauses::begin);
+    // SAFETY: the machine sends this within a collection, at its safepoint, and after its end nothing gets
+    // there. The heap was found by its own tables.
+    within_pause(|pauses| unsafe { pauses.begin() });
 }
 
 unsafe extern "C" fn on_finish(_env: *mut Env) {
     within_pause(|pauses| {
         pauses.miss(MISSED.swap(0, Ordering::Relaxed));
-        pauses.end();
+        // SAFETY: as in `on_start`; the collection has done its work.
+        unsafe { pauses.end() };
     });
 }
 
@@ -182,4 +188,45 @@ fn within_pause(work: impl FnOnce(&mut Pauses)) {
             MISSED.fetch_add(1, Ordering::Relaxed);
         }
     });
+    if is_broken() {
+        tell_broken(&PAUSES, &TOLD);
+    }
+}
+
+/// Says on the page, once, that a panic ended the agent. While another thread is at work with the pauses,
+/// that is left to the next event.
+fn tell_broken(pauses: &Shared<Pauses>, told: &AtomicBool) {
+    if told.load(Ordering::Relaxed) {
+        return;
+    }
+    let done = caught(|| pauses.with(|pauses| pauses.refuse(&Refusal::Panic)));
+    // What panics again is not tried again.
+    told.store(done != Some(None), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::Reader;
+    use plimsoll_wire::collections::{SIZE, View, Words};
+
+    #[test]
+    fn a_panic_leaves_its_reason_on_the_page() {
+        let page: &'static [AtomicU64; SIZE / 8] =
+            Box::leak(Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+        let words = Words::of(page);
+        let (writer, _) = Writer::new(words, &About::default());
+        let no_heap = Err(Refusal::NotAnonymous);
+        let (shared, told) = (Shared::empty(), AtomicBool::new(false));
+        shared.set(Pauses::new(writer, None, Reader::open(), None, no_heap));
+        let refusal = || View::new(words).unwrap().refusal().unwrap();
+        assert!(refusal().contains("anonymous"), "{}", refusal());
+        let panicked = caught(|| shared.with(|_| std::panic::resume_unwind(Box::new(()))));
+        assert!(panicked.is_none());
+        shared.with(|_| tell_broken(&shared, &told));
+        assert!(refusal().contains("anonymous"), "it is in use: later");
+        tell_broken(&shared, &told);
+        assert_eq!(refusal(), Refusal::Panic.to_string());
+        assert!(told.load(Ordering::Relaxed));
+    }
 }

@@ -181,7 +181,9 @@ pub fn fuzz_tables(bytes: &[u8]) {
 }
 
 fn look(tables: Tables) {
-    let machine = Machine::with(tables);
+    // SAFETY: what is found was readable a moment before, and nobody unmaps it meanwhile: it is the memory of
+    // these tables, which outlives this, or an address that these bytes hit by chance.
+    let machine = unsafe { Machine::with(tables) };
     let _ = (machine.version(), machine.has_text("CRaCCheckpointTo"));
     if let Some(mut counters) = Counters::of(&machine) {
         counters.begin();
@@ -189,9 +191,10 @@ fn look(tables: Tables) {
     }
     match Heap::of(&machine) {
         Ok(mut heap) => {
-            let _ = heap.begin();
-            // Without a wish: what it found is no heap, and nothing of it may go.
-            let _ = heap.end(None, Kind::Full, 1);
+            // SAFETY: no machine runs that could change it.
+            let _ = unsafe { heap.begin() };
+            // SAFETY: as above; without a wish, because what it found is no heap, and nothing of it may go.
+            let _ = unsafe { heap.end(None, Kind::Full, 1) };
         }
         Err(why) => assert!(!why.to_string().is_empty()),
     }

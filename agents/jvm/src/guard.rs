@@ -16,13 +16,20 @@ pub fn unharmed<T>(otherwise: T, work: impl FnOnce() -> T) -> T {
     if is_over() {
         return otherwise;
     }
+    caught(work).unwrap_or_else(|| {
+        BROKEN.store(true, Ordering::Release);
+        otherwise
+    })
+}
+
+/// Runs `work`; `None` after a panic.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done,
+        Ok(done) => Some(done),
         Err(payload) => {
-            BROKEN.store(true, Ordering::Release);
             // Its destructor could panic again.
             std::mem::forget(payload);
-            otherwise
+            None
         }
     }
 }
@@ -32,9 +39,14 @@ pub fn stop() {
     OVER.store(true, Ordering::Release);
 }
 
+/// Whether a panic ended the agent.
+pub fn is_broken() -> bool {
+    BROKEN.load(Ordering::Acquire)
+}
+
 /// Whether the agent does nothing any more.
 pub fn is_over() -> bool {
-    OVER.load(Ordering::Acquire) || BROKEN.load(Ordering::Acquire)
+    OVER.load(Ordering::Acquire) || is_broken()
 }
 
 /// A value that is set once and then used by whoever finds it unused.
@@ -101,10 +113,14 @@ mod tests {
         });
         assert_eq!(inner, Some(None), "it is in use");
         assert_eq!(shared.with(|n| *n), Some(8));
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            shared.with(|_| std::panic::resume_unwind(Box::new(())))
-        }));
-        assert!(panicked.is_err());
+        struct PanicsAgain;
+        impl Drop for PanicsAgain {
+            fn drop(&mut self) {
+                panic!("again");
+            }
+        }
+        let panicked = caught(|| shared.with(|_| std::panic::resume_unwind(Box::new(PanicsAgain))));
+        assert!(panicked.is_none());
         assert_eq!(shared.with(|n| *n), Some(8), "a panic leaves it usable");
     }
 }

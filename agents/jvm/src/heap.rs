@@ -120,7 +120,10 @@ impl Heap {
     ///
     /// # Errors
     /// If it is odd.
-    pub fn begin(&mut self) -> Result<(), Refusal> {
+    ///
+    /// # Safety
+    /// The machine is at a safepoint, and has not ended.
+    pub unsafe fn begin(&mut self) -> Result<(), Refusal> {
         match &mut self.parts {
             Parts::Spaces(spaces) => spaces.begin(),
             Parts::Regions(regions) => {
@@ -136,7 +139,16 @@ impl Heap {
     ///
     /// # Errors
     /// If the heap is odd, or the kernel refuses.
-    pub fn end(&mut self, resident: Option<u64>, kind: Kind, now_ns: u64) -> Result<Free, Refusal> {
+    ///
+    /// # Safety
+    /// The machine is at the end of a collection, at its safepoint, and has not ended. With `resident`, it is
+    /// the machine whose tables this heap was found by: what is free by its word is free.
+    pub unsafe fn end(
+        &mut self,
+        resident: Option<u64>,
+        kind: Kind,
+        now_ns: u64,
+    ) -> Result<Free, Refusal> {
         let is_young = kind == Kind::Young;
         let looked = match &mut self.parts {
             Parts::Spaces(spaces) => Some(spaces.look_at_end(!is_young)?),
@@ -158,9 +170,14 @@ impl Heap {
         self.keeping.note(looked.taken, now_ns);
         let keep = resident.map(|resident| self.keeping.keep(resident, looked.used, kind));
         self.giver.begin(Some(now_ns.saturating_add(most_ns(kind))));
-        match &mut self.parts {
-            Parts::Spaces(spaces) => spaces.give_back(keep, looked.used, &self.giver),
-            Parts::Regions(regions) => regions.give_back(keep.unwrap_or(u64::MAX), &self.giver),
+        let giver = &self.giver;
+        // SAFETY: the caller promises the safepoint and whose heap this is; the look was in this pause.
+        // Without `keep` nothing is given back.
+        unsafe {
+            match &mut self.parts {
+                Parts::Spaces(spaces) => spaces.give_back(keep, looked.used, giver),
+                Parts::Regions(regions) => regions.give_back(keep, giver),
+            }
         }
     }
 }

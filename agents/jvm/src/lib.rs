@@ -5,7 +5,7 @@
 //!
 //! It must leave its machine exactly as safe as it was. Where in doubt it does nothing, and says why on
 //! the page. It calls nothing of Java, changes no class, writes to no memory of the machine, and a panic
-//! in it ends nothing but itself.
+//! in it ends nothing but itself, and is said on the page.
 //!
 //! # Glossary
 //! - *machine*: the Java virtual machine in whose process this is loaded.

@@ -50,6 +50,8 @@ pub enum Refusal {
     NotAnonymous,
     /// The system refused, with this error number.
     System(i32),
+    /// A panic ended the agent.
+    Panic,
 }
 
 impl Refusal {
@@ -58,6 +60,10 @@ impl Refusal {
         match self {
             Refusal::System(_) => {
                 "the kernel refuses it (madvise): the heap may be locked in memory"
+            }
+            Refusal::Panic => {
+                "the agent ended after an error of its own (a panic; the program's standard error has its \
+                 message): please report it"
             }
             _ => "what this JVM tells of its heap stopped making sense",
         }
@@ -96,6 +102,7 @@ impl fmt::Display for Refusal {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "the kernel refuses it (madvise: {error})")
             }
+            Refusal::Panic => f.write_str(self.short()),
         }
     }
 }
@@ -120,8 +127,12 @@ impl Machine {
         Ok(Machine { tables })
     }
 
-    /// A machine with these tables. What they say may be wrong, as everywhere here.
-    pub fn with(tables: Tables) -> Machine {
+    /// A machine with these tables, whatever they say.
+    ///
+    /// # Safety
+    /// What [`crate::heap::Heap`] and [`crate::counters::Counters`] find by the tables is checked then, and
+    /// read later without asking again whether it is mapped: it stays mapped while these are used.
+    pub unsafe fn with(tables: Tables) -> Machine {
         Machine { tables }
     }
 

@@ -1,13 +1,15 @@
 //! What is done at the beginning and at the end of a pause. The VM Thread runs this at a safepoint:
-//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread.
+//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread. Only where the signal
+//! stops working, memory is allocated, to open and to name another one: as the machine's own code does in
+//! pauses.
 
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
 use crate::ration::Ration;
-use crate::signal::{FELL, Reader, Reading};
+use crate::signal::{Reader, Reading};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Signal, Totals, Writer};
+use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
 /// Measures pauses and gives memory back at their ends.
 #[derive(Debug)]
@@ -77,19 +79,26 @@ impl Pauses {
     }
 
     /// A pause begins.
-    pub fn begin(&mut self) {
+    ///
+    /// # Safety
+    /// As [`Heap::begin`], and the heap is that of this process's machine.
+    pub unsafe fn begin(&mut self) {
         let start_ns = now_ns();
         if let Some(counters) = &mut self.counters {
             counters.begin();
         }
-        self.try_heap(|heap| heap.begin().map(|()| Free::default()));
+        // SAFETY: as the caller promises.
+        self.try_heap(|heap| unsafe { heap.begin() }.map(|()| Free::default()));
         let read = self.ration.allows(start_ns).then(|| self.read());
         self.begun = Some(Begun { start_ns, read });
         self.totals.agent_ns += now_ns().saturating_sub(start_ns);
     }
 
     /// The pause ends.
-    pub fn end(&mut self) {
+    ///
+    /// # Safety
+    /// As [`Heap::end`], and the heap is that of this process's machine.
+    pub unsafe fn end(&mut self) {
         let end_ns = now_ns();
         // A pause whose beginning was not seen has no length.
         let begun = self.begun.take().unwrap_or(Begun {
@@ -101,7 +110,8 @@ impl Pauses {
         let within = self.read_within(begun.read, end_ns);
         let start_ns = begun.start_ns;
         let resident = wished(&self.writer, start_ns);
-        let free = self.try_heap(|heap| heap.end(resident, kind, end_ns));
+        // SAFETY: as the caller promises.
+        let free = self.try_heap(|heap| unsafe { heap.end(resident, kind, end_ns) });
         let counts = within.unwrap_or_default();
         let pause = Pause {
             number: self.totals.pauses + 1,
@@ -130,9 +140,7 @@ impl Pauses {
         self.ration
             .spent(now.took_ns.saturating_add(took_ns), now_ns());
         if let Some(process) = &mut self.process {
-            if self.reader.fell() {
-                process.signal(Signal::MajorFaults, FELL);
-            }
+            self.reader.tell_fall(process);
             process.read(&reading(now.reading, end_ns));
         }
         before.map(|before| now.reading.since(before.reading))
@@ -174,11 +182,16 @@ impl Pauses {
             None => Free::default(),
             Some(Ok(free)) => free,
             Some(Err(why)) => {
-                self.heap = None;
-                self.writer.refuse(why.short());
+                self.refuse(&why);
                 Free::default()
             }
         }
+    }
+
+    /// Gives nothing back any more, and says why on the page.
+    pub fn refuse(&mut self, why: &Refusal) {
+        self.heap = None;
+        self.writer.refuse(why.short());
     }
 }
 
@@ -217,9 +230,11 @@ mod tests {
         let view = View::new(words).unwrap();
         let mut pause = |next_ns: [u64; 2]| {
             pauses.ration = Ration::until(next_ns[0]);
-            pauses.begin();
+            // SAFETY: it has no heap.
+            unsafe { pauses.begin() };
             pauses.ration = Ration::until(next_ns[1]);
-            pauses.end();
+            // SAFETY: as above.
+            unsafe { pauses.end() };
             let at_ns = view.process().map(|process| process.at_ns);
             (pauses.totals.unread, at_ns)
         };

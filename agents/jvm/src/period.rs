@@ -4,9 +4,9 @@
 use crate::guard::{is_over, unharmed};
 use crate::pauses::reading;
 use crate::ration::Ration;
-use crate::signal::{FELL, Reader};
+use crate::signal::Reader;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::collections::{ProcessWriter, Signal};
+use plimsoll_wire::collections::ProcessWriter;
 use std::time::Duration;
 
 /// The pause between two readings, where they are not dear.
@@ -24,9 +24,7 @@ pub fn start(mut process: ProcessWriter<'static>) {
             unharmed((), || {
                 let at_ns = now_ns();
                 let now = reader.read(at_ns);
-                if reader.fell() {
-                    process.signal(Signal::MajorFaults, FELL);
-                }
+                reader.tell_fall(&mut process);
                 process.read(&reading(now, at_ns));
                 let end_ns = now_ns();
                 ration.spent(end_ns.saturating_sub(at_ns), end_ns);

@@ -188,7 +188,7 @@ impl Regions {
     }
 
     /// Called when a pause begins: which regions the program has taken.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.taken = 0;
         if !self.is_known {
             return;
@@ -205,7 +205,7 @@ impl Regions {
     }
 
     /// Called when a pause ends that is not looked at: which regions have been used is not known any more.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.is_known = false;
     }
 
@@ -213,7 +213,7 @@ impl Regions {
     ///
     /// # Errors
     /// If a region is odd.
-    pub fn look_at_end(&mut self) -> Result<Looked, Refusal> {
+    pub(crate) fn look_at_end(&mut self) -> Result<Looked, Refusal> {
         let (mut used, mut taken) = (0, self.taken);
         for index in 0..self.regions.len() {
             let is_new = self.regions[index].at == 0;
@@ -251,13 +251,17 @@ impl Regions {
         Ok(at != 0)
     }
 
-    /// After that look: gives back what is free, except for `keep` bytes.
+    /// After that look: gives back what is free, except for `keep` bytes; nothing without `keep`.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn give_back(&mut self, keep: u64, giver: &Giver) -> Result<Free, Refusal> {
-        let (mut sum, goes) = self.keep(keep);
-        if !goes {
+    ///
+    /// # Safety
+    /// With `keep`: at the safepoint at which [`Regions::look_at_end`] looked, and these are regions of the
+    /// heap.
+    pub unsafe fn give_back(&mut self, keep: Option<u64>, giver: &Giver) -> Result<Free, Refusal> {
+        let (mut sum, goes) = self.keep(keep.unwrap_or(u64::MAX));
+        if !goes || keep.is_none() {
             return Ok(sum);
         }
         let mut end = self.regions.len();
@@ -270,7 +274,8 @@ impl Regions {
             }
             let run = self.regions[..end].iter().rev().take_while(|&r| goes(r));
             let start = end - run.count();
-            sum.given_back += self.give_run(start, end, giver)?;
+            // SAFETY: as the caller promises.
+            sum.given_back += unsafe { self.give_run(start, end, giver)? };
             end = start;
         }
         let resident = |region: &&Region| region.is_free && region.is_touched;
@@ -315,7 +320,10 @@ impl Regions {
     }
 
     /// Gives back what may be resident of a run of free regions. Returns its bytes.
-    fn give_run(&mut self, start: usize, end: usize, giver: &Giver) -> Result<u64, Refusal> {
+    ///
+    /// # Safety
+    /// As [`Regions::give_back`].
+    unsafe fn give_run(&mut self, start: usize, end: usize, giver: &Giver) -> Result<u64, Refusal> {
         let touched = |region: &Region| region.is_touched;
         let run = &self.regions[start..end];
         let Some(first) = run.iter().position(touched) else {
@@ -331,8 +339,8 @@ impl Regions {
         if from >= to {
             return Ok(0);
         }
-        // SAFETY: whole pages of regions that were found free: in this pause, or in an earlier one, and in
-        // this one still empty.
+        // SAFETY: whole pages of regions that were found free: at this safepoint, or at an earlier one, and
+        // at this one still empty.
         let given = unsafe { giver.give(from, to)? };
         let mut bytes = 0;
         for index in start + first..=start + last {

@@ -92,7 +92,8 @@ impl Heap {
         field(names.region, "_type", Place::Offset(32), "");
         field(names.kind, "_tag", Place::Offset(0), "");
         tables.constants.insert(names.free.to_owned(), 0);
-        Machine::with(tables)
+        // SAFETY: all of it is in memory of this heap, which outlives what the tests make of the machine.
+        unsafe { Machine::with(tables) }
     }
 
     fn regions(&self) -> Regions {
@@ -103,9 +104,13 @@ impl Heap {
 /// The end of a pause.
 fn end(regions: &mut Regions, keep: u64) -> Free {
     regions.look_at_end().unwrap();
-    regions
-        .give_back(keep, &Giver::of_pages(page_size()))
-        .unwrap()
+    give(regions, keep, page_size())
+}
+
+/// Gives back in pages of this size.
+fn give(regions: &mut Regions, keep: u64, page: u64) -> Free {
+    // SAFETY: the regions are in memory of the test, which changes nothing meanwhile.
+    unsafe { regions.give_back(Some(keep), &Giver::of_pages(page)) }.unwrap()
 }
 
 #[test]
@@ -162,20 +167,14 @@ fn what_the_program_takes_is_counted_and_given_back_again() {
     let mut heap = Heap::new(16);
     let mut regions = heap.regions();
     assert_eq!(regions.look_at_end().unwrap().taken, 0, "not known yet");
-    assert_eq!(
-        regions
-            .give_back(0, &Giver::of_pages(page_size()))
-            .unwrap()
-            .kept,
-        0
-    );
+    assert_eq!(give(&mut regions, 0, page_size()).kept, 0);
     heap.fill(10..16, EDEN);
     regions.begin();
     heap.free(10..16);
     heap.fill(9..10, OLD);
     let looked = regions.look_at_end().unwrap();
     assert_eq!((looked.taken, looked.used), (7 * MIB, MIB));
-    let free = regions.give_back(0, &Giver::of_pages(page_size())).unwrap();
+    let free = give(&mut regions, 0, page_size());
     assert_eq!((free.given_back, free.kept), (6 * MIB, 0));
     // After a pause without a wish all may have been used.
     regions.forget();
@@ -240,6 +239,25 @@ fn a_region_with_a_file_is_left_alone() {
     assert_eq!(Regions::of(&machine).err(), Some(Refusal::NotAnonymous));
 }
 
+/// A region whose first page is not resident counts as none that stays.
+#[test]
+fn without_a_wish_nothing_goes() {
+    let mut heap = Heap::new(4);
+    heap.fill(0..4, EDEN);
+    let mut regions = heap.regions();
+    heap.free(0..4);
+    end(&mut regions, 4 * MIB);
+    regions.look_at_end().unwrap();
+    let start = heap.memory.range().0;
+    let giver = Giver::of_pages(page_size());
+    // SAFETY: the first page of a region, of memory of the test.
+    unsafe { giver.give(start, start + page_size()) }.unwrap();
+    let resident = heap.memory.resident();
+    // SAFETY: without a wish.
+    let free = unsafe { regions.give_back(None, &giver) }.unwrap();
+    assert_eq!((free.given_back, heap.memory.resident()), (0, resident));
+}
+
 #[test]
 fn huge_pages_go_as_a_whole() {
     let mut heap = Heap::new(8);
@@ -247,12 +265,11 @@ fn huge_pages_go_as_a_whole() {
     let mut regions = heap.regions();
     heap.free(1..6);
     regions.look_at_end().unwrap();
-    let huge = Giver::of_pages(2 * MIB);
-    let free = regions.give_back(0, &huge).unwrap();
+    let free = give(&mut regions, 0, 2 * MIB);
     assert_eq!((free.given_back, free.kept), (4 * MIB, MIB), "2 to 5");
     heap.free(0..1);
     regions.look_at_end().unwrap();
-    assert_eq!(regions.give_back(0, &huge).unwrap().given_back, 2 * MIB);
+    assert_eq!(give(&mut regions, 0, 2 * MIB).given_back, 2 * MIB);
     assert_eq!(heap.memory.resident(), 2 * MIB);
 }
 
@@ -275,7 +292,8 @@ fn tables_that_make_no_sense_are_refused() {
         assert_eq!(refused, Some(ODD), "{index}");
     }
     let heap = Heap::new(4);
-    let bare = Machine::with(Tables::default());
+    // SAFETY: nothing is found by no tables.
+    let bare = unsafe { Machine::with(Tables::default()) };
     assert!(matches!(Regions::of(&bare), Err(Refusal::NoField(..))));
     let mut other = NAMES[1].free;
     let named = Names {
@@ -316,7 +334,6 @@ proptest! {
         let mut heap = Heap::new(12);
         let mut regions = heap.regions();
         let page = if huge { 2 * MIB } else { page_size() };
-        let giver = Giver::of_pages(page);
         for (changes, keep, is_seen) in steps {
             for (index, _) in changes.iter().filter(|change| change.1) {
                 heap.fill(*index..index + 1, EDEN);
@@ -330,7 +347,7 @@ proptest! {
                 heap.free(*index..index + 1);
             }
             regions.look_at_end().unwrap();
-            let free = regions.give_back(keep * MIB, &giver).unwrap();
+            let free = give(&mut regions, keep * MIB, page);
             let used = heap.objects.iter().filter(|words| words[4] != 0).count() as u64;
             prop_assert_eq!((free.used, free.free), (used * MIB, (12 - used) * MIB));
             let resident = heap.memory.resident();

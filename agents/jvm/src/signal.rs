@@ -1,4 +1,4 @@
-//! How the process stalls: the kernel crate's signal and the faults, read without allocating.
+//! How the process stalls: the kernel crate's signal and the faults, read without allocating while it works.
 //!
 //! The signal is the dearest part of a pause: its path through the kernel is cold each time. So it is not
 //! read where it cannot have changed: a thread stalls where it gets a page, and then a fault was counted.
@@ -6,7 +6,7 @@
 
 use plimsoll_kernel::process::own::is_shown;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
-use plimsoll_wire::collections::Signal;
+use plimsoll_wire::collections::{ProcessWriter, Signal};
 
 /// Reads the signal of this process. Used by one thread at a time.
 #[derive(Debug)]
@@ -15,12 +15,9 @@ pub struct Reader {
     counted: Counted,
     /// The faults at the last reading of `stalls`, and when it was (ns).
     read_at: Option<(Faults, u64)>,
-    /// The program closed what the signal was read by, and nobody was told yet.
-    fell: bool,
+    /// The source that stopped working, of which nobody was told yet.
+    fell: Option<Tier>,
 }
-
-/// What the page says after that: [`Signal::MajorFaults`] is read from then on.
-pub const FELL: &str = "major faults; the program closed what a better signal was read by";
 
 /// How long a reading of the signal counts if no page was got meanwhile, ns.
 const LASTS_NS: u64 = 100_000_000;
@@ -101,7 +98,7 @@ impl Reader {
             stalls,
             counted: Counted::of(stalled, faults.map(|faults| faults.major)),
             read_at: None,
-            fell: false,
+            fell: None,
         }
     }
 
@@ -138,19 +135,37 @@ impl Reader {
     }
 
     fn read_source(&mut self, faults: Option<Faults>) -> Option<Stalled> {
-        let before = self.signal();
+        let tier = |stalls: &Option<Stalls>| stalls.as_ref().map(Stalls::tier);
+        let before = tier(&self.stalls);
         let stalled = read(self.stalls.as_mut(), faults);
-        if self.signal() != before {
+        if tier(&self.stalls) != before {
             // Another counter, which counts from where it is now.
             self.counted.last.stalled = stalled.unwrap_or_default();
-            self.fell = true;
+            self.fell = before;
         }
         stalled
     }
 
-    /// Whether the program closed what the signal was read by since this was last asked.
-    pub fn fell(&mut self) -> bool {
-        std::mem::take(&mut self.fell)
+    /// Says on the page which source is read, if another one stopped working since this was last asked.
+    /// Allocates then, as opening a source does: at most once for each source.
+    pub fn tell_fall(&mut self, page: &mut ProcessWriter<'_>) {
+        if let Some(lost) = self.fell.take() {
+            page.signal(self.signal(), &self.describe_fall(lost));
+        }
+    }
+
+    /// Which source it is, and why not the one before: first, because a page has little room.
+    fn describe_fall(&self, lost: Tier) -> String {
+        let declined = self.stalls.iter().flat_map(|stalls| stalls.declined());
+        let mut declined = declined.filter(|(tier, _)| *tier == lost);
+        let why = declined
+            .next()
+            .map_or(String::new(), |(_, why)| why.to_string());
+        let now = self
+            .stalls
+            .as_ref()
+            .map_or("none", |stalls| stalls.tier().name());
+        format!("{now}; {} stopped working: {why}", lost.name())
     }
 
     /// Whether the signal cannot have changed since it was read last.
@@ -301,12 +316,55 @@ mod tests {
             (2, 9, 0)
         );
         let read = reader.read_source(faults(5000));
-        assert!(!reader.fell(), "it is the same source");
+        assert_eq!(reader.fell, None, "it is the same source");
         // What `read_source` does where the source has become another.
         reader.counted.last.stalled = read.unwrap();
         assert_eq!(told(reader.counted.add(read, Some(5000))), (2, 9, 4993));
         let more = reader.read_source(faults(5003));
         assert_eq!(told(reader.counted.add(more, Some(5003))), (5, 9, 4996));
+    }
+
+    /// Rights belong to threads: only the one of this test gives its own up. Where there is none to give up,
+    /// nothing falls.
+    #[test]
+    fn a_source_that_stops_working_is_told_on_the_page() {
+        use plimsoll_wire::collections::{About, SIZE, View, Words, Writer};
+        use std::sync::atomic::AtomicU64;
+        let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
+        let words = Words::of(&page);
+        let (_, mut process) = Writer::new(words, &About::default());
+        let told = || View::new(words).unwrap().about();
+        let fell = || {
+            let mut reader = Reader::of(Stalls::own().ok());
+            let before = reader.signal();
+            let mut held = rustix::thread::capabilities(None).unwrap();
+            held.effective = rustix::thread::CapabilitySet::empty();
+            rustix::thread::set_capabilities(None, held).unwrap();
+            reader.read_source(faults());
+            reader.tell_fall(&mut process);
+            (before, reader.signal())
+        };
+        let (before, now) = std::thread::scope(|scope| scope.spawn(fell).join().unwrap());
+        match before == now {
+            true => assert_eq!(told().signal_text, ""),
+            false => {
+                assert_eq!(told().signal, now);
+                let text = told().signal_text;
+                let lost = Tier::from_number(before as u8).unwrap().name();
+                assert!(
+                    text.contains(&format!("; {lost} stopped working: ")),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_stopped_working_is_named_before_anything_else() {
+        let process = plimsoll_kernel::process::Process::own().unwrap();
+        let reader = Reader::of(Stalls::among(process, &[Tier::MajorFaults]).ok());
+        let text = reader.describe_fall(Tier::DelayAccounting);
+        assert_eq!(text, "major faults; delay accounting stopped working: ");
     }
 
     proptest! {

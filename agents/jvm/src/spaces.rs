@@ -135,7 +135,7 @@ impl Spaces {
     ///
     /// # Errors
     /// If a space is odd.
-    pub fn begin(&mut self) -> Result<(), Refusal> {
+    pub(crate) fn begin(&mut self) -> Result<(), Refusal> {
         self.taken = 0;
         for index in 0..COUNT {
             let before = self.spaces[index].last.top;
@@ -153,7 +153,7 @@ impl Spaces {
     ///
     /// # Errors
     /// If a space is odd.
-    pub fn look_at_end(&mut self, wholly: bool) -> Result<Looked, Refusal> {
+    pub(crate) fn look_at_end(&mut self, wholly: bool) -> Result<Looked, Refusal> {
         let mut looked = Looked {
             used: 0,
             taken: self.taken,
@@ -176,7 +176,11 @@ impl Spaces {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn give_back(
+    ///
+    /// # Safety
+    /// With `keep`: at the safepoint at which [`Spaces::look_at_end`] looked, and these are spaces of the
+    /// heap.
+    pub unsafe fn give_back(
         &mut self,
         keep: Option<u64>,
         used: u64,
@@ -193,7 +197,8 @@ impl Spaces {
                     continue;
                 }
                 // The old generation grows slowly: what is free there is wanted last.
-                let free = space.give_back(left, giver)?;
+                // SAFETY: as the caller promises.
+                let free = unsafe { space.give_back(left, giver)? };
                 left = left.saturating_sub(free.kept);
                 sum.free += free.free;
                 sum.kept += free.kept;
@@ -220,7 +225,10 @@ impl Spaces {
 
 impl Space {
     /// Gives back its free memory that may be resident, except for the first `keep` bytes.
-    fn give_back(&mut self, keep: u64, giver: &Giver) -> Result<Free, Refusal> {
+    ///
+    /// # Safety
+    /// As [`Spaces::give_back`].
+    unsafe fn give_back(&mut self, keep: u64, giver: &Giver) -> Result<Free, Refusal> {
         let Bounds { top, end, .. } = self.last;
         let mut free = Free {
             free: end - top,
@@ -229,7 +237,7 @@ impl Space {
         };
         let (from, to) = whole_pages(top, keep, self.high, end, giver.page());
         if from < to {
-            // SAFETY: whole pages strictly between top and end of a space, read in this pause.
+            // SAFETY: whole pages strictly between top and end of a space, read at this safepoint.
             let given = unsafe { giver.give(from, to)? };
             if given < to {
                 self.high = given;

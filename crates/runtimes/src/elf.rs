@@ -1,15 +1,22 @@
-//! Reads just enough of the ELF format to tell which libraries an executable needs, directly or
-//! through others, and which sections it has.
+//! Reads just enough of the ELF format to tell for which processor a file is, by which loader it is started,
+//! which libraries an executable needs, directly or through others, and which sections it has.
 
+#[cfg(test)]
+mod made;
 mod sections;
+
+#[cfg(test)]
+pub(crate) use made::program as made_up_program;
 
 #[cfg(test)]
 pub(crate) use sections::made_up;
 pub(crate) use sections::{has_section, section};
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The most libraries that are looked at.
@@ -97,6 +104,28 @@ const STRINGS_SIZE: u64 = 10;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
 
+/// Kinds of segments: `PT_LOAD`, `PT_DYNAMIC`, `PT_INTERP`.
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+const INTERPRETER: u32 = 3;
+
+/// The number of the processor that a file is for (`e_machine`). `None` for anything but a 64-bit
+/// little-endian ELF file.
+pub(crate) fn processor(path: &Path) -> Option<u16> {
+    let (_, header) = opened(path)?;
+    word(&header, 18).map(u16::from_le_bytes)
+}
+
+/// The program interpreter of an executable: the path of the loader, which belongs to one C library. `None`
+/// where it has none.
+pub(crate) fn interpreter(executable: &Path) -> Option<PathBuf> {
+    let (mut file, segments) = segments(executable)?;
+    let segment = segments.iter().find(|s| s.kind == INTERPRETER)?;
+    let text = read_at(&mut file, segment.offset, segment.length)?;
+    let name = text.split(|&byte| byte == 0).next()?;
+    (!name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
+}
+
 /// Whether the executable has a `DT_RPATH`, which the loader searches before `LD_LIBRARY_PATH`.
 pub(crate) fn has_rpath(executable: &Path) -> bool {
     let Some(dynamic) = Dynamic::read(executable) else {
@@ -114,7 +143,7 @@ fn needed(path: &Path) -> Option<Vec<Vec<u8>>> {
     // The table is given as an address. The segment that contains the address tells its offset in
     // the file.
     let inside =
-        |s: &&Segment| s.kind == 1 && s.address <= strings && strings - s.address < s.length;
+        |s: &&Segment| s.kind == LOAD && s.address <= strings && strings - s.address < s.length;
     let segment = dynamic.segments.iter().find(inside)?;
     let at = segment.offset.checked_add(strings - segment.address)?;
     let text = read_at(&mut dynamic.file, at, length)?;
@@ -142,23 +171,29 @@ struct Dynamic {
     words: Vec<u8>,
 }
 
+/// The open file, and its segments.
+fn segments(path: &Path) -> Option<(File, Vec<Segment>)> {
+    let (mut file, header) = opened(path)?;
+    let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
+    let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
+    let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
+    let entries = table.chunks_exact(usize::try_from(size).ok().filter(|&s| s >= 56)?);
+    let segment = |entry: &[u8]| {
+        Some(Segment {
+            kind: u32::from_le_bytes(word(entry, 0)?),
+            offset: u64_at(entry, 8)?,
+            address: u64_at(entry, 16)?,
+            length: u64_at(entry, 32)?,
+        })
+    };
+    let segments = entries.map(segment).collect::<Option<_>>()?;
+    Some((file, segments))
+}
+
 impl Dynamic {
     fn read(path: &Path) -> Option<Dynamic> {
-        let (mut file, header) = opened(path)?;
-        let size = u64::from(u16::from_le_bytes(word(&header, 54)?));
-        let count = u64::from(u16::from_le_bytes(word(&header, 56)?));
-        let table = read_at(&mut file, u64_at(&header, 32)?, size * count)?;
-        let mut segments = Vec::new();
-        for entry in table.chunks_exact(usize::try_from(size).ok().filter(|&s| s >= 56)?) {
-            let kind = u32::from_le_bytes(word(entry, 0)?);
-            segments.push(Segment {
-                kind,
-                offset: u64_at(entry, 8)?,
-                address: u64_at(entry, 16)?,
-                length: u64_at(entry, 32)?,
-            });
-        }
-        let dynamic = segments.iter().find(|s| s.kind == 2)?;
+        let (mut file, segments) = segments(path)?;
+        let dynamic = segments.iter().find(|s| s.kind == DYNAMIC)?;
         let words = read_at(&mut file, dynamic.offset, dynamic.length)?;
         Some(Dynamic {
             file,
@@ -193,6 +228,44 @@ mod tests {
         assert!(!has_rpath(&own) && !has_rpath(Path::new("/etc/passwd")));
     }
 
+    #[test]
+    fn our_own_test_is_for_this_processor_and_has_a_loader() {
+        let own = std::env::current_exe().unwrap();
+        let ours = match cfg!(target_arch = "x86_64") {
+            true => 62,
+            false => 183,
+        };
+        assert_eq!(processor(&own), Some(ours));
+        assert!(interpreter(&own).unwrap().is_absolute());
+        let text = Path::new("/etc/passwd");
+        assert_eq!((processor(text), interpreter(text)), (None, None));
+    }
+
+    #[test]
+    fn what_is_made_up_for_tests_tells_all_of_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write = |bytes: Vec<u8>| std::fs::write(file.path(), bytes).unwrap();
+        write(made_up_program(
+            183,
+            Some("/gnu/ld.so"),
+            &["libx.so", "libc.so.6"],
+        ));
+        assert_eq!(processor(file.path()), Some(183));
+        assert_eq!(interpreter(file.path()), Some(PathBuf::from("/gnu/ld.so")));
+        assert!(needs(file.path(), b"libc.so.6") && needs(file.path(), b"libx.so"));
+        write(made_up_program(62, None, &[]));
+        assert_eq!(processor(file.path()), Some(62));
+        assert_eq!(interpreter(file.path()), None);
+        assert!(!needs(file.path(), b"libc.so.6"));
+        // A name that ends before it begins, and a file that ends before its name.
+        write(made_up_program(62, Some(""), &[]));
+        assert_eq!(interpreter(file.path()), None);
+        let mut short = made_up_program(62, Some("/lib/ld.so"), &[]);
+        short.truncate(100);
+        write(short);
+        assert_eq!(interpreter(file.path()), None);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
@@ -209,6 +282,7 @@ mod tests {
             file.write_all(&bytes).unwrap();
             let _ = needed(file.path());
             let _ = has_rpath(file.path());
+            let _ = (processor(file.path()), interpreter(file.path()));
             let _ = section(file.path(), b".rodata");
         }
     }

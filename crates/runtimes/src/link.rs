@@ -129,7 +129,8 @@ pub enum Use {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The part of the wall-clock time, 0 to 1, that collections forced by an adapter may take
-    /// while nothing is owed. The default is 0.05.
+    /// while the program is within its limit, or is a Java heap of one size that owes nothing. The default
+    /// is 0.05.
     pub collection_share: f64,
     /// What decides the size of the heap. Only the adapter of HotSpot knows more than the limit.
     pub policy: Policy,

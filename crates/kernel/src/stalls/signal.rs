@@ -14,7 +14,12 @@ use crate::{Error, Result, sandbox};
 /// 2. [`Stalls::read`] at the beginning and at the end of something, e.g. of a collection.
 /// 3. [`Stalled::since`] of the two is what happened within.
 ///
-/// It may be sent to another thread. Reading allocates nothing.
+/// A tier may stop working after it was opened: the process gives a right up, its group is removed. Where a
+/// reading fails for good, or several in a row do, the next tier that opens is taken: [`Stalls::tier`] and
+/// [`Stalls::declined`] say so from then on. It counts from elsewhere, so a caller that sees another tier
+/// after a reading begins anew with it.
+///
+/// It may be sent to another thread. Reading allocates nothing, except where it fails.
 #[derive(Debug)]
 pub struct Stalls {
     /// The number of the process.
@@ -26,7 +31,14 @@ pub struct Stalls {
     source: Source,
     tier: Tier,
     declined: Vec<(Tier, Declined)>,
+    /// The tiers that are tried when this one stops working, best first.
+    lesser: std::vec::IntoIter<Tier>,
+    /// Readings in a row that failed; changed by each reading.
+    failed: u32,
 }
+
+/// So many failed readings in a row end a tier, whatever the reason is.
+const MAX_FAILED: u32 = 5;
 
 #[derive(Debug)]
 enum Source {
@@ -35,6 +47,9 @@ enum Source {
     ReclaimCount(Counted),
     Pressure(Group),
     Faults,
+    /// What a test says.
+    #[cfg(test)]
+    MadeUp(std::vec::IntoIter<Result<Stalled>>),
 }
 
 impl Stalls {
@@ -89,30 +104,20 @@ impl Stalls {
         let pid = process.pid();
         // One more may come, within a reading, which allocates nothing.
         let mut declined = Vec::with_capacity(tiers.len() + 1);
-        for &tier in tiers {
-            let opened = match may_be_tried(tier) {
-                true => Source::open(tier, &process),
-                false => Err(Declined::Filtered),
-            };
-            match opened {
-                // Not every tier notices by itself.
-                Ok(_) if !process.alive() => return Err(Error::Gone { pid }),
-                Ok(source) => {
-                    return Ok(Stalls {
-                        pid,
-                        process: (pid != own_pid()).then_some(process),
-                        source,
-                        tier,
-                        declined,
-                    });
-                }
-                Err(Declined::Kernel(e)) if e.is_gone() => return Err(e),
-                Err(why) => declined.push((tier, why)),
-            }
-        }
-        Err(Error::Argument {
+        let mut lesser = Vec::from(tiers).into_iter();
+        let opened = open_first(&process, &mut lesser, may_be_tried, &mut declined)?;
+        let (tier, source) = opened.ok_or(Error::Argument {
             what: "stall signal",
             why: "none of the tiers that were asked for works here",
+        })?;
+        Ok(Stalls {
+            pid,
+            process: (pid != own_pid()).then_some(process),
+            source,
+            tier,
+            declined,
+            lesser,
+            failed: 0,
         })
     }
 
@@ -129,11 +134,33 @@ impl Stalls {
     /// The stalls so far. See [`Tier`] for what they are, and [`Stalled`] for where they begin.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the process has exited; [`Error::Io`], [`Error::Call`].
+    /// [`Error::Gone`] when the process has exited; otherwise why it could not be read, this time or by any
+    /// tier.
     pub fn read(&mut self) -> Result<Stalled> {
         self.look_after();
+        let read = self.read_source();
+        // A zombie still has counters, and another process may have got the number.
+        if !self.process.as_ref().is_none_or(Process::alive) {
+            return Err(Error::Gone { pid: self.pid });
+        }
+        match read {
+            Ok(stalled) => {
+                self.failed = 0;
+                Ok(stalled)
+            }
+            Err(why) => {
+                self.failed += 1;
+                match may_pass(&why) && self.failed < MAX_FAILED {
+                    true => Err(why),
+                    false => self.fall(why),
+                }
+            }
+        }
+    }
+
+    fn read_source(&mut self) -> Result<Stalled> {
         let other = self.process.as_ref();
-        let read = match &mut self.source {
+        match &mut self.source {
             Source::Delays(delays) => delays.read(self.pid, other.map(|_| PAUSE)),
             Source::Reclaim(timed) => timed.read(),
             Source::ReclaimCount(counted) => counted.read(),
@@ -142,12 +169,36 @@ impl Stalls {
                 Some(other) => other.faults().map(|faults| stalls_of_faults(faults.major)),
                 None => own_major_faults().map(stalls_of_faults),
             },
-        };
-        // A zombie still has counters, and another process may have got the number.
-        match other.is_none_or(Process::alive) {
-            true => read,
-            false => Err(Error::Gone { pid: self.pid }),
+            #[cfg(test)]
+            Source::MadeUp(readings) => readings.next().unwrap_or(Ok(Stalled::default())),
         }
+    }
+
+    /// Takes the next tier that opens, and reads it: this one stopped working. Without another one it stays.
+    fn fall(&mut self, why: Error) -> Result<Stalled> {
+        self.failed = 0;
+        let told = self.declined.len();
+        let (lesser, declined) = (&mut self.lesser, &mut self.declined);
+        let opened = match &self.process {
+            Some(other) => open_first(other, lesser, |_| true, declined),
+            // Of a filter that came since the start, it is asked again.
+            None => Process::own().and_then(|own| {
+                let may_be_tried = |tier: Tier| tier.is_usual() || !sandbox::is_filtered();
+                open_first(&own, lesser, may_be_tried, declined)
+            }),
+        };
+        let Ok(Some((tier, source))) = opened else {
+            return Err(why);
+        };
+        self.declined
+            .insert(told, (self.tier, Declined::Kernel(why)));
+        self.tier = tier;
+        let ended = std::mem::replace(&mut self.source, source);
+        if self.process.is_none() && !ended.is_ours() {
+            // The program closed it meanwhile: as in `lose`.
+            std::mem::forget(ended);
+        }
+        self.read_source()
     }
 
     /// Leaves descriptors that the program has closed.
@@ -163,12 +214,54 @@ impl Stalls {
         std::mem::forget(std::mem::replace(&mut self.source, Source::Faults));
         self.declined.push((self.tier, Declined::Closed));
         self.tier = Tier::MajorFaults;
+        self.lesser = Vec::new().into_iter();
     }
 }
 
 impl Drop for Stalls {
     fn drop(&mut self) {
         self.look_after();
+    }
+}
+
+/// Opens the first of these tiers that may be tried and works; takes it and those before it off them, and
+/// notes why these were passed over.
+fn open_first(
+    process: &Process,
+    tiers: &mut std::vec::IntoIter<Tier>,
+    may_be_tried: impl Fn(Tier) -> bool,
+    declined: &mut Vec<(Tier, Declined)>,
+) -> Result<Option<(Tier, Source)>> {
+    for tier in tiers {
+        let opened = match may_be_tried(tier) {
+            true => Source::open(tier, process),
+            false => Err(Declined::Filtered),
+        };
+        match opened {
+            // Not every tier notices by itself.
+            Ok(_) if !process.alive() => return Err(Error::Gone { pid: process.pid() }),
+            Ok(source) => return Ok(Some((tier, source))),
+            Err(Declined::Kernel(e)) if e.is_gone() => return Err(e),
+            Err(why) => declined.push((tier, why)),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a reading that failed like this may work the next time.
+fn may_pass(why: &Error) -> bool {
+    match why {
+        Error::Absent { .. }
+        | Error::Denied { .. }
+        | Error::Unsupported { .. }
+        | Error::NotPermitted { .. } => false,
+        Error::Io { source, .. } | Error::Call { source, .. } => !matches!(
+            source.raw_os_error(),
+            Some(libc::EPERM | libc::EACCES | libc::EBADF | libc::ENODEV | libc::ENXIO)
+        ),
+        Error::Gone { .. } | Error::Broken { .. } | Error::Busy { .. } | Error::Argument { .. } => {
+            true
+        }
     }
 }
 
@@ -207,6 +300,8 @@ impl Source {
             Source::ReclaimCount(counted) => counted.is_ours(),
             Source::Pressure(group) => group.is_ours(),
             Source::Faults => true,
+            #[cfg(test)]
+            Source::MadeUp(_) => true,
         }
     }
 
@@ -217,7 +312,7 @@ impl Source {
             Source::Reclaim(timed) => timed.numbers(),
             Source::ReclaimCount(counted) => counted.numbers(),
             Source::Pressure(group) => group.numbers(),
-            Source::Faults => Vec::new(),
+            Source::Faults | Source::MadeUp(_) => Vec::new(),
         }
     }
 
@@ -287,7 +382,104 @@ mod tests {
             source: Source::Pressure(Group::of(psi)),
             tier: Tier::Pressure,
             declined: Vec::new(),
+            lesser: Vec::new().into_iter(),
+            failed: 0,
         }
+    }
+
+    /// Delay accounting of our own process that reads like this, before these tiers.
+    fn made_up(readings: Vec<Result<Stalled>>, lesser: &[Tier]) -> Stalls {
+        Stalls {
+            pid: own_pid(),
+            process: None,
+            source: Source::MadeUp(readings.into_iter()),
+            tier: Tier::DelayAccounting,
+            declined: Vec::new(),
+            lesser: Vec::from(lesser).into_iter(),
+            failed: 0,
+        }
+    }
+
+    fn failed_with(errno: i32) -> Result<Stalled> {
+        Err(Error::Call {
+            call: "test",
+            pid: 1,
+            source: std::io::Error::from_raw_os_error(errno),
+        })
+    }
+
+    fn refused() -> Result<Stalled> {
+        Err(Error::NotPermitted {
+            call: "taskstats",
+            pid: 1,
+            needs: "CAP_NET_ADMIN",
+        })
+    }
+
+    #[test]
+    fn a_tier_that_fails_for_good_is_given_up_for_the_next_one_that_opens() {
+        for (error, says) in [
+            (refused(), "CAP_NET_ADMIN"),
+            (failed_with(libc::ENODEV), "device"),
+            (failed_with(libc::EBADF), "descriptor"),
+        ] {
+            let mut stalls = made_up(vec![Ok(Stalled::default()), error], &Tier::ALL[1..]);
+            stalls.read().unwrap();
+            assert_eq!(stalls.tier(), Tier::DelayAccounting);
+            stalls.read().unwrap();
+            assert!(stalls.tier() > Tier::DelayAccounting);
+            let (lost, why) = &stalls.declined()[0];
+            assert_eq!(*lost, Tier::DelayAccounting);
+            assert!(why.to_string().contains(says), "{why}");
+            let between = stalls.declined()[1..].iter().map(|(tier, _)| *tier);
+            let passed = Tier::ALL[1..].iter().filter(|&&tier| tier < stalls.tier());
+            assert!(between.eq(passed.copied()), "{:?}", stalls.declined());
+            stalls.read().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_may_pass_ends_a_tier_only_if_it_comes_several_times_in_a_row() {
+        let fails = |times: u32| (0..times).map(|_| failed_with(libc::EAGAIN));
+        let mut readings: Vec<_> = fails(MAX_FAILED - 1).collect();
+        readings.push(Ok(Stalled::default()));
+        readings.extend(fails(MAX_FAILED));
+        let count = readings.len();
+        let mut stalls = made_up(readings, &[Tier::MajorFaults]);
+        for _ in 1..count {
+            let _ = stalls.read();
+            assert_eq!(stalls.tier(), Tier::DelayAccounting);
+        }
+        stalls.read().unwrap();
+        assert_eq!(stalls.tier(), Tier::MajorFaults);
+        assert_eq!(stalls.declined().len(), 1);
+    }
+
+    #[test]
+    fn the_last_tier_stays_and_says_why_it_fails() {
+        let mut stalls = made_up(vec![refused(), refused()], &[]);
+        for _ in 0..2 {
+            assert!(matches!(stalls.read(), Err(Error::NotPermitted { .. })));
+        }
+        assert!(stalls.declined().is_empty());
+        assert_eq!(stalls.tier(), Tier::DelayAccounting);
+        stalls.read().unwrap();
+    }
+
+    /// Rights belong to threads: only the one of this test gives its own up.
+    #[test]
+    fn a_right_that_is_given_up_is_no_end_of_the_signal() {
+        let fell = std::thread::spawn(|| {
+            let mut stalls = Stalls::own().unwrap();
+            let tier = stalls.tier();
+            let mut held = rustix::thread::capabilities(None).unwrap();
+            held.effective = rustix::thread::CapabilitySet::empty();
+            rustix::thread::set_capabilities(None, held).unwrap();
+            stalls.read().unwrap();
+            (tier, stalls.tier())
+        });
+        let (before, after) = fell.join().unwrap();
+        assert!(before != Tier::DelayAccounting || after > before);
     }
 
     #[test]

@@ -115,8 +115,10 @@ pub enum Declined {
          not tried"
     )]
     Filtered,
-    /// Somebody closed what it is read by.
-    #[error("the program closed the descriptor by which it is read")]
+    /// Somebody closed what it is read by, or whether that is still ours cannot be asked any more.
+    #[error(
+        "the program closed the descriptor by which it is read, or gave up the right to read it"
+    )]
     Closed,
     /// No family `TASKSTATS`.
     #[error("the kernel offers no taskstats: it was built without CONFIG_TASKSTATS")]

@@ -12,6 +12,7 @@
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::{Signal as Told, View};
+use tracing::info;
 
 /// Fewer major faults than this between two collections tell nothing: classes and libraries are read
 /// from files all the time. The paper's section 5 tells of others who found this number.
@@ -68,6 +69,8 @@ impl Reading {
 /// The signal of one machine. Used by the steering loop's thread alone.
 #[derive(Debug)]
 pub(super) struct Signal {
+    /// The process's number.
+    pid: u32,
     /// The signal of the process from outside; `None` if the process is gone or closed to us.
     outside: Option<Box<Stalls>>,
     /// Its last reading; `None` while another source is read, and at first.
@@ -97,6 +100,7 @@ impl Signal {
             Err(error) => told.push(format!("no stall of it can be seen: {error}")),
         }
         let mut signal = Signal {
+            pid,
             outside: opened.ok().map(Box::new),
             last: None,
             page: None,
@@ -143,13 +147,32 @@ impl Signal {
     }
 
     fn outside(&mut self) -> Span {
-        let read = self.outside.as_mut().and_then(|stalls| stalls.read().ok());
-        let Some(stalled) = read else {
+        let Some(stalls) = &mut self.outside else {
+            return Span::default();
+        };
+        let before = stalls.tier();
+        let read = stalls.read();
+        if stalls.tier() != before {
+            // Another counter, which counts from where it is now.
+            self.last = None;
+            info!("process {}, stalls: {}", self.pid, fall(stalls, before));
+        }
+        let Ok(stalled) = read else {
             return Span::default();
         };
         let at_ns = now_ns();
         Reading { stalled, at_ns }.since(&mut self.last)
     }
+}
+
+/// Says that another tier is read, because tier `lost` stopped working.
+fn fall(stalls: &Stalls, lost: Tier) -> String {
+    let mut declined = stalls.declined().iter().filter(|(tier, _)| *tier == lost);
+    let why = declined
+        .next()
+        .map_or(String::new(), |(_, why)| why.to_string());
+    let (lost, now) = (lost.name(), stalls.tier().name());
+    format!("{lost} stopped working: {why}; {now} of the process from now on")
 }
 
 /// What the agent tells of its process, if its signal is better than one of tier `ours`.
@@ -348,9 +371,37 @@ mod tests {
     }
 
     #[test]
+    fn where_the_signal_stops_working_another_one_counts_from_where_it_is() {
+        let fell = std::thread::spawn(|| {
+            let (mut signal, _) = Signal::open(std::process::id());
+            let before = signal.tier().unwrap();
+            let mut held = rustix::thread::capabilities(None).unwrap();
+            held.effective = rustix::thread::CapabilitySet::empty();
+            rustix::thread::set_capabilities(None, held).unwrap();
+            let read = signal.read(None, 1);
+            let told = fall(signal.outside.as_deref().unwrap(), before);
+            (before, signal.tier().unwrap(), read, told)
+        });
+        let (before, now, read, told) = fell.join().unwrap();
+        if before != now {
+            assert!(now > before);
+            assert_eq!(
+                read,
+                Span::default(),
+                "what was read before is not compared"
+            );
+            assert!(
+                told.starts_with(&format!("{} stopped working: ", before.name())),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
     fn a_source_that_is_read_again_does_not_count_twice() {
         let own = Stalls::own().unwrap();
         let mut signal = Signal {
+            pid: 0,
             outside: Some(Box::new(own)),
             last: None,
             page: None,

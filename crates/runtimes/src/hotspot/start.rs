@@ -6,6 +6,7 @@ use crate::link::Use;
 use crate::runtime::{Addition, Plan, Start};
 use crate::{elf, java};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Adds flags after the name of a Java launcher, or to the launcher's variable for a program that
 /// starts one.
@@ -50,7 +51,8 @@ fn launcher(start: &Start<'_>) -> Addition {
 }
 
 /// The option that loads the agent; `None` where nobody wants it. A machine that cannot load an agent does
-/// not start, so this is added only where that is certain.
+/// not start, so this is added only where the machine has our own kind of processor and our own C library.
+/// Any other is loaded into when it runs, where it does no harm if that fails.
 ///
 /// # Errors
 /// Why it is left out although it is wanted.
@@ -71,9 +73,15 @@ fn agent(
         return Err(why);
     }
     let machine = java::libjvm(start.command).ok_or("the JVM's library was not found")?;
-    // The same kind of processor, word size and C library as ours.
-    if !elf::needs(&machine, C_LIBRARY) || !elf::needs(&library, C_LIBRARY) {
+    let processor = elf::processor(&library);
+    let needs_the_same = elf::needs(&machine, C_LIBRARY) && elf::needs(&library, C_LIBRARY);
+    if processor.is_none() || elf::processor(&machine) != processor || !needs_the_same {
         return Err("the JVM is built for another C library or processor");
+    }
+    let launcher = start.command.executable();
+    let own = plan.own.as_deref().and_then(elf::interpreter);
+    if !launcher.is_some_and(|java| is_loader_of(java, own.as_deref())) {
+        return Err("the JVM does not run with the C library that plimsoll runs with");
     }
     if let Some(why) = agent::refused_at_start(given) {
         return Err(why);
@@ -89,6 +97,23 @@ fn agent(
 
 /// The C library that the agent is linked with.
 const C_LIBRARY: &[u8] = b"libc.so.6";
+/// The loader of that library where a distribution puts it.
+const LOADER: &str = match cfg!(target_arch = "x86_64") {
+    true => "/lib64/ld-linux-x86-64.so.2",
+    false => "/lib/ld-linux-aarch64.so.1",
+};
+
+/// Whether a launcher is started by our own loader: `own`, or the usual one where we have none. An
+/// installation that brings its own C library, perhaps an older one, has a loader of its own, too (those of
+/// Nix and Guix).
+fn is_loader_of(launcher: &Path, own: Option<&Path>) -> bool {
+    let own = own.unwrap_or(Path::new(LOADER));
+    let is_own = |theirs: &Path| {
+        let files = theirs.canonicalize().ok().zip(own.canonicalize().ok());
+        theirs == own || files.is_some_and(|(theirs, own)| theirs == own)
+    };
+    elf::interpreter(launcher).is_some_and(|theirs| is_own(&theirs))
+}
 
 fn surroundings(plan: &Plan) -> Surroundings {
     Surroundings {
@@ -139,7 +164,6 @@ mod tests {
     use super::*;
     use crate::launch::{prepare, prepare_in};
     use crate::setting::Setting;
-    use std::path::Path;
 
     /// The flags that the imitated machine knows.
     const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
@@ -249,6 +273,63 @@ mod tests {
         }
         let another = notes(known);
         assert!(another.contains("another C library"), "{another}");
+    }
+
+    /// The agent and the machine are for processor 62, the launcher has the loader of `own`.
+    #[test]
+    fn the_agent_is_added_only_to_a_machine_with_our_processor_and_c_library() {
+        const LIBC: [&str; 1] = ["libc.so.6"];
+        let (home, java) = jdk();
+        let home = home.path();
+        std::fs::write(home.join("release"), "JAVA_VERSION=\"21.0.1\"\n").unwrap();
+        let own = home.join("plimsoll");
+        let plan = Plan {
+            agent: Use::Auto,
+            own: Some(own.clone()),
+            ..plan()
+        };
+        let argv = [java, "-XX:+UseSerialGC".into(), "A".into()];
+        let write = |file: &str, bytes: Vec<u8>| std::fs::write(home.join(file), bytes).unwrap();
+        let program = crate::elf::made_up_program;
+        write(agent::LIBRARY, program(62, None, &LIBC));
+        let notes = |machine: u16, needs: &[&str], theirs: Option<&str>, ours: Option<&str>| {
+            write("lib/server/libjvm.so", program(machine, None, needs));
+            write("bin/java", program(62, theirs, &LIBC));
+            write("plimsoll", program(62, ours, &LIBC));
+            prepare(&argv, &plan).notes.join("\n")
+        };
+        let is_added = |notes: &str| notes.contains("-agentpath:");
+        let (usual, nix) = (Some(LOADER), Some("/nix/store/x-glibc-2.30/lib/ld.so"));
+        for (theirs, ours) in [(usual, usual), (usual, None), (nix, nix)] {
+            let told = notes(62, &LIBC, theirs, ours);
+            assert!(is_added(&told), "{told}");
+        }
+        for (theirs, ours) in [
+            (nix, usual),
+            (usual, nix),
+            (nix, None),
+            (None, None),
+            (None, usual),
+        ] {
+            let told = notes(62, &LIBC, theirs, ours);
+            assert!(
+                !is_added(&told) && told.contains("that plimsoll runs with"),
+                "{told}"
+            );
+        }
+        for (machine, needs) in [(183, &LIBC[..]), (62, &["libc.musl-x86_64.so.1"][..])] {
+            let told = notes(machine, needs, usual, usual);
+            assert!(
+                !is_added(&told) && told.contains("another C library or processor"),
+                "{told}"
+            );
+        }
+        // Another way to the same loader.
+        let (real, link) = (home.join("ld.so"), home.join("link.so"));
+        std::fs::write(&real, "").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let told = notes(62, &LIBC, link.to_str(), real.to_str());
+        assert!(is_added(&told), "{told}");
     }
 
     #[test]

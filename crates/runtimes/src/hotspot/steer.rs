@@ -3,7 +3,7 @@
 mod helper;
 mod limits;
 
-use super::agent::{self, Page, Tries};
+use super::agent::{self, Page, Told, Tries};
 use super::attach::{Attach, AttachError};
 use super::control::{Action, Control, Seen};
 use super::footprint;
@@ -106,6 +106,8 @@ struct Loop<'a> {
     feedback: Option<(Feedback, Signal)>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
+    /// What the user was told of it.
+    told: Told,
     /// When the machine is asked again to load it.
     tries: Tries,
     /// What the agent is asked to keep.
@@ -186,6 +188,7 @@ impl<'a> Loop<'a> {
             levers,
             feedback,
             agent: None,
+            told: Told::default(),
             tries: Tries::default(),
             wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
@@ -301,11 +304,12 @@ impl<'a> Loop<'a> {
     /// Tells the agent how much of the heap may stay resident at the end of the next collection.
     fn wish(&mut self, seen: &Seen) {
         let Some(page) = &self.agent else { return };
-        if let Ok(view) = page.view()
-            && let Some(mut process) = view.process()
-        {
-            process.at_ns = page.our_time(process.at_ns);
-            self.wishes.look(process, view.about().signal);
+        if let Ok(view) = page.view() {
+            self.told.look(self.target.process.pid, &view);
+            if let Some(mut process) = view.process() {
+                process.at_ns = page.our_time(process.at_ns);
+                self.wishes.look(process, view.about().signal);
+            }
         }
         let now_ns = now_ns();
         if let Ok((_, swapped)) = self.gauge.uses_and_swapped() {

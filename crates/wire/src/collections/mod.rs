@@ -15,7 +15,7 @@
 //! | 8 | version, size: two u32 | once |
 //! | 16 | pid, as the agent sees it | once |
 //! | 24 | collector ([`Collector`]) | once |
-//! | 32 | stall signal ([`Signal`]) | once; again if the program closes what it is read by |
+//! | 32 | stall signal ([`Signal`]) | once; again if it stops working |
 //! | 40 | when the agent was loaded | once |
 //! | 64 | sequence of the process's readings | per pause that was read, or per period |
 //! | 72 | when, stalls, stall time, major faults ([`Process`]) | with that sequence |
@@ -175,7 +175,7 @@ impl Kind {
     }
 }
 
-/// What was fixed when the agent was loaded, but for the signal, which may become worse.
+/// What was fixed when the agent was loaded, but for the signal, which may stop working and become worse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The process, as it sees itself: in a container not the number that others see.

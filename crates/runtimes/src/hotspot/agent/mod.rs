@@ -8,6 +8,7 @@
 //! | `load` | loads it into a running machine |
 //! | `refuse` | machines that it is not loaded into |
 //! | `tries` | when loading is tried again after a failure |
+//! | `told` | what the user is told of it |
 //!
 //! The agent is loaded when the machine starts (`-agentpath:`, see `start`), or later through the
 //! attach socket. Either way it is found by its page: a sealed memory file among the descriptors of
@@ -17,11 +18,13 @@ mod load;
 mod page;
 mod place;
 mod refuse;
+mod told;
 mod tries;
 
 pub use load::{AgentError, load};
 pub use page::{Page, PageError};
 pub use refuse::{refused_at_start, refused_version};
+pub(super) use told::Told;
 pub(super) use tries::Tries;
 
 use super::attach::Attach;
@@ -69,10 +72,7 @@ pub(super) fn in_machine(
         }
     };
     match page {
-        Ok(page) => {
-            tell(process.pid, &page);
-            Some(page)
-        }
+        Ok(page) => Some(page),
         Err(error) => {
             let again = tries.failed(tries::may_pass(&error), Instant::now());
             match again {
@@ -85,15 +85,4 @@ pub(super) fn in_machine(
             None
         }
     }
-}
-
-/// Tells the user what the agent in this process does.
-fn tell(pid: u32, page: &Page) {
-    let Ok(view) = page.view() else { return };
-    let back = match view.refusal() {
-        None => "free heap is given back".to_owned(),
-        Some(why) => format!("free heap is not given back: {why}"),
-    };
-    let signal = view.about().signal_text;
-    info!("process {pid} has the agent; stalls by {signal}; {back}");
 }

@@ -75,8 +75,8 @@ impl Allowance {
         self.saved + borrowed >= self.cost * f64::from(collections.max(1))
     }
 
-    /// Whether a collection may be asked for while memory is owed. The share does not bind then,
-    /// only the pause after collections that did not help.
+    /// Whether a collection may be asked for above the limit. The share does not bind then, only the pause
+    /// after collections that did not help. (A heap of one size keeps to both, until it owes memory.)
     pub(super) fn must(&self, now_ns: u64) -> bool {
         now_ns >= self.not_before
     }

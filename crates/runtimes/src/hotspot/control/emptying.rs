@@ -1,6 +1,6 @@
 //! Heaps of one size into which the agent is loaded. Their size is never changed, but what the agent gives
 //! back at the end of a collection is not resident. So a collection is asked for when the program fills the
-//! heap beyond its limit.
+//! heap beyond its limit: in its share of the time, and where it owes memory, as often as that helps.
 
 use super::allowance::Allowance;
 use super::watch::Watch;

@@ -136,8 +136,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// `share` is the part of the wall-clock time that requested collections may take while nothing
-    /// is owed.
+    /// `share` is the part of the wall-clock time that requested collections may take while the program is
+    /// within its limit; of a heap of one size, while nothing is owed.
     pub fn new(levers: Levers, share: f64) -> Control {
         Control {
             watch: Watch::default(),
