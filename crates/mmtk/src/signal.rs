@@ -36,8 +36,7 @@ impl Signal {
         }
     }
 
-    /// Whether it could not be read for so long that it will not be read again, for example because the
-    /// process gave the right to it up.
+    /// Whether [`FAILURES`] readings in a row failed, for example since the process gave up the right to it.
     pub(crate) fn fails(&self) -> bool {
         self.failures >= FAILURES
     }
