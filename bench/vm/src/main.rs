@@ -111,6 +111,11 @@ enum Program {
     Idle,
     /// Forks, and both processes go on.
     Fork,
+    /// Nothing lives, or one object, when the heap is collected.
+    Emptied {
+        #[arg(long)]
+        keep: bool,
+    },
     /// Asks for the maximum.
     Maximum,
     /// Allocates this many bytes and keeps none.
@@ -188,6 +193,7 @@ fn run(program: &Program, threads: u32) -> (Value, bool) {
         Program::Foreign { bytes } => (traps::foreign(*bytes), false),
         Program::Idle => (traps::idle(), false),
         Program::Fork => (programs::fork(), false),
+        Program::Emptied { keep } => (traps::emptied(*keep), false),
         Program::Maximum => (traps::maximum(), false),
         Program::Spend { bytes } => (work(traps::spend(*bytes)), false),
     }

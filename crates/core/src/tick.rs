@@ -71,7 +71,7 @@ impl Core {
                 .domain
                 .map(|sensed| node.domain.unwrap_or_default().with(sensed));
             node.flow.feed(uses, passed, TREND_TAU);
-            let ours = node.ladder.rung == Rung::Bound;
+            let ours = node.ladder.rung >= Rung::Take;
             node.trust
                 .note(node.reported.stalls, ours, self.clock.now, passed);
             if joins {

@@ -5,8 +5,9 @@
 //! - While such stalls arrive, and for [`DOUBT`] after the last, the principal is taken to want no
 //!   more than it has: its limit does not rise, and others may get what it would have got.
 //! - Nothing is taken from it, and nothing of what it is guaranteed later: the doubt ends by itself.
-//! - Stalls of a principal whose cgroup the broker has bound are the broker's own doing. They are
-//!   shown, but doubt nothing.
+//! - Stalls of a principal whose cgroup the broker has bound, or whose limit it lowers for a moment to
+//!   take bytes, are the broker's own doing. They are shown, but doubt nothing. Reports come late, so
+//!   that is what the broker did at any time since the number last changed.
 //! - A report can only lower what the reporter itself gets.
 
 use super::Nanos;
@@ -28,19 +29,22 @@ pub(super) struct Trust {
     flow: Flow,
     /// When the last one was reported, in core time, and whether it was the broker's own doing.
     stalled: Option<(Nanos, bool)>,
+    /// Whether the broker took bytes, or had the cgroup bound, since the number last changed.
+    ours: bool,
 }
 
 impl Trust {
     /// Takes in the number of stalls as reported last. `passed` since the last tick. `ours`: the
-    /// broker itself has bound the principal's cgroup. A number that went back is that of another
-    /// program, and begins anew.
+    /// broker takes bytes from the principal, or has bound its cgroup. A number that went back is that
+    /// of another program, and begins anew.
     pub(super) fn note(&mut self, reported: Option<u64>, ours: bool, now: Nanos, passed: Nanos) {
+        self.ours |= ours;
         let Some(total) = reported else { return };
         let before = self.total.replace(total);
         if before.is_none_or(|before| total < before) {
-            (self.flow, self.stalled) = (Flow::default(), None);
+            (self.flow, self.stalled, self.ours) = (Flow::default(), None, false);
         } else if before < Some(total) {
-            self.stalled = Some((now, ours));
+            self.stalled = Some((now, std::mem::take(&mut self.ours)));
         }
         self.flow.feed(total, passed, TAU);
     }
@@ -103,5 +107,16 @@ mod tests {
         assert!(trust.rate(3 * SECOND) > Some(0), "it is shown");
         trust.note(Some(u64::MAX), false, 4 * SECOND, SECOND);
         assert!(trust.is_doubted(4 * SECOND));
+    }
+
+    #[test]
+    fn stalls_that_are_reported_after_what_we_did_doubt_nothing() {
+        let mut trust = Trust::default();
+        for (second, total, ours) in [(1, 0, false), (2, 0, true), (3, 0, false), (4, 9, false)] {
+            trust.note(Some(total), ours, second * SECOND, SECOND);
+        }
+        assert!(!trust.is_doubted(4 * SECOND), "they may have been ours");
+        trust.note(Some(20), false, 5 * SECOND, SECOND);
+        assert!(trust.is_doubted(5 * SECOND), "these were not");
     }
 }

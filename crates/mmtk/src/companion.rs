@@ -6,7 +6,7 @@ use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted, spawn_quiet};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::own;
-use plimsoll_policy::footprint::threshold;
+use plimsoll_policy::footprint::{Within, threshold};
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
         owed: 0,
         family: [0; FAMILY_WINDOW],
         looks: 0,
-        within: Within::new(stalls),
+        stalls: Stalls::new(stalls),
     };
     while let Some(shared) = shared.upgrade() {
         let granted = follower.read();
@@ -62,45 +62,53 @@ struct Companion {
     family: [u64; FAMILY_WINDOW],
     looks: usize,
     /// Stalls although it kept to its limit.
+    stalls: Stalls,
+}
+
+/// The stalls of the program while it kept to its limit. Hooks tell all stalls at the end of a collection.
+#[derive(Clone, Copy, Debug)]
+struct Stalls {
+    /// Whether a signal tells of any.
+    known: bool,
+    /// Those within the limit.
     within: Within,
+    /// Collections, and all stalls, at the last look that saw a further collection.
+    collections: u64,
+    told: u64,
 }
 
-/// The stalls of a program while it kept to its limit: the kernel did not have what was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Within {
-    /// Such stalls so far; `None` where no signal tells of stalls.
-    count: Option<u64>,
-    /// All stalls by the last look.
-    seen: u64,
-    /// Whether it kept to its limit at the last look.
-    kept: bool,
-}
-
-impl Within {
-    fn new(known: bool) -> Within {
-        Within {
-            count: known.then_some(0),
-            seen: 0,
-            kept: false,
+impl Stalls {
+    fn new(known: bool) -> Stalls {
+        Stalls {
+            known,
+            within: Within::default(),
+            collections: 0,
+            told: 0,
         }
     }
 
-    /// A look: all stalls so far, and whether the program keeps to its limit now. Those between two
-    /// looks count if it did at both: what it waits for while it gives memory back is its own.
-    fn look(&mut self, stalls: u64, keeps: bool) {
-        let more = stalls.saturating_sub(self.seen);
-        if self.kept && keeps {
-            self.count = self.count.map(|count| count.saturating_add(more));
+    /// A look: `collections` and `stalls` so far, and whether the program keeps to its limit now.
+    fn look(&mut self, (collections, stalls): (u64, u64), keeps: bool) {
+        let ended = (collections != self.collections).then(|| stalls.saturating_sub(self.told));
+        if ended.is_some() {
+            (self.collections, self.told) = (collections, stalls);
         }
-        (self.seen, self.kept) = (stalls, keeps);
+        self.within.look(keeps, ended);
+    }
+
+    /// How many; `None` where no signal tells of stalls.
+    fn count(&self) -> Option<u64> {
+        self.known.then(|| self.within.count())
     }
 }
 
 impl Companion {
     fn look(&mut self, shared: &Shared, follower: &Follower, granted: Option<Granted>) {
-        let stalls = shared.told.stalls.load(Acquire);
+        // In this order: the stalls are those until this collection at least.
+        let collections = shared.told.collections.load(Acquire);
+        let told = (collections, shared.told.stalls.load(Acquire));
         let Some(granted) = granted else {
-            self.within.look(stalls, false);
+            self.stalls.look(told, false);
             return shared.follow_bound(u64::MAX);
         };
         let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
@@ -111,7 +119,7 @@ impl Companion {
         let other = beside.max(base).saturating_add(family);
         shared.follow_bound(threshold(granted.limit).saturating_sub(other));
         let keeps = granted.owed == 0 && granted.uses.max(resident) <= granted.limit;
-        self.within.look(stalls, keeps);
+        self.stalls.look(told, keeps);
         if granted.owed > self.owed {
             shared.want();
         } else if granted.owed < self.owed {
@@ -155,7 +163,7 @@ impl Companion {
             floor: Some(other.saturating_add(told.needs.load(Acquire))),
             collections: Some(collections),
             collection_ms: Some(told.stopped.load(Acquire) / 1_000_000),
-            stalls: self.within.count,
+            stalls: self.stalls.count(),
             collector: Some(Statistics {
                 heap: Some(told.touched.load(Acquire)),
                 last_pause_us: (last > 0).then_some(last / 1000),
@@ -179,19 +187,24 @@ mod tests {
 
     #[test]
     fn stalls_count_while_a_program_keeps_to_its_limit() {
-        let mut within = Within::new(true);
-        let mut after = |stalls, keeps| {
-            within.look(stalls, keeps);
-            within.count
+        let mut known = Stalls::new(true);
+        let mut after = |told, keeps| {
+            known.look(told, keeps);
+            known.count()
         };
-        assert_eq!(after(5, true), Some(0), "nobody knows when");
-        assert_eq!(after(7, true), Some(2));
-        assert_eq!(after(9, false), Some(2));
-        assert_eq!(after(12, true), Some(2), "it was giving memory back");
-        assert_eq!(after(13, true), Some(3));
-        let mut unknown = Within::new(false);
-        unknown.look(1, true);
-        unknown.look(2, true);
-        assert_eq!(unknown.count, None);
+        assert_eq!(after((1, 5), true), Some(0), "nobody knows when");
+        assert_eq!(after((2, 7), true), Some(2));
+        assert_eq!(after((3, 9), false), Some(2));
+        assert_eq!(after((4, 12), true), Some(2), "it was giving memory back");
+        assert_eq!(after((5, 13), true), Some(3));
+        // Stalls are those since the collection before, so what was in between counts, too.
+        after((5, 13), false);
+        after((5, 13), true);
+        assert_eq!(after((6, 20), true), Some(3), "it was giving memory back");
+        assert_eq!(after((8, 21), true), Some(4), "two collections in one look");
+        let mut unknown = Stalls::new(false);
+        unknown.look((1, 1), true);
+        unknown.look((2, 2), true);
+        assert_eq!(unknown.count(), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What the runtime and its threads may do with a heap's limit.
 
 use crate::shared::Shared;
+use plimsoll_kernel::stalls::Tier;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -9,7 +10,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[derive(Clone, Debug)]
 pub struct Control {
     shared: Arc<Shared>,
-    tier: &'static str,
 }
 
 /// What became of a heap so far. Bytes, nanoseconds, counts since its start.
@@ -40,8 +40,8 @@ pub struct Figures {
 }
 
 impl Control {
-    pub(crate) fn new(shared: Arc<Shared>, tier: &'static str) -> Control {
-        Control { shared, tier }
+    pub(crate) fn new(shared: Arc<Shared>) -> Control {
+        Control { shared }
     }
 
     /// MMTk can collect from now on: the runtime calls this right after `initialize_collection`, because a
@@ -77,9 +77,11 @@ impl Control {
         self.shared.want();
     }
 
-    /// The signal by which stalls are known, in words: `delay accounting`, `major faults`, …
+    /// The signal by which stalls were known at the last collection, in words: `delay accounting`,
+    /// `major faults`, …; `none` without one. It changes when the one before does not work any more, and in
+    /// a child after a fork.
     pub fn tier(&self) -> &'static str {
-        self.tier
+        self.shared.tier().map_or("none", Tier::name)
     }
 
     /// Figures for logs.

@@ -1,7 +1,8 @@
 //! The numbers that the hooks of the trigger, the companion thread and the runtime share.
 
 use crate::limits::Limits;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use plimsoll_kernel::stalls::Tier;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// All fields may be read by any thread. A torn view of several fields only makes one poll decide
 /// by numbers of two collections.
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     stuck: AtomicBool,
     /// Whether the plan collects at all; cleared by the first poll of NoGC.
     collects: AtomicBool,
+    /// The number of the tier of stalls that is read; 0 for none.
+    tier: AtomicU8,
     /// What collections told. Bytes, nanoseconds and counts since the start.
     pub(crate) told: Told,
 }
@@ -77,6 +80,7 @@ impl Shared {
             passed: AtomicBool::new(true),
             stuck: AtomicBool::new(false),
             collects: AtomicBool::new(true),
+            tier: AtomicU8::new(0),
             told: Told::default(),
         }
     }
@@ -129,6 +133,17 @@ impl Shared {
         if self.is_followed.load(Ordering::Acquire) {
             self.set_bound(u64::MAX);
         }
+    }
+
+    /// The tier of stalls that is read from now on.
+    pub(crate) fn read_by(&self, tier: Option<Tier>) {
+        let number = tier.map_or(0, |tier| tier as u8);
+        self.tier.store(number, Ordering::Relaxed);
+    }
+
+    /// The tier of stalls that is read; `None` if there is none that works.
+    pub(crate) fn tier(&self) -> Option<Tier> {
+        Tier::from_number(self.tier.load(Ordering::Relaxed))
     }
 
     /// MMTk can collect from now on. Returns whether that is news.

@@ -1,13 +1,20 @@
 //! How often the kernel made this process wait for memory, as a difference from collection to
 //! collection.
 
-use plimsoll_kernel::stalls::{Stalled, Stalls};
+use plimsoll_kernel::process::Process;
+use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
+
+/// After this many readings in a row that failed, another tier is taken. One may fail by chance.
+const FAILURES: u32 = 3;
 
 /// The stalls of this process. Without any tier that works there are never any.
 #[derive(Debug)]
 pub(crate) struct Signal {
     stalls: Option<Stalls>,
-    last: Stalled,
+    /// The last reading; `None` until one succeeds.
+    last: Option<Stalled>,
+    /// Readings in a row that failed.
+    failures: u32,
     /// The process that it was opened in.
     pid: u32,
 }
@@ -15,13 +22,32 @@ pub(crate) struct Signal {
 impl Signal {
     /// Opens the best tier. Takes a few dozen microseconds, once.
     pub(crate) fn open() -> Signal {
-        let mut stalls = Stalls::own().ok();
-        let now = stalls.as_mut().and_then(|stalls| stalls.read().ok());
+        Signal::of(Stalls::own().ok())
+    }
+
+    /// Counts from here on.
+    fn of(mut stalls: Option<Stalls>) -> Signal {
+        let last = stalls.as_mut().and_then(|stalls| stalls.read().ok());
         Signal {
             stalls,
-            last: now.unwrap_or_default(),
+            last,
+            failures: 0,
             pid: std::process::id(),
         }
+    }
+
+    /// Whether [`FAILURES`] readings in a row failed, for example since the process gave up the right to it.
+    pub(crate) fn fails(&self) -> bool {
+        self.failures >= FAILURES
+    }
+
+    /// Takes the next tier below that needs no right and no unusual call. Stalls since the last reading that
+    /// did not fail are lost.
+    pub(crate) fn fall(&mut self) {
+        let below = |tier: &Tier| tier.is_usual() && Some(*tier) > self.tier();
+        let tiers: Vec<Tier> = Tier::ALL.into_iter().filter(below).collect();
+        let stalls = Process::own().and_then(|own| Stalls::among(own, &tiers));
+        *self = Signal::of(stalls.ok());
     }
 
     /// Whether it is this process's. After a fork the child has that of its parent.
@@ -34,25 +60,35 @@ impl Signal {
         self.pid = 0;
     }
 
-    /// The name of the tier in use.
-    pub(crate) fn name(&self) -> &'static str {
-        self.stalls.as_ref().map_or("none", |s| s.tier().name())
+    #[cfg(test)]
+    pub(crate) fn pretend_unreadable(&mut self) {
+        self.failures = FAILURES;
     }
 
-    /// Whether there is a tier that works.
-    pub(crate) fn works(&self) -> bool {
-        self.stalls.is_some()
+    /// A signal by this tier alone.
+    #[cfg(test)]
+    pub(crate) fn by(tier: Tier) -> Signal {
+        let own = Process::own().expect("we live");
+        Signal::of(Stalls::among(own, &[tier]).ok())
+    }
+
+    /// The tier in use; `None` if none works.
+    pub(crate) fn tier(&self) -> Option<Tier> {
+        self.stalls.as_ref().map(Stalls::tier)
     }
 
     /// Stalls since the last call. A tier that only tells time counts as one stall.
     pub(crate) fn since_last(&mut self) -> Stalled {
-        let tier = |stalls: &Option<Stalls>| stalls.as_ref().map(Stalls::tier);
-        let before = tier(&self.stalls);
+        let before = self.tier();
         let now = self.stalls.as_mut().and_then(|stalls| stalls.read().ok());
-        if tier(&self.stalls) != before {
-            // The program closed what it was read by. Another counter counts from where it is.
-            self.last = now.unwrap_or_default();
+        if self.tier() != before {
+            // It cannot be read by what it was read by. Another counter counts from where it is.
+            self.last = None;
         }
+        self.failures = match (&self.stalls, now) {
+            (Some(_), None) => self.failures.saturating_add(1),
+            _ => 0,
+        };
         self.step(now)
     }
 
@@ -62,8 +98,7 @@ impl Signal {
         let Some(now) = now else {
             return Stalled::default();
         };
-        let since = now.since(self.last);
-        self.last = now;
+        let since = now.since(self.last.replace(now).unwrap_or(now));
         Stalled {
             count: since.count.max(u64::from(since.any())),
             ..since
@@ -74,8 +109,6 @@ impl Signal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_kernel::process::Process;
-    use plimsoll_kernel::stalls::Tier;
 
     fn step(signal: &mut Signal, now: Option<(u64, u64)>) -> (u64, u64) {
         let now = now.map(|(count, ns)| Stalled { count, ns });
@@ -87,7 +120,8 @@ mod tests {
         let (count, ns) = last;
         Signal {
             stalls: None,
-            last: Stalled { count, ns },
+            last: Some(Stalled { count, ns }),
+            failures: 0,
             pid: std::process::id(),
         }
     }
@@ -101,6 +135,13 @@ mod tests {
         assert_eq!(step(&mut signal, None), (0, 0));
         assert_eq!(step(&mut signal, Some((7, 9))), (3, 0), "of meanwhile");
         assert_eq!(step(&mut signal, Some((7, 9))), (0, 0));
+        signal.last = None;
+        assert_eq!(
+            step(&mut signal, Some((70, 90))),
+            (0, 0),
+            "nobody knows when"
+        );
+        assert_eq!(step(&mut signal, Some((71, 90))), (1, 0));
     }
 
     #[test]
@@ -113,17 +154,14 @@ mod tests {
     #[test]
     fn without_a_tier_there_are_never_any() {
         let mut none = signal((0, 0));
-        assert!(!none.works() && !none.since_last().any());
-        assert_eq!(none.name(), "none");
-        let faults = Stalls::among(Process::own().unwrap(), &[Tier::MajorFaults]);
-        let mut faults = Signal {
-            stalls: faults.ok(),
-            last: Stalled::default(),
-            pid: 1,
-        };
+        for _ in 0..2 * FAILURES {
+            assert!(!none.since_last().any() && !none.fails());
+        }
+        assert_eq!(none.tier(), None);
+        let mut faults = Signal::by(Tier::MajorFaults);
+        faults.pretend_forked();
         assert!(!faults.is_own());
-        assert!(faults.works());
-        assert_eq!(faults.name(), Tier::MajorFaults.name());
+        assert_eq!(faults.tier(), Some(Tier::MajorFaults));
         assert_eq!(
             faults.since_last().ns,
             0,
@@ -131,6 +169,41 @@ mod tests {
         );
         let own = Signal::open();
         assert!(own.is_own());
-        assert!(own.works(), "major faults can be read everywhere");
+        assert!(own.tier().is_some(), "major faults can be read everywhere");
+    }
+
+    /// A signal of another process that is gone, which can never be read again, as one that the process has
+    /// no right to any more.
+    #[test]
+    fn a_signal_that_cannot_be_read_for_long_is_left_for_another() {
+        let mut other = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let stalls = Stalls::open(i32::try_from(other.id()).unwrap());
+        let mut signal = Signal::of(stalls.ok());
+        let first = signal.tier();
+        assert!(first.is_some());
+        signal.since_last();
+        assert_eq!(signal.failures, 0);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        for failures in 1..=FAILURES {
+            assert!(!signal.fails());
+            assert!(!signal.since_last().any());
+            assert_eq!(signal.failures, failures);
+        }
+        assert!(signal.fails());
+        signal.fall();
+        assert!(!signal.fails());
+        if first != Some(Tier::MajorFaults) {
+            assert!(signal.tier() > first);
+            assert!(signal.tier().unwrap().is_usual());
+            signal.since_last();
+            assert_eq!(signal.failures, 0, "it can be read");
+        }
+        let mut last = Signal::by(Tier::MajorFaults);
+        last.fall();
+        assert_eq!(last.tier(), None, "there is no other");
     }
 }

@@ -117,9 +117,10 @@ impl<S: Sizing> Builder<S> {
         let ledger = Ledger::new(self.min.max(SMALLEST), max);
         let shared = Arc::new(Shared::new(ledger.first()));
         let signal = Signal::open();
-        let control = Control::new(Arc::clone(&shared), signal.name());
+        shared.read_by(signal.tier());
+        let control = Control::new(Arc::clone(&shared));
         if self.broker {
-            companion::start(&shared, signal.works());
+            companion::start(&shared, signal.tier().is_some());
         }
         Ok(Sizer {
             shared,
@@ -178,11 +179,15 @@ struct State<S> {
 
 impl<S> State<S> {
     /// In the child after a fork the signal is the parent's, and a broker's bound is not followed any more.
+    /// A signal that cannot be read for long is left for another.
     fn settle(&mut self, shared: &Shared) {
         if !self.signal.is_own() {
             self.signal = Signal::open();
             shared.lift_bound();
+        } else if self.signal.fails() {
+            self.signal.fall();
         }
+        shared.read_by(self.signal.tier());
     }
 }
 
@@ -329,6 +334,7 @@ impl<S: Sizing> Sizer<S> {
         let mut state = self.state();
         let now = state.now;
         let stalls = state.signal.since_last();
+        self.shared.read_by(state.signal.tier());
         let time = now_ns();
         let seen = Seen {
             now: time,

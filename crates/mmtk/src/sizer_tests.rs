@@ -1,4 +1,5 @@
 use super::*;
+use plimsoll_kernel::stalls::Tier;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A mebibyte, bytes.
@@ -163,6 +164,28 @@ fn a_child_after_a_fork_has_a_signal_of_its_own_and_no_bound_of_a_broker() {
     sizer.state().signal.pretend_forked();
     sizer.began(0, 0);
     assert_eq!(sizer.limit(), 20 * MIB);
+}
+
+#[test]
+fn the_handle_names_the_signal_that_is_read_now() {
+    let sizer = sizer(GiveBack::Never);
+    let (control, early) = (sizer.control(), sizer.control());
+    let best = Signal::open().tier();
+    let name = |tier: Option<Tier>| tier.map_or("none", Tier::name);
+    assert_eq!(control.tier(), name(best));
+    // As if the one before could not be read any more.
+    sizer.state().signal = Signal::by(Tier::MajorFaults);
+    collects(&sizer, 60, 40, true);
+    assert_eq!(control.tier(), "major faults");
+    assert_eq!(early.tier(), "major faults");
+    // The child of a fork opens its own.
+    sizer.state().signal.pretend_forked();
+    sizer.began(0, 0);
+    assert_eq!(control.tier(), name(best));
+    sizer.state().signal = Signal::by(Tier::MajorFaults);
+    sizer.state().signal.pretend_unreadable();
+    sizer.began(0, 0);
+    assert_eq!(control.tier(), "none", "there is none below it");
 }
 
 #[test]

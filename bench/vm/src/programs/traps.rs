@@ -99,6 +99,18 @@ fn keep_one(thread: &mut Attached) {
     }
 }
 
+/// Collects a heap in which nothing lives, or with `keeps` one object. Tells the pages in use, as
+/// MMTk counts them.
+pub(crate) fn emptied(keeps: bool) -> Value {
+    let mut thread = Attached::new();
+    let small = tree(&mut thread, 12).is_some();
+    if keeps {
+        keep_one(&mut thread);
+    }
+    collect_here(&thread);
+    json!({ "small": small, "used": mmtk().get_plan().get_used_pages() as u64 })
+}
+
 fn collect_here(thread: &Attached) {
     mmtk().handle_user_collection_request(thread.name(), true, true);
 }

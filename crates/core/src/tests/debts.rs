@@ -115,6 +115,31 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     assert!(actions.contains(&lifted), "{:?}", bench.core.figures(bad));
 }
 
+#[test]
+fn stalls_while_bytes_are_taken_do_not_doubt_the_limit() {
+    let mut bench = Bench::new(1000 * MIB);
+    bench.add(&new("good"), 300 * MIB);
+    let bad = bench.add(&new("bad"), 650 * MIB);
+    let stalls = |bench: &mut Bench, number| {
+        let report = Report {
+            id: bad,
+            stalls: Some(number),
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+        bench.tick(50 * MS);
+    };
+    stalls(&mut bench, 0);
+    let takes = |action: &Action| matches!(action, Action::Take { .. });
+    let taken = (0..1000).any(|_| bench.tick(50 * MS).iter().any(takes));
+    assert!(taken, "{:?}", bench.core.figures(bad));
+    stalls(&mut bench, 100);
+    let figures = bench.core.figures(bad).expect("is there");
+    assert_eq!(figures.rung, Rung::Take);
+    assert!(!figures.doubted, "{figures:?}");
+    assert!(figures.stall_rate > Some(0), "it is shown: {figures:?}");
+}
+
 /// When the first bytes are taken from an adaptive principal that owes and pays nothing, beside
 /// this many bytes of outsiders. It reports before each tick for the time `speaks`, and never if
 /// that is `None`. Returns the deadline of its debt, the time of its last report, and that of the

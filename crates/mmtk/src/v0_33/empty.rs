@@ -42,8 +42,8 @@ const IMMIX: &str = "immix";
 /// Gives free memory back.
 ///
 /// # Safety
-/// The program must be stopped, no thread of the collector may work, and memory must have been
-/// reclaimed in this pause.
+/// Until it returns the program must be stopped, and no thread of the collector may work. Memory must have
+/// been reclaimed in this pause.
 pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Free) {
     #[cfg(feature = "undocumented-mmtk-0-33-immix")]
     let mut immix = None;
@@ -57,7 +57,9 @@ pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Fre
         }
         let name = space.get_name();
         if COPIED.contains(&name) && space.reserved_pages() == 0 {
-            drop_pages(common.start, common.extent);
+            // SAFETY: a whole space of which no page is reserved, and no thread reserves one meanwhile. MMTk
+            // clears its memory before it hands it out again.
+            unsafe { drop_pages(common.start, common.extent) };
         }
         #[cfg(feature = "undocumented-mmtk-0-33-immix")]
         if name == IMMIX && free == Free::Pages {
@@ -66,14 +68,19 @@ pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Fre
     });
     #[cfg(feature = "undocumented-mmtk-0-33-immix")]
     if let Some((start, extent)) = immix {
-        holes::give_back(mmtk, start, extent);
+        // SAFETY: where the space of Immix is, whose pages were reclaimed; nothing works, as the caller says.
+        unsafe { holes::give_back(mmtk, start, extent) };
     }
 }
 
 /// Drops the content of whole pages. A failure (locked memory) leaves them as they are.
-fn drop_pages(start: Address, bytes: usize) {
-    // SAFETY: the caller found that nothing in this range of a space of MMTk's is in use, and MMTk
-    // clears memory before it hands it out again.
+///
+/// # Safety
+/// The pages from `start` on, `bytes` bytes, must belong to a space of MMTk's, which maps them privately and
+/// without a file. Nothing in them may be in use, and whoever uses them next must expect nothing in them but
+/// zeros.
+unsafe fn drop_pages(start: Address, bytes: usize) {
+    // SAFETY: these pages hold nothing that anybody reads again, as the caller says.
     unsafe { libc::madvise(start.to_mut_ptr(), bytes, libc::MADV_DONTNEED) };
 }
 
@@ -99,27 +106,39 @@ mod holes {
     }
 
     /// Gives back the pages of the space without objects.
-    pub(super) fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
+    ///
+    /// # Safety
+    /// `start` and `extent` must be those of the space of Immix. As for [`super::give_back`].
+    pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
         let (first, end) = (first(start, extent), start + extent);
-        let mut holes = Holes { next: first };
         // Objects of a space come in the order of their addresses.
+        let mut holes = Holes { next: first };
         mmtk.enumerate_objects(|object| {
             let begin = VM::VMObjectModel::ref_to_object_start(object);
             if begin >= first && begin < end {
                 let size = VM::VMObjectModel::get_current_size(object);
-                holes.object(begin, begin + size);
+                // SAFETY: MMTk's bits tell of every object, in the order of their addresses, so nothing lies
+                // between this one and the one before it. Nothing is allocated meanwhile.
+                unsafe { holes.object(begin, begin + size) };
             }
         });
-        holes.last(end);
+        // SAFETY: that was the last object, and the space ends there.
+        unsafe { holes.last(end) };
     }
 
+    /// The memory of the space from where objects can begin, looked at in the order of addresses.
     struct Holes {
         /// The end of the last object, or where objects can begin.
         next: Address,
     }
 
     impl Holes {
-        fn object(&mut self, begin: Address, end: Address) {
+        /// The next object. Gives back the whole pages between it and what came before it.
+        ///
+        /// # Safety
+        /// Between `next` and `begin` there must be memory of the space only, and no object: all of those
+        /// before `begin` were told already. None may come into being until this returns.
+        unsafe fn object(&mut self, begin: Address, end: Address) {
             let free = self.next;
             if begin < free {
                 // Not in order: leave everything up to here.
@@ -131,15 +150,21 @@ mod holes {
                 begin.align_down(BYTES_IN_PAGE),
             );
             if from < to {
-                drop_pages(from, to - from);
+                // SAFETY: no object lies there, as the caller says, and Immix expects nothing in free memory.
+                unsafe { drop_pages(from, to - from) };
             }
             self.next = end;
         }
 
-        fn last(self, end: Address) {
+        /// No object comes any more. Gives back the whole pages up to the end of the space.
+        ///
+        /// # Safety
+        /// As for [`Holes::object`], with the end of the space in place of an object.
+        unsafe fn last(self, end: Address) {
             let from = self.next.align_up(BYTES_IN_PAGE);
             if from < end {
-                drop_pages(from, end - from);
+                // SAFETY: as above.
+                unsafe { drop_pages(from, end - from) };
             }
         }
     }

@@ -3,8 +3,10 @@
 //! the memory that the kernel had to reclaim.
 
 mod bound;
+mod within;
 
 pub use bound::{Beside, Bound, is_cliff, reserve};
+pub use within::Within;
 
 use crate::sizing::{DropIn, Ended, Sizing};
 

@@ -17,6 +17,7 @@
 //! - Several collections may end between two looks. They count as one that had all their stalls.
 
 use super::stalls::Span;
+use plimsoll_policy::footprint::Within;
 use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone};
 
 /// A heap is never asked to be smaller, bytes.
@@ -48,6 +49,8 @@ pub(super) struct Moment {
     pub(super) span: Span,
     /// Fewer stalls than this in a collection tell nothing.
     pub(super) few: u64,
+    /// Whether the program keeps to a broker's limit.
+    pub(super) keeps: bool,
 }
 
 /// What changed.
@@ -76,6 +79,8 @@ pub(super) struct Feedback {
     span: Span,
     /// How many stalls there were in spans in which they took more than [`TOUCHED`].
     felt: u64,
+    /// Those of them that came although it kept to a broker's limit.
+    within: Within,
     /// The machine does not grow by itself.
     always: bool,
 }
@@ -92,6 +97,7 @@ impl Feedback {
     /// Looks at one moment.
     pub(super) fn look(&mut self, moment: &Moment) -> Option<Turn> {
         self.span = self.span.and(moment.span);
+        self.within.look(moment.keeps, None);
         if self.always && self.felt == 0 {
             let limit = moment.heap.saturating_mul(2).max(moment.most / 2);
             self.begin(limit.max(self.size().unwrap_or(0)), moment);
@@ -119,9 +125,9 @@ impl Feedback {
         let touched = ended.stalled_part() > TOUCHED;
         // The first stall tells that the heap has outgrown memory, whatever its limit was until then.
         let begun = touched && (self.policy.is_none() || self.felt == 0);
-        if touched {
-            self.felt = self.felt.saturating_add(ended.stalls);
-        }
+        let felt = if touched { ended.stalls } else { 0 };
+        self.felt = self.felt.saturating_add(felt);
+        self.within.look(moment.keeps, Some(felt));
         if begun {
             self.begin(moment.heap, moment);
         }
@@ -182,9 +188,10 @@ impl Feedback {
         }
     }
 
-    /// How many stalls mattered so far. Where files fill the memory, every program stalls a little.
-    pub(super) fn felt(&self) -> u64 {
-        self.felt
+    /// How many stalls mattered so far of those that came from one collection to the next while the program
+    /// kept to a broker's limit all the time. Where files fill the memory, every program stalls a little.
+    pub(super) fn within(&self) -> u64 {
+        self.within.count()
     }
 
     /// The bytes that the heap may take; `None` while the machine's own rule holds.
@@ -212,6 +219,7 @@ mod tests {
             whole: collections,
             most: 1000 * MIB,
             span: span(100, stalled_ms),
+            keeps: true,
             ..Moment::default()
         }
     }
@@ -312,8 +320,30 @@ mod tests {
         feedback.look(&moment(1, 500, 0));
         for (collections, stalled_ms, felt) in [(2, 1, 0), (3, 2, 2), (3, 50, 2), (4, 1, 53)] {
             feedback.look(&moment(collections, 500, stalled_ms));
-            assert_eq!(feedback.felt(), felt, "{collections}, {stalled_ms}");
+            assert_eq!(feedback.within(), felt, "{collections}, {stalled_ms}");
         }
+    }
+
+    /// The broker takes memory from who is above its limit, which makes it stall.
+    #[test]
+    fn stalls_count_if_the_limit_was_kept_to_from_collection_to_collection() {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(1, 500, 0));
+        let mut after = |collections, keeps| {
+            feedback.look(&Moment {
+                keeps,
+                ..moment(collections, 500, 50)
+            });
+            feedback.within()
+        };
+        assert_eq!(after(2, true), 0, "nobody knows when it began");
+        assert_eq!(after(3, true), 50);
+        after(3, false);
+        assert_eq!(after(4, true), 50, "it was above its limit in between");
+        assert_eq!(after(5, true), 100);
+        assert_eq!(after(6, false), 100, "it is above its limit");
+        assert_eq!(after(7, true), 100, "it gave memory back");
+        assert_eq!(after(8, true), 150);
     }
 
     #[test]

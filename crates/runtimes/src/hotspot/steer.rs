@@ -85,9 +85,6 @@ pub(super) fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
 
 /// The state of the loop for one machine. Used by one thread.
 struct Loop<'a> {
-    /// Stalls that mattered so far while the program kept to the broker's limit; `None` where nobody
-    /// counts them.
-    stalls: Option<u64>,
     /// The machine's process, and the options.
     target: Target<'a>,
     /// Sends commands to it.
@@ -178,7 +175,6 @@ impl<'a> Loop<'a> {
         });
         let growth = Growth::of(&levers);
         Loop {
-            stalls: feedback.as_ref().map(|_| 0),
             target,
             attach,
             gauge: footprint::Gauge::new(target.process, machine.collector),
@@ -326,9 +322,9 @@ impl<'a> Loop<'a> {
         let own = |bytes| aim(bytes).saturating_sub(others).max(1);
         let granted = numbers.map_or(0, |n| own(n.limit));
         let native = self.native(uses, &heap);
-        let limit = self.limit(granted, uses, &heap);
-        let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let owed = numbers.map_or(0, |n| n.owed);
+        let limit = self.limit(granted, owed, uses, &heap);
+        let available = numbers.map_or(0, |n| own(n.available.max(n.limit)));
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = ns(self.started.elapsed());
         self.growth.look(now_ns, native, heap.committed(), uses);
@@ -543,7 +539,7 @@ impl<'a> Loop<'a> {
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
             collection_ms: Some(seen.heap.collection_ns() / 1_000_000),
-            stalls: self.stalls,
+            stalls: self.feedback.as_ref().map(|(felt, _)| felt.within()),
             ..Report::default()
         };
         if self

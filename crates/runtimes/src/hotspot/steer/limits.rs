@@ -9,8 +9,8 @@ use tracing::{debug, info};
 impl Loop<'_> {
     /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. The
     /// feedback takes the native part as it was measured: memory that a smaller heap has not returned
-    /// yet must not count as native, or the limit would rise by it.
-    pub(super) fn limit(&mut self, granted: u64, uses: u64, heap: &Snapshot) -> u64 {
+    /// yet must not count as native, or the limit would rise by it. `owed` to the broker, bytes.
+    pub(super) fn limit(&mut self, granted: u64, owed: u64, uses: u64, heap: &Snapshot) -> u64 {
         let native = self.footprint.native;
         let live = self.control.live();
         let Some((feedback, signal)) = &mut self.feedback else {
@@ -19,7 +19,6 @@ impl Loop<'_> {
         let page = self.agent.as_ref().and_then(|page| page.view().ok());
         let span = signal.read(page, heap.collections());
         let stalled = span.stalled;
-        let felt = feedback.felt();
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let maximum = self.machine.flags.number("MaxHeapSize");
         let turn = feedback.look(&Moment {
@@ -35,12 +34,9 @@ impl Loop<'_> {
             most: maximum.unwrap_or(u64::MAX),
             span,
             few: signal.few(),
+            keeps: granted > 0 && owed == 0 && uses <= granted,
         });
         let size = feedback.size();
-        let felt = feedback.felt().saturating_sub(felt);
-        if granted > 0 && uses <= granted {
-            self.stalls = self.stalls.map(|known| known.saturating_add(felt));
-        }
         self.tell(stalled, size, uses.saturating_sub(native), heap);
         self.turned(turn, granted);
         match (size.map(|size| size.saturating_add(native).max(1)), granted) {
