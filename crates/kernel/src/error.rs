@@ -25,6 +25,12 @@ pub enum Error {
     /// The kernel refuses for now: memory is locked, or a group still has processes.
     #[error("{} is busy: {why}", path.display())]
     Busy { path: PathBuf, why: &'static str },
+    /// It was not read, for a reason that is not its own.
+    #[error("{} was not read: {why}", path.display())]
+    Missed {
+        path: PathBuf,
+        why: crate::patience::Missed,
+    },
     /// A system call that this kernel does not know.
     #[error("this kernel does not offer {what} (it came with Linux {since})")]
     Unsupported {
@@ -105,6 +111,11 @@ impl Error {
         matches!(self, Error::Busy { .. })
     }
 
+    /// Whether it was not read, for a reason that is not its own.
+    pub fn is_missed(&self) -> bool {
+        matches!(self, Error::Missed { .. })
+    }
+
     /// Whether the process has exited.
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. })
@@ -119,7 +130,7 @@ impl From<Error> for io::Error {
             Error::Absent { .. } | Error::Gone { .. } => ErrorKind::NotFound,
             Error::Denied { .. } | Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
             Error::Broken { .. } => ErrorKind::InvalidData,
-            Error::Busy { .. } => ErrorKind::ResourceBusy,
+            Error::Busy { .. } | Error::Missed { .. } => ErrorKind::ResourceBusy,
             Error::Unsupported { .. } => ErrorKind::Unsupported,
             Error::Argument { .. } => ErrorKind::InvalidInput,
             Error::Io { source, .. } | Error::Call { source, .. } => source.kind(),

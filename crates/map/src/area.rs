@@ -89,6 +89,9 @@ pub struct States {
     /// Of mapped files: in the page cache, whether mapped by this process or not. What is mapped at
     /// several addresses counts once. `None` where that cannot be told for any of them.
     pub cached: Option<u64>,
+    /// Whether there are mapped files of which `cached` cannot be told. It is that of the others then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cached_unknown: bool,
     /// Resident, and mapped more than once: by other processes, or again by this one. `None` where
     /// the kernel does not show it to us, as all that follows.
     pub shared: Option<u64>,
@@ -96,8 +99,11 @@ pub struct States {
     /// whatever process.
     pub referenced: Option<u64>,
     /// Resident, and back since the look before: at that look or an earlier one it had left memory.
-    /// `None` without an earlier look.
+    /// `None` without an earlier look, or where that cannot be told for any of it.
     pub refaulted: Option<u64>,
+    /// Whether there is memory of which `refaulted` cannot be told. It is that of the rest then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refaulted_unknown: bool,
     /// Resident, and private to this process: of no file and of no shared memory.
     pub anonymous: u64,
     /// Of `resident`: what was counted before, because this process maps the same part of a file at
@@ -131,6 +137,8 @@ impl States {
         sum_known(&mut self.referenced, other.referenced);
         sum_known(&mut self.refaulted, other.refaulted);
         sum_known(&mut self.evicted, other.evicted);
+        self.cached_unknown |= other.cached_unknown;
+        self.refaulted_unknown |= other.refaulted_unknown;
     }
 
     /// In the page cache, but not resident in this process.
@@ -144,4 +152,9 @@ impl States {
     pub fn is_empty(&self) -> bool {
         self.size == 0 && self.resident == 0 && self.swapped == 0
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }

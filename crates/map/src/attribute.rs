@@ -6,7 +6,7 @@
 //! counted, the rest is [`Kind::Unattributed`]: it changed between two reads.
 
 use crate::area::{Kind, States};
-use crate::cached::Cache;
+use crate::cached::{Cache, has_file};
 use crate::count::{Counted, Tally, by_mapping};
 use crate::parts::Part;
 use crate::proportion::{fit, fit_within, scaled, share};
@@ -145,6 +145,8 @@ fn divide(
         _ => by_size(area, own),
     };
     divide_referenced(area, &mut divided);
+    // Without an earlier look, nothing is missing.
+    let compared = !counted.refaulted.is_empty();
     let before = counted.mapped_before.get(&parts[group.start].mapping);
     let again = |bytes: u64| before.map_or(0, |&before| share(bytes, before, area.size()));
     for (index, states) in divided.parts.iter_mut().enumerate() {
@@ -152,6 +154,8 @@ fn divide(
         states.repeated_swapped = again(states.swapped);
         let refaulted = counted.refaulted.get(group.start + index);
         states.refaulted = refaulted.copied().flatten().map(|b| b.min(states.resident));
+        states.refaulted_unknown = compared && states.refaulted.is_none();
+        states.cached_unknown = has_file(area) && cache(index).is_none();
         if let Some(cache) = cache(index) {
             states.cached = Some(cache.cached - again(cache.cached));
             states.evicted = Some(cache.evicted - again(cache.evicted));

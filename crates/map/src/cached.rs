@@ -124,7 +124,7 @@ impl Files {
 }
 
 /// Whether a mapping shows a file that can have pages in the cache.
-fn has_file(area: &Area) -> bool {
+pub(crate) fn has_file(area: &Area) -> bool {
     let none = ["/anon_hugepage", "/["];
     area.file.inode != 0
         && area.name.starts_with('/')

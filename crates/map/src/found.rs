@@ -6,13 +6,13 @@ use crate::history::{History, Sources, Unseen};
 use crate::labels::{Labels, MAX_LABELS};
 use crate::memory::ProcessMemory;
 use crate::native;
-use crate::notes::{note_unseen, note_untold};
+use crate::notes::{CACHE, not_told, note_unseen, note_untold};
 use crate::parts::{Part, cut};
 use crate::runtimes::ALL;
-use crate::sight::{Sight, Sizes, are_same_places};
+use crate::sight::{Reads, Sight, are_same_places};
 use plimsoll_kernel::Error as KernelError;
 use plimsoll_kernel::pages::{PageMap, Tier};
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::process::Process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) struct Found {
 
 /// Labels and counts. How much memory each mapping has takes the kernel longest to tell, so everything
 /// else is done meanwhile, by what `maps` says; if the mappings changed in between, they are cut and
-/// counted once more.
+/// counted once more. `reads`: those of this process that are not over.
 ///
 /// # Errors
 /// As [`Sight::of`].
@@ -38,11 +38,12 @@ pub(crate) fn found(
     process: &Arc<Process>,
     limit: Duration,
     mut history: Option<&mut History>,
+    reads: &mut Reads,
 ) -> Result<Found, KernelError> {
-    let sizes = Sizes::begin(process);
-    let mut sight = Arc::new(Sight::unsized_of(process, limit)?);
-    let words = is_by_words(process, limit);
-    let (runtime, mut labels) = labelled(process, &sight, limit);
+    let (sight, sizes) = Sight::begin(process, limit, &mut reads.process)?;
+    let mut sight = Arc::new(sight);
+    let words = is_by_words(process, limit, reads);
+    let (runtime, mut labels) = labelled(process, &sight, limit, reads);
     let mut of_labels = std::mem::take(&mut labels.notes);
     let all = labels.labels.len();
     let mut parts = Arc::new(cut(&sight.mappings, &labels.labels));
@@ -51,14 +52,14 @@ pub(crate) fn found(
     let (mut early, mut unseen) = (None, Unseen::default());
     if !words {
         if let Some(history) = history.as_deref_mut() {
-            unseen = follow(process, &sight, limit, false, history);
+            unseen = follow(process, &sight, limit, false, history, reads);
         }
         early = Some((
-            places(process, &sight, &parts, limit, false),
-            cached(&sight, &parts, limit),
+            places(process, &sight, &parts, limit, false, reads),
+            cached(&sight, &parts, limit, reads),
         ));
     }
-    let mappings = sizes.wait(limit)?;
+    let mappings = sizes.wait(limit, &mut reads.process)?;
     if !are_same_places(&sight.mappings, &mappings) {
         parts = Arc::new(cut(&mappings, &labels.labels));
         early = None;
@@ -66,12 +67,12 @@ pub(crate) fn found(
     drop(labels);
     Arc::make_mut(&mut sight).mappings = mappings;
     if words && let Some(history) = history.as_deref_mut() {
-        unseen = follow(process, &sight, limit, true, history);
+        unseen = follow(process, &sight, limit, true, history, reads);
     }
     let (outcome, (caches, untold)) = early.unwrap_or_else(|| {
         (
-            places(process, &sight, &parts, limit, true),
-            cached(&sight, &parts, limit),
+            places(process, &sight, &parts, limit, true, reads),
+            cached(&sight, &parts, limit, reads),
         )
     });
     let mut notes = sight.notes.clone();
@@ -81,16 +82,19 @@ pub(crate) fn found(
             "it has more than {MAX_LABELS} areas: the last ones are shown as other"
         ));
     }
-    let mut counted = counted(process, &sight, &parts, limit, outcome, &mut notes);
-    if let Some(history) = history {
+    let mut counted = counted(process, &sight, &parts, limit, outcome, reads, &mut notes);
+    if let Some(history) = history
+        && compared
+    {
         let refaulted =
             |part: &Part| history.refaulted(&sight.mappings[part.mapping], &part.addresses);
         counted.refaulted = parts.iter().map(refaulted).collect();
-        if compared {
-            note_unseen(unseen, &mut notes);
-        }
+        note_unseen(unseen, &mut notes);
     }
-    note_untold(&untold, &mut notes);
+    match untold {
+        Ok(untold) => note_untold(&untold, &mut notes),
+        Err(why) => notes.push(not_told(CACHE, why)),
+    }
     Ok(Found {
         runtime,
         sight,
@@ -103,12 +107,12 @@ pub(crate) fn found(
 
 /// Whether pages are told by the words of the page map. Then even what is empty takes long to look
 /// through.
-fn is_by_words(process: &Arc<Process>, limit: Duration) -> bool {
+fn is_by_words(process: &Arc<Process>, limit: Duration, reads: &mut Reads) -> bool {
     let reader = Arc::clone(process);
-    let tier = within(limit, move || {
+    let tier = reads.process.within(limit, move || {
         PageMap::open(&reader).map(|pages| pages.tier())
     });
-    matches!(tier, Some(Ok(Tier::Words)))
+    matches!(tier, Ok(Ok(Tier::Words)))
 }
 
 /// The labels of the runtime that recognises the process, and after them those of every program.
@@ -116,50 +120,54 @@ fn labelled(
     process: &Arc<Process>,
     sight: &Arc<Sight>,
     limit: Duration,
+    reads: &mut Reads,
 ) -> (Option<&'static str>, Labels) {
     let mut labels = Labels::default();
     let reader = Arc::clone(process);
-    let memory = match within(limit, move || ProcessMemory::open(&reader)) {
-        Some(Ok(memory)) => Arc::new(memory),
-        Some(Err(error)) => {
+    let memory = match reads
+        .process
+        .within(limit, move || ProcessMemory::open(&reader))
+    {
+        Ok(Ok(memory)) => Arc::new(memory),
+        Ok(Err(error)) => {
             labels.note(format!("what its memory is for could not be read: {error}"));
             return (None, labels);
         }
-        None => {
-            labels.note("what its memory is for was not told in time");
+        Err(why) => {
+            labels.note(not_told("what its memory is for", why));
             return (None, labels);
         }
     };
-    let (seen, reads) = (Arc::clone(sight), Arc::clone(&memory));
-    let of_runtime = within(limit, move || {
+    let (seen, words) = (Arc::clone(sight), Arc::clone(&memory));
+    let of_runtime = reads.files.within(limit, move || {
         let mut labels = Labels::default();
         let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
-        runtime.label(&seen, &*reads, &mut labels);
+        runtime.label(&seen, &*words, &mut labels);
         Some((runtime.name(), labels))
     });
     let runtime = match of_runtime {
-        Some(Some((name, found))) => {
+        Ok(Some((name, found))) => {
             labels = found;
             Some(name)
         }
-        Some(None) => None,
-        None => {
-            labels.note("what its runtime's areas are was not told in time");
+        Ok(None) => None,
+        Err(why) => {
+            labels.note(not_told("what its runtime's areas are", why));
             None
         }
     };
     let seen = Arc::clone(sight);
-    let of_program = within(limit, move || {
+    let of_program = reads.process.within(limit, move || {
         let mut labels = Labels::default();
         native::label(&seen, &*memory, &mut labels);
         labels
     });
     match of_program {
-        Some(mut found) => {
+        Ok(mut found) => {
             labels.labels.append(&mut found.labels);
             labels.notes.append(&mut found.notes);
         }
-        None => labels.note("what its other memory is for was not told in time"),
+        Err(why) => labels.note(not_told("what its other memory is for", why)),
     }
     (runtime, labels)
 }
@@ -171,12 +179,13 @@ fn follow(
     limit: Duration,
     sized: bool,
     history: &mut History,
+    reads: &mut Reads,
 ) -> Unseen {
     let (reader, seen) = (Arc::clone(process), Arc::clone(sight));
     let (started, room) = (history.started, history.room);
     let mut own = std::mem::replace(history, History::new(started, room));
-    let end = Instant::now() + limit;
-    let followed = within(limit.saturating_mul(2), move || {
+    let followed = reads.files.within(limit.saturating_mul(2), move || {
+        let end = Instant::now() + limit;
         let pages = PageMap::open(&reader).ok()?;
         let mut files = cached::Files::default();
         let mut sources = Sources {
@@ -187,20 +196,20 @@ fn follow(
         let unseen = own.look(&seen.mappings, sized, &mut sources);
         Some((own, unseen))
     });
-    match followed.flatten() {
-        Some((own, unseen)) => {
+    match followed {
+        Ok(Some((own, unseen))) => {
             *history = own;
             unseen
         }
-        None => Unseen {
+        Ok(None) | Err(_) => Unseen {
             late: true,
             ..Unseen::default()
         },
     }
 }
 
-/// What came of counting pages; `None` if it took too long.
-type Outcome = Option<Result<Counted, KernelError>>;
+/// What came of counting pages.
+type Outcome = Result<Result<Counted, KernelError>, Missed>;
 
 /// Counts where pages are.
 fn places(
@@ -209,10 +218,11 @@ fn places(
     parts: &Arc<Vec<Part>>,
     limit: Duration,
     sized: bool,
+    reads: &mut Reads,
 ) -> Outcome {
     let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
-    let end = Instant::now() + limit;
-    within(limit.saturating_mul(2), move || {
+    reads.process.within(limit.saturating_mul(2), move || {
+        let end = Instant::now() + limit;
         let pages = PageMap::open(&reader)?;
         Ok(count_places(&seen.mappings, &own, &pages, Some(end), sized))
     })
@@ -225,12 +235,13 @@ fn counted(
     parts: &Arc<Vec<Part>>,
     limit: Duration,
     outcome: Outcome,
+    reads: &mut Reads,
     notes: &mut Vec<String>,
 ) -> Counted {
     let (reader, seen, own) = (Arc::clone(process), Arc::clone(sight), Arc::clone(parts));
-    let end = Instant::now() + limit;
     let done = match outcome {
-        Some(Ok(mut counted)) => within(limit.saturating_mul(2), move || {
+        Ok(Ok(mut counted)) => reads.process.within(limit.saturating_mul(2), move || {
+            let end = Instant::now() + limit;
             let pages = PageMap::open(&reader)?;
             count_exclusive(&seen.mappings, &own, &pages, Some(end), &mut counted);
             Ok::<_, KernelError>(counted)
@@ -238,8 +249,8 @@ fn counted(
         other => other,
     };
     match done {
-        Some(Ok(counted)) if !counted.missed => counted,
-        Some(Ok(counted)) => {
+        Ok(Ok(counted)) if !counted.missed => counted,
+        Ok(Ok(counted)) => {
             notes.push(
                 "not all pages could be counted in time: areas that lie in one mapping are estimated; \
                  give it longer with --timeout"
@@ -249,7 +260,8 @@ fn counted(
         }
         other => {
             let why = match other {
-                Some(Err(error)) => error.to_string(),
+                Ok(Err(error)) => error.to_string(),
+                Err(why) if why != Missed::Late => why.to_string(),
                 _ => "they were not read in time".into(),
             };
             notes.push(format!(
@@ -264,21 +276,22 @@ fn counted(
     }
 }
 
+/// What is known of the page cache, by part, and of which files it is not.
+type Caches = (Vec<Option<cached::Cache>>, Result<Untold, Missed>);
+
 fn cached(
     sight: &Arc<Sight>,
     parts: &Arc<Vec<Part>>,
     limit: Duration,
-) -> (Vec<Option<cached::Cache>>, Untold) {
+    reads: &mut Reads,
+) -> Caches {
     let (seen, own) = (Arc::clone(sight), Arc::clone(parts));
-    let end = Instant::now() + limit;
-    let done = within(limit.saturating_mul(2), move || {
+    let done = reads.files.within(limit.saturating_mul(2), move || {
+        let end = Instant::now() + limit;
         cached::look(&seen, &own, Some(end))
     });
-    done.unwrap_or_else(|| {
-        let untold = Untold {
-            late: true,
-            ..Untold::default()
-        };
-        (Vec::new(), untold)
-    })
+    match done {
+        Ok((caches, untold)) => (caches, Ok(untold)),
+        Err(why) => (Vec::new(), Err(why)),
+    }
 }

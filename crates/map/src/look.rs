@@ -6,9 +6,10 @@ use crate::change::{Change, Counters};
 use crate::found::{Found, found};
 use crate::history::History;
 use crate::notes::{note_forked, note_kinds};
+use crate::sight::Reads;
 use crate::who::{Candidate, Sharers, sharers};
 use plimsoll_kernel::Error as KernelError;
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::smaps::FileKey;
@@ -106,14 +107,16 @@ impl Look {
 /// [`LookError`]. A process of another user is none: then only the totals are told, and a note says
 /// what to do.
 pub fn look(pid: i32, options: &Options) -> Result<Look, LookError> {
-    look_after(pid, options, None)
+    look_after(pid, options, None, &mut Reads::default())
 }
 
-/// As [`look`]; where earlier looks are known, also tells what came back since.
+/// As [`look`]; where earlier looks are known, also tells what came back since. `reads`: those of this
+/// process that are not over.
 pub(crate) fn look_after(
     pid: i32,
     options: &Options,
     mut history: Option<&mut History>,
+    reads: &mut Reads,
 ) -> Result<Look, LookError> {
     let gone = |error| match error {
         KernelError::Gone { .. } | KernelError::Absent { .. } => LookError::Gone { pid },
@@ -140,15 +143,15 @@ pub(crate) fn look_after(
     {
         *history = History::new(look.started, history.room);
     }
-    let picture = match inside(&process, options, history, &mut look) {
-        Err(error) if error.is_denied() || error.is_busy() => {
+    let picture = match inside(&process, options, history, reads, &mut look) {
+        Err(error) if error.is_denied() || error.is_busy() || error.is_missed() => {
             look.notes.clear();
             totals(&process, &error).map_err(gone)?
         }
         picture => picture.map_err(gone)?,
     };
     if options.clear_references {
-        clear_references(&process, options.limit, &mut look.notes);
+        clear_references(&process, options.limit, reads, &mut look.notes);
     }
     if !process.alive() {
         return Err(LookError::Gone { pid });
@@ -159,14 +162,23 @@ pub(crate) fn look_after(
     Ok(look)
 }
 
-fn clear_references(process: &Arc<Process>, limit: Duration, notes: &mut Vec<String>) {
+fn clear_references(
+    process: &Arc<Process>,
+    limit: Duration,
+    reads: &mut Reads,
+    notes: &mut Vec<String>,
+) {
     let writer = Arc::clone(process);
-    match within(limit, move || referenced::clear(&writer)) {
-        Some(Ok(())) => {}
-        Some(Err(error)) => notes.push(format!(
+    match reads
+        .process
+        .within(limit, move || referenced::clear(&writer))
+    {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => notes.push(format!(
             "referenced is not since the last look, but ever: {error}"
         )),
-        None => notes.push("the reference bits were not cleared in time".into()),
+        Err(Missed::Late) => notes.push("the reference bits were not cleared in time".into()),
+        Err(why) => notes.push(format!("the reference bits were not cleared: {why}")),
     }
 }
 
@@ -180,12 +192,15 @@ fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> 
         anonymous: memory.anon,
         ..States::default()
     };
-    let why = match why.is_denied() {
-        true => format!(
-            "only its user and root may see its areas; ask as one of them: sudo plimsoll map {}",
-            process.pid()
+    let pid = process.pid();
+    let why = match (why.is_denied(), why.is_missed()) {
+        (true, _) => format!(
+            "only its user and root may see its areas; ask as one of them: sudo plimsoll map {pid}"
         ),
-        false => format!("its areas are missing: {why}; give it longer with --timeout"),
+        (_, true) => {
+            format!("its areas are missing: {why}; ask for it alone: plimsoll map {pid}")
+        }
+        _ => format!("its areas are missing: {why}; give it longer with --timeout"),
     };
     Ok(Picture {
         total,
@@ -199,6 +214,7 @@ fn inside(
     process: &Arc<Process>,
     options: &Options,
     history: Option<&mut History>,
+    reads: &mut Reads,
     look: &mut Look,
 ) -> Result<Picture, KernelError> {
     let Found {
@@ -208,7 +224,7 @@ fn inside(
         counted,
         caches,
         notes,
-    } = found(process, options.limit, history)?;
+    } = found(process, options.limit, history, reads)?;
     look.executable.clone_from(&sight.executable);
     look.runtime = runtime.map(str::to_owned);
     look.notes = notes;

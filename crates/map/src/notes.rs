@@ -3,17 +3,28 @@
 use crate::attribute::Picture;
 use crate::cached::Untold;
 use crate::history::Unseen;
+use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::smaps::Area;
+
+/// The page cache of a process's files.
+pub(crate) const CACHE: &str = "what of its files is in the page cache";
+
+/// Why something is not known at all.
+pub(crate) fn not_told(what: &str, why: Missed) -> String {
+    match why {
+        Missed::Late => format!("{what} was not told in time"),
+        why => format!("{what} was not told: {why}"),
+    }
+}
 
 /// Why the page cache of some files is not known.
 pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
     if untold.unsupported {
-        notes.push(
-            "what of its files is in the page cache is not known: this kernel has no cachestat (Linux 6.5)"
-                .into(),
-        );
+        notes.push(format!(
+            "{CACHE} is not known: this kernel has no cachestat (Linux 6.5)"
+        ));
     } else if untold.late {
-        notes.push("what of its files is in the page cache was not told in time".into());
+        notes.push(not_told(CACHE, Missed::Late));
     } else if untold.denied > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is told only to their owner and root",
@@ -39,7 +50,7 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
 /// Why there may be more refaulted pages than are shown.
 pub(crate) fn note_unseen(unseen: Unseen, notes: &mut Vec<String>) {
     let why = [
-        (unseen.late, "not all pages could be read in time"),
+        (unseen.late, "not all pages could be read, or not in time"),
         (
             unseen.full,
             "there is more memory than is followed from look to look",

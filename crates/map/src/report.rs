@@ -63,6 +63,14 @@ impl Report {
             report.notes.push(
                 "what several of the processes map counts once for each of them in the sum".into(),
             );
+            let closed = |look: &&Look| look.areas.is_empty() && look.total.resident > 0;
+            let closed = report.processes.iter().filter(closed).count();
+            if closed > 0 {
+                report.notes.push(format!(
+                    "processes that show their totals only: {closed}; the sum leaves out what they have \
+                     cached, shared, referenced and refaulted, and their areas"
+                ));
+            }
         }
         report
     }

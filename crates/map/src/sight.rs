@@ -1,6 +1,6 @@
 //! What was read of a process in one look.
 
-use plimsoll_kernel::patience::{Begun, begin, within};
+use plimsoll_kernel::patience::{Begun, Missed, Turns};
 use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
 use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
@@ -38,12 +38,27 @@ impl Sight {
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] where its mappings are hidden from us; [`Error::Busy`] when
-    /// they could not be read in time.
+    /// they could not be read in time; [`Error::Missed`] when that was not even begun.
     pub fn of(process: &Arc<Process>, limit: Duration) -> Result<Sight> {
-        let sizes = Sizes::begin(process);
-        let mut sight = Sight::unsized_of(process, limit)?;
-        sight.mappings = sizes.wait(limit)?;
+        let turns = &mut Turns::default();
+        let (mut sight, sizes) = Sight::begin(process, limit, turns)?;
+        sight.mappings = sizes.wait(limit, turns)?;
         Ok(sight)
+    }
+
+    /// As [`Sight::unsized_of`]; how much memory the mappings have is still being read.
+    ///
+    /// # Errors
+    /// As [`Sight::of`].
+    pub(crate) fn begin(
+        process: &Arc<Process>,
+        limit: Duration,
+        turns: &mut Turns,
+    ) -> Result<(Sight, Sizes)> {
+        let mut sight = Sight::listed(process, limit, turns)?;
+        let sizes = Sizes::begin(process, limit, turns);
+        sight.read_rest(process, limit, turns);
+        Ok((sight, sizes))
     }
 
     /// As [`Sight::of`], but does not read how much memory the mappings have, which takes the kernel
@@ -52,9 +67,18 @@ impl Sight {
     /// # Errors
     /// As [`Sight::of`].
     pub fn unsized_of(process: &Arc<Process>, limit: Duration) -> Result<Sight> {
+        let turns = &mut Turns::default();
+        let mut sight = Sight::listed(process, limit, turns)?;
+        sight.read_rest(process, limit, turns);
+        Ok(sight)
+    }
+
+    /// Its mappings, as `maps` lists them. Nothing else is read of a process before: where that is late,
+    /// one thread is left behind.
+    fn listed(process: &Arc<Process>, limit: Duration, turns: &mut Turns) -> Result<Sight> {
         let pid = process.pid();
         let reader = Arc::clone(process);
-        let mappings = within(limit, move || {
+        let mappings = turns.within(limit, move || {
             let mut found = Vec::new();
             each_mapping(&reader, &mut |area| {
                 found.push(area.clone());
@@ -64,7 +88,7 @@ impl Sight {
         });
         let mut sight = Sight {
             pid,
-            mappings: mappings.unwrap_or_else(|| Err(late(pid)))?,
+            mappings: mappings.unwrap_or_else(|why| Err(missed(pid, why)))?,
             root: proc_path(pid, "root"),
             ..Sight::default()
         };
@@ -74,18 +98,18 @@ impl Sight {
                 "it has more than {MAX_MAPPINGS} mappings: those at the highest addresses are missing"
             ));
         }
-        if let Ok(Some(executable)) = process.exe() {
-            sight.executable = executable;
-        }
-        sight.read_stacks(process, limit);
         Ok(sight)
     }
 
-    fn read_stacks(&mut self, process: &Arc<Process>, limit: Duration) {
+    /// The program that it runs, and its stacks.
+    fn read_rest(&mut self, process: &Arc<Process>, limit: Duration, turns: &mut Turns) {
+        if let Ok(Some(executable)) = process.exe() {
+            self.executable = executable;
+        }
         let reader = Arc::clone(process);
-        match within(limit, move || stack_pointers(&reader, MAX_THREADS)) {
-            Some(Ok(found)) => self.stack_pointers = found.known,
-            Some(Err(error)) if error.is_denied() => self.notes.push(
+        match turns.within(limit, move || stack_pointers(&reader, MAX_THREADS)) {
+            Ok(Ok(found)) => self.stack_pointers = found.known,
+            Ok(Err(error)) if error.is_denied() => self.notes.push(
                 "where the stacks of its threads are is shown to debuggers only (CAP_SYS_PTRACE, or \
                  kernel.yama.ptrace_scope 0): they were told by their size"
                     .into(),
@@ -110,6 +134,16 @@ impl Sight {
     }
 }
 
+/// What is still being read for one process, from look to look. A file may be behind a server that does not
+/// answer, which says nothing of the process: so these wait for their like only.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Of the process itself, some under its lock.
+    pub(crate) process: Turns,
+    /// That may open its files, too.
+    pub(crate) files: Turns,
+}
+
 /// A read of `smaps` that was begun.
 pub(crate) struct Sizes {
     pid: i32,
@@ -117,11 +151,11 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn begin(process: &Arc<Process>) -> Sizes {
+    fn begin(process: &Arc<Process>, limit: Duration, turns: &mut Turns) -> Sizes {
         let reader = Arc::clone(process);
         Sizes {
             pid: process.pid(),
-            mappings: begin(move || areas(&reader, MAX_MAPPINGS)),
+            mappings: turns.begin(limit, move || areas(&reader, MAX_MAPPINGS)),
         }
     }
 
@@ -129,9 +163,9 @@ impl Sizes {
     ///
     /// # Errors
     /// As [`Sight::of`].
-    pub(crate) fn wait(self, limit: Duration) -> Result<Vec<Area>> {
-        let read = self.mappings.wait(limit);
-        let mut mappings = read.unwrap_or_else(|| Err(late(self.pid)))?;
+    pub(crate) fn wait(self, limit: Duration, turns: &mut Turns) -> Result<Vec<Area>> {
+        let read = turns.wait(self.mappings, limit);
+        let mut mappings = read.unwrap_or_else(|why| Err(missed(self.pid, why)))?;
         mappings.sort_by_key(|area| area.addresses.start);
         Ok(mappings)
     }
@@ -152,9 +186,33 @@ pub(crate) fn are_same_places(a: &[Area], b: &[Area]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
-fn late(pid: i32) -> Error {
-    Error::Busy {
-        path: proc_path(pid, "smaps"),
-        why: "it was not read in time: its address space is very large, or something holds its lock",
+fn missed(pid: i32, why: Missed) -> Error {
+    let path = proc_path(pid, "smaps");
+    match why {
+        Missed::Late => Error::Busy {
+            path,
+            why: "it was not read in time: its address space is very large, or something holds its lock",
+        },
+        why => Error::Missed { path, why },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_begun_is_not_blamed_on_the_process() {
+        let text = |why| missed(7, why).to_string();
+        assert!(text(Missed::Late).contains("something holds its lock"));
+        let crowded = text(Missed::Crowded);
+        assert!(
+            crowded.starts_with("/proc/7/smaps was not read: 32 earlier reads"),
+            "{crowded}"
+        );
+        assert!(
+            !crowded.contains("lock") && !crowded.contains("busy"),
+            "{crowded}"
+        );
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::history::{History, MAX_CHUNKS};
 use crate::look::{Look, LookError, Options, look_after};
+use crate::sight::Reads;
 use std::collections::HashMap;
 
-/// What earlier looks saw, by process. Its memory is bounded, whatever is looked at: see
-/// [`crate::history`].
+/// What earlier looks saw, by process, and what still waits for it. Its memory is bounded, whatever is
+/// looked at: see [`crate::history`].
 #[derive(Debug, Default)]
-pub struct Watch(HashMap<i32, History>);
+pub struct Watch(HashMap<i32, (History, Reads)>);
 
 impl Watch {
     /// Looks at a process, as [`crate::look()`] does, and from the second look on also tells which of its
@@ -17,10 +18,10 @@ impl Watch {
     /// As [`crate::look()`].
     pub fn look(&mut self, pid: i32, options: &Options) -> Result<Look, LookError> {
         let others = self.0.iter().filter(|(other, _)| **other != pid);
-        let used: usize = others.map(|(_, history)| history.chunks()).sum();
-        let history = self.0.entry(pid).or_default();
+        let used: usize = others.map(|(_, (history, _))| history.chunks()).sum();
+        let (history, reads) = self.0.entry(pid).or_default();
         history.room = MAX_CHUNKS.saturating_sub(used);
-        let looked = look_after(pid, options, Some(history));
+        let looked = look_after(pid, options, Some(history), reads);
         if looked.is_err() {
             self.0.remove(&pid);
         }
@@ -40,10 +41,11 @@ mod tests {
     #[test]
     fn what_is_missed_is_told_from_the_second_look_on() {
         // Without room for anything.
-        let mut history = History::default();
+        let (mut history, mut reads) = (History::default(), Reads::default());
         let mut tells = || {
             let own = i32::try_from(std::process::id()).unwrap();
-            let look = look_after(own, &Options::default(), Some(&mut history)).unwrap();
+            let look =
+                look_after(own, &Options::default(), Some(&mut history), &mut reads).unwrap();
             look.notes.iter().any(|note| note.contains("refaulted"))
         };
         assert!(!tells());

@@ -1,9 +1,10 @@
 //! With whom memory is shared: which other processes map the same files.
 
 use crate::area::Kind;
+use crate::notes::not_told;
 use plimsoll_kernel::mapped::{lists_alike, told_apart};
 use plimsoll_kernel::mounts::kinds;
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::{Missed, within};
 use plimsoll_kernel::process::{Process, numbers};
 use plimsoll_kernel::smaps::{Area, FileKey, each_mapping};
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ pub(crate) fn sharers(
         })
         .collect();
     let end = Instant::now() + limit;
-    let (mut hidden, mut late) = (0, 0);
+    let (mut hidden, mut late, mut unasked) = (0, 0, None);
     for pid in processes().into_iter().filter(|&pid| pid != own) {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -97,14 +98,15 @@ pub(crate) fn sharers(
         }
         let keys = Arc::clone(&index);
         match within(left.min(PATIENCE), move || maps_of(pid, &keys)) {
-            Some(Ok((name, files))) => {
+            Ok(Ok((name, files))) => {
                 for file in files {
                     add(&mut found[file], pid, &name);
                 }
             }
-            Some(Err(error)) if error.is_denied() => hidden += 1,
-            Some(Err(_)) => {}
-            None => late += 1,
+            Ok(Err(error)) if error.is_denied() => hidden += 1,
+            Ok(Err(_)) => {}
+            Err(Missed::Late) => late += 1,
+            Err(why) => unasked = Some((unasked.map_or(1, |(count, _)| count + 1), why)),
         }
     }
     if hidden > 0 {
@@ -113,7 +115,13 @@ pub(crate) fn sharers(
         ));
     }
     if late > 0 {
-        notes.push(format!("what {late} processes share was not told in time"));
+        notes.push(not_told(
+            &format!("what {late} processes share"),
+            Missed::Late,
+        ));
+    }
+    if let Some((count, why)) = unasked {
+        notes.push(not_told(&format!("what {count} processes share"), why));
     }
     found
 }
@@ -124,7 +132,7 @@ fn wanted(own: i32, files: &[Candidate]) -> HashMap<FileKey, Wanted> {
     let apart = |area: &Area| {
         let kind = kinds.get(&(area.file.major, area.file.minor))?;
         let area = lists_alike(kind).then(|| area.clone())?;
-        within(PATIENCE, move || told_apart(own, &area))?
+        within(PATIENCE, move || told_apart(own, &area)).ok()?
     };
     let wanted = files.iter().enumerate().map(|(index, file)| {
         let apart = apart(&file.mapping);

@@ -374,6 +374,48 @@ fn pages_that_cannot_be_read_are_estimated_and_say_so() {
     assert_eq!(picture.total, kernel(&areas));
 }
 
+/// Two files of one area, of which only the first one is known.
+#[test]
+fn an_area_of_which_a_part_is_not_known_says_so() {
+    let size = page_size();
+    let file = |inode: u64| Area {
+        addresses: inode * 16 * size..(inode * 16 + 8) * size,
+        name: format!("/file {inode}"),
+        file: FileKey {
+            inode,
+            ..FileKey::default()
+        },
+        rss: 4 * size,
+        ..Area::default()
+    };
+    let areas = [file(1), file(2)];
+    let parts = cut(&areas, &[]);
+    let cache = Cache {
+        cached: 5 * size,
+        ..Cache::default()
+    };
+    let told = |refaulted: &[Option<u64>], caches: &[Option<Cache>]| {
+        let counted = Counted {
+            refaulted: refaulted.to_vec(),
+            ..count(&areas, &parts, &Unreadable, None)
+        };
+        let picture = attribute(&areas, &parts, &counted, caches, &mut |_, _| {});
+        assert_eq!(picture.areas.len(), 1);
+        assert_eq!(picture.areas[0].states, picture.total);
+        let all = picture.total;
+        let refaulted = (all.refaulted, all.refaulted_unknown);
+        (refaulted, (all.cached, all.cached_unknown))
+    };
+    let known = [Some(cache), Some(cache)];
+    let all = told(&[Some(size), Some(0)], &known);
+    assert_eq!(all, ((Some(size), false), (Some(10 * size), false)));
+    let first = told(&[Some(size), None], &[Some(cache), None]);
+    assert_eq!(first, ((Some(size), true), (Some(5 * size), true)));
+    assert_eq!(told(&[None, None], &[]), ((None, true), (None, true)));
+    // Without an earlier look.
+    assert_eq!(told(&[], &known).0, (None, false));
+}
+
 /// A heap in shared memory of which 3 pages of the first half and 1 of the second are in swap.
 fn swapped_heap() -> (Vec<Area>, Vec<Part>, Counted) {
     let size = page_size();

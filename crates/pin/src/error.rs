@@ -1,6 +1,7 @@
 //! Why pages are not watched or not held.
 
 use plimsoll_kernel::Error as KernelError;
+use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::smaps::FileKey;
 use std::io;
 
@@ -46,6 +47,9 @@ pub enum PinError {
     /// Opening failed.
     #[error("{path}: cannot be opened for reading: {source}")]
     Open { path: String, source: io::Error },
+    /// Opening was not begun, for a reason that is not the file's.
+    #[error("{path}: not opened: {why}")]
+    Unasked { path: String, why: Missed },
     /// Mapping or locking failed.
     #[error("{path}: {doing} {bytes} bytes failed: {source}{hint}")]
     Lock {
@@ -58,6 +62,11 @@ pub enum PinError {
 }
 
 impl PinError {
+    /// Whether it says nothing of the file, because nothing was asked.
+    pub fn is_unasked(&self) -> bool {
+        matches!(self, PinError::Unasked { .. })
+    }
+
     /// Whether it took too long.
     pub fn is_late(&self) -> bool {
         matches!(self, PinError::Open { source, .. } if source.kind() == io::ErrorKind::TimedOut)

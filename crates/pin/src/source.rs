@@ -7,7 +7,7 @@ use crate::filesystem::verdict;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache::tells_of;
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::{Missed, within};
 use plimsoll_kernel::process::{Process, proc_path};
 use plimsoll_kernel::smaps::{Addresses, FileKey};
 use rustix::fs::Stat;
@@ -33,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// As [`open_mapped`], but does not wait longer than two seconds.
 ///
 /// # Errors
-/// As [`open_mapped`]; [`PinError::Open`] with `ETIMEDOUT`.
+/// As [`open_mapped`]; [`PinError::Open`] with `ETIMEDOUT`; [`PinError::Unasked`] when opening was not even
+/// begun.
 pub fn open_in_time(
     pid: i32,
     addresses: &Addresses,
@@ -42,12 +43,22 @@ pub fn open_in_time(
 ) -> Result<Opened, PinError> {
     let (addresses, name) = (addresses.clone(), path.to_owned());
     let opened = within(PATIENCE, move || open_mapped(pid, &addresses, key, &name));
-    opened.unwrap_or_else(|| Err(too_late(path)))
+    opened.unwrap_or_else(|why| Err(not_opened(path, why)))
 }
 
 /// A file did not let itself be opened in time.
 pub fn too_late(path: &str) -> PinError {
     failed(path, Errno::TIMEDOUT)
+}
+
+fn not_opened(path: &str, why: Missed) -> PinError {
+    match why {
+        Missed::Late => too_late(path),
+        why => PinError::Unasked {
+            path: path.into(),
+            why,
+        },
+    }
 }
 
 /// Opens the file that a process has mapped at an address.
@@ -117,12 +128,19 @@ fn failed(path: &str, errno: Errno) -> PinError {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_readable, too_late};
+    use super::{Missed, is_readable, not_opened};
 
     #[test]
     fn what_takes_too_long_is_told_apart() {
-        let error = too_late("/mnt/server/x");
+        let error = not_opened("/mnt/server/x", Missed::Late);
         assert!(error.is_late() && error.to_string().starts_with("/mnt/server/x: "));
+        let unasked = not_opened("/x", Missed::Crowded);
+        assert!(unasked.is_unasked() && !unasked.is_late());
+        assert!(
+            unasked
+                .to_string()
+                .starts_with("/x: not opened: 32 earlier reads")
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `--html`: a page of pictures that grows with every look.
 
-use super::html::{Look as Drawn, Shown, page};
+use super::html::{Back, Look as Drawn, Shown, page};
 use super::spread::spread;
 use crate::error::CliError;
 use crate::output::Output;
@@ -199,10 +199,7 @@ impl<'a> Page<'a> {
 
 fn add_refaulted(shown: &mut Shown, areas: &[AreaOf]) {
     for area in areas {
-        if let Some(bytes) = area.states.refaulted {
-            let sum = shown.refaulted.entry(area.kind).or_default();
-            *sum = sum.saturating_add(bytes);
-        }
+        Back::add(&mut shown.refaulted, area.kind, &area.states);
     }
 }
 
@@ -263,7 +260,7 @@ mod tests {
         }
         let shown = &page.shown[0].1;
         assert!(shown.looks.len() < 1000);
-        assert_eq!(shown.refaulted[&Kind::Old], 1000 * 4096);
+        assert_eq!(shown.refaulted[&Kind::Old].bytes, Some(1000 * 4096));
     }
 
     #[test]

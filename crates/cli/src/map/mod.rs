@@ -2,11 +2,12 @@
 //!
 //! # Map
 //! `targets` finds the processes, `text` writes the map for people. `draw` keeps the looks that
-//! [`html`] draws; `spread` says where in the address space memory lies. What a process has is read
-//! in [`plimsoll_map`].
+//! [`html`] draws; `spread` says where in the address space memory lies. `number` says how sure a number is.
+//! What a process has is read in [`plimsoll_map`].
 
 mod draw;
 pub mod html;
+mod number;
 mod spread;
 mod targets;
 mod text;

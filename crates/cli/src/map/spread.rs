@@ -14,6 +14,9 @@ const FINE: u64 = 64 << 10;
 /// Spreads the memory of parts, which come by address, over the address space. Of parts that are in
 /// several states the pages are read, as long as `limit` allows; else what is in memory comes first.
 pub(super) fn spread(pid: i32, parts: Vec<PartOf>, limit: Duration) -> Space {
+    if parts.is_empty() {
+        return Space::default();
+    }
     let end = Instant::now() + limit;
     let space = within(limit.saturating_mul(2), move || {
         let process = Process::open(pid).ok();

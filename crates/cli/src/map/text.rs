@@ -1,5 +1,6 @@
 //! The map as text.
 
+use super::number::Number;
 use crate::rows::shown;
 use crate::size::Human;
 use crate::top::render::Colours;
@@ -93,7 +94,8 @@ fn add_process(text: &mut String, look: &Look, style: &Style) {
 
 /// Whether the table has a column of refaulted memory: there was a look before, and there is room.
 fn has_column(total: &States, style: &Style) -> bool {
-    total.refaulted.is_some() && style.width >= FIXED + REFAULTED
+    let compared = total.refaulted.is_some() || total.refaulted_unknown;
+    compared && style.width >= FIXED + REFAULTED
 }
 
 fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) {
@@ -143,8 +145,14 @@ fn add_refaulted(text: &mut String, areas: &[AreaOf], style: &Style) {
     let back: Vec<String> = areas
         .iter()
         .filter_map(|area| {
-            let bytes = area.states.refaulted.filter(|&bytes| bytes > 0)?;
-            Some(format!("{} of {}", Human(bytes), area.kind.name()))
+            let name = area.kind.name();
+            match Number::refaulted(&area.states) {
+                Number::Unknown if area.states.refaulted_unknown => {
+                    Some(format!("unknown of {name}"))
+                }
+                Number::Unknown | Number::Exact(0) => None,
+                number => Some(format!("{} of {name}", human(number))),
+            }
         })
         .collect();
     if !back.is_empty() {
@@ -198,30 +206,23 @@ fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
 }
 
 fn row(name: &str, states: &States, estimated: Estimated, refaulted: bool) -> String {
-    let known = |bytes: Option<u64>, estimated| match bytes {
-        Some(bytes) => number(bytes, estimated),
-        None => "-".to_owned(),
-    };
     let more = match refaulted {
-        true => format!("{:>REFAULTED$}", known(states.refaulted, false)),
+        true => format!("{:>REFAULTED$}", human(Number::refaulted(states))),
         false => String::new(),
     };
+    let number = |bytes, estimated| human(Number::of(bytes, estimated));
     format!(
         "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}{more}",
-        number(states.resident, estimated.resident),
-        number(states.swapped, estimated.swapped),
-        known(states.cached, false),
-        known(states.shared, estimated.shared),
-        known(states.referenced, estimated.referenced),
+        number(Some(states.resident), estimated.resident),
+        number(Some(states.swapped), estimated.swapped),
+        human(Number::cached(states)),
+        number(states.shared, estimated.shared),
+        number(states.referenced, estimated.referenced),
     )
 }
 
-/// A number of bytes; `~` before it says that it is estimated.
-fn number(bytes: u64, estimated: bool) -> String {
-    match estimated && bytes > 0 {
-        true => format!("~{}", Human(bytes)),
-        false => Human(bytes).to_string(),
-    }
+fn human(number: Number) -> String {
+    number.text(|bytes| Human(bytes).to_string())
 }
 
 /// The bytes that a bar shows.
@@ -284,10 +285,17 @@ mod tests {
     /// A look with one area, of which that much is refaulted.
     fn text(refaulted: Option<u64>, width: usize) -> String {
         let states = States {
-            size: 4 << 20,
-            resident: 2 << 20,
             refaulted,
             ..States::default()
+        };
+        text_of(states, width)
+    }
+
+    fn text_of(states: States, width: usize) -> String {
+        let states = States {
+            size: 4 << 20,
+            resident: 2 << 20,
+            ..states
         };
         let area = AreaOf {
             kind: Kind::Old,
@@ -322,5 +330,31 @@ mod tests {
             let fits = text.lines().all(|line| line.chars().count() <= width);
             assert!(fits, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_known_of_a_part_only_is_marked() {
+        let mut states = States {
+            refaulted: Some(1 << 20),
+            refaulted_unknown: true,
+            cached: Some(3 << 20),
+            cached_unknown: true,
+            ..States::default()
+        };
+        let wide = text_of(states, 80);
+        let old = wide.lines().nth(2).unwrap();
+        assert!(
+            old.contains(" ≥3.00M ") && old.contains(" ≥1.00M █"),
+            "{wide}"
+        );
+        assert!(
+            wide.lines().all(|line| line.chars().count() <= 80),
+            "{wide}"
+        );
+        let narrow = text_of(states, 60);
+        assert!(narrow.contains("- refaulted: ≥1.00M of old\n"), "{narrow}");
+        (states.refaulted, states.cached) = (None, None);
+        let narrow = text_of(states, 60);
+        assert!(narrow.contains("- refaulted: unknown of old\n"), "{narrow}");
     }
 }

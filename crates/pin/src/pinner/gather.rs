@@ -7,7 +7,7 @@ use crate::options::{Options, Programs, SECOND};
 use crate::report::Passed;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns as clock;
-use plimsoll_kernel::patience::within;
+use plimsoll_kernel::patience::{Missed, within};
 use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
@@ -34,8 +34,8 @@ enum Why {
     Others,
     /// Not worth a word: a kernel thread, among all processes.
     Nothing,
-    /// Told; it did not let itself be read in time, so what was known of it still holds: its files are
-    /// those of its memory cgroup.
+    /// Told; it did not let itself be read in time, or was not asked, so what was known of it still holds:
+    /// its files are those of its memory cgroup.
     Stuck {
         reason: String,
         group: Option<PathBuf>,
@@ -339,16 +339,13 @@ impl Gather {
             Ok::<_, Error>((watched.new_majors()?, watched, seen))
         });
         match looked {
-            Some(Ok((majors, watched, seen))) => {
+            Ok(Ok((majors, watched, seen))) => {
                 self.take_in(majors, seen, evidence);
                 self.subjects.insert(pid, watched);
             }
-            Some(Err(error)) => self.refuse(pid, now_ns, &error),
-            None => {
-                let reason = format!(
-                    "process {pid} does not let itself be read within two seconds; it may wait for a \
-                     disk or a server"
-                );
+            Ok(Err(error)) => self.refuse(pid, now_ns, &error),
+            Err(missed) => {
+                let reason = reason_of(pid, missed);
                 evidence.missed(pid);
                 let group = group_of(pid).ok().flatten();
                 self.refuse_for(pid, now_ns, Why::Stuck { reason, group }, over);
@@ -409,6 +406,17 @@ impl Gather {
     }
 }
 
+/// Why nothing was read of a process.
+fn reason_of(pid: i32, missed: Missed) -> String {
+    match missed {
+        Missed::Late => format!(
+            "process {pid} does not let itself be read within two seconds; it may wait for a disk or a \
+             server"
+        ),
+        why => format!("process {pid} was not looked at: {why}"),
+    }
+}
+
 /// Whether a process is one of those that were named.
 fn is_given(programs: &Programs, pid: i32) -> bool {
     match programs {
@@ -441,6 +449,16 @@ mod tests {
         assert!(gather.has_ungrouped());
         gather.refused.remove(&9);
         assert!(!gather.has_ungrouped());
+    }
+
+    #[test]
+    fn a_process_that_was_not_asked_is_not_called_slow() {
+        assert!(reason_of(7, Missed::Late).contains("within two seconds"));
+        let crowded = reason_of(7, Missed::Crowded);
+        assert!(
+            crowded.starts_with("process 7 was not looked at: 32 earlier reads"),
+            "{crowded}"
+        );
     }
 
     #[test]

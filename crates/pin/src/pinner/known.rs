@@ -4,13 +4,14 @@ use crate::descriptors;
 use crate::evidence::{Beside, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
-use crate::source::open_in_time;
+use crate::source::{Opened, open_in_time};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -73,13 +74,22 @@ impl Beside for World<'_> {
         if self.asked > MAX_ASKED || full || late {
             return None;
         }
-        let open = self.known.open.entry(key).or_insert_with(|| {
-            let (pid, addresses) = file.seen_at.as_ref()?;
-            let opened = open_in_time(*pid, addresses, key, &file.path).ok()?;
+        if let Entry::Vacant(entry) = self.known.open.entry(key) {
+            let opened = file
+                .seen_at
+                .as_ref()
+                .map(|(pid, addresses)| open_in_time(*pid, addresses, key, &file.path));
+            // That tells nothing of the file, so it is tried again.
+            if matches!(&opened, Some(Err(error)) if error.is_unasked()) {
+                return None;
+            }
             // Where the file system shows it differently, its mappings tell.
-            let is_it = opened.certain || is_listed_as(&opened.file, key);
-            (opened.tells_cached && is_it).then_some(opened.file)
-        });
+            let is_it = |opened: &Opened| opened.certain || is_listed_as(&opened.file, key);
+            let opened = opened.and_then(Result::ok);
+            let told = opened.filter(|opened| opened.tells_cached && is_it(opened));
+            entry.insert(told.map(|opened| opened.file));
+        }
+        let open = self.known.open.get(&key)?;
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
         let found = page_cache::of(open.as_ref()?, Path::new(&file.path), bytes).ok()?;

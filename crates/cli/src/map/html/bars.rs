@@ -1,9 +1,11 @@
 //! A bar for each area, divided by state, with the numbers beside it.
 
 use super::style::paint;
-use super::{Look, State, WIDTH};
+use super::{Back, Look, State, WIDTH};
+use crate::map::number::Number;
 use crate::picture::scale::size;
 use crate::picture::svg::{Align, Box, Svg};
+use plimsoll_map::attribute::Estimated;
 use plimsoll_map::{Kind, States};
 use std::collections::BTreeMap;
 
@@ -16,22 +18,52 @@ const ROW: f64 = 24.0;
 /// Pixels of a bar.
 const THICK: f64 = 15.0;
 
-/// A column of numbers: its width, pixels; its head; its number, of the states and of what was refaulted
-/// in all looks.
-type Column = (f64, &'static str, fn(&States, u64) -> u64);
+/// A column of numbers: its width, pixels; its head; its number.
+type Column = (f64, &'static str, fn(&Row) -> Number);
 const COLUMNS: [Column; 7] = [
-    (FIRST, "in memory", |states, _| states.resident),
-    (76.0, "in swap", |states, _| states.swapped),
-    (76.0, "only cached", |states, _| only_cached(states)),
-    (72.0, "shared", |states, _| states.shared.unwrap_or(0)),
-    (76.0, "referenced", |states, _| {
-        states.referenced.unwrap_or(0)
+    (FIRST, "in memory", |row| row.resident()),
+    (76.0, "in swap", |row| row.swapped()),
+    (76.0, "only cached", |row| row.only_cached()),
+    (72.0, "shared", |row| {
+        Number::of(row.states.shared, row.estimated.shared)
     }),
-    (REFAULTED.0, REFAULTED.1, |_, refaulted| refaulted),
-    (74.0, "mapped", |states, _| states.size),
+    (76.0, "referenced", |row| row.referenced()),
+    (REFAULTED.0, REFAULTED.1, |row| row.back.number()),
+    (74.0, "mapped", |row| Number::Exact(row.states.size)),
 ];
 /// The column that is there only after a second look: its width, pixels, and its head.
 const REFAULTED: (f64, &str) = (72.0, "refaulted");
+
+/// What the numbers of a row are taken from.
+struct Row<'a> {
+    states: &'a States,
+    estimated: Estimated,
+    /// Of all looks.
+    back: Back,
+}
+
+impl Row<'_> {
+    fn resident(&self) -> Number {
+        Number::of(Some(self.states.resident), self.estimated.resident)
+    }
+
+    fn swapped(&self) -> Number {
+        Number::of(Some(self.states.swapped), self.estimated.swapped)
+    }
+
+    /// What is cached is known, but not always of what part of it is resident.
+    fn only_cached(&self) -> Number {
+        let known = self.states.cached.map(|_| only_cached(self.states));
+        match self.states.cached_unknown {
+            true => Number::sum(known, true),
+            false => Number::of(known, self.estimated.resident),
+        }
+    }
+
+    fn referenced(&self) -> Number {
+        Number::of(self.states.referenced, self.estimated.referenced)
+    }
+}
 
 /// The numbers of a picture: where each column ends, its head and number.
 struct Table(Vec<Column>);
@@ -60,13 +92,14 @@ impl Table {
         }
     }
 
-    fn numbers(&self, svg: &mut Svg, top: f64, class: &str, (states, back): (&States, u64)) {
+    fn numbers(&self, svg: &mut Svg, top: f64, class: &str, row: &Row) {
         for (end, _, number) in &self.0 {
-            let (class, text) = match number(states, back) {
-                0 => ("small", "–".to_owned()),
-                number => (class, size(number)),
+            let number = number(row);
+            let class = match number {
+                Number::Unknown | Number::Exact(0) => "small",
+                _ => class,
             };
-            svg.words((*end, top + 12.0), Align::End, class, &text);
+            svg.words((*end, top + 12.0), Align::End, class, &number.text(size));
         }
     }
 }
@@ -86,9 +119,9 @@ fn held(states: &States) -> u64 {
     sum.saturating_add(only_cached(states))
 }
 
-/// The bars of a look, and at the end the sums. `refaulted`: bytes that came back in all looks, by area;
-/// empty without a second look.
-pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, u64>) -> String {
+/// The bars of a look, and at the end the sums. `refaulted`: what came back in all looks, by area; empty
+/// without a second look.
+pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, Back>) -> String {
     let mut svg = Svg::new(WIDTH);
     let table = Table::new(!refaulted.is_empty());
     table.heads(&mut svg);
@@ -97,34 +130,43 @@ pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, u64>) -> String {
     let mut top = 20.0;
     for area in &look.areas {
         svg.words((LEFT - 8.0, top + 12.0), Align::End, "", area.kind.name());
-        bar(&mut svg, top, scale, area.kind, &area.states);
-        let back = refaulted.get(&area.kind).copied().unwrap_or(0);
-        table.numbers(&mut svg, top, "", (&area.states, back));
+        let row = Row {
+            states: &area.states,
+            estimated: area.estimated,
+            back: refaulted.get(&area.kind).copied().unwrap_or(Back::NONE),
+        };
+        bar(&mut svg, top, scale, area.kind, &row);
+        table.numbers(&mut svg, top, "", &row);
         top += ROW;
     }
     svg.line((0.0, top), (WIDTH, top), "grid");
     svg.words((LEFT - 8.0, top + 17.0), Align::End, "bold", "total");
-    let all = (&look.total, refaulted.values().sum());
-    table.numbers(&mut svg, top + 5.0, "bold", all);
+    let all = Row {
+        states: &look.total,
+        estimated: Estimated::default(),
+        back: Back::sum(refaulted),
+    };
+    table.numbers(&mut svg, top + 5.0, "bold", &all);
     legend(&mut svg, top + 40.0);
     svg.finish("Memory by area and state; the numbers stand beside the bars")
 }
 
 /// `scale`: pixels for a byte.
-fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, states: &States) {
+fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, row: &Row) {
+    let states = row.states;
     let pixels = |bytes: u64| scale * bytes as f64;
     let mut x = LEFT;
-    for (state, bytes) in [
-        (State::Resident, states.resident),
-        (State::Swapped, states.swapped),
-        (State::Cached, only_cached(states)),
+    for (state, bytes, number) in [
+        (State::Resident, states.resident, row.resident()),
+        (State::Swapped, states.swapped, row.swapped()),
+        (State::Cached, only_cached(states), row.only_cached()),
     ] {
         if bytes == 0 {
             continue;
         }
         // What there is can be seen, however little it is.
         let width = pixels(bytes).max(1.0);
-        let says = format!("{}, {}: {}", kind.name(), state.name(), size(bytes));
+        let says = format!("{}, {}: {}", kind.name(), state.name(), number.text(size));
         let at = Box::new(x, top, width, THICK);
         svg.filled(at, &paint(kind, state), &says);
         x += width;

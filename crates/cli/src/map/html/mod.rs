@@ -20,6 +20,7 @@ mod space;
 mod stacks;
 mod style;
 
+use super::number::Number;
 pub use page::page;
 pub use space::Space;
 
@@ -85,6 +86,58 @@ pub struct Look {
     pub space: Space,
 }
 
+/// What came back in all looks together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Back {
+    /// Bytes; `None` if that is known of no look.
+    pub bytes: Option<u64>,
+    /// Whether there was memory of which it was not known.
+    pub unknown: bool,
+}
+
+impl Back {
+    /// Of an area that nothing is told of.
+    const NONE: Back = Back {
+        bytes: Some(0),
+        unknown: false,
+    };
+
+    /// Adds a look, if there was one before it.
+    pub fn add(of_areas: &mut BTreeMap<Kind, Back>, kind: Kind, states: &States) {
+        let (bytes, unknown) = (states.refaulted, states.refaulted_unknown);
+        if bytes.is_none() && !unknown {
+            return;
+        }
+        let sum = of_areas.entry(kind).or_insert(Back {
+            bytes: None,
+            unknown: false,
+        });
+        sum.and(Back { bytes, unknown });
+    }
+
+    /// Of all areas.
+    fn sum(of_areas: &BTreeMap<Kind, Back>) -> Back {
+        let mut sum = Back {
+            bytes: None,
+            unknown: false,
+        };
+        of_areas.values().for_each(|back| sum.and(*back));
+        sum
+    }
+
+    fn and(&mut self, other: Back) {
+        self.unknown |= other.unknown;
+        self.bytes = match (self.bytes, other.bytes) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    fn number(self) -> Number {
+        Number::sum(self.bytes, self.unknown)
+    }
+}
+
 /// What a page shows of one process, or of several together.
 #[derive(Clone, Debug)]
 pub struct Shown {
@@ -92,9 +145,8 @@ pub struct Shown {
     pub title: String,
     /// By time.
     pub looks: Vec<Look>,
-    /// By area, bytes that came back in all looks, also in those that were dropped; empty before the
-    /// second one.
-    pub refaulted: BTreeMap<Kind, u64>,
+    /// By area, what came back in all looks, also in those that were dropped; empty before the second one.
+    pub refaulted: BTreeMap<Kind, Back>,
     /// Sentences for the person who reads it.
     pub notes: Vec<String>,
 }

@@ -4,7 +4,7 @@ use super::band::band;
 use super::bars::bars;
 use super::stacks::stacks;
 use super::style::{patterns, style};
-use super::{Look, Shown};
+use super::{Back, Look, Shown};
 use crate::picture::page::document;
 use crate::picture::scale::{number, size};
 use crate::picture::svg::{escape, shortened};
@@ -105,12 +105,13 @@ fn summary(process: &Shown, last: &Look) -> String {
             number(seconds)
         );
     }
-    let refaulted = process.refaulted.values().sum::<u64>();
-    if refaulted > 0 {
+    let back = Back::sum(&process.refaulted);
+    if let Some(bytes) = back.bytes.filter(|&bytes| bytes > 0) {
+        let least = if back.unknown { "at least " } else { "" };
         let _ = write!(
             text,
-            " <b>{}</b> left memory and came back, in all looks.",
-            size(refaulted)
+            " {least}<b>{}</b> left memory and came back, in all looks.",
+            size(bytes)
         );
     }
     text

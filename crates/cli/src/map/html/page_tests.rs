@@ -60,15 +60,58 @@ fn refaults_have_a_column_after_a_second_look() {
     let mut process = minute();
     let without = page(std::slice::from_ref(&process), None);
     assert!(!without.contains("refaulted") && !without.contains("came back"));
-    process.refaulted.insert(Kind::Old, 12 << 20);
-    process.refaulted.insert(Kind::Libraries, 8 << 20);
-    let with = page(&[process], None);
+    let back = |bytes, unknown| Back { bytes, unknown };
+    let old = back(Some(12 << 20), false);
+    process.refaulted.insert(Kind::Old, old);
+    process
+        .refaulted
+        .insert(Kind::Libraries, back(Some(8 << 20), false));
+    let with = page(std::slice::from_ref(&process), None);
     is_well_formed(&with);
     assert!(with.contains(">refaulted</text>") && with.contains(">12.0 MiB</text>"));
     assert!(
         with.contains("<b>20.0 MiB</b> left memory and came back"),
         "{with}"
     );
+    // Of a part of it, it is not known.
+    process
+        .refaulted
+        .insert(Kind::Libraries, back(Some(8 << 20), true));
+    process.refaulted.insert(Kind::Archives, back(None, true));
+    let part = page(&[process], None);
+    for words in [
+        ">12.0 MiB</text>",
+        ">≥8.00 MiB</text>",
+        ">≥20.0 MiB</text>",
+        " at least <b>20.0 MiB</b> left memory",
+    ] {
+        assert!(part.contains(words), "{words}: {part}");
+    }
+}
+
+#[test]
+fn what_is_estimated_unknown_or_nothing_is_told_apart_as_in_the_table() {
+    let mut look = small(0.0);
+    for area in &mut look.areas {
+        if area.kind == Kind::Malloc {
+            area.estimated.resident = true;
+            area.estimated.referenced = true;
+            area.states.shared = Some(0);
+        }
+    }
+    let page = page(&[shown("small", vec![look])], None);
+    is_well_formed(&page);
+    for words in [
+        ">~132 KiB</text>",
+        ">~44 KiB</text>",
+        "malloc, in memory: ~132 KiB",
+        // Nothing is in swap, and what is cached is not known of memory without a file.
+        ">0</text>",
+        ">-</text>",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains(">–</text>"));
 }
 
 #[test]
