@@ -22,6 +22,16 @@ const MAX_DEVICES: usize = 16_384;
 /// The most layers of an overlay that are looked at; the kernel takes 500.
 const MAX_LAYERS: usize = 512;
 
+/// On which kinds of file systems the layers of an overlay lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layers {
+    /// The kinds that are known.
+    pub kinds: BTreeSet<String>,
+    /// Whether these are all. Not so where an overlay was mounted with relative paths, or is not in the list of
+    /// mounts any more.
+    pub complete: bool,
+}
+
 /// The kind of file system (`ext4`) by device (major, minor).
 pub type Kinds = HashMap<(u32, u32), String>;
 
@@ -69,12 +79,12 @@ pub fn kinds(pid: i32) -> Result<Kinds> {
     Ok(parse_kinds(&text))
 }
 
-/// The kinds of the file systems that the layers of an overlay lie on, which a process sees as this device.
-/// As far as their paths tell: those are of the time of the mount, most likely as seen from here.
+/// What the layers of an overlay lie on, which a process sees as this device. As far as their paths tell: those
+/// are of the time of the mount, most likely as seen from here.
 ///
 /// # Errors
 /// As [`kinds`].
-pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<BTreeSet<String>> {
+pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<Layers> {
     let (mut text, mut ours) = (Vec::new(), Vec::new());
     read_text(&proc_path(pid, "mountinfo"), MAX_MOUNTINFO, &mut text)?;
     read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut ours)?;
@@ -82,14 +92,22 @@ pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<BTreeSet<String>> {
 }
 
 /// Parses the mounts of a process and ours for [`layers`].
-pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> BTreeSet<String> {
+pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> Layers {
     let line = lines(text).find(|line| {
         parse_kind(line).is_some_and(|(device, kind)| device == overlay && kind == "overlay")
     });
     // The last field is what the file system was mounted with.
     let options = line.and_then(|line| words(line).last()).unwrap_or_default();
-    let paths: Vec<PathBuf> = layer_paths(options).take(MAX_LAYERS).collect();
-    let mut found = BTreeSet::new();
+    let all: Vec<PathBuf> = layer_paths(options).take(MAX_LAYERS + 1).collect();
+    let (mut paths, relative): (Vec<PathBuf>, Vec<PathBuf>) =
+        all.into_iter().partition(|path| path.is_absolute());
+    // In which directory the mount was made is told nowhere.
+    let complete = relative.is_empty() && (1..=MAX_LAYERS).contains(&paths.len());
+    paths.truncate(MAX_LAYERS);
+    let mut found = Layers {
+        kinds: BTreeSet::new(),
+        complete,
+    };
     for text in [text, ours] {
         let mounts: Vec<(PathBuf, &[u8])> = lines(text)
             .filter_map(|line| Some((path(words(line).nth(4)?), line)))
@@ -98,7 +116,7 @@ pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> BTreeSet<S
         for layer in &paths {
             let above = mounts.iter().filter(|(point, _)| layer.starts_with(point));
             let nearest = above.max_by_key(|(point, _)| point.components().count());
-            found.extend(
+            found.kinds.extend(
                 nearest
                     .and_then(|(_, line)| parse_kind(line))
                     .map(|(_, kind)| kind),
@@ -108,7 +126,8 @@ pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> BTreeSet<S
     found
 }
 
-/// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself.
+/// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself. Two colons
+/// come before layers of data.
 fn layer_paths(options: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     let names: [&[u8]; 4] = [b"lowerdir", b"lowerdir+", b"datadir+", b"upperdir"];
     let values = options.split(|&b| b == b',').filter_map(move |option| {
@@ -117,7 +136,7 @@ fn layer_paths(options: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     });
     values
         .flat_map(|value| value.split(|&b| b == b':'))
-        .filter(|value| value.starts_with(b"/"))
+        .filter(|value| !value.is_empty())
         .map(path)
 }
 
@@ -168,7 +187,9 @@ mod tests {
         let of = |options: &str| {
             let text = format!("9 8 0:50 / / rw shared:1 - overlay overlay {options}\n");
             let found = parse_layers(text.as_bytes(), ours, (0, 50));
-            found.into_iter().collect::<Vec<_>>().join(" ")
+            let rest = (!found.complete).then(|| "?".to_owned());
+            let all: Vec<String> = found.kinds.into_iter().chain(rest).collect();
+            all.join(" ")
         };
         assert_eq!(
             of("rw,lowerdir=/a:/b,upperdir=/c,workdir=/d"),
@@ -179,9 +200,19 @@ mod tests {
             of("ro,lowerdir+=/mnt/in\\040it,datadir+=/mnt"),
             "nfs4 overlay xfs"
         );
-        assert_eq!(of("rw,lowerdir=l/short:/mntx,xino=off"), "ext4 overlay");
-        assert_eq!(of("rw"), "");
-        assert!(parse_layers(ours, ours, (254, 0)).is_empty(), "no overlay");
+        assert_eq!(of("rw,lowerdir=/a::/mnt/b"), "ext4 nfs4 overlay");
+        // From where a relative path leads is not known: it may be to a server.
+        assert_eq!(of("rw,lowerdir=l/short:/mntx,xino=off"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=/a:/b,upperdir=c/diff"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=/a\\134:b"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=l/a:l/b,upperdir=c/diff"), "?");
+        assert_eq!(of("rw,lowerdir=.:"), "?");
+        assert_eq!(of("rw"), "?");
+        let most = vec!["/a"; MAX_LAYERS].join(":");
+        assert_eq!(of(&format!("rw,lowerdir={most}")), "ext4 overlay");
+        assert_eq!(of(&format!("rw,lowerdir={most}:/mnt")), "ext4 overlay ?");
+        let none = parse_layers(ours, ours, (254, 0));
+        assert_eq!(none, Layers::default(), "no overlay");
     }
 
     #[test]

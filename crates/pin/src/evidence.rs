@@ -14,7 +14,7 @@
 mod file;
 
 pub use file::{Block, Tracked};
-use file::{Count, MAX_HALVING};
+use file::{Count, Estate, MAX_HALVING};
 
 use crate::look::View;
 use crate::pages::{Run, blocks};
@@ -184,7 +184,7 @@ impl Evidence {
             !file.is_new && !file.path.is_empty() && (file.deleted || !file.is_mapped())
         };
         let old = self.files.values().filter(left);
-        let estates: BTreeMap<String, Vec<(u64, f32)>> =
+        let estates: BTreeMap<String, Estate> =
             old.map(|file| (file.path.clone(), file.estate())).collect();
         for heir in heirs {
             let Some(file) = self.files.get_mut(&heir) else {
@@ -249,9 +249,13 @@ impl Evidence {
         (self.majors.count / self.seen.count).clamp(LEAST_SCALE, most)
     }
 
-    /// Whether frames are shown, so that all pages that came back are known.
-    pub fn sees_frames(&self) -> bool {
-        self.frames
+    /// The pages of a block that are worth holding: those that came back; where it is not known which did,
+    /// those in use.
+    pub fn worth(&self, block: &Block) -> u16 {
+        match self.frames && !block.is_inherited() {
+            true => block.refaulted(),
+            false => block.wanted(),
+        }
     }
 
     /// Refaults a second of one block of one file that count.

@@ -3,7 +3,7 @@
 
 use crate::error::PinError;
 use crate::filesystem::{
-    BEHIND_A_SERVER, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
+    BEHIND_A_SERVER, Below, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
 };
 use crate::options::SECOND;
 use crate::pages::Run;
@@ -368,12 +368,14 @@ impl Watched {
             Some(kind) if kind == "overlay" => {
                 let (pid, overlay) = (self.pid(), (major, minor));
                 let overlays = &mut self.open.overlays;
-                match overlays.behind(overlay, || layers(pid, overlay)) {
-                    Ok(below) => below.map(|below| PinError::FileSystem {
+                match overlays.below(overlay, || layers(pid, overlay)) {
+                    Ok(Below::Here) => None,
+                    Ok(Below::Server(below)) => Some(PinError::FileSystem {
                         path: path(),
                         kind: format!("an overlay over {below}"),
                         why: BEHIND_A_SERVER,
                     }),
+                    Ok(Below::Unknown) => Some(PinError::UnknownLayers { path: path() }),
                     Err(source) => Some(PinError::Layers {
                         path: path(),
                         source,

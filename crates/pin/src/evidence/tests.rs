@@ -402,6 +402,65 @@ fn a_new_file_at_the_same_path_inherits() {
     assert!(story.evidence.file(&FILE).is_none(), "it is forgotten");
 }
 
+/// A file whose pages 10 to 30 were read again several times, as frames show, and is not mapped any more.
+fn with_frames(story: &mut Story) {
+    for step in 0..5u16 {
+        story.round(&[framed(1, FILE, 100 * (step + 1))]);
+    }
+    story.round(&[]);
+}
+
+/// Pages 10 to 30, in frames from the first one on.
+fn framed(pid: i32, key: FileKey, first: u16) -> View {
+    View {
+        frames: (first..first + 20).collect(),
+        ..view(pid, key, 0..100, std::slice::from_ref(&(10..30)))
+    }
+}
+
+#[test]
+fn of_a_new_file_what_is_in_use_is_worth_holding_until_it_is_known_better() {
+    let new = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    with_frames(&mut story);
+    let worth = |story: &Story| {
+        let block = story.evidence.file(&new).unwrap().blocks[&0];
+        (block.is_inherited(), story.evidence.worth(&block))
+    };
+    story.round(&[framed(2, new, 700)]);
+    // Frames show that nothing of it came back yet.
+    assert_eq!(worth(&story), (true, 0b1111_1100_0000_0000));
+    // Two of its pages are lost again and again, which counts from the second time on.
+    let mut part = framed(2, new, 700);
+    part.frames[0..2].copy_from_slice(&[900, 901]);
+    story.round(&[part.clone()]);
+    assert_eq!(worth(&story), (true, 0b1111_1100_0000_0000));
+    part.frames[0..2].copy_from_slice(&[910, 911]);
+    story.round(&[part]);
+    assert_eq!(worth(&story), (false, 0b0000_1100_0000_0000));
+}
+
+#[test]
+fn of_a_new_file_what_is_used_later_inherits_too_for_a_while() {
+    let new = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    with_frames(&mut story);
+    let old = story.refaults(FILE);
+    story.round(&[view(2, new, 0..100, &[])]);
+    assert_eq!(story.refaults(new), 0.0);
+    story.round(&[framed(2, new, 700)]);
+    let heir = story.refaults(new);
+    assert!(heir > old / 2.0 && heir < old, "{old} {heir}");
+
+    let mut story = Story::new();
+    with_frames(&mut story);
+    for _ in 0..60 {
+        story.round(&[view(2, new, 0..100, &[])]);
+    }
+    story.round(&[framed(2, new, 700)]);
+    assert_eq!(story.refaults(new), 0.0);
+}
+
 #[test]
 fn what_is_not_used_any_more_is_forgotten() {
     let mut story = Story::new();
