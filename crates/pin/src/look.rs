@@ -62,6 +62,8 @@ pub struct Seen {
     pub views: Vec<View>,
     /// Files that cannot be held, and why.
     pub passed: Vec<(FileKey, PinError)>,
+    /// There were more of those than are told.
+    pub more_passed: bool,
     /// Processor time that it took, ns.
     pub cost_ns: u64,
     /// There were more mappings, or more runs or pages in one, than are looked at.
@@ -253,7 +255,7 @@ impl Watched {
                 Some(error) if seen.passed.len() < MAX_PASSED => {
                     seen.passed.push((area.file, error));
                 }
-                Some(_) => {}
+                Some(_) => seen.more_passed = true,
                 None => {
                     area.file = self.identity(&area);
                     let (view, whole) = self.view(area, &room)?;

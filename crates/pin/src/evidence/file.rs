@@ -1,6 +1,6 @@
 //! The evidence of one file.
 
-use super::{Beside, Round, masks};
+use super::{Beside, Cached, Round, masks};
 use crate::look::View;
 use crate::pages::{PageSet, Run, runs_of};
 use plimsoll_kernel::process::page_size;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most mappings of one file that are followed.
-const MAX_MAPPERS: usize = 65_536;
+pub(super) const MAX_MAPPERS: usize = 65_536;
 /// What asking about the halves of runs may cost in one round of all files, in pages that the kernel looks
 /// through: about 4 ms. Two more questions take as long as so many pages.
 pub(super) const MAX_HALVING: u64 = 1 << 19;
@@ -325,8 +325,9 @@ impl Tracked {
     }
 
     /// Adds those pages of a run that are not in the page cache: what is still there was dropped from page
-    /// tables only. Asks about all of it and, where a part is there, about its halves. What cannot be asked
-    /// about follows what it is a part of.
+    /// tables only. Asks about all of it and, where a part is there, about its halves. A half that is not
+    /// asked about follows what it is a part of. A whole run that could have been asked about and was not may
+    /// be there; where that can never be known, it counts as evicted.
     fn uncached(
         &self,
         key: FileKey,
@@ -335,18 +336,22 @@ impl Tracked {
         beside: &mut dyn Beside,
         out: &mut Vec<Run>,
     ) {
-        let mut left = vec![(run.clone(), true)];
-        while let Some((run, otherwise)) = left.pop() {
+        let mut left = vec![(run.clone(), None)];
+        while let Some((run, of_whole)) = left.pop() {
             let pages = run.end - run.start;
             let cached = beside.cached(key, self, &run);
-            let mostly = cached.map_or(otherwise, |cached| cached * 2 < pages);
+            let mostly = match cached {
+                Cached::Pages(cached) => cached * 2 < pages,
+                Cached::NotAsked => of_whole.unwrap_or(false),
+                Cached::Unknown => of_whole.unwrap_or(true),
+            };
             let left_over = halving.checked_sub(pages + TWO_QUESTIONS);
             match (cached, left_over) {
-                (Some(cached), Some(rest)) if cached > 0 && cached < pages => {
+                (Cached::Pages(cached), Some(rest)) if cached > 0 && cached < pages => {
                     *halving = rest;
                     let middle = run.start + pages / 2;
-                    left.push((middle..run.end, mostly));
-                    left.push((run.start..middle, mostly));
+                    left.push((middle..run.end, Some(mostly)));
+                    left.push((run.start..middle, Some(mostly)));
                 }
                 _ if mostly => out.push(run),
                 _ => {}

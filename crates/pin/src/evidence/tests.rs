@@ -17,6 +17,8 @@ struct World {
     held: PageSet,
     cached: PageSet,
     asked: u32,
+    /// Where the page cache tells nothing.
+    silent: Option<Cached>,
 }
 
 impl Beside for World {
@@ -24,10 +26,11 @@ impl Beside for World {
         self.held.of_block(block)
     }
 
-    fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Option<u64> {
+    fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Cached {
         self.asked += 1;
         let asked = PageSet::of(vec![run.clone()]);
-        Some(asked.pages() - asked.without(&self.cached).pages())
+        let there = asked.pages() - asked.without(&self.cached).pages();
+        self.silent.unwrap_or(Cached::Pages(there))
     }
 }
 
@@ -211,6 +214,20 @@ fn of_a_run_that_is_cached_in_part_the_rest_was_evicted() {
     assert!(story.round(&[mapped(&[])]).lost > 0);
     let asked = u64::from(story.world.asked);
     assert!(asked <= 1 + MAX_HALVING / 128, "{asked}");
+}
+
+#[test]
+fn what_was_not_asked_about_is_not_lost_and_what_can_not_be_known_is() {
+    for (silent, lost) in [(Cached::NotAsked, 0), (Cached::Unknown, 20)] {
+        let mut story = Story::new();
+        story.simple(&[0..20]);
+        story.world.silent = Some(silent);
+        assert_eq!(story.simple(&[]).lost, lost);
+        assert_eq!(story.simple(&[0..20]).refaults, lost);
+        // In a later round it is asked about.
+        story.world.silent = None;
+        assert_eq!(story.simple(&[]).lost, 20);
+    }
 }
 
 #[test]

@@ -115,6 +115,12 @@ impl Domains {
         self.full
     }
 
+    /// How many groups there are, and how many of them are watched.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let bound = |group: &&Domain| group.allowance.bound != Bound::Unwatched;
+        (self.groups.len(), self.groups.iter().filter(bound).count())
+    }
+
     /// The files of a group.
     fn files_of(&self, group: usize) -> Vec<FileKey> {
         let of_it = self.of_file.iter().filter(|(_, of)| **of == group);
@@ -139,24 +145,27 @@ impl Domains {
 }
 
 impl Pinner {
-    /// Goes on looking; takes in a round that is finished.
-    pub(super) fn look(&mut self, now_ns: u64) {
+    /// Goes on looking; takes in a round that is finished, and tells whether one is.
+    pub(super) fn look(&mut self, now_ns: u64) -> bool {
         let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
-            return;
+            return false;
         };
         let mut beside = self.known.beside(&self.holder);
         let round = self.evidence.end(now_ns, finished.majors, &mut beside);
+        // Where frames are shown, they tell what was read again.
+        self.reached.page_cache = beside.left_out() && !self.evidence.sees_frames();
         self.known.tidy(&self.evidence);
         self.rounds += 1;
         self.present = round.present;
         self.passed.clear();
-        note(&mut self.passed, finished.passed);
-        self.gather.pace(self.evidence.majors_per_second());
+        let all = note(&mut self.passed, finished.passed);
+        self.reached.files = !all || finished.more_passed;
         self.release_unmapped();
         if self.rounds == 1 {
             // So that a refusal is told at once, not after a window.
             self.find_domains();
         }
+        true
     }
 
     /// Releases files that no program has mapped any more.
@@ -251,6 +260,7 @@ impl Pinner {
         self.known.close();
         self.costs.measure(self.evidence.files().keys());
         self.failed.clear();
+        (self.reached.failures, self.reached.held_files) = (false, None);
         self.find_domains();
         let candidates = self.candidates();
         let page = page_size();
@@ -268,6 +278,8 @@ impl Pinner {
             domains,
         };
         let chosen = choose(&candidates, &bounds);
+        let runs: usize = chosen.values().map(|set| set.runs().len()).sum();
+        self.reached.ranges = runs >= MAX_RUNS;
         self.chosen += 1;
         self.decided |= !chosen.is_empty();
         if !chosen.is_empty() && self.majors_before.is_none() {
@@ -470,8 +482,8 @@ mod tests {
             0
         }
 
-        fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> Option<u64> {
-            Some(0)
+        fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> crate::evidence::Cached {
+            crate::evidence::Cached::Pages(0)
         }
     }
 

@@ -172,8 +172,8 @@ impl plimsoll_pin::evidence::Beside for Nobody {
         _: plimsoll_kernel::smaps::FileKey,
         _: &plimsoll_pin::evidence::Tracked,
         _: &plimsoll_pin::pages::Run,
-    ) -> Option<u64> {
-        None
+    ) -> plimsoll_pin::evidence::Cached {
+        plimsoll_pin::evidence::Cached::Unknown
     }
 }
 
