@@ -5,7 +5,7 @@
 
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::Evidence;
-use plimsoll_pin::evidence::{Beside, Tracked};
+use plimsoll_pin::evidence::{Beside, Cached, Tracked};
 use plimsoll_pin::look::View;
 use plimsoll_pin::pages::{PageSet, Run, runs_of};
 use plimsoll_pin::rank::{Bounds, Candidate, choose};
@@ -27,7 +27,7 @@ impl Input<'_> {
 #[derive(Default)]
 struct World {
     held: BTreeMap<FileKey, PageSet>,
-    cached: Option<u64>,
+    cached: Option<Cached>,
 }
 
 impl Beside for World {
@@ -35,8 +35,8 @@ impl Beside for World {
         self.held.get(&file).map_or(0, |set| set.of_block(block))
     }
 
-    fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> Option<u64> {
-        self.cached
+    fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> Cached {
+        self.cached.unwrap_or(Cached::Unknown)
     }
 }
 
@@ -74,7 +74,7 @@ fn candidates(evidence: &Evidence, held: &BTreeMap<FileKey, PageSet>) -> Vec<Can
             all.push(Candidate {
                 file: *key,
                 block: *number,
-                pages: (block.wanted() | held) & file.mapped().of_block(*number),
+                pages: (evidence.worth(block) | held) & file.mapped().of_block(*number),
                 held,
                 value: evidence.rate_of(block) * evidence.scale(),
                 domain: (key.inode % 2) as usize,
@@ -99,7 +99,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         if how & 16 != 0 {
             evidence.missed((how & 3) as i32 + 1);
         }
-        world.cached = (how & 32 != 0).then_some(how & 3);
+        world.cached = match how & 0xa0 {
+            0xa0 => Some(Cached::NotAsked),
+            0x20 => Some(Cached::Pages(how & 3)),
+            _ => None,
+        };
         let round = evidence.end(now, input.byte(), &mut world);
         assert!(round.refaults <= round.present);
         assert!(evidence.refaults_per_second() >= 0.0 && evidence.scale().is_finite());

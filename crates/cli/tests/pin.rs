@@ -308,6 +308,21 @@ fn where_few_files_may_be_open_fewer_processes_are_watched() {
         "{few}"
     );
     assert!(!passed.contains("Too many open files"), "{few}");
+    let reached = &few["limits"][0];
+    assert_eq!(reached["limit"], "processes", "{few}");
+    assert!(passed.contains(reached["reason"].as_str().unwrap()));
+    // People are told once, and with --explain once more among all else.
+    let own = env!("CARGO_BIN_EXE_plimsoll");
+    let words = ["--nofile=256:256", own, "pin", "--cgroup", dir];
+    let args = ["--dry-run", "-w", "1s", "--without-swap", "--explain"];
+    let output = place
+        .program("prlimit", &[&words[..], &args].concat())
+        .output()
+        .unwrap();
+    let (said, text) = (stderr(&output), String::from_utf8_lossy(&output.stdout));
+    let told = "of 30 processes only 16 are watched";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(text.contains(&format!("  limit: {told}")), "{text}");
 }
 
 #[test]

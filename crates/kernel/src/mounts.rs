@@ -21,6 +21,18 @@ const MAX_MOUNTINFO: usize = 4 << 20;
 const MAX_DEVICES: usize = 16_384;
 /// The most layers of an overlay that are looked at; the kernel takes 500.
 const MAX_LAYERS: usize = 512;
+/// The most overlays below another that are looked at.
+const MAX_OVERLAYS: usize = 16;
+
+/// On which kinds of file systems the layers of an overlay lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layers {
+    /// The kinds that are known.
+    pub kinds: BTreeSet<String>,
+    /// Whether these are all. Not so where an overlay was mounted with relative paths, or is not in the list
+    /// of mounts any more.
+    pub complete: bool,
+}
 
 /// The kind of file system (`ext4`) by device (major, minor).
 pub type Kinds = HashMap<(u32, u32), String>;
@@ -69,46 +81,84 @@ pub fn kinds(pid: i32) -> Result<Kinds> {
     Ok(parse_kinds(&text))
 }
 
-/// The kinds of the file systems that the layers of an overlay lie on, which a process sees as this device.
-/// As far as their paths tell: those are of the time of the mount, most likely as seen from here.
+/// What the layers of an overlay lie on, which a process sees as this device. As far as their paths tell:
+/// those are of the time of the mount, most likely as seen from here.
 ///
 /// # Errors
 /// As [`kinds`].
-pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<BTreeSet<String>> {
+pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<Layers> {
     let (mut text, mut ours) = (Vec::new(), Vec::new());
     read_text(&proc_path(pid, "mountinfo"), MAX_MOUNTINFO, &mut text)?;
     read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut ours)?;
     Ok(parse_layers(&text, &ours, overlay))
 }
 
-/// Parses the mounts of a process and ours for [`layers`].
-pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> BTreeSet<String> {
-    let line = lines(text).find(|line| {
-        parse_kind(line).is_some_and(|(device, kind)| device == overlay && kind == "overlay")
-    });
-    // The last field is what the file system was mounted with.
-    let options = line.and_then(|line| words(line).last()).unwrap_or_default();
-    let paths: Vec<PathBuf> = layer_paths(options).take(MAX_LAYERS).collect();
-    let mut found = BTreeSet::new();
-    for text in [text, ours] {
-        let mounts: Vec<(PathBuf, &[u8])> = lines(text)
-            .filter_map(|line| Some((path(words(line).nth(4)?), line)))
-            .take(MAX_DEVICES)
+/// Parses the mounts of a process and ours for [`layers`]. A layer may lie on an overlay itself, so that this
+/// goes on there.
+pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> Layers {
+    let lists = [text, ours].map(mounts);
+    let mut found = Layers {
+        kinds: BTreeSet::new(),
+        complete: true,
+    };
+    let (mut left, mut known) = (vec![overlay], BTreeSet::from([overlay]));
+    while let Some(overlay) = left.pop() {
+        let mut all = lists.iter().flatten();
+        let mount = all.find(|mount| mount.device == overlay && mount.kind == "overlay");
+        let paths: Vec<PathBuf> = layer_paths(mount.map_or(b"", |mount| mount.options))
+            .take(MAX_LAYERS + 1)
             .collect();
-        for layer in &paths {
-            let above = mounts.iter().filter(|(point, _)| layer.starts_with(point));
-            let nearest = above.max_by_key(|(point, _)| point.components().count());
-            found.extend(
-                nearest
-                    .and_then(|(_, line)| parse_kind(line))
-                    .map(|(_, kind)| kind),
-            );
+        found.complete &= (1..=MAX_LAYERS).contains(&paths.len());
+        for layer in paths.iter().take(MAX_LAYERS) {
+            // In which directory a mount with relative paths was made is told nowhere.
+            let nearest = lists.iter().filter_map(|list| nearest_of(list, layer));
+            let below: Vec<&Mount<'_>> = nearest.collect();
+            found.complete &= !below.is_empty();
+            for mount in below {
+                found.kinds.insert(mount.kind.clone());
+                if mount.kind == "overlay" && known.insert(mount.device) {
+                    left.push(mount.device);
+                }
+            }
+        }
+        if known.len() > MAX_OVERLAYS {
+            found.complete = false;
+            return found;
         }
     }
     found
 }
 
-/// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself.
+/// A line of a list of mounts.
+struct Mount<'a> {
+    device: (u32, u32),
+    kind: String,
+    point: PathBuf,
+    /// What the file system was mounted with: the last field.
+    options: &'a [u8],
+}
+
+fn mounts(text: &[u8]) -> Vec<Mount<'_>> {
+    let parsed = lines(text).filter_map(|line| {
+        let (device, kind) = parse_kind(line)?;
+        Some(Mount {
+            device,
+            kind,
+            point: path(words(line).nth(4)?),
+            options: words(line).last()?,
+        })
+    });
+    parsed.take(MAX_DEVICES).collect()
+}
+
+/// The mount that an absolute path leads to: of several at the same place the last one.
+fn nearest_of<'a, 'b>(list: &'b [Mount<'a>], path: &Path) -> Option<&'b Mount<'a>> {
+    let above = list.iter().filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count())
+}
+
+/// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself. Two colons
+/// come before layers of data.
 fn layer_paths(options: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     let names: [&[u8]; 4] = [b"lowerdir", b"lowerdir+", b"datadir+", b"upperdir"];
     let values = options.split(|&b| b == b',').filter_map(move |option| {
@@ -117,7 +167,7 @@ fn layer_paths(options: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     });
     values
         .flat_map(|value| value.split(|&b| b == b':'))
-        .filter(|value| value.starts_with(b"/"))
+        .filter(|value| !value.is_empty())
         .map(path)
 }
 
@@ -168,7 +218,9 @@ mod tests {
         let of = |options: &str| {
             let text = format!("9 8 0:50 / / rw shared:1 - overlay overlay {options}\n");
             let found = parse_layers(text.as_bytes(), ours, (0, 50));
-            found.into_iter().collect::<Vec<_>>().join(" ")
+            let rest = (!found.complete).then(|| "?".to_owned());
+            let all: Vec<String> = found.kinds.into_iter().chain(rest).collect();
+            all.join(" ")
         };
         assert_eq!(
             of("rw,lowerdir=/a:/b,upperdir=/c,workdir=/d"),
@@ -179,9 +231,51 @@ mod tests {
             of("ro,lowerdir+=/mnt/in\\040it,datadir+=/mnt"),
             "nfs4 overlay xfs"
         );
-        assert_eq!(of("rw,lowerdir=l/short:/mntx,xino=off"), "ext4 overlay");
-        assert_eq!(of("rw"), "");
-        assert!(parse_layers(ours, ours, (254, 0)).is_empty(), "no overlay");
+        assert_eq!(of("rw,lowerdir=/a::/mnt/b"), "ext4 nfs4 overlay");
+        // From where a relative path leads is not known: it may be to a server.
+        assert_eq!(of("rw,lowerdir=l/short:/mntx,xino=off"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=/a:/b,upperdir=c/diff"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=/a\\134:b"), "ext4 overlay ?");
+        assert_eq!(of("rw,lowerdir=l/a:l/b,upperdir=c/diff"), "?");
+        assert_eq!(of("rw,lowerdir=.:"), "?");
+        assert_eq!(of("rw"), "?");
+        let most = vec!["/a"; MAX_LAYERS].join(":");
+        assert_eq!(of(&format!("rw,lowerdir={most}")), "ext4 overlay");
+        assert_eq!(of(&format!("rw,lowerdir={most}:/mnt")), "ext4 overlay ?");
+        let none = parse_layers(ours, ours, (254, 0));
+        assert_eq!(none, Layers::default(), "no overlay");
+        assert_eq!(parse_layers(b"", b"", (0, 50)), Layers::default());
+    }
+
+    #[test]
+    fn an_overlay_may_lie_on_an_overlay() {
+        let below = |layer: &str| {
+            format!(
+                "1 0 254:0 / / rw - ext4 /dev/vda rw\n2 1 0:40 / /mnt rw - nfs4 host:/x rw\n\
+                 3 1 0:50 / /below rw - overlay overlay ro,lowerdir={layer}:/b\n\
+                 4 1 0:51 / /above rw - overlay overlay rw,lowerdir=/below/c\n"
+            )
+        };
+        let of = |layer: &str| parse_layers(below(layer).as_bytes(), b"", (0, 51));
+        let kinds = |of: &Layers| of.kinds.iter().cloned().collect::<Vec<_>>().join(" ");
+        let (plain, served, relative) = (of("/a"), of("/mnt/a"), of("a"));
+        assert_eq!(
+            (kinds(&plain).as_str(), plain.complete),
+            ("ext4 overlay", true)
+        );
+        assert!(kinds(&served).contains("nfs4") && served.complete);
+        assert!(!relative.complete);
+        // One that lies on itself, as it looks from inside of it, and very many.
+        assert!(of("/above").complete);
+        let many: String = (0..100)
+            .map(|n| {
+                format!(
+                    "9 1 0:{n} / /{n} rw - overlay overlay rw,lowerdir=/{}\n",
+                    n + 1
+                )
+            })
+            .collect();
+        assert!(!parse_layers(many.as_bytes(), b"", (0, 0)).complete);
     }
 
     #[test]

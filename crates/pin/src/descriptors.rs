@@ -6,7 +6,7 @@ use plimsoll_kernel::descriptors::limit;
 /// The most processes that are watched, however many files may be open.
 pub(crate) const MAX_PROCESSES: usize = 4096;
 /// The most groups whose margins are watched.
-const MAX_GROUPS: usize = 256;
+pub(crate) const MAX_GROUPS: usize = 256;
 /// The most files of which pages are held.
 const MAX_FILES: usize = 1024;
 /// The most files that are kept open to ask the page cache about them.

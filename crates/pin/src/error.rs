@@ -22,6 +22,12 @@ pub enum PinError {
     /// It cannot be told whether the overlay lies on a file system behind a server.
     #[error("{path}: on an overlay, and what that lies on cannot be read: {source}")]
     Layers { path: String, source: KernelError },
+    /// The overlay was mounted with relative paths.
+    #[error(
+        "{path}: on an overlay of which it is not known what it lies on, so it may be behind a server; that \
+         is known where all layers are mounted by absolute paths"
+    )]
+    UnknownLayers { path: String },
     /// The device is not in the process's list of mounts.
     #[error(
         "{path}: on device {major}:{minor}, which process {pid} has not mounted; it may be of a \

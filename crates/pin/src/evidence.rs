@@ -14,12 +14,14 @@
 mod file;
 
 pub use file::{Block, Tracked};
-use file::{Count, MAX_HALVING};
+use file::{Count, Estate, MAX_HALVING, MAX_MAPPERS};
 
+use crate::limits::{Limit, Reached};
 use crate::look::View;
-use crate::pages::{Run, blocks};
+use crate::pages::{BLOCK, Run, blocks};
+use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most files that are followed.
 pub const MAX_FILES: usize = 8192;
@@ -39,8 +41,19 @@ pub trait Beside {
     /// Which pages of a block we hold: bit `n` for the block's page `n`.
     fn held(&self, file: FileKey, block: u64) -> u16;
 
-    /// How many pages of a run are in the page cache; `None` if that cannot be known.
-    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64>;
+    /// How many pages of a run are in the page cache.
+    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Cached;
+}
+
+/// What the page cache says of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// So many pages of it are there.
+    Pages(u64),
+    /// It could tell, but was not asked: there was too much to ask about.
+    NotAsked,
+    /// It cannot tell.
+    Unknown,
 }
 
 /// A rate that fades with time.
@@ -88,7 +101,8 @@ pub struct Evidence {
     blocks: usize,
     /// Mappings that were taken in in this round.
     mappings: usize,
-    full: bool,
+    /// What there was more of in this window than is followed.
+    full: BTreeSet<Limit>,
     frames: bool,
     seen: Faded,
     majors: Faded,
@@ -105,7 +119,7 @@ impl Evidence {
             ended_ns: now_ns,
             blocks: 0,
             mappings: 0,
-            full: false,
+            full: BTreeSet::new(),
             frames: false,
             seen: Faded::default(),
             majors: Faded::default(),
@@ -124,16 +138,26 @@ impl Evidence {
     pub fn saw(&mut self, view: &View) {
         self.frames |= !view.frames.is_empty();
         let known = self.files.contains_key(&view.key);
-        if !known && self.files.len() >= MAX_FILES || self.mappings >= MAX_ALL_MAPPINGS {
-            self.full = true;
+        if !known && self.files.len() >= MAX_FILES {
+            self.full.insert(Limit::Files);
+            return;
+        }
+        if self.mappings >= MAX_ALL_MAPPINGS {
+            self.full.insert(Limit::Mappings);
             return;
         }
         self.mappings += 1;
         let file = self.files.entry(view.key).or_default();
         let before = file.blocks.len();
         let room = MAX_BLOCKS.saturating_sub(self.blocks);
-        self.full |= !file.saw(view, room);
+        let whole = file.saw(view, room);
         self.blocks += file.blocks.len() - before;
+        if !whole {
+            self.full.insert(match self.blocks < MAX_BLOCKS {
+                true => Limit::Mappings,
+                false => Limit::Pages,
+            });
+        }
     }
 
     /// Or instead: a process that could not be looked at in this round. Its mappings, and what was
@@ -184,7 +208,7 @@ impl Evidence {
             !file.is_new && !file.path.is_empty() && (file.deleted || !file.is_mapped())
         };
         let old = self.files.values().filter(left);
-        let estates: BTreeMap<String, Vec<(u64, f32)>> =
+        let estates: BTreeMap<String, Estate> =
             old.map(|file| (file.path.clone(), file.estate())).collect();
         for heir in heirs {
             let Some(file) = self.files.get_mut(&heir) else {
@@ -204,7 +228,7 @@ impl Evidence {
         }
         self.files.retain(|_, file| !file.is_forgotten());
         self.blocks = self.files.values().map(|file| file.blocks.len()).sum();
-        self.full = false;
+        self.full.clear();
     }
 
     /// The files, by device and inode.
@@ -219,7 +243,25 @@ impl Evidence {
 
     /// Whether there was more than can be followed.
     pub fn is_full(&self) -> bool {
-        self.full
+        !self.full.is_empty()
+    }
+
+    /// What there was more of than can be followed, in this window.
+    pub fn limits(&self) -> impl Iterator<Item = Reached> + '_ {
+        self.full.iter().map(|limit| Reached {
+            limit: *limit,
+            reason: match limit {
+                Limit::Files => format!("more than {MAX_FILES} files are mapped: others are not followed"),
+                Limit::Pages => format!(
+                    "more than {MAX_BLOCKS} blocks of {} KiB are in use in files: others are not followed",
+                    (BLOCK * page_size()) >> 10
+                ),
+                _ => format!(
+                    "there are more than {MAX_ALL_MAPPINGS} mappings of files, or {MAX_MAPPERS} of one: \
+                     others are not followed"
+                ),
+            },
+        })
     }
 
     /// Refaults that were seen, pages a second.
@@ -252,6 +294,15 @@ impl Evidence {
     /// Whether frames are shown, so that all pages that came back are known.
     pub fn sees_frames(&self) -> bool {
         self.frames
+    }
+
+    /// The pages of a block that are worth holding: those that came back; where it is not known which did,
+    /// those in use.
+    pub fn worth(&self, block: &Block) -> u16 {
+        match self.frames && !block.is_inherited() {
+            true => block.refaulted(),
+            false => block.wanted(),
+        }
     }
 
     /// Refaults a second of one block of one file that count.

@@ -3,8 +3,9 @@
 
 use crate::error::PinError;
 use plimsoll_kernel::Result;
+use plimsoll_kernel::mounts::Layers;
 use plimsoll_kernel::smaps::Area;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// File systems whose pages go to swap or stay in memory anyway.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
@@ -20,27 +21,49 @@ const MAX_OVERLAYS: usize = 64;
 /// of their own, whose server stops to answer while we lock pages.
 pub(crate) const OTHERS_OVERLAY: &str = "made by another user; a layer may be behind a server";
 
-/// Of each overlay, on what kind of file system behind a server a layer of it lies. That stays so, but the
-/// number of an overlay is given to another one once it is unmounted: this is to be made anew now and then.
+/// What an overlay lies on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// No layer is behind a server.
+    Here,
+    /// A layer is on this kind of file system behind a server.
+    Server(String),
+    /// Of a layer that is not known: it may be behind a server.
+    Unknown,
+}
+
+impl Below {
+    fn of(layers: Layers) -> Below {
+        let remote = layers.kinds.into_iter().find(|kind| is_remote(kind));
+        match (remote, layers.complete) {
+            (Some(kind), _) => Below::Server(kind),
+            (None, true) => Below::Here,
+            (None, false) => Below::Unknown,
+        }
+    }
+}
+
+/// What each overlay lies on. That stays so, but the number of an overlay is given to another one once it is
+/// unmounted: this is to be made anew now and then.
 #[derive(Debug, Default)]
-pub(crate) struct Overlays(BTreeMap<(u32, u32), Option<String>>);
+pub(crate) struct Overlays(BTreeMap<(u32, u32), Below>);
 
 impl Overlays {
-    /// The first such kind, if there is any. `read` tells the kinds of all layers. It is asked again
-    /// after a failure.
-    pub(crate) fn behind(
+    /// What an overlay lies on. `read` tells its layers. It is asked again after a failure.
+    pub(crate) fn below(
         &mut self,
         overlay: (u32, u32),
-        read: impl FnOnce() -> Result<BTreeSet<String>>,
-    ) -> Result<Option<&str>> {
-        if !self.0.contains_key(&overlay) {
-            let found = read()?.into_iter().find(|kind| is_remote(kind));
-            if self.0.len() >= MAX_OVERLAYS {
-                self.0.clear();
-            }
-            self.0.insert(overlay, found);
+        read: impl FnOnce() -> Result<Layers>,
+    ) -> Result<Below> {
+        if let Some(known) = self.0.get(&overlay) {
+            return Ok(known.clone());
         }
-        Ok(self.0.get(&overlay).and_then(Option::as_deref))
+        let found = Below::of(read()?);
+        if self.0.len() >= MAX_OVERLAYS {
+            self.0.clear();
+        }
+        self.0.insert(overlay, found.clone());
+        Ok(found)
     }
 }
 
@@ -89,17 +112,33 @@ mod tests {
     #[test]
     fn what_lies_below_an_overlay_is_asked_again_after_a_failure() {
         let mut overlays = Overlays::default();
-        let all = |kinds: &[&str]| Ok(kinds.iter().map(|&kind| kind.into()).collect());
         let gone = || Err(Error::Gone { pid: 7 });
-        assert!(overlays.behind((0, 1), gone).is_err());
-        let behind = overlays.behind((0, 1), || all(&["ext4", "fuse.sshfs"]));
-        assert_eq!(behind.unwrap(), Some("fuse.sshfs"));
-        assert_eq!(overlays.behind((0, 1), gone).unwrap(), Some("fuse.sshfs"));
+        assert!(overlays.below((0, 1), gone).is_err());
+        let server = Below::Server("fuse.sshfs".into());
+        let below = overlays.below((0, 1), || Ok(layers(&["ext4", "fuse.sshfs"], true)));
+        assert_eq!(below.unwrap(), server);
+        assert_eq!(overlays.below((0, 1), gone).unwrap(), server);
         for minor in 2..300 {
-            let behind = overlays.behind((0, minor), || all(&["ext4", "overlay"]));
-            assert_eq!(behind.unwrap(), None);
+            let below = overlays.below((0, minor), || Ok(layers(&["ext4", "overlay"], true)));
+            assert_eq!(below.unwrap(), Below::Here);
             assert!(overlays.0.len() <= MAX_OVERLAYS);
         }
+    }
+
+    fn layers(kinds: &[&str], complete: bool) -> Layers {
+        Layers {
+            kinds: kinds.iter().map(|&kind| kind.into()).collect(),
+            complete,
+        }
+    }
+
+    #[test]
+    fn a_layer_that_is_not_known_may_be_behind_a_server() {
+        for kinds in [&[][..], &["ext4", "overlay"]] {
+            assert_eq!(Below::of(layers(kinds, false)), Below::Unknown);
+        }
+        let server = Below::Server("nfs4".into());
+        assert_eq!(Below::of(layers(&["ext4", "nfs4"], false)), server);
     }
 
     #[test]

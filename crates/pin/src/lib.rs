@@ -24,7 +24,7 @@
 //!
 //! Rooms inside, each imports only from those before it:
 //! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives),
-//!   [`descriptors`] (how many files may be open for what);
+//!   [`descriptors`] (how many files may be open for what), [`limits`] (which limits there are);
 //! - [`filesystem`] (on which file systems pages are held), [`look`] (one process), [`evidence`] (what was
 //!   lost and came back; pure), [`source`] (opening the file that a process has mapped);
 //! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
@@ -40,6 +40,7 @@ pub mod error;
 pub mod evidence;
 pub mod filesystem;
 pub mod hold;
+pub mod limits;
 pub mod look;
 pub mod margin;
 pub mod options;

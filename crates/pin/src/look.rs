@@ -3,7 +3,7 @@
 
 use crate::error::PinError;
 use crate::filesystem::{
-    BEHIND_A_SERVER, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
+    BEHIND_A_SERVER, Below, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
 };
 use crate::options::SECOND;
 use crate::pages::Run;
@@ -62,6 +62,8 @@ pub struct Seen {
     pub views: Vec<View>,
     /// Files that cannot be held, and why.
     pub passed: Vec<(FileKey, PinError)>,
+    /// There were more of those than are told.
+    pub more_passed: bool,
     /// Processor time that it took, ns.
     pub cost_ns: u64,
     /// There were more mappings, or more runs or pages in one, than are looked at.
@@ -253,7 +255,7 @@ impl Watched {
                 Some(error) if seen.passed.len() < MAX_PASSED => {
                     seen.passed.push((area.file, error));
                 }
-                Some(_) => {}
+                Some(_) => seen.more_passed = true,
                 None => {
                     area.file = self.identity(&area);
                     let (view, whole) = self.view(area, &room)?;
@@ -368,12 +370,14 @@ impl Watched {
             Some(kind) if kind == "overlay" => {
                 let (pid, overlay) = (self.pid(), (major, minor));
                 let overlays = &mut self.open.overlays;
-                match overlays.behind(overlay, || layers(pid, overlay)) {
-                    Ok(below) => below.map(|below| PinError::FileSystem {
+                match overlays.below(overlay, || layers(pid, overlay)) {
+                    Ok(Below::Here) => None,
+                    Ok(Below::Server(below)) => Some(PinError::FileSystem {
                         path: path(),
                         kind: format!("an overlay over {below}"),
                         why: BEHIND_A_SERVER,
                     }),
+                    Ok(Below::Unknown) => Some(PinError::UnknownLayers { path: path() }),
                     Err(source) => Some(PinError::Layers {
                         path: path(),
                         source,

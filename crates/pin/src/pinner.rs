@@ -3,6 +3,7 @@
 mod decide;
 mod gather;
 mod known;
+mod limits;
 
 use crate::cost::Costs;
 use crate::error::PinError;
@@ -15,11 +16,13 @@ use crate::report::{Held, Passed, Report, State};
 use decide::{Domains, Why};
 use gather::Gather;
 use known::Known;
+use limits::Reached;
 use plimsoll_kernel::clock::{now_ns as clock, thread_cpu_ns};
 use plimsoll_kernel::pin::lockable;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
+use std::mem::take;
 
 /// Longest work of one tick on looks, and again on locks, ns.
 const SLICE: u64 = 20_000_000;
@@ -69,15 +72,25 @@ pub struct Pinner {
     present: u64,
     majors_before: Option<f64>,
     spent_ns: u64,
+    /// Processor time of this thread since the last round, ns: on that round and on choices, and on the
+    /// margins.
+    round_ns: u64,
+    margins_ns: u64,
+    /// Limits that are reached.
+    reached: Reached,
 }
 
-/// Notes why files are not held, as many as are told.
-fn note(reasons: &mut BTreeMap<FileKey, String>, errors: Vec<(FileKey, PinError)>) {
+/// Notes why files are not held, as many as are told; false when there were more.
+fn note(reasons: &mut BTreeMap<FileKey, String>, errors: Vec<(FileKey, PinError)>) -> bool {
+    let mut all = true;
     for (key, error) in errors {
         if reasons.len() < MAX_PASSED || reasons.contains_key(&key) {
             reasons.insert(key, error.to_string());
+        } else {
+            all = false;
         }
     }
+    all
 }
 
 impl Pinner {
@@ -119,6 +132,9 @@ impl Pinner {
             present: 0,
             majors_before: None,
             spent_ns: 0,
+            round_ns: 0,
+            margins_ns: 0,
+            reached: Reached::default(),
         };
         pinner.heed_margins()?;
         Ok(pinner)
@@ -142,12 +158,18 @@ impl Pinner {
             return Err(error);
         }
         self.holder.check();
-        if !(self.options.once && self.decided) {
-            self.look(now_ns);
-        }
+        let heeded = thread_cpu_ns();
+        let finished = !(self.options.once && self.decided) && self.look(now_ns);
         let due = now_ns >= self.decide_at_ns && !self.gather.is_amid() && self.rounds > 1;
         if due && !(self.options.once && self.decided) {
             self.decide(now_ns);
+        }
+        self.margins_ns += heeded.saturating_sub(start);
+        self.round_ns += thread_cpu_ns().saturating_sub(heeded);
+        if finished {
+            let (here, margins) = (take(&mut self.round_ns), take(&mut self.margins_ns));
+            self.gather
+                .pace(self.evidence.majors_per_second(), here, margins);
         }
         if !self.options.dry_run {
             let until = clock().saturating_add(SLICE);
@@ -310,8 +332,13 @@ impl Pinner {
         });
     }
 
-    fn note_failures(&mut self, failures: Vec<(FileKey, PinError)>) {
-        note(&mut self.failed, failures);
+    /// Notes why files cannot be held. That there are too many is told of one of them.
+    fn note_failures(&mut self, mut failures: Vec<(FileKey, PinError)>) {
+        failures.retain(|(_, error)| match error {
+            PinError::TooManyFiles { most } => self.reached.held_files.replace(*most).is_none(),
+            _ => true,
+        });
+        self.reached.failures |= !note(&mut self.failed, failures);
     }
 
     fn report(&self, now_ns: u64) -> Report {
@@ -344,7 +371,10 @@ impl Pinner {
             major_faults_before: self.majors_before,
             processor: (self.spent_ns + self.gather.spent_ns()) as f64 / elapsed as f64,
             groups: self.domains.told(),
-            truncated: self.evidence.is_full() || self.gather.is_full() || self.domains.is_full(),
+            truncated: self.evidence.is_full()
+                || self.gather.limits().next().is_some()
+                || self.domains.is_full(),
+            limits: self.limits(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is told. The fields are a contract of `plimsoll pin --json`.
 
+use crate::limits::Reached;
 use crate::margin::Bound;
 use serde::Serialize;
 
@@ -57,6 +58,8 @@ pub struct Report {
     pub groups: Vec<Group>,
     /// Whether there were more files, pages, processes or groups than are followed.
     pub truncated: bool,
+    /// The limits that are reached; those of files, mappings and pages within the last window.
+    pub limits: Vec<Reached>,
 }
 
 /// A cgroup of programs in which less than the budget may be held.

@@ -18,10 +18,12 @@ use crate::{print, say};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::process::Process;
+use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
 use render::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Signals that end it.
@@ -30,6 +32,9 @@ const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const LONGEST: Duration = Duration::from_secs(1);
 /// The most ranges in one line of JSON.
 const MAX_RANGES: usize = 4096;
+/// Things that are passed over and told at once: without `--explain`, and with it.
+const FEW: usize = 8;
+const MANY: usize = 64;
 /// What is held has to change by this part before it is told again.
 const NEWS: u64 = 16;
 
@@ -49,11 +54,13 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         progress: Progress::new(args.window),
         told: None,
         checked: false,
+        limits: BTreeSet::new(),
     };
     loop {
         let now = now_ns();
         let report = pinner.tick(now).map_err(refused)?;
         teller.check(&report, &pinner)?;
+        teller.tell_limits(&report);
         teller.tell(&report, &pinner)?;
         if teller.is_over(&report, &pinner) {
             break;
@@ -141,6 +148,8 @@ struct Teller<'a> {
     /// State and bytes held when something was told last.
     told: Option<(State, u64)>,
     checked: bool,
+    /// Limits that were told.
+    limits: BTreeSet<Limit>,
 }
 
 impl Teller<'_> {
@@ -152,11 +161,19 @@ impl Teller<'_> {
         self.checked = true;
         let passed = pinner.passed();
         if report.processes == 0 && !self.args.all && self.args.cgroup.is_none() {
+            self.tell_limits(report);
             return Err(CliError::Pin(self.none_watched(&passed)));
         }
-        let told = if self.args.explain { 64 } else { 8 };
+        let told = if self.args.explain { MANY } else { FEW };
+        // A limit is told as one.
+        let passed: Vec<&Passed> = render::not_limits(&passed, report).collect();
         for passed in passed.iter().take(told) {
             say_passed(passed);
+        }
+        if let Some(more @ 1..) = passed.len().checked_sub(told) {
+            say(format_args!(
+                "and {more} more are passed over; --explain lists them"
+            ));
         }
         if report.state == State::Refused {
             return Err(CliError::Pin(render::refusal(report)));
@@ -173,6 +190,19 @@ impl Teller<'_> {
             say(format_args!("{text}"));
         }
         Ok(())
+    }
+
+    /// Tells each limit once, when it is reached first.
+    fn tell_limits(&mut self, report: &Report) {
+        if !self.checked {
+            return;
+        }
+        for reached in &report.limits {
+            if self.limits.insert(reached.limit) {
+                self.progress.clear();
+                say(format_args!("{}", render::clean(&reached.reason)));
+            }
+        }
     }
 
     /// Why none of the given processes can be watched: of the only one its reason, of several all reasons

@@ -1,9 +1,10 @@
 //! What `plimsoll pin` shows.
 //!
 //! # The JSON contract
-//! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], and
-//! `passed`, a list of [`Passed`]. Sizes are bytes.
+//! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], `left_out`,
+//! how many ranges are not in it, and `passed`, a list of [`Passed`]. Sizes are bytes.
 
+use super::MAX_RANGES;
 use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
@@ -29,14 +30,19 @@ pub(super) struct Document {
     #[serde(flatten)]
     report: Report,
     ranges: Vec<Held>,
+    left_out: usize,
     passed: Vec<Passed>,
 }
 
 impl Document {
     pub(super) fn of(report: &Report, pinner: &Pinner, max: usize) -> Document {
+        let mut ranges = pinner.held(usize::MAX);
+        let left_out = ranges.len().saturating_sub(max);
+        ranges.truncate(max);
         Document {
             report: report.clone(),
-            ranges: pinner.held(max),
+            ranges,
+            left_out,
             passed: pinner.passed(),
         }
     }
@@ -47,6 +53,15 @@ pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if is_printable(c) { c } else { '?' })
         .collect()
+}
+
+/// What is passed over, without the limits, which are told by themselves.
+pub(super) fn not_limits<'a>(
+    passed: &'a [Passed],
+    report: &Report,
+) -> impl Iterator<Item = &'a Passed> {
+    let is_limit = |passed: &Passed| report.limits.iter().any(|of| of.reason == passed.reason);
+    passed.iter().filter(move |passed| !is_limit(passed))
 }
 
 /// Why nothing may be held.
@@ -99,6 +114,7 @@ fn barred_group(group: &Group) -> Option<String> {
     let why = match group.bound {
         Bound::Unreadable => group.not_read(),
         Bound::NoSwap => group.not_swapped(),
+        // That there are more groups than are watched is told as a limit.
         Bound::Budget | Bound::Short | Bound::LockLimit | Bound::Unwatched => return None,
     };
     Some(format!("nothing is held there: {}", clean(&why)))
@@ -116,7 +132,10 @@ pub(super) fn text(report: &Report, pinner: &Pinner, explain: bool) -> String {
         });
     }
     if explain {
-        for passed in pinner.passed() {
+        for reached in &report.limits {
+            let _ = writeln!(text, "  limit: {}", clean(&reached.reason));
+        }
+        for passed in not_limits(&pinner.passed(), report) {
             let _ = writeln!(text, "  passed over: {}", clean(&passed.reason));
         }
     }
@@ -190,7 +209,7 @@ fn by_file(ranges: &[Held]) -> String {
             tail(path, WIDTH - 32)
         );
     }
-    more(&mut text, files.len(), "files");
+    more(&mut text, files.len(), "files", ranges.len());
     text
 }
 
@@ -212,17 +231,20 @@ fn by_range(ranges: &[Held]) -> String {
             tail(&range.path, WIDTH - 40 - deleted.len())
         );
     }
-    more(&mut text, ranges.len(), "ranges");
+    more(&mut text, ranges.len(), "ranges", ranges.len());
     text
 }
 
-fn more(text: &mut String, count: usize, what: &str) {
+fn more(text: &mut String, count: usize, what: &str, ranges: usize) {
     if count > MAX_LINES {
-        let _ = writeln!(
-            text,
-            "and {} more {what}; --json lists them",
-            count - MAX_LINES
-        );
+        let more = count - MAX_LINES;
+        let _ = match ranges > MAX_RANGES {
+            true => writeln!(
+                text,
+                "and {more} more {what}; --json lists the {MAX_RANGES} ranges that save most"
+            ),
+            false => writeln!(text, "and {more} more {what}; --json lists them"),
+        };
     }
 }
 
@@ -279,6 +301,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_pin::limits::{Limit, Reached};
 
     fn range(path: &str, offset: u64, bytes: u64, reads: f64) -> Held {
         Held {
@@ -328,6 +351,27 @@ mod tests {
         );
         let ranges = by_range(&vec![range("/a", 0, 4096, 1.0); 45]);
         assert!(ranges.ends_with("and 5 more ranges; --json lists them\n"));
+        let very_many = vec![range("/a", 0, 4096, 1.0); MAX_RANGES + 1];
+        let told = "and 4057 more ranges; --json lists the 4096 ranges that save most\n";
+        assert!(by_range(&very_many).ends_with(told));
+        assert!(!by_file(&very_many).contains("more"), "it is one file");
+    }
+
+    #[test]
+    fn a_limit_is_not_told_twice() {
+        let passed = |reason: &str| Passed {
+            pid: None,
+            reason: reason.into(),
+        };
+        let all = [passed("too many"), passed("/x: on tmpfs")];
+        let mut report = Report::default();
+        assert_eq!(not_limits(&all, &report).count(), 2);
+        report.limits.push(Reached {
+            limit: Limit::Processes,
+            reason: "too many".into(),
+        });
+        let left: Vec<&Passed> = not_limits(&all, &report).collect();
+        assert_eq!(left, [&all[1]]);
     }
 
     #[test]
@@ -407,8 +451,15 @@ mod tests {
     #[test]
     fn json_keeps_its_contract() {
         let document = Document {
-            report: Report::default(),
+            report: Report {
+                limits: vec![Reached {
+                    limit: Limit::HeldFiles,
+                    reason: "many".into(),
+                }],
+                ..Report::default()
+            },
             ranges: sample(),
+            left_out: 3,
             passed: vec![Passed {
                 pid: Some(3),
                 reason: "why".into(),
@@ -433,7 +484,9 @@ mod tests {
             "processor",
             "groups",
             "truncated",
+            "limits",
             "ranges",
+            "left_out",
             "passed",
         ] {
             assert!(value.get(field).is_some(), "{field}");
@@ -442,5 +495,10 @@ mod tests {
         assert_eq!(value["ranges"][0]["offset"], 0x1000);
         assert_eq!(value["ranges"][0]["reads_per_second"], 123.4);
         assert_eq!(value["passed"][0]["pid"], 3);
+        assert_eq!(value["left_out"], 3);
+        assert_eq!(
+            (&value["limits"][0]["limit"], &value["limits"][0]["reason"]),
+            (&"held-files".into(), &"many".into())
+        );
     }
 }

@@ -259,9 +259,11 @@ fn may_pass(why: &Error) -> bool {
             source.raw_os_error(),
             Some(libc::EPERM | libc::EACCES | libc::EBADF | libc::ENODEV | libc::ENXIO)
         ),
-        Error::Gone { .. } | Error::Broken { .. } | Error::Busy { .. } | Error::Argument { .. } => {
-            true
-        }
+        Error::Gone { .. }
+        | Error::Broken { .. }
+        | Error::Busy { .. }
+        | Error::Missed { .. }
+        | Error::Argument { .. } => true,
     }
 }
 

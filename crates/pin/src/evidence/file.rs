@@ -1,14 +1,15 @@
 //! The evidence of one file.
 
-use super::{Beside, Round, masks};
+use super::{Beside, Cached, Round, masks};
 use crate::look::View;
 use crate::pages::{PageSet, Run, runs_of};
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The most mappings of one file that are followed.
-const MAX_MAPPERS: usize = 65_536;
+pub(super) const MAX_MAPPERS: usize = 65_536;
 /// What asking about the halves of runs may cost in one round of all files, in pages that the kernel looks
 /// through: about 4 ms. Two more questions take as long as so many pages.
 pub(super) const MAX_HALVING: u64 = 1 << 19;
@@ -52,6 +53,8 @@ pub struct Block {
     used_before: u16,
     /// Refaults that count, pages; fades over a window.
     pub refaults: f32,
+    /// Those were of another file at this path, and none of its own counts yet.
+    inherited: bool,
     /// In which frame each page was last, shortened; 0 where that is unknown.
     frames: [u16; 16],
 }
@@ -66,6 +69,19 @@ impl Block {
     /// The pages that refaulted within this window or the one before.
     pub fn refaulted(&self) -> u16 {
         self.again | self.again_before
+    }
+
+    /// Whether all that counts of it was taken over from another file. Which of its pages come back is not
+    /// known then.
+    pub fn is_inherited(&self) -> bool {
+        self.inherited
+    }
+
+    /// Takes over refaults of another file.
+    fn inherit(&mut self, refaults: f32) {
+        if refaults > self.refaults {
+            (self.refaults, self.inherited) = (refaults, true);
+        }
     }
 
     /// Takes in the frames of the present pages of `mask`, in order.
@@ -102,6 +118,23 @@ impl Mapper {
     }
 }
 
+/// What a file takes over of another one at its path: refaults by block, in order. Several may take over
+/// the same.
+#[derive(Clone, Debug)]
+pub(super) struct Estate {
+    blocks: Arc<[(u64, f32)]>,
+    /// What is left of it, 0 to 1: it fades over a window.
+    left: f32,
+}
+
+impl Estate {
+    /// What is left of the refaults of one block.
+    fn of_block(&self, number: u64) -> f32 {
+        let found = self.blocks.binary_search_by_key(&number, |of| of.0);
+        found.map_or(0.0, |at| self.blocks[at].1 * self.left)
+    }
+}
+
 /// A file that programs have mapped.
 #[derive(Clone, Debug, Default)]
 pub struct Tracked {
@@ -115,6 +148,8 @@ pub struct Tracked {
     pub seen_at: Option<(i32, plimsoll_kernel::smaps::Addresses)>,
     /// It was not there in the rounds before.
     pub(super) is_new: bool,
+    /// For blocks that are used later: a program that starts uses few at once.
+    estate: Option<Estate>,
     mappers: Vec<Mapper>,
     mappers_before: Vec<Mapper>,
     covered: PageSet,
@@ -165,7 +200,16 @@ impl Tracked {
                 }
                 room -= 1;
             }
-            let block = self.blocks.entry(number).or_default();
+            let estate = &self.estate;
+            let block = self.blocks.entry(number).or_insert_with(|| {
+                let mut new = Block::default();
+                new.inherit(
+                    estate
+                        .as_ref()
+                        .map_or(0.0, |estate| estate.of_block(number)),
+                );
+                new
+            });
             block.now |= mask;
             block.note_frames(mask, &mut frames);
         }
@@ -209,6 +253,10 @@ impl Tracked {
     ) {
         self.is_new = !self.ended_once;
         self.ended_once = true;
+        if let Some(estate) = &mut self.estate {
+            estate.left *= fresh as f32;
+        }
+        self.estate.take_if(|estate| estate.left < FADED);
         let vanished = self.compare_mappers();
         let evicted = self.evicted(key, &vanished, halving, beside);
         for (number, block) in &mut self.blocks {
@@ -230,6 +278,7 @@ impl Tracked {
             block.lost = (block.lost & !block.now | gone) & covered & !held;
             let keep = if held != 0 { slow } else { fresh };
             block.refaults = block.refaults * keep as f32 + counted.count_ones() as f32;
+            block.inherited &= counted == 0 && block.refaults > FADED;
             block.used |= block.now;
             block.before = std::mem::take(&mut block.now);
             round.lost += u64::from(gone.count_ones());
@@ -276,8 +325,9 @@ impl Tracked {
     }
 
     /// Adds those pages of a run that are not in the page cache: what is still there was dropped from page
-    /// tables only. Asks about all of it and, where a part is there, about its halves. What cannot be asked
-    /// about follows what it is a part of.
+    /// tables only. Asks about all of it and, where a part is there, about its halves. A half that is not
+    /// asked about follows what it is a part of. A whole run that could have been asked about and was not may
+    /// be there; where that can never be known, it counts as evicted.
     fn uncached(
         &self,
         key: FileKey,
@@ -286,18 +336,22 @@ impl Tracked {
         beside: &mut dyn Beside,
         out: &mut Vec<Run>,
     ) {
-        let mut left = vec![(run.clone(), true)];
-        while let Some((run, otherwise)) = left.pop() {
+        let mut left = vec![(run.clone(), None)];
+        while let Some((run, of_whole)) = left.pop() {
             let pages = run.end - run.start;
             let cached = beside.cached(key, self, &run);
-            let mostly = cached.map_or(otherwise, |cached| cached * 2 < pages);
+            let mostly = match cached {
+                Cached::Pages(cached) => cached * 2 < pages,
+                Cached::NotAsked => of_whole.unwrap_or(false),
+                Cached::Unknown => of_whole.unwrap_or(true),
+            };
             let left_over = halving.checked_sub(pages + TWO_QUESTIONS);
             match (cached, left_over) {
-                (Some(cached), Some(rest)) if cached > 0 && cached < pages => {
+                (Cached::Pages(cached), Some(rest)) if cached > 0 && cached < pages => {
                     *halving = rest;
                     let middle = run.start + pages / 2;
-                    left.push((middle..run.end, mostly));
-                    left.push((run.start..middle, mostly));
+                    left.push((middle..run.end, Some(mostly)));
+                    left.push((run.start..middle, Some(mostly)));
                 }
                 _ if mostly => out.push(run),
                 _ => {}
@@ -325,22 +379,27 @@ impl Tracked {
         self.unmapped_windows > 1
     }
 
-    /// What another file at its path takes over: refaults by block.
-    pub(super) fn estate(&self) -> Vec<(u64, f32)> {
+    /// What another file at its path takes over.
+    pub(super) fn estate(&self) -> Estate {
         let some = self
             .blocks
             .iter()
             .filter(|(_, block)| block.refaults > FADED);
-        some.map(|(number, block)| (*number, block.refaults))
-            .collect()
+        Estate {
+            blocks: some
+                .map(|(number, block)| (*number, block.refaults))
+                .collect(),
+            left: 1.0,
+        }
     }
 
-    pub(super) fn inherit(&mut self, estate: &[(u64, f32)]) {
-        for (number, refaults) in estate {
+    pub(super) fn inherit(&mut self, estate: &Estate) {
+        for (number, refaults) in estate.blocks.iter() {
             if let Some(block) = self.blocks.get_mut(number) {
-                block.refaults = block.refaults.max(*refaults);
+                block.inherit(*refaults);
             }
         }
+        self.estate = Some(estate.clone());
     }
 
     /// Whether a program had it mapped in the last round.

@@ -17,6 +17,8 @@ struct World {
     held: PageSet,
     cached: PageSet,
     asked: u32,
+    /// Where the page cache tells nothing.
+    silent: Option<Cached>,
 }
 
 impl Beside for World {
@@ -24,10 +26,11 @@ impl Beside for World {
         self.held.of_block(block)
     }
 
-    fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Option<u64> {
+    fn cached(&mut self, _: FileKey, _: &Tracked, run: &Run) -> Cached {
         self.asked += 1;
         let asked = PageSet::of(vec![run.clone()]);
-        Some(asked.pages() - asked.without(&self.cached).pages())
+        let there = asked.pages() - asked.without(&self.cached).pages();
+        self.silent.unwrap_or(Cached::Pages(there))
     }
 }
 
@@ -211,6 +214,20 @@ fn of_a_run_that_is_cached_in_part_the_rest_was_evicted() {
     assert!(story.round(&[mapped(&[])]).lost > 0);
     let asked = u64::from(story.world.asked);
     assert!(asked <= 1 + MAX_HALVING / 128, "{asked}");
+}
+
+#[test]
+fn what_was_not_asked_about_is_not_lost_and_what_can_not_be_known_is() {
+    for (silent, lost) in [(Cached::NotAsked, 0), (Cached::Unknown, 20)] {
+        let mut story = Story::new();
+        story.simple(&[0..20]);
+        story.world.silent = Some(silent);
+        assert_eq!(story.simple(&[]).lost, lost);
+        assert_eq!(story.simple(&[0..20]).refaults, lost);
+        // In a later round it is asked about.
+        story.world.silent = None;
+        assert_eq!(story.simple(&[]).lost, 20);
+    }
 }
 
 #[test]
@@ -400,6 +417,65 @@ fn a_new_file_at_the_same_path_inherits() {
         story.round(&[view(2, new, 0..100, &[0..16])]);
     }
     assert!(story.evidence.file(&FILE).is_none(), "it is forgotten");
+}
+
+/// A file whose pages 10 to 30 were read again several times, as frames show, and is not mapped any more.
+fn with_frames(story: &mut Story) {
+    for step in 0..5u16 {
+        story.round(&[framed(1, FILE, 100 * (step + 1))]);
+    }
+    story.round(&[]);
+}
+
+/// Pages 10 to 30, in frames from the first one on.
+fn framed(pid: i32, key: FileKey, first: u16) -> View {
+    View {
+        frames: (first..first + 20).collect(),
+        ..view(pid, key, 0..100, std::slice::from_ref(&(10..30)))
+    }
+}
+
+#[test]
+fn of_a_new_file_what_is_in_use_is_worth_holding_until_it_is_known_better() {
+    let new = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    with_frames(&mut story);
+    let worth = |story: &Story| {
+        let block = story.evidence.file(&new).unwrap().blocks[&0];
+        (block.is_inherited(), story.evidence.worth(&block))
+    };
+    story.round(&[framed(2, new, 700)]);
+    // Frames show that nothing of it came back yet.
+    assert_eq!(worth(&story), (true, 0b1111_1100_0000_0000));
+    // Two of its pages are lost again and again, which counts from the second time on.
+    let mut part = framed(2, new, 700);
+    part.frames[0..2].copy_from_slice(&[900, 901]);
+    story.round(&[part.clone()]);
+    assert_eq!(worth(&story), (true, 0b1111_1100_0000_0000));
+    part.frames[0..2].copy_from_slice(&[910, 911]);
+    story.round(&[part]);
+    assert_eq!(worth(&story), (false, 0b0000_1100_0000_0000));
+}
+
+#[test]
+fn of_a_new_file_what_is_used_later_inherits_too_for_a_while() {
+    let new = FileKey { inode: 8, ..FILE };
+    let mut story = Story::new();
+    with_frames(&mut story);
+    let old = story.refaults(FILE);
+    story.round(&[view(2, new, 0..100, &[])]);
+    assert_eq!(story.refaults(new), 0.0);
+    story.round(&[framed(2, new, 700)]);
+    let heir = story.refaults(new);
+    assert!(heir > old / 2.0 && heir < old, "{old} {heir}");
+
+    let mut story = Story::new();
+    with_frames(&mut story);
+    for _ in 0..60 {
+        story.round(&[view(2, new, 0..100, &[])]);
+    }
+    story.round(&[framed(2, new, 700)]);
+    assert_eq!(story.refaults(new), 0.0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::known::OPENING;
 use super::{Pinner, SLICE, note};
 use crate::error::PinError;
-use crate::evidence::{Block, Tracked};
+use crate::evidence::Tracked;
 use crate::hold::{Holder, MAX_RUNS};
 use crate::margin::{Allowance, Bound};
 use crate::options::SECOND;
@@ -115,6 +115,12 @@ impl Domains {
         self.full
     }
 
+    /// How many groups there are, and how many of them are watched.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let bound = |group: &&Domain| group.allowance.bound != Bound::Unwatched;
+        (self.groups.len(), self.groups.iter().filter(bound).count())
+    }
+
     /// The files of a group.
     fn files_of(&self, group: usize) -> Vec<FileKey> {
         let of_it = self.of_file.iter().filter(|(_, of)| **of == group);
@@ -139,24 +145,27 @@ impl Domains {
 }
 
 impl Pinner {
-    /// Goes on looking; takes in a round that is finished.
-    pub(super) fn look(&mut self, now_ns: u64) {
+    /// Goes on looking; takes in a round that is finished, and tells whether one is.
+    pub(super) fn look(&mut self, now_ns: u64) -> bool {
         let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
-            return;
+            return false;
         };
         let mut beside = self.known.beside(&self.holder);
         let round = self.evidence.end(now_ns, finished.majors, &mut beside);
+        // Where frames are shown, they tell what was read again.
+        self.reached.page_cache = beside.left_out() && !self.evidence.sees_frames();
         self.known.tidy(&self.evidence);
         self.rounds += 1;
         self.present = round.present;
         self.passed.clear();
-        note(&mut self.passed, finished.passed);
-        self.gather.pace(self.evidence.majors_per_second());
+        let all = note(&mut self.passed, finished.passed);
+        self.reached.files = !all || finished.more_passed;
         self.release_unmapped();
         if self.rounds == 1 {
             // So that a refusal is told at once, not after a window.
             self.find_domains();
         }
+        true
     }
 
     /// Releases files that no program has mapped any more.
@@ -251,6 +260,7 @@ impl Pinner {
         self.known.close();
         self.costs.measure(self.evidence.files().keys());
         self.failed.clear();
+        (self.reached.failures, self.reached.held_files) = (false, None);
         self.find_domains();
         let candidates = self.candidates();
         let page = page_size();
@@ -268,6 +278,8 @@ impl Pinner {
             domains,
         };
         let chosen = choose(&candidates, &bounds);
+        let runs: usize = chosen.values().map(|set| set.runs().len()).sum();
+        self.reached.ranges = runs >= MAX_RUNS;
         self.chosen += 1;
         self.decided |= !chosen.is_empty();
         if !chosen.is_empty() && self.majors_before.is_none() {
@@ -321,9 +333,11 @@ impl Pinner {
             for (number, block) in &file.blocks {
                 let why = self.why.get(&(*key, *number));
                 let held = why.map_or(0, |why| why.pages);
-                let pages = (self.pages_of(block) | held) & file.mapped().of_block(*number);
+                let worth = self.evidence.worth(block);
+                let pages = (worth | held) & file.mapped().of_block(*number);
                 let least = if held == 0 { LEAST } else { LEFT };
-                let in_vain = held == 0 && !waited;
+                // Of a new file nothing was lost yet, because the old one was held.
+                let in_vain = held == 0 && !waited && !block.is_inherited();
                 if pages == 0 || in_vain || block.refaults < least {
                     continue;
                 }
@@ -341,15 +355,6 @@ impl Pinner {
             }
         }
         all
-    }
-
-    /// The pages of a block that would be held: those that came back; where not all of these are
-    /// seen, those in use.
-    fn pages_of(&self, block: &Block) -> u16 {
-        match self.evidence.sees_frames() {
-            true => block.refaulted(),
-            false => block.wanted(),
-        }
     }
 
     /// Notes why each chosen block is held. Blocks that were held before keep their first reason,
@@ -467,6 +472,54 @@ mod tests {
             reason: None,
             held: 0,
         }
+    }
+
+    /// Nothing is held or cached.
+    struct Nothing;
+
+    impl crate::evidence::Beside for Nothing {
+        fn held(&self, _: FileKey, _: u64) -> u16 {
+            0
+        }
+
+        fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> crate::evidence::Cached {
+            crate::evidence::Cached::Pages(0)
+        }
+    }
+
+    #[test]
+    fn a_file_at_the_path_of_another_is_chosen_before_it_is_lost() {
+        let programs = crate::Programs::Processes(Vec::new());
+        let mut pinner = Pinner::new(crate::Options::default(), programs, 0).unwrap();
+        let mut round = |second: u64, inode, frame: u16, majors| {
+            pinner.evidence.begin();
+            pinner.evidence.saw(&crate::look::View {
+                pid: 1,
+                key: FileKey {
+                    inode,
+                    ..FileKey::default()
+                },
+                addresses: 0x10000..0x20000,
+                run: 0..16,
+                seen: 16,
+                present: vec![2..6],
+                frames: (frame..frame + 4).collect(),
+                path: "/lib/libx.so".into(),
+            });
+            pinner.evidence.end(second * SECOND, majors, &mut Nothing);
+            let all = pinner.candidates().into_iter();
+            all.map(|of| (of.file.inode, of.pages)).collect::<Vec<_>>()
+        };
+        for second in 1..5 {
+            round(second, 7, 100 * second as u16, 0);
+        }
+        assert_eq!(round(5, 7, 500, 1), [(7, 0b11_1100)]);
+        // No program waits any more, as where the file is held.
+        for second in 6..30 {
+            round(second, 7, 500, 0);
+        }
+        assert_eq!(round(30, 7, 500, 0), []);
+        assert_eq!(round(31, 8, 900, 0), [(8, 0b11_1100)]);
     }
 
     #[test]

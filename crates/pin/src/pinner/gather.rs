@@ -2,6 +2,7 @@
 
 use crate::descriptors::{self, MAX_PROCESSES};
 use crate::evidence::Evidence;
+use crate::limits::{Limit, Reached};
 use crate::look::{Seen, Watched, group_of};
 use crate::options::{Options, Programs, SECOND};
 use crate::report::Passed;
@@ -82,6 +83,10 @@ pub(super) struct Finished {
     pub(super) majors: u64,
     /// Files that cannot be held.
     pub(super) passed: Vec<(FileKey, crate::error::PinError)>,
+    /// There were more of those than are told.
+    pub(super) more_passed: bool,
+    /// A process of which only a part was looked at.
+    cut: Option<i32>,
 }
 
 /// The programs, and where the present round stands.
@@ -102,8 +107,12 @@ pub(super) struct Gather {
     finished: Finished,
     round_cost_ns: u64,
     spent_ns: u64,
-    full: bool,
+    /// That there are more processes than are watched.
+    full: Option<String>,
+    /// Why no list of the processes could be had.
     note: Option<String>,
+    /// A process of which only a part was looked at in the last round.
+    cut: Option<i32>,
 }
 
 impl Gather {
@@ -122,8 +131,9 @@ impl Gather {
             finished: Finished::default(),
             round_cost_ns: 0,
             spent_ns: 0,
-            full: false,
+            full: None,
             note: None,
+            cut: None,
         }
     }
 
@@ -149,8 +159,20 @@ impl Gather {
         self.spent_ns
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.full
+    /// The limits that are reached.
+    pub(super) fn limits(&self) -> impl Iterator<Item = Reached> + '_ {
+        let processes = self.full.clone().map(|reason| Reached {
+            limit: Limit::Processes,
+            reason,
+        });
+        let cut = self.cut.map(|pid| Reached {
+            limit: Limit::Look,
+            reason: format!(
+                "process {pid} has more mappings of files, or pages present in them, than are looked at: \
+                 only a part of it is watched"
+            ),
+        });
+        processes.into_iter().chain(cut)
     }
 
     /// Whether none of the given programs runs any more.
@@ -185,10 +207,23 @@ impl Gather {
         let others = (count > 0).then(|| {
             format!("{count} processes of other users or with other rights: root can look at them")
         });
-        let notes = self.note.clone().into_iter().chain(others);
+        let notes = self.note.iter().chain(&self.full).cloned().chain(others);
         notes
             .map(|reason| Passed { pid: None, reason })
             .chain(named)
+    }
+
+    /// How many things [`Gather::passed`] tells.
+    pub(super) fn count_passed(&self) -> usize {
+        let (mut told, mut others) = (0, 0);
+        for refused in self.refused.values() {
+            match refused.why {
+                Why::Named(_) | Why::Stuck { .. } => told += 1,
+                Why::Others => others = 1,
+                Why::Nothing => {}
+            }
+        }
+        told + others + usize::from(self.note.is_some()) + usize::from(self.full.is_some())
     }
 
     /// The memory cgroup of a process that is watched, or that is stuck.
@@ -241,6 +276,7 @@ impl Gather {
         }
         self.amid = false;
         self.spent_ns += self.round_cost_ns;
+        self.cut = self.finished.cut;
         Some(std::mem::take(&mut self.finished))
     }
 
@@ -250,7 +286,6 @@ impl Gather {
         self.refused.retain(|_, refused| refused.holds(now_ns));
         self.forget_exited();
         let mut found = Vec::new();
-        self.full = false;
         self.note = None;
         let listed = self.list(&mut found);
         // A process that left its group is watched no more. Children that lost their parent are in no list,
@@ -259,10 +294,13 @@ impl Gather {
             Ok(_) => matches!(self.programs, Programs::Processes(_)),
             Err(error) => !error.is_absent(),
         };
-        match listed {
-            Ok(complete) => self.full = !complete,
-            Err(error) => self.note = Some(error.to_string()),
-        }
+        let complete = match listed {
+            Ok(complete) => complete,
+            Err(error) => {
+                self.note = Some(error.to_string());
+                true
+            }
+        };
         if keeps {
             found.extend(self.subjects.keys());
         }
@@ -270,26 +308,24 @@ impl Gather {
         found.dedup();
         let own = std::process::id() as i32;
         found.retain(|pid| *pid != own && !self.refused.contains_key(pid));
-        self.bound(&mut found, descriptors::processes());
+        self.bound(&mut found, complete, descriptors::processes());
         self.subjects
             .retain(|pid, _| found.binary_search(pid).is_ok());
         self.queue = found;
     }
 
-    /// Leaves out what is too many.
-    fn bound(&mut self, found: &mut Vec<i32>, most: usize) {
-        if found.len() > most {
-            self.full = true;
-            self.note.get_or_insert_with(|| {
-                let all = found.len();
-                let more = "a higher limit of open files (`ulimit -n`) allows more";
-                match most < MAX_PROCESSES {
-                    true => format!("of {all} processes only {most} are watched: {more}"),
-                    false => format!("of {all} processes only {most} are watched"),
-                }
-            });
-            found.truncate(most);
-        }
+    /// Leaves out what is too many. Where the list is not complete, there may be more than were found.
+    fn bound(&mut self, found: &mut Vec<i32>, complete: bool, most: usize) {
+        let (all, watched) = (found.len(), found.len().min(most));
+        found.truncate(most);
+        self.full = (all > watched || !complete).then(|| {
+            let than = if complete { "" } else { "at least " };
+            let more = match most < MAX_PROCESSES {
+                true => ": a higher limit of open files (`ulimit -n`) allows more",
+                false => "",
+            };
+            format!("of {than}{all} processes only {watched} are watched{more}")
+        });
     }
 
     fn forget_exited(&mut self) {
@@ -307,8 +343,9 @@ impl Gather {
     fn list(&self, found: &mut Vec<i32>) -> Result<bool> {
         match &self.programs {
             Programs::Processes(given) => {
-                let (mut complete, mut failed) = (true, None);
                 let running = given.iter().filter(|pid| !self.exited.contains(pid));
+                let (mut complete, mut failed) =
+                    (running.clone().nth(MAX_PROCESSES).is_none(), None);
                 for pid in running.take(MAX_PROCESSES) {
                     found.push(*pid);
                     let room = MAX_PROCESSES.saturating_sub(found.len());
@@ -340,7 +377,7 @@ impl Gather {
         });
         match looked {
             Ok(Ok((majors, watched, seen))) => {
-                self.take_in(majors, seen, evidence);
+                self.take_in(pid, majors, seen, evidence);
                 self.subjects.insert(pid, watched);
             }
             Ok(Err(error)) => self.refuse(pid, now_ns, &error),
@@ -353,14 +390,17 @@ impl Gather {
         }
     }
 
-    fn take_in(&mut self, majors: u64, seen: Seen, evidence: &mut Evidence) {
+    fn take_in(&mut self, pid: i32, majors: u64, seen: Seen, evidence: &mut Evidence) {
         self.round_cost_ns += seen.cost_ns;
         self.finished.majors = self.finished.majors.saturating_add(majors);
-        self.full |= seen.truncated;
+        if seen.truncated {
+            self.finished.cut.get_or_insert(pid);
+        }
         for view in &seen.views {
             evidence.saw(view);
         }
         self.finished.passed.extend(seen.passed);
+        self.finished.more_passed |= seen.more_passed;
     }
 
     /// Passes over a process for a window. One that exited after it was watched is nothing to tell of.
@@ -394,13 +434,19 @@ impl Gather {
 
     /// Sets when the next round is due: at once when programs wait for their pages, but never so
     /// often that looking takes more than its share.
-    pub(super) fn pace(&mut self, majors_per_second: f64) {
+    ///
+    /// `here_ns` is what the calling thread spent on the round and on choosing, `margins_ns` what it spent on
+    /// reading the margins since the round before, processor time in ns. The latter grows with the time
+    /// between rounds, so it counts as much as all else at most: otherwise many groups would leave no rounds.
+    pub(super) fn pace(&mut self, majors_per_second: f64, here_ns: u64, margins_ns: u64) {
         let calm = (self.window_ns / 30).clamp(SHORTEST, LONGEST);
         let wanted = match majors_per_second >= ALARM {
             true => SHORTEST,
             false => calm,
         };
-        let affordable = (self.round_cost_ns as f64 / self.share) as u64;
+        let rounds = self.round_cost_ns.saturating_add(here_ns);
+        let cost = rounds.saturating_add(margins_ns.min(rounds));
+        let affordable = (cost as f64 / self.share) as u64;
         let interval = wanted.max(affordable);
         self.next_ns = self.round_ns.saturating_add(interval);
     }
@@ -434,6 +480,51 @@ mod tests {
             reason: String::new(),
             group: group.map(PathBuf::from),
         }
+    }
+
+    #[test]
+    fn rounds_take_no_more_than_their_share_with_all_that_belongs_to_them() {
+        let mut gather = Gather::new(Programs::All, Options::default(), 0);
+        let mut interval = |looks, here, margins, majors| {
+            gather.round_cost_ns = looks;
+            gather.pace(majors, here, margins);
+            gather.due_ns()
+        };
+        let ms = SECOND / 1000;
+        assert_eq!(interval(0, 0, 0, 0.0), SECOND);
+        assert_eq!(interval(ms, 0, 0, 100.0), SECOND / 10);
+        // 2 % of a processor: 50 times what a round takes.
+        assert_eq!(interval(10 * ms, 0, 0, 100.0), 500 * ms);
+        assert_eq!(interval(10 * ms, 30 * ms, 0, 100.0), 2000 * ms);
+        assert_eq!(interval(10 * ms, 30 * ms, 20 * ms, 0.0), 3000 * ms);
+        // The margins of very many groups do not end the rounds.
+        assert_eq!(interval(10 * ms, 30 * ms, 900 * ms, 0.0), 4000 * ms);
+        assert_eq!(interval(u64::MAX, u64::MAX, u64::MAX, 0.0), u64::MAX);
+    }
+
+    #[test]
+    fn processes_that_are_too_many_are_told() {
+        let mut gather = Gather::new(Programs::All, Options::default(), 0);
+        let mut told = |complete, most| {
+            let mut found: Vec<i32> = (1..31).collect();
+            gather.bound(&mut found, complete, most);
+            let limits: Vec<Reached> = gather.limits().collect();
+            assert_eq!(gather.count_passed(), gather.passed().count());
+            assert_eq!(gather.count_passed(), limits.len());
+            let reason = limits.first().map(|reached| reached.reason.clone());
+            (found.len(), reason.unwrap_or_default())
+        };
+        assert_eq!(told(true, MAX_PROCESSES), (30, String::new()));
+        let (left, reason) = told(true, 16);
+        assert_eq!(left, 16);
+        assert!(reason.starts_with("of 30 processes only 16 are watched: a higher"));
+        let (left, reason) = told(false, MAX_PROCESSES);
+        assert_eq!(left, 30);
+        assert_eq!(reason, "of at least 30 processes only 30 are watched");
+        assert_eq!(told(true, 30), (30, String::new()));
+        gather.cut = Some(7);
+        let all: Vec<Limit> = gather.limits().map(|reached| reached.limit).collect();
+        assert_eq!(all, [Limit::Look]);
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! What the holder and the page cache know of pages, for the evidence.
 
 use crate::descriptors;
-use crate::evidence::{Beside, Evidence, Tracked};
+use crate::evidence::{Beside, Cached, Evidence, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
-use crate::source::{Opened, open_in_time};
+use crate::source::open_in_time;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -21,25 +20,63 @@ pub(super) const OPENING: u64 = 2_000_000_000;
 /// (`MAX_HALVING`) leave most of them to other files.
 const MAX_ASKED: u32 = 16_384;
 
-/// Files that lost pages, open. `None` where one cannot be opened, or not for sure, or where the page
-/// cache does not tell of it.
+/// A file that lost pages.
+#[derive(Debug)]
+enum Asked {
+    /// Open.
+    Open(OwnedFd),
+    /// It did not let itself be opened in time.
+    Late,
+    /// It cannot be opened, or not for sure, or the page cache does not tell of it.
+    Never,
+}
+
+/// Files that lost pages.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    open: BTreeMap<FileKey, Option<OwnedFd>>,
+    files: BTreeMap<FileKey, Asked>,
+    /// How many of them are open.
+    open: usize,
 }
 
 impl Known {
     /// Closes files that are not followed any more.
     pub(super) fn tidy(&mut self, evidence: &Evidence) {
-        self.open
-            .retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
+        self.retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
     }
 
     /// Closes all, so that nothing stays busy that nobody asks about. They are opened again when they lose
     /// pages. What could not be opened is not tried again: a server that does not answer would keep a thread
     /// each time.
     pub(super) fn close(&mut self) {
-        self.open.retain(|_, open| open.is_none());
+        self.retain(|_, asked| !matches!(asked, Asked::Open(_)));
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&FileKey, &Asked) -> bool) {
+        self.files.retain(|key, asked| keep(key, asked));
+        let open = |asked: &&Asked| matches!(asked, Asked::Open(_));
+        self.open = self.files.values().filter(open).count();
+    }
+
+    /// Opens a file that is not known yet.
+    fn open(&mut self, key: FileKey, file: &Tracked) {
+        let Some((pid, addresses)) = file.seen_at.as_ref() else {
+            return;
+        };
+        let asked = match open_in_time(*pid, addresses, key, &file.path) {
+            // Where the file system shows it differently, its mappings tell.
+            Ok(opened)
+                if opened.tells_cached && (opened.certain || is_listed_as(&opened.file, key)) =>
+            {
+                self.open += 1;
+                Asked::Open(opened.file)
+            }
+            Err(error) if error.is_late() => Asked::Late,
+            // That tells nothing of the file, so it is tried again.
+            Err(error) if error.is_unasked() => return,
+            Ok(_) | Err(_) => Asked::Never,
+        };
+        self.files.insert(key, asked);
     }
 
     pub(super) fn beside<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
@@ -48,6 +85,7 @@ impl Known {
             holder,
             asked: 0,
             end_ns: now_ns().saturating_add(OPENING),
+            left_out: false,
         }
     }
 }
@@ -59,6 +97,24 @@ pub(super) struct World<'a> {
     asked: u32,
     /// No file is opened any more from then on, monotonic ns.
     end_ns: u64,
+    /// Something was not asked that could have been.
+    left_out: bool,
+}
+
+impl World<'_> {
+    /// Whether something was not asked that could have been.
+    pub(super) fn left_out(&self) -> bool {
+        self.left_out
+    }
+
+    /// Whether there may be one more question, about this file.
+    fn may_ask(&self, key: &FileKey) -> bool {
+        self.asked < MAX_ASKED
+            && match self.known.files.get(key) {
+                Some(asked) => matches!(asked, Asked::Open(_)),
+                None => self.known.open < descriptors::asked() && now_ns() < self.end_ns,
+            }
+    }
 }
 
 impl Beside for World<'_> {
@@ -66,33 +122,85 @@ impl Beside for World<'_> {
         self.holder.held(&file).map_or(0, |set| set.of_block(block))
     }
 
-    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Option<u64> {
+    fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Cached {
+        // However much is asked about others, that it tells nothing is known.
+        if matches!(self.known.files.get(&key), Some(Asked::Never)) {
+            return Cached::Unknown;
+        }
+        if !self.may_ask(&key) {
+            self.left_out = true;
+            return Cached::NotAsked;
+        }
         self.asked += 1;
-        let late = now_ns() >= self.end_ns && !self.known.open.contains_key(&key);
-        let most = descriptors::asked();
-        let full = self.known.open.len() >= most && !self.known.open.contains_key(&key);
-        if self.asked > MAX_ASKED || full || late {
-            return None;
+        if !self.known.files.contains_key(&key) {
+            self.known.open(key, file);
         }
-        if let Entry::Vacant(entry) = self.known.open.entry(key) {
-            let opened = file
-                .seen_at
-                .as_ref()
-                .map(|(pid, addresses)| open_in_time(*pid, addresses, key, &file.path));
-            // That tells nothing of the file, so it is tried again.
-            if matches!(&opened, Some(Err(error)) if error.is_unasked()) {
-                return None;
-            }
-            // Where the file system shows it differently, its mappings tell.
-            let is_it = |opened: &Opened| opened.certain || is_listed_as(&opened.file, key);
-            let opened = opened.and_then(Result::ok);
-            let told = opened.filter(|opened| opened.tells_cached && is_it(opened));
-            entry.insert(told.map(|opened| opened.file));
-        }
-        let open = self.known.open.get(&key)?;
+        let Some(Asked::Open(open)) = self.known.files.get(&key) else {
+            return match self.known.files.get(&key) {
+                Some(Asked::Late) => Cached::NotAsked,
+                // Opening was not begun.
+                None if file.seen_at.is_some() => Cached::NotAsked,
+                _ => Cached::Unknown,
+            };
+        };
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
-        let found = page_cache::of(open.as_ref()?, Path::new(&file.path), bytes).ok()?;
-        Some(found.cached / page)
+        match page_cache::of(open, Path::new(&file.path), bytes) {
+            Ok(found) => Cached::Pages(found.cached / page),
+            Err(_) => {
+                // This kernel does not tell, or not us.
+                self.known.open -= 1;
+                self.known.files.insert(key, Asked::Never);
+                Cached::Unknown
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(inode: u64) -> FileKey {
+        FileKey {
+            inode,
+            ..FileKey::default()
+        }
+    }
+
+    fn open() -> Asked {
+        Asked::Open(tempfile::tempfile().unwrap().into())
+    }
+
+    #[test]
+    fn what_is_beyond_the_bounds_is_told_apart_from_what_can_never_be_asked() {
+        let (holder, file) = (Holder::default(), Tracked::default());
+        let mut known = Known {
+            files: BTreeMap::from([
+                (key(1), open()),
+                (key(2), Asked::Late),
+                (key(3), Asked::Never),
+            ]),
+            open: descriptors::asked(),
+        };
+        let ask = |world: &mut World<'_>, inode| world.cached(key(inode), &file, &(0..4));
+        let mut world = known.beside(&holder);
+        assert_eq!(ask(&mut world, 1), Cached::Pages(0));
+        assert_eq!(ask(&mut world, 3), Cached::Unknown);
+        assert!(!world.left_out());
+        // It did not open in time, and of others as many as may be are open.
+        assert_eq!(ask(&mut world, 2), Cached::NotAsked);
+        assert_eq!(ask(&mut world, 4), Cached::NotAsked);
+        assert!(world.left_out());
+        world.asked = MAX_ASKED;
+        assert_eq!(ask(&mut world, 1), Cached::NotAsked);
+        assert_eq!(ask(&mut world, 3), Cached::Unknown);
+        // Those that are open are closed at each choice.
+        known.close();
+        assert_eq!((known.open, known.files.len()), (0, 2));
+        let mut world = known.beside(&holder);
+        world.end_ns = 0;
+        assert_eq!(ask(&mut world, 1), Cached::NotAsked);
+        assert!(world.left_out());
     }
 }

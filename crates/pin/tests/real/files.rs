@@ -81,6 +81,28 @@ fn a_replaced_file_is_followed() {
     });
 }
 
+/// A program that has memory enough maps the new file, and loses none of it.
+#[test]
+fn a_replaced_file_is_held_before_it_is_lost() {
+    let _one = alone();
+    let Some(mut scene) = scene("pin-replaced-early", options()) else {
+        return;
+    };
+    let next = make_file(scene.dir.path(), "next", FILE);
+    std::fs::rename(&next, &scene.hot).unwrap();
+    let new = key_of(&scene.hot);
+    let mut newer = start_pages(&scene.hot, None);
+    newer.until(PATIENCE, |p| p.rounds >= 1).unwrap();
+    let before = latest(&mut newer).major_faults;
+    let pids = vec![scene.program.pid(), newer.pid()];
+    scene.pinner.watch(plimsoll_pin::Programs::Processes(pids));
+    tick_until(&mut scene.pinner, "followed", |_, pinner| {
+        inodes(pinner).contains(&new.inode)
+    });
+    let after = latest(&mut newer).major_faults;
+    assert!(after - before < 50, "it was not lost: {before} {after}");
+}
+
 #[test]
 fn a_deleted_file_is_held_while_it_is_mapped() {
     let _one = alone();
@@ -246,9 +268,10 @@ fn a_file_of_an_overlay_is_held_from_outside_of_its_mount_namespace() {
 /// A program that reads a file of an overlay over and over, which only it sees. `None` where no
 /// overlay can be mounted.
 fn start_on_overlay(dir: &Path, group: &TestCgroup) -> Option<Child> {
+    let here = dir.display();
     let script = format!(
-        "cd {} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work mnt && {}",
-        dir.display(),
+        "cd {here} && mount -t overlay overlay \
+         -o lowerdir={here}/lower,upperdir={here}/upper,workdir={here}/work mnt && {}",
         become_pages(&dir.join("mnt/hot")),
     );
     let arguments = ["--mount", "sh", "-c", &script];

@@ -4,6 +4,7 @@ use crate::common::*;
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::Options;
+use plimsoll_pin::limits::Limit;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
@@ -208,4 +209,11 @@ fn nothing_is_held_in_groups_beyond_those_that_are_watched() {
     let unwatched = report.groups.iter().filter(|g| g.bound == Bound::Unwatched);
     let allowances: Vec<u64> = unwatched.map(|group| group.allowance).collect();
     assert_eq!(allowances, vec![0; processes - groups]);
+    let told = format!("of {processes} cgroups of the programs only {groups} are watched");
+    let mut limits = report.limits.iter();
+    let of_groups = limits.find(|reached| reached.limit == Limit::Groups);
+    assert!(
+        of_groups.is_some_and(|reached| reached.reason.starts_with(&told)),
+        "{report:?}"
+    );
 }
