@@ -28,7 +28,8 @@ struct Arguments {
     /// Repetitions of each variant.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
-    /// Only variants whose name contains one of these, separated by commas.
+    /// Only variants whose name contains one of these, separated by commas. As with --no-record, nothing
+    /// recorded is replaced.
     #[arg(long)]
     only: Option<String>,
     #[arg(long, help = help_of_slice())]
@@ -88,7 +89,8 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         only: arguments.only.clone(),
         slice: arguments.slice,
         seed: arguments.seed,
-        record: !arguments.no_record,
+        // A part would take the place of the whole.
+        record: !arguments.no_record && arguments.only.is_none(),
     };
     measurement::check(&arguments.name, &options, ALL)?;
     match (arguments.name.as_str(), named(&arguments.name)) {

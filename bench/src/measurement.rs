@@ -17,6 +17,8 @@ pub struct About {
     pub asks: &'static [&'static str],
     /// About how many minutes five repetitions take on two processors.
     pub minutes: u32,
+    /// Whether it can run some of its variants only (`--only`).
+    pub only: bool,
     /// Whether it has a part that represents it and takes at most an hour (`--slice`).
     pub slice: bool,
     /// The seed without `--seed` of what it draws at random. `None` if it draws nothing.
@@ -56,6 +58,9 @@ pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     let folder = runner.folder();
     std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
     let results = measurement.run(&runner)?;
+    if let (Some(only), true) = (options.only.as_ref(), results.rows.is_empty()) {
+        return Err(Error::NoVariant { only: only.clone() });
+    }
     results.save(&folder)?;
     println!("\n{}", results.text());
     Ok(())
@@ -77,7 +82,12 @@ struct Special {
     is_taken: fn(&About) -> bool,
 }
 
-const SPECIAL: [Special; 2] = [
+const SPECIAL: [Special; 3] = [
+    Special {
+        flag: "--only",
+        is_given: |options| options.only.is_some(),
+        is_taken: |about| about.only,
+    },
     Special {
         flag: "--slice",
         is_given: |options| options.slice,
@@ -115,11 +125,12 @@ impl About {
     /// Its options besides those that every measurement takes, as a person writes them; empty if there are
     /// none.
     pub fn options(&self) -> String {
+        let only = self.only.then(|| "`--only TEXT`".to_owned());
         let slice = self.slice.then(|| "`--slice`".to_owned());
         let seed = self
             .seed
             .map(|seed| format!("`--seed N` ({seed} when absent)"));
-        let options: Vec<String> = slice.into_iter().chain(seed).collect();
+        let options: Vec<String> = only.into_iter().chain(slice).chain(seed).collect();
         options.join(", ")
     }
 
@@ -143,10 +154,10 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{About, Measurement, check, fits};
+    use super::{About, Measurement, check, fits, run};
     use crate::report::results::Results;
     use crate::runner::{Options, Runner};
-    use crate::{Error, Result};
+    use crate::Result;
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -166,6 +177,7 @@ mod tests {
             question: "Is it?",
             asks: &[],
             minutes: 1,
+            only: true,
             slice,
             seed,
         }
@@ -183,7 +195,17 @@ mod tests {
         }
 
         fn run(&self, _runner: &Runner) -> Result<Results> {
-            Err(Error::Interrupted)
+            Ok(Results::new(self.0, "", "", 1))
+        }
+    }
+
+    fn options(only: Option<&str>, slice: bool, seed: Option<u64>) -> Options {
+        Options {
+            repeat: 1,
+            only: only.map(str::to_owned),
+            slice,
+            seed,
+            record: false,
         }
     }
 
@@ -196,14 +218,7 @@ mod tests {
             &Named("both", true, Some(0)),
         ];
         let refused = |name: &str, slice: bool, seed: Option<u64>| {
-            let options = Options {
-                repeat: 1,
-                only: None,
-                slice,
-                seed,
-                record: false,
-            };
-            let found = check(name, &options, &all);
+            let found = check(name, &options(None, slice, seed), &all);
             found.err().map(|error| error.to_string())
         };
         for name in ["plain", "sliced", "drawn", "both", "all", "figures"] {
@@ -221,13 +236,34 @@ mod tests {
         for name in ["all", "figures"] {
             let said = refused(name, true, None).unwrap();
             assert!(said.starts_with(name), "{said}");
+            let only = check(name, &options(Some("x"), false, None), &all);
+            assert!(only.is_err(), "{name}");
         }
+        let only = check("plain", &options(Some("x"), false, None), &all);
+        assert!(only.is_ok());
+    }
+
+    #[test]
+    fn names_of_no_variant_leave_nothing_behind() {
+        let named = Named("measures-nothing", false, None);
+        let said = run(&named, &options(Some("x,y"), false, None)).unwrap_err();
+        assert!(said.to_string().contains("\"x,y\""), "{said}");
+        let folder = crate::runner::out("measures-nothing");
+        assert!(!folder.join("measures-nothing.md").exists());
+        let _ = std::fs::remove_dir(folder);
     }
 
     #[test]
     fn options_are_told_as_they_are_written() {
-        assert_eq!(about(false, None).options(), "");
-        let both = about(true, Some(7)).options();
-        assert_eq!(both, "`--slice`, `--seed N` (7 when absent)");
+        let none = About {
+            only: false,
+            ..about(false, None)
+        };
+        assert_eq!(none.options(), "");
+        let all = about(true, Some(7)).options();
+        assert_eq!(
+            all,
+            "`--only TEXT`, `--slice`, `--seed N` (7 when absent)"
+        );
     }
 }

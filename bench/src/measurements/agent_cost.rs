@@ -149,6 +149,7 @@ impl Measurement for AgentCost {
             question: "What does the agent cost a Java program that is collected 100 times a second?",
             asks: &[OWN, PROCESSORS],
             minutes: 22,
+            only: true,
             slice: true,
             seed: None,
         }
@@ -160,6 +161,7 @@ impl Measurement for AgentCost {
         let divisor = if runner.slice() { SLICE } else { 1 };
         let each = CASES
             .into_iter()
+            .filter(|case| runner.wants(&named(*case)))
             .flat_map(|case| Mode::ALL.map(|mode| (case, mode)));
         let name = |(case, mode): (Case, Mode)| {
             let name = format!("{}, {}", named(case), mode.name());

@@ -46,6 +46,7 @@ impl Measurement for BrokerCost {
             question: "What does the broker cost?",
             asks: &[RESIDENT, IDLING, WAKING, READING],
             minutes: 6,
+            only: false,
             slice: false,
             seed: None,
         }

@@ -267,6 +267,7 @@ impl Measurement for Container {
             question: "Java and libgc in a container without swap: what lives, and how much it does",
             asks: &[NONE, SAVED, WORK, CROWDS, AGENT],
             minutes: 100,
+            only: true,
             slice: false,
             seed: None,
         }

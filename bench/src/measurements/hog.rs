@@ -56,6 +56,7 @@ impl Measurement for Hog {
             question: "Who pays when an unrelated program takes half of the memory?",
             asks: &[NOBODY, FAULTS, WORK],
             minutes: 15,
+            only: false,
             slice: false,
             seed: None,
         }

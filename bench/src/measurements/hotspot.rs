@@ -61,6 +61,7 @@ impl Measurement for Hotspot {
             question: "How soon and how well does Java follow a limit, by collector?",
             asks: &[],
             minutes: 55,
+            only: true,
             slice: false,
             seed: None,
         }

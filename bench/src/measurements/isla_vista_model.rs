@@ -46,6 +46,7 @@ impl Measurement for IslaVistaModel {
             question: "Isla Vista in a model of heaps that page: does it stay on the plateau?",
             asks: &[PLATEAU, CALM, GAIN, FOUR],
             minutes: 1,
+            only: false,
             slice: false,
             seed: None,
         }

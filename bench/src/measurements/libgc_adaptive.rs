@@ -56,6 +56,7 @@ impl Measurement for LibgcAdaptive {
                        without a hog",
             asks: &[FEWER, LOSES],
             minutes: 30,
+            only: false,
             slice: false,
             seed: None,
         }

@@ -104,6 +104,7 @@ impl Measurement for MapAreas {
             question: "Are the areas of plimsoll map what a JVM accounts for itself?",
             asks: &[EQUAL],
             minutes: 5,
+            only: true,
             slice: false,
             seed: None,
         }

@@ -156,6 +156,7 @@ impl Measurement for PhasesLive {
             question: "What does it do to Java programs to order their threads by what they allocate?",
             asks: &[HARMLESS, COLLECTS],
             minutes: 45,
+            only: false,
             slice: true,
             seed: None,
         }

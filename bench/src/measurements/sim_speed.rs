@@ -78,6 +78,7 @@ impl Measurement for SimSpeed {
             question: "How fast is plimsoll sim, and what memory does it need?",
             asks: &[FAST, FAST_LARGE, SMALL, SAME],
             minutes: 30,
+            only: true,
             slice: false,
             seed: None,
         }

@@ -63,6 +63,7 @@ impl Measurement for StallSignal {
             question: "What does a reading of the stall signal cost, and do its tiers agree?",
             asks: &[COUNT, TIME, SAME, CHEAP],
             minutes: 2,
+            only: false,
             slice: false,
             seed: None,
         }

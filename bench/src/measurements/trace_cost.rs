@@ -96,6 +96,7 @@ impl Measurement for TraceCost {
             question: "How much longer do Java programs take while plimsoll trace records them?",
             asks: &[LIGHT, COMPLETE],
             minutes: 45,
+            only: true,
             slice: true,
             seed: None,
         }

@@ -50,6 +50,7 @@ impl Measurement for Demo {
                        without a broker",
             asks: &[compare::WORK, compare::FAULTS],
             minutes: 6,
+            only: false,
             slice: false,
             seed: None,
         }

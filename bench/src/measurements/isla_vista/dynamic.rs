@@ -198,6 +198,7 @@ impl Measurement for Dynamic {
             question: "Do Java heaps that follow their stalls come back after a hog, and share a limit?",
             asks: &[HOG, WORK, FAIR, CALM],
             minutes: 175,
+            only: true,
             slice: false,
             seed: None,
         }

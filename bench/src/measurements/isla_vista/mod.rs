@@ -61,6 +61,7 @@ impl Measurement for IslaVista {
             question: "What does a Java heap that follows its stalls save under pressure?",
             asks: &[RATIO, COSTS, FREE],
             minutes: 900,
+            only: true,
             slice: true,
             seed: None,
         }

@@ -40,6 +40,7 @@ impl Measurement for Sweep {
             question: "From which maximum heap on do Java programs page, and what does Isla Vista do there?",
             asks: &[COSTS],
             minutes: 1000,
+            only: true,
             slice: true,
             seed: None,
         }

@@ -45,6 +45,7 @@ impl Measurement for Ablation {
             question: "What are page order and summaries worth?",
             asks: &[FINISH, ORDER, BOOKMARKS, TIME],
             minutes: 60,
+            only: true,
             slice: false,
             seed: None,
         }

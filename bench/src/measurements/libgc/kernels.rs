@@ -77,6 +77,7 @@ impl Measurement for Kernels {
                        multi-generational LRU",
             asks: &[FINISH, LESS, FAULTS, V2],
             minutes: 120,
+            only: true,
             slice: false,
             seed: None,
         }

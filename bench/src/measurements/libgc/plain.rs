@@ -46,6 +46,7 @@ impl Measurement for Plain {
             question: "Our collector in the place of libgc, in enough memory: time, pauses, memory",
             asks: &[PAUSE, LARGE, TREES, PEAK, METADATA],
             minutes: 15,
+            only: true,
             slice: false,
             seed: None,
         }

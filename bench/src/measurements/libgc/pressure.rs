@@ -53,6 +53,7 @@ impl Measurement for LibgcPressure {
                        soon, and what do collections cost?",
             asks: &[FINISH, TIME, FAULTS, PAUSES],
             minutes: 120,
+            only: true,
             slice: false,
             seed: None,
         }

@@ -73,6 +73,7 @@ impl Measurement for MapCost {
             question: "What does a look of plimsoll map cost, and what does it do to the program?",
             asks: &[SOON, SMALL, UNTOUCHED],
             minutes: 15,
+            only: true,
             slice: false,
             seed: None,
         }

@@ -107,6 +107,7 @@ impl Measurement for Mmtk {
                        without pressure?",
             asks: &targets::CLAIMS,
             minutes: 40,
+            only: true,
             slice: false,
             seed: None,
         }

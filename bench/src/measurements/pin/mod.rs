@@ -75,6 +75,7 @@ impl Measurement for Pin {
             question: "Servers that need more memory than there is: what is keeping hot file pages worth?",
             asks: &report::CLAIMS,
             minutes: 110,
+            only: true,
             slice: true,
             seed: None,
         }

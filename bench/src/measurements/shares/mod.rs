@@ -78,6 +78,7 @@ impl Measurement for Shares {
                        departures and weight changes?",
             asks: &[NEAR, OVER, OFTEN],
             minutes: 105,
+            only: true,
             slice: false,
             seed: None,
         }

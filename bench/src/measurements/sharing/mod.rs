@@ -58,6 +58,7 @@ impl Measurement for Sharing {
             question: "How true is the accounting of shared memory, and what does it cost?",
             asks: &[TRUE, FREE, cost::CHEAP],
             minutes: 36,
+            only: true,
             slice: false,
             seed: None,
         }

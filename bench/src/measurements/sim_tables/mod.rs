@@ -43,6 +43,7 @@ impl Measurement for SimTables {
             question: "Schedulers that know of allocation, simulated: do the paper's tables come out?",
             asks: &ASKS,
             minutes: 120,
+            only: true,
             slice: true,
             seed: None,
         }

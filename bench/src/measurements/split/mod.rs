@@ -87,6 +87,7 @@ impl Measurement for Split {
             question: "Throughput against the best static split, found by search",
             asks: &[STEADY, IN_TURN],
             minutes: 41,
+            only: true,
             slice: false,
             seed: None,
         }

@@ -253,6 +253,7 @@ impl Measurement for SplitWant {
             asks: &[WORK, FAULTS, HITS, COST],
             // Two runs of each draw besides the search, which takes three where the best is near its begin.
             minutes: 80,
+            only: true,
             slice: false,
             seed: Some(SEED),
         }

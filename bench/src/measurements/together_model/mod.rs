@@ -68,6 +68,7 @@ impl Measurement for TogetherModel {
                        the same shape?",
             asks: &[COLLECTIONS, BESIDE, FIXED, PARTS],
             minutes: 4,
+            only: false,
             slice: true,
             seed: None,
         }
