@@ -130,7 +130,9 @@ pub enum Error {
         takes: Vec<&'static str>,
     },
     /// `--only` left nothing to measure.
-    #[error("no variant's name contains {only:?}: nothing was measured (names are in the first column)")]
+    #[error(
+        "no variant's name contains {only:?}: nothing was measured (names are in the first column)"
+    )]
     NoVariant { only: String },
     /// A recorded result or plot cannot be read.
     #[error("{} is not what a measurement records: {source}; measure again", path.display())]

@@ -155,9 +155,9 @@ fn fits(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{About, Measurement, check, fits, run};
+    use crate::Result;
     use crate::report::results::Results;
     use crate::runner::{Options, Runner};
-    use crate::Result;
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -261,9 +261,6 @@ mod tests {
         };
         assert_eq!(none.options(), "");
         let all = about(true, Some(7)).options();
-        assert_eq!(
-            all,
-            "`--only TEXT`, `--slice`, `--seed N` (7 when absent)"
-        );
+        assert_eq!(all, "`--only TEXT`, `--slice`, `--seed N` (7 when absent)");
     }
 }
