@@ -1,20 +1,17 @@
 //! How often the kernel made this process wait for memory, as a difference from collection to
 //! collection.
 
+#[cfg(test)]
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
-
-/// After this many readings in a row that failed, another tier is taken. One may fail by chance.
-const FAILURES: u32 = 3;
 
 /// The stalls of this process. Without any tier that works there are never any.
 #[derive(Debug)]
 pub(crate) struct Signal {
+    /// Takes a lesser tier by itself where one stops working.
     stalls: Option<Stalls>,
     /// The last reading; `None` until one succeeds.
     last: Option<Stalled>,
-    /// Readings in a row that failed.
-    failures: u32,
     /// The process that it was opened in.
     pid: u32,
 }
@@ -31,23 +28,8 @@ impl Signal {
         Signal {
             stalls,
             last,
-            failures: 0,
             pid: std::process::id(),
         }
-    }
-
-    /// Whether [`FAILURES`] readings in a row failed, for example since the process gave up the right to it.
-    pub(crate) fn fails(&self) -> bool {
-        self.failures >= FAILURES
-    }
-
-    /// Takes the next tier below that needs no right and no unusual call. Stalls since the last reading that
-    /// did not fail are lost.
-    pub(crate) fn fall(&mut self) {
-        let below = |tier: &Tier| tier.is_usual() && Some(*tier) > self.tier();
-        let tiers: Vec<Tier> = Tier::ALL.into_iter().filter(below).collect();
-        let stalls = Process::own().and_then(|own| Stalls::among(own, &tiers));
-        *self = Signal::of(stalls.ok());
     }
 
     /// Whether it is this process's. After a fork the child has that of its parent.
@@ -58,11 +40,6 @@ impl Signal {
     #[cfg(test)]
     pub(crate) fn pretend_forked(&mut self) {
         self.pid = 0;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn pretend_unreadable(&mut self) {
-        self.failures = FAILURES;
     }
 
     /// A signal by this tier alone.
@@ -85,10 +62,6 @@ impl Signal {
             // It cannot be read by what it was read by. Another counter counts from where it is.
             self.last = None;
         }
-        self.failures = match (&self.stalls, now) {
-            (Some(_), None) => self.failures.saturating_add(1),
-            _ => 0,
-        };
         self.step(now)
     }
 
@@ -121,7 +94,6 @@ mod tests {
         Signal {
             stalls: None,
             last: Some(Stalled { count, ns }),
-            failures: 0,
             pid: std::process::id(),
         }
     }
@@ -154,9 +126,7 @@ mod tests {
     #[test]
     fn without_a_tier_there_are_never_any() {
         let mut none = signal((0, 0));
-        for _ in 0..2 * FAILURES {
-            assert!(!none.since_last().any() && !none.fails());
-        }
+        assert!(!none.since_last().any());
         assert_eq!(none.tier(), None);
         let mut faults = Signal::by(Tier::MajorFaults);
         faults.pretend_forked();
@@ -170,40 +140,5 @@ mod tests {
         let own = Signal::open();
         assert!(own.is_own());
         assert!(own.tier().is_some(), "major faults can be read everywhere");
-    }
-
-    /// A signal of another process that is gone, which can never be read again, as one that the process has
-    /// no right to any more.
-    #[test]
-    fn a_signal_that_cannot_be_read_for_long_is_left_for_another() {
-        let mut other = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
-        let stalls = Stalls::open(i32::try_from(other.id()).unwrap());
-        let mut signal = Signal::of(stalls.ok());
-        let first = signal.tier();
-        assert!(first.is_some());
-        signal.since_last();
-        assert_eq!(signal.failures, 0);
-        other.kill().unwrap();
-        other.wait().unwrap();
-        for failures in 1..=FAILURES {
-            assert!(!signal.fails());
-            assert!(!signal.since_last().any());
-            assert_eq!(signal.failures, failures);
-        }
-        assert!(signal.fails());
-        signal.fall();
-        assert!(!signal.fails());
-        if first != Some(Tier::MajorFaults) {
-            assert!(signal.tier() > first);
-            assert!(signal.tier().unwrap().is_usual());
-            signal.since_last();
-            assert_eq!(signal.failures, 0, "it can be read");
-        }
-        let mut last = Signal::by(Tier::MajorFaults);
-        last.fall();
-        assert_eq!(last.tier(), None, "there is no other");
     }
 }

@@ -179,13 +179,10 @@ struct State<S> {
 
 impl<S> State<S> {
     /// In the child after a fork the signal is the parent's, and a broker's bound is not followed any more.
-    /// A signal that cannot be read for long is left for another.
     fn settle(&mut self, shared: &Shared) {
         if !self.signal.is_own() {
             self.signal = Signal::open();
             shared.lift_bound();
-        } else if self.signal.fails() {
-            self.signal.fall();
         }
         shared.read_by(self.signal.tier());
     }

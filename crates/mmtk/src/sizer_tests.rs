@@ -182,10 +182,6 @@ fn the_handle_names_the_signal_that_is_read_now() {
     sizer.state().signal.pretend_forked();
     sizer.began(0, 0);
     assert_eq!(control.tier(), name(best));
-    sizer.state().signal = Signal::by(Tier::MajorFaults);
-    sizer.state().signal.pretend_unreadable();
-    sizer.began(0, 0);
-    assert_eq!(control.tier(), "none", "there is none below it");
 }
 
 #[test]
