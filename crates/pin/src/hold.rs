@@ -432,6 +432,7 @@ fn hint(error: &std::io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key;
 
     fn file(pages: u64) -> Opened {
         let file = tempfile::tempfile().unwrap();
@@ -440,13 +441,6 @@ mod tests {
             file: file.into(),
             certain: true,
             tells_cached: true,
-        }
-    }
-
-    fn key(inode: u64) -> FileKey {
-        FileKey {
-            inode,
-            ..FileKey::default()
         }
     }
 

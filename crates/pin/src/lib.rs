@@ -55,3 +55,12 @@ pub use evidence::Evidence;
 pub use options::{Options, Programs};
 pub use pinner::Pinner;
 pub use report::Report;
+
+/// A file that tests make up.
+#[cfg(test)]
+fn key(inode: u64) -> plimsoll_kernel::smaps::FileKey {
+    plimsoll_kernel::smaps::FileKey {
+        inode,
+        ..Default::default()
+    }
+}

@@ -168,14 +168,8 @@ impl Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key;
     use proptest::prelude::*;
-
-    fn key(inode: u64) -> FileKey {
-        FileKey {
-            inode,
-            ..FileKey::default()
-        }
-    }
 
     fn candidate(inode: u64, block: u64, pages: u16, value: f64) -> Candidate {
         Candidate {

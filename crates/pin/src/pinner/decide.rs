@@ -495,10 +495,7 @@ mod tests {
             pinner.evidence.begin();
             pinner.evidence.saw(&crate::look::View {
                 pid: 1,
-                key: FileKey {
-                    inode,
-                    ..FileKey::default()
-                },
+                key: crate::key(inode),
                 addresses: 0x10000..0x20000,
                 run: 0..16,
                 seen: 16,

@@ -160,13 +160,7 @@ impl Beside for World<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn key(inode: u64) -> FileKey {
-        FileKey {
-            inode,
-            ..FileKey::default()
-        }
-    }
+    use crate::key;
 
     fn open() -> Asked {
         Asked::Open(tempfile::tempfile().unwrap().into())

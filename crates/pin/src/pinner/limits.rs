@@ -71,18 +71,10 @@ impl Pinner {
 mod tests {
     use super::*;
     use crate::error::PinError;
-    use crate::{Options, Programs};
-    use plimsoll_kernel::smaps::FileKey;
+    use crate::{Options, Programs, key};
 
     fn pinner() -> Pinner {
         Pinner::new(Options::default(), Programs::Processes(Vec::new()), 0).unwrap()
-    }
-
-    fn key(inode: u64) -> FileKey {
-        FileKey {
-            inode,
-            ..FileKey::default()
-        }
     }
 
     fn which(pinner: &Pinner) -> Vec<Limit> {
