@@ -6,6 +6,8 @@ use common::ground::{MIB, group};
 use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, hears, stderr, wait_for};
+use plimsoll_kernel::pin::lockable;
+use plimsoll_kernel::smaps::{Area, each_area};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, Disk, FuseServer, programs};
 use serde_json::Value;
@@ -120,6 +122,15 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
         "only a third of the file is read: {range}"
     );
     assert_eq!(words[4], "1", "{range}");
+    if lockable().is_none() {
+        let mut code = None;
+        let look = &mut |area: &Area| {
+            code = area.executable.then_some(area.pinned).or(code);
+            !area.executable
+        };
+        each_area(pin.0.id(), look).unwrap();
+        assert_eq!(code, Some(true), "its own pages can be evicted");
+    }
     pin.signal(libc::SIGINT);
     assert!(pin.wait().success());
 }

@@ -1,4 +1,4 @@
-//! Keeping pages of files in memory: a mapping of a file whose parts are locked and unlocked.
+//! Keeping pages in memory: of files, by a mapping whose parts are locked and unlocked, and our own.
 //! Source: `mmap(2)`, `mlock(2)`, `madvise(2)`; kernel document `mm/unevictable-lru.rst`.
 //!
 //! Nobody reads or writes through the mapping, so a file that is truncated meanwhile raises no
@@ -8,7 +8,9 @@
 use crate::capabilities::{CAP_IPC_LOCK, holds};
 use crate::process::page_size;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munlock, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MlockAllFlags, ProtFlags, madvise, mlock, mlockall, mmap, munlock, munmap,
+};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
@@ -166,6 +168,20 @@ pub fn lockable() -> Option<u64> {
         return None;
     }
     getrlimit(Resource::Memlock).current
+}
+
+/// Locks the memory of this process as it is touched, now and later: whoever is to act when memory is
+/// short must not wait for paging itself. `false` where locking has a bound ([`lockable`]): there all
+/// later allocations would fail that do not fit below it.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn lock_own_memory() -> io::Result<bool> {
+    if lockable().is_some() {
+        return Ok(false);
+    }
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?;
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use crate::harness::ground::Ground;
 use crate::harness::programs::sibling;
 use crate::{Error, Result};
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::process::Handle;
-use plimsoll_kernel::smaps::{Area, each_mapping_of};
+use plimsoll_kernel::smaps::{Area, each_area, each_mapping_of};
 use plimsoll_testbed::children::{end, end_with_us, enter};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -132,13 +131,15 @@ impl Holder {
         Some(format!("{status}: {last}"))
     }
 
-    /// Bytes that it has locked.
+    /// Bytes in memory that it has locked. Its own memory counts, as far as it was touched.
     pub(super) fn locked(&self) -> u64 {
-        let status = Handle::new(self.pid()).map(|process| process.path("status"));
-        let text = status.and_then(std::fs::read_to_string).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmLck:"));
-        let kib = line.and_then(|value| value.split_whitespace().next());
-        kib.and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
+        let mut locked = 0;
+        // One that has ended locks nothing.
+        let _ = each_area(self.pid(), &mut |area| {
+            locked += if area.pinned { area.rss } else { 0 };
+            true
+        });
+        locked
     }
 
     /// The files of which `plimsoll pin` said that it holds some, as it said last.

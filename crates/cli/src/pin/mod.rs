@@ -17,6 +17,7 @@ use crate::run::signals::Signals;
 use crate::{print, say};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::descriptors;
+use plimsoll_kernel::pin::lock_own_memory;
 use plimsoll_kernel::process::Process;
 use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::{Passed, State};
@@ -46,6 +47,9 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
     let signals = Signals::block(&HEARD)?;
     // Each process that is watched takes some. Where the limit stays, fewer are watched, and that is said.
     let _ = descriptors::raise_limit();
+    // It is needed most when memory is short. Where its own memory may not be locked, it waits for paging
+    // like all others.
+    let _ = lock_own_memory();
     let programs = programs(args)?;
     let options = options(args);
     let mut pinner = Pinner::new(options, programs, now_ns()).map_err(refused)?;
