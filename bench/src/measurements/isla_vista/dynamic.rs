@@ -215,7 +215,9 @@ impl Measurement for Dynamic {
         read_ahead(JVMS)?;
         let wanted = cases().filter(|case| !runner.slice() || case.is_in_slice());
         let named = wanted.map(|case| (case.name(), case));
-        let ran = runner.experiment(named).wanted().run(|case, turn| {
+        let experiment = runner.experiment(named).wanted();
+        let experiment = experiment.rotating(|case| (case.world, case.jvm));
+        let ran = experiment.run(|case, turn| {
             let scenario = case.scenario(classes.folder(), ground.folder());
             let trace = play(&ground, &scenario, Conditions::Bare, &turn.progress)?;
             if turn.first && case.rule == Rule::IslaVista {

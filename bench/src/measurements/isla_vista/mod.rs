@@ -88,7 +88,10 @@ fn run_all(runner: &Runner, cases: impl Iterator<Item = Case>) -> Result<Vec<Var
     let ground = Ground::with_swap(runner.name(), SWAP)?;
     let mut stage = Stage::new(ground, longest(runner))?;
     let named = cases.map(|case| (case.name(), case));
-    let mut experiment = runner.experiment(named).wanted();
+    let mut experiment = runner
+        .experiment(named)
+        .wanted()
+        .rotating(|case| (case.program, case.jvm, case.heap));
     if runner.slice() {
         experiment = experiment.within(SLICE);
     }
