@@ -179,6 +179,7 @@ impl Member {
             collections: figures.collections,
             collection_ms: figures.collection_ms,
             stall_rate: figures.stall_rate,
+            doubted: figures.doubted,
             collector: figures.collector,
             page: Some(self.page.path().display().to_string()),
             children: Vec::new(),

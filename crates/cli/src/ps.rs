@@ -8,9 +8,9 @@
 //! `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`, `swapped`,
 //! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
 //! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `stall_rate`
-//! (allocation stalls per second within its limit, or null), `collector`
-//! (null, or what a collector reports of itself) and `children`. All sizes are bytes. Fields may be added,
-//! but none is removed or changes its meaning.
+//! (allocation stalls per second within its limit, or null), `doubted` (whether these keep the limit from
+//! rising), `collector` (null, or what a collector reports of itself) and `children`. All sizes are bytes.
+//! Fields may be added, but none is removed or changes its meaning.
 
 use crate::json;
 use crate::rows::{Faults, Order, Row, adapter, remarks, rows, shown, standing};
@@ -133,7 +133,12 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             assert_eq!(table(&listing).contains("normal, 12 stalls/s\n"), told);
             let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
             assert_eq!(value["principals"][0]["stall_rate"].as_u64(), rate);
+            assert_eq!(value["principals"][0]["doubted"], false);
         }
+        listing.principals[0].doubted = true;
+        assert!(table(&listing).contains("normal, 12 stalls/s, limit held\n"));
+        let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
+        assert_eq!(value["principals"][0]["doubted"], true);
     }
 
     #[test]

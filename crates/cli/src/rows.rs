@@ -136,14 +136,15 @@ pub fn adapter(principal: &Principal) -> Option<&str> {
     Some(name.strip_suffix(WITH_AGENT).unwrap_or(name))
 }
 
-/// What else there is to say of a principal in a few words: that it has an agent of ours in it, and its
-/// allocation stalls within its limit. Empty if there is nothing.
+/// What else there is to say of a principal in a few words: that it has an agent of ours in it, its
+/// allocation stalls within its limit, and that these keep the limit from rising. Empty if there is nothing.
 pub fn remarks(principal: &Principal) -> String {
     let name = principal.adapter.as_deref().unwrap_or("");
     let agent = name.ends_with(WITH_AGENT).then(|| "agent".to_owned());
     let rate = principal.stall_rate.filter(|&rate| rate > 0);
     let stalls = rate.map(|rate| format!("{rate} stalls/s"));
-    let all: Vec<String> = agent.into_iter().chain(stalls).collect();
+    let held = principal.doubted.then(|| "limit held".to_owned());
+    let all: Vec<String> = [agent, stalls, held].into_iter().flatten().collect();
     all.join(", ")
 }
 

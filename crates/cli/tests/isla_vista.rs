@@ -278,7 +278,24 @@ fn beside_a_broker_the_smaller_limit_holds_and_stalls_within_the_grant_are_shown
     wait_for("its stalls are shown", || {
         row(&place)["stall_rate"].as_u64().filter(|&rate| rate > 0)
     });
+    let held = wait_for("they hold its limit", || {
+        let row = row(&place);
+        (row["doubted"] == true).then_some(row)
+    });
+    wait_for("ps shows both", || {
+        let line = line(&place);
+        (line.contains("stalls/s") && line.contains("limit held")).then_some(())
+    });
+    let mut before = Some(number(&held, "limit"));
     wait_for("its heap follows them", || {
+        let row = row(&place);
+        let most = before.map(|limit| limit.max(number(&row, "uses")));
+        let limit = (row["doubted"] == true).then(|| number(&row, "limit"));
+        assert!(
+            limit <= most || most.is_none(),
+            "it rose from {most:?}: {row}"
+        );
+        before = limit;
         promised.said("follows Isla Vista").then_some(())
     });
     wait_for(

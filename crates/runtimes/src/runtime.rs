@@ -136,6 +136,9 @@ pub struct Plan {
     pub memory: Option<u64>,
     /// The lowest limit of the cgroups above, bytes, if it is below the computer's memory.
     pub group: Option<u64>,
+    /// Bytes that can be paged out beyond `group`, where the broker shares out no more than the group
+    /// has; 0 elsewhere.
+    pub beyond: u64,
     /// Nothing can be paged out where the program will run, so an excess over a limit ends it.
     pub cliff: bool,
     /// No limit is expected unless the program itself runs into a shortage (`--policy isla-vista`

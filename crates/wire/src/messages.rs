@@ -267,9 +267,10 @@ pub struct Principal {
     pub collections: Option<u64>,
     /// Time spent in collections as reported, milliseconds.
     pub collection_ms: Option<u64>,
-    /// Allocation stalls per second although it kept to its limit, as reported. While there are
-    /// any, its limit does not rise.
+    /// Allocation stalls per second although it kept to its limit, as reported.
     pub stall_rate: Option<u64>,
+    /// Such stalls keep its limit from rising: the kernel did not have what was granted.
+    pub doubted: bool,
     /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
     /// Absolute path of its availability page, if the broker reports it.

@@ -1,6 +1,8 @@
 /* Plays a virtual machine that loads the agent: fakejvm LIBRARY WAY. Its tables for debuggers are wrong in
- * the way named; in the way "twice" they are right, and the agent is loaded twice. Prints the result of
- * loading, the number of pauses and that of environments given up, and ends with its standard input. */
+ * the way named; in the ways "right", "g1-right" and "twice" they are right, and in the last one the agent is
+ * loaded twice. Tables and structures are read-only: who writes to them ends it. Prints the result of
+ * loading, the number of pauses and that of environments given up. For each byte of its standard input it
+ * plays one more pause, and prints how many bytes of objects have changed. Ends with its standard input. */
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -135,11 +137,51 @@ static void make_regions(const char *memory, const char *way) {
     if (!strcmp(way, "g1-inside-out")) regions[7].top = regions[7].end + 8;
 }
 
+/* A read-only copy. */
+static void *frozen(const void *from, size_t size) {
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED) exit(2);
+    memcpy(copy, from, size);
+    if (mprotect(copy, size, PROT_READ)) exit(2);
+    return copy;
+}
+
+static void freeze(void) {
+    space *kept = frozen(spaces, sizeof spaces);
+    if (gen.eden != wild) gen.eden = &kept[0];
+    gen.from = &kept[1];
+    gen.to = &kept[2];
+    gen.old = &kept[3];
+    the_heap.young = the_heap.tenured = frozen(&gen, sizeof gen);
+    region *areas = frozen(regions, sizeof regions);
+    for (int i = 0; i < REGIONS; i++)
+        if (region_pointers[i] == &regions[i]) region_pointers[i] = &areas[i];
+    if (the_heap.table.base == region_pointers)
+        the_heap.table.base = frozen(region_pointers, sizeof region_pointers);
+    if (heap_pointer == &the_heap) heap_pointer = frozen(&the_heap, sizeof the_heap);
+    flag_table = frozen(flags, sizeof flags);
+    if (gHotSpotVMStructs == serial) gHotSpotVMStructs = frozen(serial, sizeof serial);
+    gHotSpotVMTypes = frozen(types, sizeof types);
+    gHotSpotVMIntConstants = frozen(constants, sizeof constants);
+}
+
+/* Objects: of the spaces what is below their tops, of the regions none. */
+static char *memory;
+static const size_t heap_size = 64 << 20;
+
+static size_t changed(const char *way) {
+    size_t bytes = 0;
+    for (int i = 0; i < 4 && strncmp(way, "g1", 2); i++)
+        for (char *at = (char *)spaces[i].bottom; at < (char *)spaces[i].top; at++) bytes += *at != 'x';
+    return bytes;
+}
+
 static void make_tables(const char *way) {
-    size_t size = 64 << 20, aligned = 1 << 20;
-    char *memory = mmap(NULL, size + aligned, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = heap_size, aligned = 1 << 20;
+    memory = mmap(NULL, size + aligned, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) exit(2);
     memory = (char *)(((uint64_t)memory + aligned - 1) & -aligned);
+    memset(memory, 'x', size);
     the_heap.start = (uint64_t)memory;
     the_heap.words = size / 8;
     for (int i = 0; i < 4; i++) {
@@ -167,6 +209,7 @@ static void make_tables(const char *way) {
     if (!strcmp(way, "wild-heap")) heap_pointer = wild;
     if (!strcmp(way, "wild-spaces")) gen.eden = wild;
     if (!strcmp(way, "inside-out")) spaces[1].top = spaces[1].end + 8;
+    freeze();
 }
 
 /* JVMTI and the invocation interface, as far as the agent uses them. */
@@ -212,6 +255,14 @@ static int get_env(void *vm, void **env, int wanted) {
 static function vm_table[10];
 static function *vm = vm_table;
 
+/* Whether it is wanted. */
+static int play_pause(void) {
+    if (!enabled[81] || !enabled[82]) return 0;
+    ((void (*)(void *))callbacks[81 - 50])(&jvmti);
+    ((void (*)(void *))callbacks[82 - 50])(&jvmti);
+    return 1;
+}
+
 int main(int count, char **arguments) {
     if (count != 3) return 2;
     make_tables(arguments[2]);
@@ -230,13 +281,14 @@ int main(int count, char **arguments) {
     int result = attach(&vm, "", NULL);
     if (!strcmp(arguments[2], "twice")) result = result ? result : attach(&vm, "", NULL);
     int pauses = 0;
-    for (; pauses < 5 && enabled[81] && enabled[82]; pauses++) {
-        ((void (*)(void *))callbacks[81 - 50])(&jvmti);
-        ((void (*)(void *))callbacks[82 - 50])(&jvmti);
-    }
+    while (pauses < 5 && play_pause()) pauses++;
     printf("%d %d %d\n", result, pauses, disposed);
     fflush(stdout);
-    while (getchar() != EOF) {}
+    while (getchar() != EOF) {
+        play_pause();
+        printf("%zu\n", changed(arguments[2]));
+        fflush(stdout);
+    }
     ((void (*)(void *, void *))callbacks[51 - 50])(&jvmti, NULL);
     ((void (*)(void *))callbacks[82 - 50])(&jvmti);
     dlclose(library);

@@ -4,8 +4,9 @@
 //! suite; longer with `make stress-jvm`.
 
 use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
-use crate::support::{LONG, MIB, jdks};
+use crate::support::{LONG, MIB, eventually, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -33,15 +34,26 @@ const SWAP: u64 = 512 * MIB;
 /// What is churned: a machine, its collector, and how the agent is loaded.
 type Case = (u32, PathBuf, &'static str, Way);
 
-/// What came of a machine.
+/// What came of a machine, and of those that took its place when the kernel had killed it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Churned {
+    started: u64,
     pauses: u64,
     given_back: u64,
     /// It read pages of its own from swap or files, within pauses.
     faults: u64,
     /// The kernel killed it, because it found nothing in the group that could go to swap at once.
     killed: u64,
+}
+
+impl std::ops::AddAssign for Churned {
+    fn add_assign(&mut self, more: Churned) {
+        self.started += more.started;
+        self.pauses += more.pauses;
+        self.given_back += more.given_back;
+        self.faults += more.faults;
+        self.killed += more.killed;
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -78,9 +90,26 @@ const SHRINKING: [&str; 5] = [
     "-XX:+VerifyAfterGC",
 ];
 
-/// Churns one machine, in the group if it is to be pressed.
+/// Churns a machine for this long, in the group if it is to be pressed. One that is killed there is started
+/// again.
 fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
+    let (mut churned, mut left) = (Churned::default(), time);
+    while !left.is_zero() {
+        let (one, took) = churn_once(case, group, left);
+        churned += one;
+        left = left.saturating_sub(took);
+    }
+    churned
+}
+
+/// Returns also for how long it churned, without its start.
+fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churned, Duration) {
     let (_, home, collector, way) = case;
+    let killed = || group.map_or(0, TestCgroup::killed);
+    let killed_before = killed();
+    // It starts without a limit, so that it is there when it is pressed.
+    let limit = |bytes| group.is_none_or(|group| group.cgroup().set_limit(bytes).is_ok());
+    assert!(limit(None));
     let more = match (*collector, way) {
         ("G1", Way::Attach) => &SHRINKING[..],
         _ => &[],
@@ -89,7 +118,12 @@ fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
     let before = enter.as_ref().map(|enter| ["sh", "-c", enter]);
     let before = before.as_ref().map_or(&[][..], |before| before);
     let (mut sums, page) = Sums::after(before, home, collector, *way, more);
-    let until = Instant::now() + time;
+    // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
+    sums.process.signal(Signal::STOP).unwrap();
+    eventually("the limit comes down", || limit(Some(LIMIT)));
+    sums.process.signal(Signal::CONT).unwrap();
+    let begin = Instant::now();
+    let until = begin + time;
     let wishes = [
         Some(0),
         Some(MIB),
@@ -123,10 +157,11 @@ fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
     }
     let told = totals(&page);
     let churned = Churned {
+        started: 1,
         pauses: told.pauses,
         given_back: told.given_back,
         faults: told.major_faults,
-        killed: group.map_or(0, TestCgroup::killed),
+        killed: killed() - killed_before,
     };
     assert_eq!(told.missed, 0);
     let broken = page.view().unwrap().refusal().unwrap_or_default();
@@ -135,7 +170,7 @@ fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
         None => sums.quit(),
         Some(why) => assert!(churned.killed > 0, "{why}"),
     }
-    churned
+    (churned, begin.elapsed())
 }
 
 /// A group with a limit for a machine that is pressed; `None` for the others, and where there can be none.
@@ -180,6 +215,7 @@ fn no_machine_is_harmed() {
             });
         }
     });
+    assert!(begin.elapsed() >= Duration::from_secs(seconds()));
     told(&done.into_inner().unwrap(), begin.elapsed(), swap.is_some());
 }
 
@@ -189,10 +225,12 @@ fn told(done: &[(bool, Churned)], took: Duration, is_pressed: bool) {
     let pressed: Vec<_> = done.iter().filter(|(pressed, _)| *pressed).collect();
     let faults: u64 = pressed.iter().map(|(_, one)| one.faults).sum();
     let line = format!(
-        "{} machines, {} of them pressed, {AT_A_TIME} at a time, in {:.0} s: {pauses} pauses, {} MiB given \
-         back, {faults} major faults in pauses of those pressed, {} killed by the kernel, 0 crashes",
+        "{} cases, {} of them pressed, {AT_A_TIME} at a time, {} JVMs in all, in {:.0} s: {pauses} \
+         pauses, {} MiB given back, {faults} major faults in pauses of those pressed, {} killed by \
+         the kernel, 0 crashes",
         done.len(),
         pressed.len(),
+        sum(|one| one.started),
         took.as_secs_f64(),
         bytes / MIB,
         sum(|one| one.killed),

@@ -132,6 +132,36 @@ fn a_machine_in_other_namespaces_is_reached() {
 }
 
 #[test]
+fn a_machine_in_a_user_namespace_is_reached_by_root() {
+    let spaces = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "--fork",
+        "--kill-child",
+    ];
+    let before = [&NOBODY[..], &spaces].concat();
+    let shell = ["sh", "-c", "mount -t tmpfs none /tmp && exec \"$0\" \"$@\""];
+    // Counters are looked for below the machine's own /tmp; a checkout may be below ours.
+    let is_below = env!("CARGO_MANIFEST_DIR").starts_with("/tmp");
+    let own = if is_below {
+        before.clone()
+    } else {
+        [&before[..], &shell].concat()
+    };
+    if let Some(sums) = started(&own, &before) {
+        let ours = std::fs::read_link("/proc/self/ns/user").unwrap();
+        assert_ne!(
+            std::fs::read_link(sums.process.path("ns/user")).unwrap(),
+            ours
+        );
+        assert_eq!(sums.process.status().unwrap().euid, 65534);
+        works(sums);
+    }
+}
+
+#[test]
 fn a_machine_with_a_clock_of_its_own_is_reached() {
     let before = [
         "unshare",

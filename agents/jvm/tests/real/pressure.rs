@@ -60,6 +60,50 @@ fn what_goes_to_swap_without_a_stall_makes_free_memory_go() {
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
+/// What is dead after a collection goes to swap without a wish, and not with one.
+#[test]
+fn what_is_dead_is_not_written_to_swap() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let swap = SwapFile::new(Path::new("/var/tmp"), 512 * MIB);
+    let Ok(_swap) = swap.map_err(skip) else {
+        return;
+    };
+    for collector in ["Serial", "Parallel", "G1"] {
+        let swapped = |wish| swapped_after_a_collection(&home, collector, wish);
+        let (without, with) = (swapped(None), swapped(Some(0)));
+        // Most of an eden of 100 MiB.
+        assert!(without > with + 50 * MIB, "{collector}: {without}, {with}");
+    }
+}
+
+/// Bytes in swap when all that can go there has gone, after a collection of the whole heap.
+fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<u64>) -> u64 {
+    let collector = format!("-XX:+Use{collector}GC");
+    let load = format!("-agentpath:{}", library().display());
+    let flags = [&collector, "-Xms200m", "-Xmx200m", "-Xmn100m", &load];
+    let mut sums = Sums::start(home, &[], &flags, ["20", "2"]);
+    let page = sums.page();
+    sums.collects(&page, 3);
+    sums.rest(&page);
+    page.wish(wish);
+    sums.collects_whole(&page);
+    let process = Process::open(i32::try_from(sums.process.pid).unwrap()).unwrap();
+    let mut swapped = 0;
+    // The kernel refuses what is in use right now.
+    eventually("all that can go to swap is there", || {
+        let _ = advise(&process, Advice::PageOut, u64::MAX);
+        let memory = process.memory().unwrap();
+        swapped = memory.swap;
+        memory.anon < 16 * MIB
+    });
+    sums.tell("go on");
+    sums.goes_on();
+    sums.quit();
+    swapped
+}
+
 fn stalls(home: &Path, flags: &[&str], limit: u64) {
     let cgroup = TestCgroup::new("agent-jvm", None);
     let swap = SwapFile::new(Path::new("/var/tmp"), 256 * MIB);

@@ -1,12 +1,16 @@
 //! Machines that the adapter steers by the agent.
 
 use crate::machine::{Sums, library, resident, totals};
-use crate::support::{MIB, Script, eventually, jdks};
+use crate::support::{MIB, Script, counters, eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
+use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::link::Use;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::cases;
-use std::path::Path;
+use plimsoll_wire::collections;
+use rustix::fs::FallocateFlags;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
@@ -72,9 +76,61 @@ fn a_heap_of_one_size_follows_its_limit() {
 
 #[test]
 fn it_does_so_where_the_program_may_ask_for_no_collections() {
-    for (_, home) in jdks().into_iter().filter(|(version, _)| *version == 21) {
-        follows(&home, &["-XX:+UseG1GC", "-XX:+DisableExplicitGC"]);
+    let each = [(17, "Serial"), (21, "G1"), (25, "Parallel")];
+    for (version, home) in jdks() {
+        let here = each.iter().filter(|(of, _)| *of == version);
+        for (_, collector) in here {
+            let collector = format!("-XX:+Use{collector}GC");
+            follows(&home, &[&collector, "-XX:+DisableExplicitGC"]);
+        }
     }
+}
+
+/// Empties the memory file of the agent's page, as only the program itself could.
+fn empty_page(sums: &Sums) {
+    let links = std::fs::read_dir(sums.process.path("fd")).unwrap();
+    let is_page = |path: &PathBuf| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        target.to_string_lossy().contains(collections::NAME)
+    };
+    let page = links.flatten().map(|link| link.path()).find(is_page);
+    let file = OpenOptions::new().write(true).open(page.unwrap()).unwrap();
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, hole, 0, collections::SIZE as u64).unwrap();
+}
+
+#[test]
+fn a_machine_whose_page_was_emptied_is_steered_from_outside() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = [
+        "-XX:+UseG1GC",
+        "-XX:MinHeapSize=8m",
+        "-XX:InitialHeapSize=250m",
+        "-Xmx300m",
+        // Until the adapter sets it.
+        "-XX:MaxHeapFreeRatio=100",
+    ];
+    let sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    let committed = || Snapshot::of(counters(&sums.process).read().unwrap()).committed();
+    let (script, steering) = steered(&sums);
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    let page = sums.page();
+    sums.collects(&page, 3);
+    assert!(committed() > 200 * MIB);
+    empty_page(&sums);
+    assert!(page.view().is_err());
+    script.limit.store(150 * MIB, Ordering::Relaxed);
+    eventually("its heap is made smaller", || {
+        sums.checked();
+        committed() < 140 * MIB
+    });
+    assert!(page.view().is_err(), "nobody writes a new one");
+    sums.goes_on();
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
 /// Objects that a program checks in some seconds.

@@ -5,14 +5,16 @@ use crate::support::LONG;
 use plimsoll_runtimes::hotspot::agent::{Page, PageError};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::skip;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 /// A machine that is being played.
 struct Played {
     child: Child,
+    /// What it prints.
+    out: BufReader<ChildStdout>,
     process: Process,
     /// The result of loading, how many pauses were played, and how many environments were given up.
     said: String,
@@ -33,9 +35,18 @@ impl Played {
         let process = Process::new(child.id()).unwrap();
         Played {
             child,
+            out,
             process,
             said: said.trim().to_owned(),
         }
+    }
+
+    /// Plays one more pause. Returns how many bytes of its objects have changed.
+    fn pauses(&mut self) -> u64 {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut said = String::new();
+        self.out.read_line(&mut said).unwrap();
+        said.trim().parse().unwrap()
     }
 
     /// Ends it, and sees that it ended well.
@@ -77,10 +88,17 @@ fn played(program: &Path, way: &str) -> String {
 
 /// The program that plays machines. `None` with a message without a compiler.
 fn player(folder: &Path) -> Option<PathBuf> {
+    built(folder, &["-rdynamic"])
+}
+
+/// The same, built with these arguments: without `-rdynamic` it exports nothing.
+fn built(folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
     let program = folder.join("fakejvm");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/fakejvm.c");
     let compiled = Command::new("cc")
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-rdynamic", "-o"])
+        .args(["-O1", "-g", "-Wall", "-Wextra"])
+        .args(arguments)
+        .arg("-o")
         .args([&program, &source])
         .arg("-ldl")
         .status();
@@ -122,6 +140,37 @@ fn an_agent_that_is_loaded_twice_gives_its_second_environment_up() {
     let told = page.view().unwrap().totals().unwrap();
     assert_eq!(told.pauses, 5, "each is counted once");
     played.ends("twice");
+}
+
+#[test]
+fn a_machine_that_exports_nothing_lives_and_the_page_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = built(folder.path(), &[]) else {
+        return;
+    };
+    let refusal = played(&program, "right");
+    assert!(refusal.contains("no tables"), "{refusal}");
+}
+
+#[test]
+fn free_memory_goes_and_neither_tables_nor_objects_are_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = player(folder.path()) else {
+        return;
+    };
+    for way in ["right", "g1-right"] {
+        let mut played = Played::of(&program, way);
+        let page = Page::of(&played.process).unwrap();
+        page.wish(Some(0));
+        // What a young collection leaves for the next ones is given back in one of those.
+        let changed: u64 = (0..20).map(|_| played.pauses()).sum();
+        assert_eq!(changed, 0, "{way}");
+        let told = page.view().unwrap().totals().unwrap();
+        let refusal = page.view().unwrap().refusal();
+        // All but a few of 64 MiB.
+        assert!(told.given_back > 40 << 20, "{way}: {told:?} {refusal:?}");
+        played.ends(way);
+    }
 }
 
 #[test]

@@ -234,6 +234,7 @@ mod tests {
             collections: most,
             collection_ms: most,
             stall_rate: most,
+            doubted: false,
             collector: Some(Statistics {
                 heap: most,
                 last_pause_us: most,

@@ -187,7 +187,6 @@ pub struct Run {
     #[arg(
         value_name = "PROGRAM",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present = "file"
     )]
     pub program: Vec<OsString>,

@@ -37,6 +37,10 @@ fn bad_input_is_named() {
     for (line, needle) in [
         ("plimsoll run", "PROGRAM"),
         (
+            "plimsoll run --budget 1G true",
+            "unexpected argument '--budget'",
+        ),
+        (
             "plimsoll run -w 0 true",
             "weight 0 is out of range: give 1 to 10000",
         ),
@@ -45,7 +49,7 @@ fn bad_input_is_named() {
         ("plimsoll run -w heavy true", "`heavy` is no weight"),
         ("plimsoll run -p 101 true", "priority 101 is out of range"),
         ("plimsoll run -n a\nb true", "printable text only"),
-        ("plimsoll run -m -5M true", "negative"),
+        ("plimsoll run --max=-5M true", "negative"),
         ("plimsoll run -m much true", "is no size"),
         ("plimsoll run -f p.toml -w 3", "cannot be used with"),
         ("plimsoll adopt 0", "0 is not in"),

@@ -196,6 +196,15 @@ pub(super) fn on_a_cliff() -> bool {
         .unwrap_or(false)
 }
 
+/// Bytes that can still be paged out here.
+pub(super) fn pageable() -> u64 {
+    let read = Domain::of_self().and_then(|mut domain| {
+        let reading = domain.read()?;
+        domain.pageable(&reading)
+    });
+    read.unwrap_or(0)
+}
+
 /// The machine's memory, bytes.
 pub(super) fn machine() -> Option<u64> {
     let read = Domain::machine().and_then(|mut domain| domain.read());

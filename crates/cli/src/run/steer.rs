@@ -73,17 +73,23 @@ pub(crate) fn prepare(
     if choices.adapter == AdapterChoice::None {
         return untouched(argv);
     }
-    let told = || {
+    let told = || -> Option<Listing> {
         Control::connect(&place?.socket)
             .and_then(|mut c| c.list())
             .ok()
     };
-    let budget = budget.or_else(|| told().map(|listing| lasting(&listing)));
+    let listing = told();
+    let budget = budget.or_else(|| listing.as_ref().map(lasting));
     let group = member::lowest_limit();
+    let shared = |listing: &Listing| group.is_some_and(|group| listing.capacity <= group);
     let plan = Plan {
         budget,
         memory: group.or_else(member::machine),
         group,
+        beyond: match listing.is_some_and(|listing| shared(&listing)) {
+            true => member::pageable(),
+            false => 0,
+        },
         cliff: member::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),

@@ -30,6 +30,10 @@ pub(super) fn lines(principal: &Principal) -> Vec<String> {
         let told = "a second: it waited for memory within the limit";
         lines.push(line("STALLS", rate.to_string(), told));
     }
+    if principal.doubted {
+        let told = "at what it has: such stalls say that more is not there";
+        lines.push(line("LIMIT", "held".to_owned(), told));
+    }
     if let Some(refaults) = &principal.refaults {
         lines.push(String::new());
         lines.extend(refault_lines(refaults));
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_of_stalls_where_they_are_counted() {
+    fn tells_of_stalls_where_they_are_counted_and_that_they_hold_the_limit() {
         let stalls = |stall_rate| {
             let told = lines(&Principal {
                 stall_rate,
@@ -237,6 +241,17 @@ mod tests {
         assert_eq!(stalls(None), None);
         let told = " STALLS              12  a second: it waited for memory within the limit";
         assert_eq!(stalls(Some(12)).as_deref(), Some(told));
+        let held = |doubted| {
+            let told = lines(&Principal {
+                doubted,
+                ..principal(Statistics::default())
+            });
+            told.into_iter().find(|line| line.starts_with(" LIMIT"))
+        };
+        assert_eq!(held(false), None);
+        let told =
+            " LIMIT             held  at what it has: such stalls say that more is not there";
+        assert_eq!(held(true).as_deref(), Some(told));
     }
 
     #[test]

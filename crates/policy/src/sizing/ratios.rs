@@ -254,8 +254,6 @@ mod tests {
             let said = format!("Isla Vista: `grow` is {value}; give a number from 0.001 to 0.5");
             assert_eq!(error.to_string(), said);
         }
-        let cut = Some(0.51);
-        assert!(Ratios::new(Parameters { cut, ..paper }).is_err());
         let reversed = Parameters {
             tolerated: 0.2,
             whole: 0.1,
@@ -263,7 +261,54 @@ mod tests {
         };
         let said = "Isla Vista: `tolerated` is 0.2; give at most `whole`, which is 0.1".to_owned();
         assert_eq!(Ratios::new(reversed).unwrap_err().to_string(), said);
+        let reversed = Parameters {
+            least: 0.3,
+            in_vain: 0.2,
+            ..paper
+        };
+        let said = "Isla Vista: `least` is 0.3; give at most `in_vain`, which is 0.2".to_owned();
+        assert_eq!(Ratios::new(reversed).unwrap_err().to_string(), said);
         assert_eq!(Ratios::new(paper), Ok(Ratios::PAPER));
+    }
+
+    #[test]
+    fn each_parameter_may_be_at_the_ends_of_its_range_and_not_beyond() {
+        let mended = Ratios::MENDED.parameters();
+        let widest = Parameters {
+            whole: 1.0,
+            in_vain: 16.0,
+            ..mended
+        };
+        type Set = fn(&mut Parameters, f64);
+        let all: [(&str, f64, f64, Set); 9] = [
+            ("grow", 0.001, 0.5, |all, value| all.grow = value),
+            ("shrink", 0.0, 0.99, |all, value| all.shrink = value),
+            ("recover", 0.0, 1.0, |all, value| all.recover = value),
+            ("cut", 0.01, 0.5, |all, value| all.cut = Some(value)),
+            ("ignored", 0.0, 0.1, |all, value| all.ignored = value),
+            ("tolerated", 0.0, 0.5, |all, value| all.tolerated = value),
+            ("whole", 0.0, 1.0, |all, value| {
+                (all.whole, all.tolerated) = (value, 0.0)
+            }),
+            ("least", 0.0, 1.0, |all, value| all.least = value),
+            ("in_vain", 0.0, 16.0, |all, value| {
+                (all.in_vain, all.least) = (value, 0.0)
+            }),
+        ];
+        for (name, from, to, set) in all {
+            for value in [from, to] {
+                let mut asked = widest;
+                set(&mut asked, value);
+                assert!(Ratios::new(asked).is_ok(), "{name} {value}");
+            }
+            for value in [from - 0.0001, to + 0.0001, f64::NAN] {
+                let mut asked = widest;
+                set(&mut asked, value);
+                let error = Ratios::new(asked).unwrap_err().to_string();
+                let said = format!("`{name}` is {value}; give a number from {from} to {to}");
+                assert!(error.ends_with(&said), "{error}");
+            }
+        }
     }
 
     #[test]

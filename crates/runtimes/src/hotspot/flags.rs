@@ -86,6 +86,12 @@ const SOFT_MAX: [&str; 2] = [
     // The name in Java 11.
     "-XX:ShenandoahSoftMaxHeapSize=",
 ];
+/// Options with which a machine cannot be steered, or hardly.
+const UNSTEERED: [&str; 3] = [
+    "-XX:+DisableAttachMechanism",
+    "-XX:-UsePerfData",
+    "-XX:+PerfDisableSharedMem",
+];
 /// Options that give a generation as a size. The machine makes generations smaller if they do not
 /// fit.
 const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:OldSize="];
@@ -102,6 +108,9 @@ pub struct Surroundings {
     /// The lowest limit of the cgroups above the program, bytes, if it is below the computer's
     /// memory.
     pub group: Option<u64>,
+    /// Bytes by which a heap may be larger than `group` has room for: what can be paged out, where the
+    /// broker shares out no more than the group has, and so keeps the program within it.
+    pub beyond: u64,
     /// Nothing can be paged out, so an excess over a limit ends the program.
     pub cliff: bool,
     /// The machine sizes its heap by its own rule until it meets a shortage. What would change that
@@ -177,17 +186,26 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     if follows && may_start_least(given, around) {
         flags.push(format!("-Xms{LEAST_HEAP_MIB}m"));
     }
-    let max = max_heap(collector, around).filter(|_| follows);
+    let bound = Surroundings {
+        beyond: if given.has(&UNSTEERED) {
+            0
+        } else {
+            around.beyond
+        },
+        ..around.clone()
+    };
+    let max = max_heap(collector, &bound).filter(|_| follows);
     let max = max.filter(|&max| may_end_at(max, given, around));
     if let Some(max) = max {
         flags.push(format!("-Xmx{}m", max >> 20));
     }
     if let Some((max, name)) = max.zip(soft_max(collector, around)) {
         // Holds until the broker gives a limit.
+        let room = around.group.map_or(max, heap_in).min(max);
         let soft = (max / 9 * 8)
             .saturating_sub(NATIVE)
             .max(LEAST_HEAP)
-            .min(max);
+            .min(room);
         flags.push(format!("{name}{}m", soft >> 20));
     }
     let special = by_collector(collector, max, given, around);
@@ -406,7 +424,7 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 }
 
 /// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
-/// budget, but never more than its own cgroup has room for. G1 keeps a little free. Of Serial's two
+/// budget, but no more than its own cgroup has room for, with `beyond`. G1 keeps a little free. Of Serial's two
 /// generations the old one is mostly reserve, and so is a fifth of the young one. ZGC and
 /// Shenandoah keep a part free and fill it when a program outruns them. Stays below the end of
 /// compressed object pointers unless the budget is far above it.
@@ -423,7 +441,10 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     };
     let room = match around.cliff {
         true => heap_on_a_cliff(around.group.unwrap_or(budget)),
-        false => around.group.map_or(u64::MAX, heap_in),
+        false => around.group.map_or(u64::MAX, |group| {
+            let steered = has_lever(collector, around);
+            heap_in(group).saturating_add(if steered { around.beyond } else { 0 })
+        }),
     };
     let wanted = wanted.min(room);
     let compressed = match collector {

@@ -120,6 +120,7 @@ fn surroundings(plan: &Plan) -> Surroundings {
         budget: plan.budget,
         memory: plan.memory,
         group: plan.group,
+        beyond: plan.beyond,
         cliff: plan.cliff,
         own_rule: plan.own_rule,
         ..Surroundings::of_self()

@@ -300,12 +300,12 @@ impl<'a> Loop<'a> {
     /// Tells the agent how much of the heap may stay resident at the end of the next collection.
     fn wish(&mut self, seen: &Seen) {
         let Some(page) = &self.agent else { return };
-        if let Ok(view) = page.view() {
-            self.told.look(self.target.process.pid, &view);
-            if let Some(mut process) = view.process() {
-                process.at_ns = page.our_time(process.at_ns);
-                self.wishes.look(process, view.about().signal);
-            }
+        // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
+        let Ok(view) = page.view() else { return };
+        self.told.look(self.target.process.pid, &view);
+        if let Some(mut process) = view.process() {
+            process.at_ns = page.our_time(process.at_ns);
+            self.wishes.look(process, view.about().signal);
         }
         let now_ns = now_ns();
         if let Ok((_, swapped)) = self.gauge.uses_and_swapped() {

@@ -20,6 +20,7 @@ fn two() -> Surroundings {
         memory: Some(24 << 30),
         processors: 2,
         group: None,
+        beyond: 0,
         cliff: false,
         own_rule: false,
         address_space_limited: false,
@@ -322,6 +323,48 @@ fn a_group_bounds_the_heap_whatever_the_budget_is() {
         };
         let added = flags(&[&collector, "A"], &tiny).join(" ");
         assert!(!added.contains("-Xm"), "{added}");
+    }
+}
+
+#[test]
+fn a_program_alone_can_use_all_of_a_group_that_the_broker_shares_out() {
+    let added = |words: &[&str], cliff, beyond: u64| {
+        let around = Surroundings {
+            budget: Some(1440 << 20),
+            memory: Some(1500 << 20),
+            group: Some(1500 << 20),
+            cliff,
+            beyond: beyond << 20,
+            ..two()
+        };
+        flags(&[words, &["A"]].concat(), &around)
+    };
+    for (collector, max) in [
+        ("Serial", 3168),
+        ("Parallel", 1440),
+        ("G1", 1530),
+        ("Z", 1620),
+        ("Shenandoah", 1800),
+    ] {
+        let collector = format!("-XX:+Use{collector}GC");
+        let with = |more: &[&str], cliff, beyond| {
+            let added = added(&[&[collector.as_str()], more].concat(), cliff, beyond);
+            let soft = added
+                .iter()
+                .find_map(|flag| flag.strip_prefix("-XX:SoftMaxHeapSize="));
+            let soft = soft.map(|size| size.trim_end_matches('m').parse::<u64>().unwrap());
+            assert!(soft.is_none_or(|soft| soft <= 1310), "{added:?}");
+            let max = added.iter().find_map(|flag| flag.strip_prefix("-Xmx"));
+            max.map(|max| max.trim_end_matches('m').parse::<u64>().unwrap())
+        };
+        assert_eq!(with(&[], false, 4096), Some(max), "{collector}");
+        // Where little can be paged out, the kernel would kill what outgrows it.
+        assert_eq!(with(&[], false, 100), Some(max.min(1410)), "{collector}");
+        assert_eq!(with(&[], false, 0), Some(1310), "{collector}");
+        assert_eq!(with(&[], true, 0), Some(1150), "{collector}");
+        for unsteered in UNSTEERED {
+            assert_eq!(with(&[unsteered], false, 4096), Some(1310), "{collector}");
+        }
     }
 }
 
