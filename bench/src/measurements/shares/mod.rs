@@ -10,7 +10,7 @@ use super::JVMS;
 use crate::Result;
 use crate::harness::java::Classes;
 use crate::harness::play::play;
-use crate::harness::programs::{Jvm, Work, gcbench, gcbench_java, guile, lucene};
+use crate::harness::programs::{Jvm, Service, Work, gcbench, gcbench_java, guile, lucene, service};
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
 use crate::measurement::{About, Measurement};
 use crate::report::results::{Cell, Results, folder};
@@ -28,12 +28,25 @@ const SOON: f64 = 2.0;
 const LOWERED_IN: usize = 5;
 /// Bytes that an iteration of GCBench allocates: seven depths, each as many bytes as a tree of 2^17 nodes.
 const ITERATION: u64 = 7 * (32 << 17);
-/// Java programs build trees as fast as they can.
+/// Bytes that a request of the service allocates.
+const REQUEST: u64 = (RECORDS.replaced + RECORDS.besides) as u64;
+/// Trees that all die young, built as fast as can be. On a fast processor a program of Java hardly gains from
+/// more memory for them, and the broker lends it to others. For comparison.
 const LIVE: Work = Work {
     live: 24,
     pace: 0,
     buffer: 0,
     burst: None,
+};
+/// Records of which a quarter of what is allocated replaces some: the old generation fills with garbage, so
+/// each program gains from all that it has.
+const RECORDS: Service = Service {
+    live: 100,
+    replaced: 20_000,
+    besides: 60_000,
+    turn: 0,
+    place: (0, 1),
+    quiet: 100,
 };
 /// For collectors that run beside the program: buffers, at a pace at which a fixed heap of the
 /// smallest share, 200 MB, keeps up. Three programs that build all the trees they can leave two
@@ -56,6 +69,8 @@ struct Kind {
     beside: bool,
     /// Seconds that these programs may take to reach their shares after a change.
     soon: f64,
+    /// Bytes that a unit of the program's work allocates.
+    unit: u64,
     /// Our agent is loaded. Judged by the median and by nineteen of twenty changes, without those that
     /// such a program cannot follow.
     agent: bool,
@@ -86,10 +101,14 @@ impl Measurement for Shares {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let ground = runner.ground()?;
-        let classes = Classes::of("bench/programs/GcBench.java")?;
+        let trees = Classes::of("bench/programs/GcBench.java")?;
+        let services = Classes::of("bench/programs/Service.java")?;
+        let classes =
+            [trees.folder(), services.folder()].map(|folder| folder.display().to_string());
+        let classes = classes.join(":");
         let hotspot = Results::read(&folder().join("hotspot.json"))?;
         let ran = runner
-            .experiment(kinds(classes.folder(), &hotspot))
+            .experiment(kinds(Path::new(&classes), &hotspot))
             .wanted()
             .run(|kind, turn| {
                 let trace = play(&ground, &kind.scenario, Conditions::Broker, &turn.progress)?;
@@ -102,7 +121,7 @@ impl Measurement for Shares {
                     let title = format!("Weighted shares: {}", turn.variant);
                     runner.plot(&part, &super::plot(&title, &kind.scenario, &trace))?;
                 }
-                Ok(Outcome::of(&kind.scenario, kind.soon, ITERATION, &trace))
+                Ok(Outcome::of(&kind.scenario, kind.soon, kind.unit, &trace))
             })?;
         let mut results = empty(runner);
         for variant in &ran {
@@ -129,14 +148,15 @@ fn empty(runner: &Runner) -> Results {
          the one farthest below lacks; both in time after a change: 2 s, for ZGC and Shenandoah 1 s more \
          than \
          they need to return memory (bench-hotspot). Settled: all samples from then to the next change. \
-         The programs are the paper's benchmark, GCBench in our writing, which fills what it is given at \
-         1 to 3 GB/s: \
-         in C on libgc, in Java with 100 MB live; for ZGC and Shenandoah with 25 MB live and buffers of \
+         The programs are the paper's benchmark, GCBench in our writing: \
+         in C on libgc; for ZGC and Shenandoah with 25 MB live and buffers of \
          4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can \
          leave two processors no time for \
          collectors that run beside them, and with a fixed heap of their share they stall at every \
-         cycle; for comparison Java with 10 MB live, Lucene's benchmark and a Guile program, which \
-         allocate more slowly than they would have to; with the agent also with a heap of fixed size \
+         cycle; for the other collectors of Java a service with 100 MB of records, of which a quarter of what it \
+         allocates replaces some, because the trees of GCBench all die young, and the broker lends what a \
+         program hardly gains from. For comparison GCBench with 100 MB live on G1, Lucene's benchmark and a \
+         Guile program; with the agent also with a heap of fixed size \
          (-Xms and -Xmx 1500 MiB), which shrinks only by what is given back. Agent: with `--agent \
          auto`; judged by the changes after which no program lacks more than the most that one of \
          the same run allocated in as much time.",
@@ -249,6 +269,7 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
         asked: false,
         beside: false,
         soon: SOON,
+        unit: ITERATION,
         agent: false,
         scenario,
     };
@@ -260,12 +281,18 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
         asked: jvm.collector != "Parallel",
         beside: runs_beside(*jvm),
         soon: soon(*jvm, hotspot),
+        unit: if runs_beside(*jvm) {
+            ITERATION
+        } else {
+            REQUEST
+        },
         ..plain(three(|| java(*jvm, classes)))
     };
     let mut kinds: Vec<(String, Kind)> = JVMS.iter().map(|jvm| (jvm.name(), on_jvm(jvm))).collect();
     for jvm in JVMS.iter().filter(|jvm| !runs_beside(**jvm)) {
         let mut kind = Kind {
             agent: true,
+            unit: REQUEST,
             ..asked(three(|| java(*jvm, classes)))
         };
         for program in &mut kind.scenario.programs {
@@ -274,8 +301,13 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
         kinds.push((format!("{}, agent", jvm.name()), kind));
     }
     for jvm in [JVMS[0], JVMS[2], JVMS[8]] {
-        let fixed = || gcbench_java(jvm, Some(BUDGET), classes, LIVE);
-        let mut kind = plain(three(fixed));
+        let sizes = [("-Xms", BUDGET), ("-Xmx", BUDGET)];
+        let sizes = sizes.map(|(flag, bytes)| format!("{flag}{}m", bytes >> 20));
+        let fixed = || service(jvm, &sizes, classes, &RECORDS);
+        let mut kind = Kind {
+            unit: REQUEST,
+            ..plain(three(fixed))
+        };
         for program in &mut kind.scenario.programs {
             program.agent = true;
         }
@@ -284,9 +316,9 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
     let libgc = || gcbench(u32::MAX);
     kinds.push(("libgc".to_owned(), asked(three(libgc))));
     kinds.push(("thirty libgc".to_owned(), asked(thirty(libgc))));
-    let little = || gcbench_java(JVMS[0], None, classes, Work { live: 1, ..LIVE });
-    let name = format!("{}, 10 MB live", JVMS[0].name());
-    kinds.push((name, plain(three(little))));
+    let trees = || gcbench_java(JVMS[0], None, classes, LIVE);
+    let name = format!("{}, GCBench", JVMS[0].name());
+    kinds.push((name, plain(three(trees))));
     for jvm in [JVMS[0], JVMS[3]] {
         let lucene = || lucene(jvm, None, "bench/programs/lucene/share.alg");
         kinds.push((format!("{}, Lucene", jvm.name()), plain(three(lucene))));
@@ -296,8 +328,10 @@ fn kinds(classes: &Path, hotspot: &Results) -> Vec<(String, Kind)> {
 }
 
 fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
-    let work = if runs_beside(jvm) { LIVE_BESIDE } else { LIVE };
-    gcbench_java(jvm, None, classes, work)
+    match runs_beside(jvm) {
+        true => gcbench_java(jvm, None, classes, LIVE_BESIDE),
+        false => service(jvm, &[], classes, &RECORDS),
+    }
 }
 
 /// Seconds that programs on this JVM are given after a change: for collectors that return memory

@@ -424,16 +424,16 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 }
 
 /// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
-/// budget, but no more than its own cgroup has room for, with `beyond`. G1 keeps a little free. Of Serial's two
-/// generations the old one is mostly reserve, and so is a fifth of the young one. ZGC and
-/// Shenandoah keep a part free and fill it when a program outruns them. Stays below the end of
+/// budget, but no more than its own cgroup has room for, with `beyond`. G1 keeps a little free. Of
+/// Serial's two generations the old one is mostly reserve (three quarters of the heap, by our
+/// `NewRatio=3`), and so is a fifth of the young one. ZGC and Shenandoah keep a part free and fill it when a program outruns them. Stays below the end of
 /// compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
         .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
     let wanted = match collector {
-        Collector::Serial => budget.saturating_add(budget / 10 * 12),
+        Collector::Serial => budget.saturating_add(budget / 10 * 19),
         Collector::G1 => budget.saturating_add(budget / 16),
         Collector::Shenandoah => budget.saturating_add(budget / 4),
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),

@@ -32,7 +32,7 @@ fn two() -> Surroundings {
 #[test]
 fn a_program_alone_can_use_the_budget() {
     assert!(flags(&["-jar", "a.jar"], &two()).contains(&"-Xmx1593m".to_owned()));
-    assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx3300m".to_owned()));
+    assert!(flags(&["-XX:+UseSerialGC", "A"], &two()).contains(&"-Xmx4350m".to_owned()));
     let z = flags(&["-XX:+UseZGC", "A"], &two());
     assert!(z.contains(&"-Xmx1687m".to_owned()), "{z:?}");
     assert!(z.contains(&"-XX:SoftMaxHeapSize=1404m".to_owned()), "{z:?}");
@@ -340,7 +340,7 @@ fn a_program_alone_can_use_all_of_a_group_that_the_broker_shares_out() {
         flags(&[words, &["A"]].concat(), &around)
     };
     for (collector, max) in [
-        ("Serial", 3168),
+        ("Serial", 4176),
         ("Parallel", 1440),
         ("G1", 1530),
         ("Z", 1620),
