@@ -153,10 +153,10 @@ fn empty(runner: &Runner) -> Results {
          4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can \
          leave two processors no time for \
          collectors that run beside them, and with a fixed heap of their share they stall at every \
-         cycle; for the other collectors of Java a service with 100 MB of records, of which a quarter of what it \
-         allocates replaces some, because the trees of GCBench all die young, and the broker lends what a \
-         program hardly gains from. For comparison GCBench with 100 MB live on G1, Lucene's benchmark and a \
-         Guile program; with the agent also with a heap of fixed size \
+         cycle; for the other collectors of Java a service with 100 MB of records, of which a quarter of \
+         what it allocates replaces some, because the trees of GCBench all die young, and the broker \
+         lends what a program hardly gains from. For comparison GCBench with 100 MB live \
+         on G1, Lucene's benchmark and a Guile program; with the agent also with a heap of fixed size \
          (-Xms and -Xmx 1500 MiB), which shrinks only by what is given back. Agent: with `--agent \
          auto`; judged by the changes after which no program lacks more than the most that one of \
          the same run allocated in as much time.",

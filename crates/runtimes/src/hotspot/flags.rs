@@ -426,8 +426,9 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 /// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
 /// budget, but no more than its own cgroup has room for, with `beyond`. G1 keeps a little free. Of
 /// Serial's two generations the old one is mostly reserve (three quarters of the heap, by our
-/// `NewRatio=3`), and so is a fifth of the young one. ZGC and Shenandoah keep a part free and fill it when a program outruns them. Stays below the end of
-/// compressed object pointers unless the budget is far above it.
+/// `NewRatio=3`), and so is a fifth of the young one. ZGC and Shenandoah keep a part free and fill
+/// it when a program outruns them. Stays below the end of compressed object pointers unless the
+/// budget is far above it.
 fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
