@@ -4,9 +4,8 @@
 //! suite; longer with `make stress-jvm`.
 
 use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
-use crate::support::{LONG, MIB, eventually, jdks};
+use crate::support::{LONG, MIB, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -108,8 +107,9 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
     let killed = || group.map_or(0, TestCgroup::killed);
     let killed_before = killed();
     // It starts without a limit, so that it is there when it is pressed.
-    let limit = |bytes| group.is_none_or(|group| group.cgroup().set_limit(bytes).is_ok());
-    assert!(limit(None));
+    if let Some(group) = group {
+        group.cgroup().set_limit(None).unwrap();
+    }
     let more = match (*collector, way) {
         ("G1", Way::Attach) => &SHRINKING[..],
         _ => &[],
@@ -118,10 +118,9 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
     let before = enter.as_ref().map(|enter| ["sh", "-c", enter]);
     let before = before.as_ref().map_or(&[][..], |before| before);
     let (mut sums, page) = Sums::after(before, home, collector, *way, more);
-    // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
-    sums.process.signal(Signal::STOP).unwrap();
-    eventually("the limit comes down", || limit(Some(LIMIT)));
-    sums.process.signal(Signal::CONT).unwrap();
+    if let Some(group) = group {
+        sums.press(group, LIMIT);
+    }
     let begin = Instant::now();
     let until = begin + time;
     let wishes = [

@@ -159,16 +159,9 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
     ];
     let mut sums = Sums::start(&home, &[], &flags, ["20", "2"]);
     let page = sums.page();
-    let links = std::fs::read_dir(sums.process.path("fd"))
-        .unwrap()
-        .flatten();
-    let number = links
-        .filter(|link| {
-            let target = std::fs::read_link(link.path()).unwrap_or_default();
-            target.to_string_lossy().contains(collections::NAME)
-        })
-        .find_map(|link| link.file_name().into_string().ok());
-    sums.tell(&format!("close {}", number.unwrap()));
+    let descriptor = sums.page_descriptor();
+    let number = descriptor.file_name().unwrap().to_str().unwrap();
+    sums.tell(&format!("close {number}"));
     eventually("it is closed", || pages(&sums.process) == 0);
     // A reader that had it open still sees it; one that comes later is told that there is none.
     sums.collects(&page, 3);

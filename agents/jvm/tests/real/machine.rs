@@ -6,7 +6,8 @@ use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::TestCgroup;
-use plimsoll_wire::collections::Totals;
+use plimsoll_wire::collections::{self, Totals};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -133,6 +134,27 @@ impl Sums {
 
     pub(crate) fn page(&self) -> Page {
         Page::of(&self.process).unwrap()
+    }
+
+    /// The descriptor of the page, below `/proc`.
+    pub(crate) fn page_descriptor(&self) -> PathBuf {
+        let links = std::fs::read_dir(self.process.path("fd")).unwrap();
+        let is_page = |path: &PathBuf| {
+            let target = std::fs::read_link(path).unwrap_or_default();
+            target.to_string_lossy().contains(collections::NAME)
+        };
+        let mut paths = links.flatten().map(|link| link.path());
+        paths.find(is_page).expect("it has a page")
+    }
+
+    /// Presses it into this limit of its group, bytes.
+    pub(crate) fn press(&self, group: &TestCgroup, limit: u64) {
+        // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
+        self.process.signal(Signal::STOP).unwrap();
+        eventually("the limit comes down", || {
+            group.cgroup().set_limit(Some(limit)).is_ok()
+        });
+        self.process.signal(Signal::CONT).unwrap();
     }
 
     /// Gives it a command.

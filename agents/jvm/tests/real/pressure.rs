@@ -8,7 +8,6 @@ use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use rustix::process::Signal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -122,12 +121,7 @@ fn stalls(home: &Path, flags: &[&str], limit: u64) {
     let quiet = sums.collects(&page, 4);
     assert_eq!((quiet.stalls, quiet.stall_ns), (0, 0), "{quiet:?}");
     // Less than what lives: it cannot but page.
-    // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
-    sums.process.signal(Signal::STOP).unwrap();
-    eventually("the limit comes down", || {
-        cgroup.cgroup().set_limit(Some(limit)).is_ok()
-    });
-    sums.process.signal(Signal::CONT).unwrap();
+    sums.press(&cgroup, limit);
     eventually("pauses stall", || {
         sums.checked();
         let told = totals(&page);

@@ -10,7 +10,7 @@ use plimsoll_testbed::cases;
 use plimsoll_wire::collections;
 use rustix::fs::FallocateFlags;
 use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
@@ -88,13 +88,8 @@ fn it_does_so_where_the_program_may_ask_for_no_collections() {
 
 /// Empties the memory file of the agent's page, as only the program itself could.
 fn empty_page(sums: &Sums) {
-    let links = std::fs::read_dir(sums.process.path("fd")).unwrap();
-    let is_page = |path: &PathBuf| {
-        let target = std::fs::read_link(path).unwrap_or_default();
-        target.to_string_lossy().contains(collections::NAME)
-    };
-    let page = links.flatten().map(|link| link.path()).find(is_page);
-    let file = OpenOptions::new().write(true).open(page.unwrap()).unwrap();
+    let page = sums.page_descriptor();
+    let file = OpenOptions::new().write(true).open(page).unwrap();
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&file, hole, 0, collections::SIZE as u64).unwrap();
 }

@@ -81,15 +81,12 @@ pub(crate) fn prepare(
     let listing = told();
     let budget = budget.or_else(|| listing.as_ref().map(lasting));
     let group = member::lowest_limit();
-    let shared = |listing: &Listing| group.is_some_and(|group| listing.capacity <= group);
+    let shared = listing.filter(|listing| group.is_some_and(|group| listing.capacity <= group));
     let plan = Plan {
         budget,
         memory: group.or_else(member::machine),
         group,
-        beyond: match listing.is_some_and(|listing| shared(&listing)) {
-            true => member::pageable(),
-            false => 0,
-        },
+        beyond: shared.map_or(0, |_| member::pageable()),
         cliff: member::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),

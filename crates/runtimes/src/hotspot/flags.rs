@@ -186,15 +186,11 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     if follows && may_start_least(given, around) {
         flags.push(format!("-Xms{LEAST_HEAP_MIB}m"));
     }
-    let bound = Surroundings {
-        beyond: if given.has(&UNSTEERED) {
-            0
-        } else {
-            around.beyond
-        },
-        ..around.clone()
+    let beyond = match given.has(&UNSTEERED) {
+        true => 0,
+        false => around.beyond,
     };
-    let max = max_heap(collector, &bound).filter(|_| follows);
+    let max = max_heap(collector, beyond, around).filter(|_| follows);
     let max = max.filter(|&max| may_end_at(max, given, around));
     if let Some(max) = max {
         flags.push(format!("-Xmx{}m", max >> 20));
@@ -229,7 +225,8 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
             let least = percent(LEAST_HEAP);
             flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
         }
-        let max = max_heap(Collector::Other, around).filter(|&max| may_end_at(max, given, around));
+        let max =
+            max_heap(Collector::Other, 0, around).filter(|&max| may_end_at(max, given, around));
         if let Some(max) = max {
             flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
         }
@@ -424,12 +421,12 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 }
 
 /// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
-/// budget, but no more than its own cgroup has room for, with `beyond`. G1 keeps a little free. Of
+/// budget, but no more than its own cgroup has room for, and `beyond` (bytes). G1 keeps a little free. Of
 /// Serial's two generations the old one is mostly reserve (three quarters of the heap, by our
 /// `NewRatio=3`), and so is a fifth of the young one. ZGC and Shenandoah keep a part free and fill
 /// it when a program outruns them. Stays below the end of compressed object pointers unless the
 /// budget is far above it.
-fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
+fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
         .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
@@ -442,10 +439,9 @@ fn max_heap(collector: Collector, around: &Surroundings) -> Option<u64> {
     };
     let room = match around.cliff {
         true => heap_on_a_cliff(around.group.unwrap_or(budget)),
-        false => around.group.map_or(u64::MAX, |group| {
-            let steered = has_lever(collector, around);
-            heap_in(group).saturating_add(if steered { around.beyond } else { 0 })
-        }),
+        false => around
+            .group
+            .map_or(u64::MAX, |group| heap_in(group).saturating_add(beyond)),
     };
     let wanted = wanted.min(room);
     let compressed = match collector {
