@@ -5,6 +5,7 @@ use crate::guard::{Shared, caught, is_broken, is_over, stop, unharmed};
 use crate::heap::Heap;
 use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
 use crate::machine::{Machine, Refusal};
+use crate::nesting::Nesting;
 use crate::pauses::Pauses;
 use crate::signal::Reader;
 use crate::{page, period};
@@ -23,6 +24,8 @@ const NO_PAGE: c_int = 2;
 const SAVED: c_int = 3;
 
 static PAUSES: Shared<Pauses> = Shared::empty();
+/// Pauses of which the machine told that they began, and not yet that they ended.
+static NESTING: Nesting = Nesting::none();
 /// The agent is being set up, or was.
 static SET_UP: AtomicBool = AtomicBool::new(false);
 /// The page says that a panic ended the agent.
@@ -70,7 +73,7 @@ pub unsafe extern "C" fn Agent_OnAttach(
             return NO_EVENTS;
         };
         let done = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
-            true => set_up(jvmti),
+            true => set_up(&jvmti),
             false => Err(NO_EVENTS),
         };
         // One that tells of nothing would stay as long as the machine.
@@ -101,7 +104,7 @@ enum Is {
 
 /// Begins to measure, unless an agent does so in this process. Runs on a thread of Java, at no safepoint.
 /// Fails with a result of [`Agent_OnAttach`].
-fn set_up(jvmti: Jvmti) -> Result<Is, c_int> {
+fn set_up(jvmti: &Jvmti) -> Result<Is, c_int> {
     if SET_UP.swap(true, Ordering::AcqRel) || page::is_there() {
         return Ok(Is::There);
     }
@@ -112,10 +115,11 @@ fn set_up(jvmti: Jvmti) -> Result<Is, c_int> {
     done
 }
 
-/// The events of pauses.
-const PAUSE: [Event; 2] = [Event::Start, Event::Finish];
+/// The events of pauses, in the order in which they are switched on, so that no beginning is told without its
+/// end.
+const PAUSE: [Event; 2] = [Event::Finish, Event::Start];
 
-fn measure(jvmti: Jvmti) -> Result<Is, c_int> {
+fn measure(jvmti: &Jvmti) -> Result<Is, c_int> {
     let machine = Machine::of(jvmti.address_in_library());
     let machine = machine.as_ref();
     if machine.is_ok_and(|machine| machine.has_text("CRaCCheckpointTo") == Some(true)) {
@@ -158,8 +162,9 @@ fn measure(jvmti: Jvmti) -> Result<Is, c_int> {
 
 unsafe extern "C" fn on_init(env: *mut Env, _jni: *mut c_void, _thread: *mut c_void) {
     unharmed((), || {
-        if let Some(jvmti) = Jvmti::again(env) {
-            let _ = set_up(jvmti);
+        // SAFETY: the machine gave us `env` for this call. Only those without this event are disposed of.
+        if let Some(jvmti) = unsafe { Jvmti::again(env) } {
+            let _ = set_up(&jvmti);
         }
     });
 }
@@ -169,15 +174,21 @@ unsafe extern "C" fn on_death(_env: *mut Env, _jni: *mut c_void) {
 }
 
 unsafe extern "C" fn on_start(_env: *mut Env) {
-    // SAFETY: the machine sends this within a collection, at its safepoint, and after its end nothing gets
+    if !NESTING.begin() {
+        return;
+    }
+    // SAFETY: the machine sends this at a safepoint, before it collects, and after its end nothing gets
     // there. The heap was found by its own tables.
     within_pause(|pauses| unsafe { pauses.begin() });
 }
 
 unsafe extern "C" fn on_finish(_env: *mut Env) {
+    if !NESTING.end() {
+        return;
+    }
     within_pause(|pauses| {
         pauses.miss(MISSED.swap(0, Ordering::Relaxed));
-        // SAFETY: as in `on_start`; the collection has done its work.
+        // SAFETY: as in `on_start`; what is to be collected has been, and the pauses within this have ended.
         unsafe { pauses.end() };
     });
 }

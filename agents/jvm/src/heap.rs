@@ -6,12 +6,15 @@
 //! region, and sets every word of an object after that.
 //!
 //! 1. **Nobody allocates meanwhile.** `GarbageCollectionFinish` is sent by the VM Thread within the
-//!    operation that collected, at the safepoint. Java threads are stopped; threads in native code
+//!    operation that collects, at the safepoint. Java threads are stopped; threads in native code
 //!    may run, but must stop before they enter the heap again. Workers of the collector have finished
-//!    their task. Buffers for allocation of threads (TLABs) were retired when the collection began. The
-//!    object for which it was made, if any, was allocated before the event, or is allocated after it by the
-//!    same thread. G1's concurrent threads (marking, refinement, and since 16 the one that gives up
-//!    committed regions) stop for safepoints, except for the scan of root regions, which reads objects only.
+//!    their task. Whether anything was collected does not matter: an operation that finds it needless sends
+//!    the events, too. Objects lie below the top of their space or region, and so do the buffers from which
+//!    threads allocate (TLABs), retired or not: a buffer is taken out of a space by raising its top. The
+//!    object for which it was collected, if any, was allocated before the event, or is allocated after it by
+//!    the same thread. Where events are sent within others, only the last end counts. G1's concurrent
+//!    threads (marking, refinement, and since 16 the one that gives up committed regions) stop for
+//!    safepoints, except for the scan of root regions, which reads objects only.
 //! 2. **Nobody relies on what is there.** Free memory is set before it is used; only debug builds fill it
 //!    with a pattern and check that (`ZapUnusedHeapArea`: refused). Code that reads a little beyond an
 //!    object's end finds zeros, mapped as before. `madvise(MADV_DONTNEED)` leaves the mapping and its
@@ -22,9 +25,11 @@
 //!    as they stay empty and untouched. The page that holds the last object and the page at which another
 //!    space begins are not.
 //! 4. **Only what was recognised.** Places are found by the names of types and fields. The spaces or
-//!    regions, their bounds and the heap's mapping are checked before anything is done, and again at each
-//!    pause, against the reserved heap: if one is odd, nothing is given back ever after. Nothing of the
-//!    machine is written. G1's bitmaps and tables of cards are not part of the heap, and are not touched.
+//!    regions, their bounds and the heap's mapping are checked before anything is done. Spaces move, so their
+//!    bounds are checked again in each pause, against the reserved heap and each other. Regions do not: each
+//!    is checked when it is first met, and one is free only while its top is at its own bottom. If anything
+//!    is odd, nothing is given back ever after. Nothing of the machine is written. G1's bitmaps and tables of
+//!    cards are not part of the heap, and are not touched.
 //! 5. **Not against the user's wish**: memory that was touched in advance, large pages, heaps on a file or
 //!    divided between nodes are left alone. Regions of G1 into which the archive of class data is mapped
 //!    are, too.
@@ -141,7 +146,7 @@ impl Heap {
     /// If the heap is odd, or the kernel refuses.
     ///
     /// # Safety
-    /// The machine is at the end of a collection, at its safepoint, and has not ended. With `resident`, it is
+    /// The machine is at the end of a pause, at its safepoint, and has not ended. With `resident`, it is
     /// the machine whose tables this heap was found by: what is free by its word is free.
     pub unsafe fn end(
         &mut self,
@@ -149,9 +154,8 @@ impl Heap {
         kind: Kind,
         now_ns: u64,
     ) -> Result<Free, Refusal> {
-        let is_young = kind == Kind::Young;
         let looked = match &mut self.parts {
-            Parts::Spaces(spaces) => Some(spaces.look_at_end(!is_young)?),
+            Parts::Spaces(spaces) => Some(spaces.look_at_end(kind)?),
             Parts::Regions(regions) => match resident {
                 // Looking at all regions costs time, which is spent only where something may follow.
                 Some(resident) if resident < regions.bytes() || kind == Kind::Full => {

@@ -112,7 +112,7 @@ pub struct Vm {
 }
 
 /// The environment of this agent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Jvmti(NonNull<Env>);
 
 impl Jvmti {
@@ -130,20 +130,24 @@ impl Jvmti {
             .map(Jvmti)
     }
 
-    /// The environment that a callback was given.
-    pub fn again(env: *mut Env) -> Option<Jvmti> {
+    /// The environment that a callback was given. `None` for none.
+    ///
+    /// # Safety
+    /// `env` is what the machine gave to a callback, or null. Nobody disposes of it while what this returns
+    /// is used.
+    pub unsafe fn again(env: *mut Env) -> Option<Jvmti> {
         NonNull::new(env).map(Jvmti)
     }
 
     /// The address of a function in the machine's library.
-    pub fn address_in_library(self) -> *const c_void {
+    pub fn address_in_library(&self) -> *const c_void {
         // SAFETY: an environment and its table live until it is disposed of.
         unsafe { (*(*self.0.as_ptr()).functions).set_event_callbacks as *const c_void }
     }
 
     /// Asks for events of collections, and sets what is called. The machine copies the table.
     /// Returns whether it agreed.
-    pub fn prepare(self, callbacks: &Callbacks) -> bool {
+    pub fn prepare(&self, callbacks: &Callbacks) -> bool {
         let env = self.0.as_ptr();
         let capabilities = [COLLECTIONS, 0, 0, 0];
         let size = size_of::<Callbacks>() as c_int;
@@ -156,19 +160,19 @@ impl Jvmti {
         }
     }
 
-    /// Switches events on, for all threads. Returns whether all are.
-    pub fn enable(self, events: &[Event]) -> bool {
+    /// Switches events on, for all threads, in this order. Returns whether all are.
+    pub fn enable(&self, events: &[Event]) -> bool {
         events.iter().all(|&event| self.set(ENABLE, event))
     }
 
-    /// Switches events off again.
-    pub fn disable(self, events: &[Event]) {
-        for &event in events {
+    /// Switches events off again, the last first.
+    pub fn disable(&self, events: &[Event]) {
+        for &event in events.iter().rev() {
             self.set(DISABLE, event);
         }
     }
 
-    fn set(self, mode: c_int, event: Event) -> bool {
+    fn set(&self, mode: c_int, event: Event) -> bool {
         let env = self.0.as_ptr();
         // SAFETY: as in `prepare`; no thread is named, and the specification knows no more arguments.
         unsafe {
@@ -180,7 +184,7 @@ impl Jvmti {
     /// Gives the environment up, and its events with it.
     pub fn dispose(self) {
         let env = self.0.as_ptr();
-        // SAFETY: as in `prepare`; the caller does not use `self` again.
+        // SAFETY: as in `prepare`; this was the only one, or the caller of `again` vouched for the others.
         unsafe { ((*(*env).functions).dispose_environment)(env) };
     }
 }

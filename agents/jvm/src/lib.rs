@@ -9,7 +9,8 @@
 //!
 //! # Glossary
 //! - *machine*: the Java virtual machine in whose process this is loaded.
-//! - *pause*: from `GarbageCollectionStart` to `GarbageCollectionFinish`, both at one safepoint.
+//! - *pause*: from `GarbageCollectionStart` to `GarbageCollectionFinish`, both at one safepoint. Those
+//!   within another one are parts of it.
 //! - *wish*: how much of the heap the adapter wants to stay resident, at most.
 //! - *space*: a part of the heap with objects from its bottom to its top, and free memory up to its end.
 //! - *region*: one of the many parts of equal size of a G1 heap.
@@ -24,11 +25,12 @@
 //!
 //! # Modules
 //! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
-//! at a time. [`page`]: the memory file. [`machine`]: the tables for debuggers. [`counters`]: what a
-//! pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and [`regions`]: of which
-//! collector; [`layout`]: where regions are described; [`keeping`]: what is kept; [`ranges`]: what is
-//! mapped where. [`signal`]: stalls and faults; [`ration`]: how often they are read. [`pauses`]: joins
-//! these within a pause. [`period`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
+//! at a time. [`nesting`]: pauses within others. [`page`]: the memory file. [`machine`]: the tables for
+//! debuggers. [`counters`]: what a pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and
+//! [`regions`]: of which collector; [`layout`]: where regions are described; [`keeping`]: what is kept;
+//! [`ranges`]: what is mapped where. [`signal`]: stalls and faults; [`ration`]: how often they are read.
+//! [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors. [`fuzz`]: for
+//! fuzzers.
 
 pub mod counters;
 pub mod entry;
@@ -39,6 +41,7 @@ pub mod jvmti;
 pub mod keeping;
 pub mod layout;
 pub mod machine;
+pub mod nesting;
 pub mod page;
 pub mod pauses;
 pub mod period;

@@ -100,7 +100,7 @@ impl Pauses {
     /// As [`Heap::end`], and the heap is that of this process's machine.
     pub unsafe fn end(&mut self) {
         let end_ns = now_ns();
-        // A pause whose beginning was not seen has no length.
+        // A pause whose beginning was missed has no length.
         let begun = self.begun.take().unwrap_or(Begun {
             start_ns: end_ns,
             read: None,

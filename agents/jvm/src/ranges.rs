@@ -48,6 +48,11 @@ impl Giver {
         self.until_ns = until_ns;
     }
 
+    /// Whether there is time left in this pause.
+    pub fn has_time(&self) -> bool {
+        self.until_ns.is_none_or(|until| now_ns() < until)
+    }
+
     /// Size of the pages, bytes.
     pub fn page(&self) -> u64 {
         self.page
@@ -64,7 +69,7 @@ impl Giver {
     /// is there and nobody looks at it. The head of `heap` says why that holds at the end of a pause.
     pub unsafe fn give(&self, from: u64, to: u64) -> Result<u64, Refusal> {
         let mut given = to;
-        while given > from && self.until_ns.is_none_or(|until| now_ns() < until) {
+        while given > from && self.has_time() {
             let chunk = CHUNK.next_multiple_of(self.page);
             let start = from.max(given.saturating_sub(chunk));
             let length = (given - start) as usize;

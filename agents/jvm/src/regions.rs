@@ -4,18 +4,22 @@
 //! G1 takes regions for its eden and for survivors from the end of the heap, and others from its start; so
 //! the last free regions are those that stay resident. What it gave up by itself, it does not tell
 //! debuggers: such regions look free. They are told apart by a look at their first page before they
-//! count as kept, and giving them back again does nothing.
+//! count as kept, and giving them back again does nothing. Each look is a system call, so what was seen is
+//! remembered, and only `AGAIN` regions are looked at again in each pause.
 
 use crate::heap::{Free, Looked};
 use crate::layout::{Layout, MAX_TAG, NAMES, ODD, table};
 use crate::machine::{Machine, Refusal, half, word};
 use crate::ranges::{Giver, is_in_memory, not_anonymous, reserved};
 use plimsoll_kernel::sandbox;
+use std::ops::{Range, RangeInclusive};
 
 /// Most regions. G1 aims at 2048 of them; the smallest have 1 MiB.
 const MAX_REGIONS: u64 = 1 << 18;
+/// Free regions that are looked for in memory again, at most, in each pause: tens of microseconds.
+const AGAIN: usize = 64;
 /// Smallest and largest region of all versions, bytes.
-const SIZES: std::ops::RangeInclusive<u64> = 1 << 20..=512 << 20;
+const SIZES: RangeInclusive<u64> = 1 << 20..=512 << 20;
 
 /// One region. Changed within pauses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,8 +28,9 @@ struct Region {
     at: u64,
     /// It was free at the last look.
     is_free: bool,
-    /// It was free at the end of the pause before, too, or that is not known.
-    was_free: bool,
+    /// Whether its first page was in memory when that was last known; `None` where it never was. Only for
+    /// free regions.
+    in_memory: Option<bool>,
     /// Some of it may be resident, or in swap.
     is_touched: bool,
     /// It stays resident for now.
@@ -49,6 +54,8 @@ pub struct Regions {
     is_known: bool,
     /// Regions that were taken before the pause that is under way.
     taken: u64,
+    /// The first of those that the next pause looks for in memory again.
+    again: usize,
     /// Some are never given back.
     has_foreign: bool,
 }
@@ -79,6 +86,7 @@ impl Regions {
             size,
             is_known: false,
             taken: 0,
+            again: 0,
             has_foreign: false,
         };
         let is_whole = size * length == end - start && start % size == 0;
@@ -226,7 +234,12 @@ impl Regions {
             used += u64::from(!is_free);
             // For survivors, or for objects that have become old.
             taken += u64::from(region.is_free && !is_free);
-            region.was_free = region.is_free || is_unknown;
+            if is_unknown {
+                region.in_memory = None;
+            } else if !region.is_free {
+                // One that was in use until now was not given up yet.
+                region.in_memory = Some(true);
+            }
             region.is_free = is_free;
             region.is_touched |= !is_free || is_unknown;
         }
@@ -260,7 +273,7 @@ impl Regions {
     /// With `keep`: at the safepoint at which [`Regions::look_at_end`] looked, and these are regions of the
     /// heap.
     pub unsafe fn give_back(&mut self, keep: Option<u64>, giver: &Giver) -> Result<Free, Refusal> {
-        let (mut sum, goes) = self.keep(keep.unwrap_or(u64::MAX));
+        let (mut sum, goes) = self.keep(keep.unwrap_or(u64::MAX), giver);
         if !goes || keep.is_none() {
             return Ok(sum);
         }
@@ -285,7 +298,10 @@ impl Regions {
 
     /// Decides which free regions stay: the last ones, `keep` bytes at most. Tells also whether something
     /// of the others may be resident.
-    fn keep(&mut self, keep: u64) -> (Free, bool) {
+    fn keep(&mut self, keep: u64, giver: &Giver) -> (Free, bool) {
+        let again = self.take_turn();
+        // Where all may stay, nobody need know which are in memory.
+        let is_choice = keep < self.bytes();
         let mut left = (keep / self.size).saturating_sub(self.stays());
         let (mut sum, mut goes) = (Free::default(), false);
         for index in (0..self.regions.len()).rev() {
@@ -298,8 +314,15 @@ impl Regions {
                 (_, true) => {
                     sum.free += self.size;
                     if left > 0 && region.is_touched && !region.is_foreign {
-                        // One that has just become free was not given up yet.
-                        region.is_kept = !region.was_free || is_in_memory(bottom);
+                        let is_due = match region.in_memory {
+                            None => giver.has_time(),
+                            Some(_) => again.contains(&index),
+                        };
+                        if is_choice && is_due {
+                            region.in_memory = Some(is_in_memory(bottom));
+                        }
+                        // What is not known counts as in memory: less than wished may stay.
+                        region.is_kept = region.in_memory != Some(false);
                         left -= u64::from(region.is_kept);
                     }
                     goes |= region.is_touched && !region.is_kept && !region.is_foreign;
@@ -308,6 +331,14 @@ impl Regions {
             }
         }
         (sum, goes)
+    }
+
+    /// Which regions are looked for in memory again in this pause. All have their turn one after the other.
+    fn take_turn(&mut self) -> Range<usize> {
+        let first = self.again;
+        let end = (first + AGAIN).min(self.regions.len());
+        self.again = end % self.regions.len();
+        first..end
     }
 
     /// How many free regions stay because they cannot be given back.

@@ -32,20 +32,21 @@ struct Faults {
 /// Sums that never go back, of counters that may. Changed by each reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
-    /// The counters at the last reading.
-    last: Reading,
+    /// The stalls at the last reading of them that succeeded; `None` before the first.
+    stalled: Option<Stalled>,
+    /// The major faults likewise.
+    major_faults: Option<u64>,
     /// What they rose by since the first.
     sum: Reading,
 }
 
 impl Counted {
-    /// Begins at these counters; what could not be read begins at 0.
+    /// Begins at these counters. One that could not be read begins where it is first read: what came before
+    /// is not of our time.
     fn of(stalled: Option<Stalled>, major_faults: Option<u64>) -> Counted {
         Counted {
-            last: Reading {
-                stalled: stalled.unwrap_or_default(),
-                major_faults: major_faults.unwrap_or_default(),
-            },
+            stalled,
+            major_faults,
             sum: Reading::default(),
         }
     }
@@ -53,15 +54,16 @@ impl Counted {
     /// Adds what came since the last reading: nothing of a counter that could not be read, and nothing of
     /// one that wrapped or went back, which counts on from where it is then.
     fn add(&mut self, stalled: Option<Stalled>, major_faults: Option<u64>) -> Reading {
-        let now = Reading {
-            stalled: stalled.unwrap_or(self.last.stalled),
-            major_faults: major_faults.unwrap_or(self.last.major_faults),
-        };
-        let more = now.since(std::mem::replace(&mut self.last, now));
         let sum = &mut self.sum;
-        sum.stalled.count = sum.stalled.count.saturating_add(more.stalled.count);
-        sum.stalled.ns = sum.stalled.ns.saturating_add(more.stalled.ns);
-        sum.major_faults = sum.major_faults.saturating_add(more.major_faults);
+        if let Some(now) = stalled {
+            let more = now.since(self.stalled.replace(now).unwrap_or(now));
+            sum.stalled.count = sum.stalled.count.saturating_add(more.count);
+            sum.stalled.ns = sum.stalled.ns.saturating_add(more.ns);
+        }
+        if let Some(now) = major_faults {
+            let more = now.saturating_sub(self.major_faults.replace(now).unwrap_or(now));
+            sum.major_faults = sum.major_faults.saturating_add(more);
+        }
         *sum
     }
 }
@@ -140,7 +142,7 @@ impl Reader {
         let stalled = read(self.stalls.as_mut(), faults);
         if tier(&self.stalls) != before {
             // Another counter, which counts from where it is now.
-            self.counted.last.stalled = stalled.unwrap_or_default();
+            self.counted.stalled = stalled;
             self.fell = before;
         }
         stalled
@@ -239,10 +241,18 @@ mod tests {
         assert_eq!(told(counted.add(None, None)), (3, 12, 3));
         assert_eq!(told(counted.add(stalled(105, 11), None)), (5, 13, 3));
         assert_eq!(told(counted.add(stalled(105, 11), Some(9))), (5, 13, 8));
-        let mut full = Counted::of(None, None);
+        let mut full = Counted::of(stalled(0, 0), None);
         full.add(stalled(u64::MAX, 0), None);
         full.add(stalled(0, 0), None);
         assert_eq!(told(full.add(stalled(9, 9), None)), (u64::MAX, 9, 0));
+    }
+
+    #[test]
+    fn a_counter_that_could_not_be_read_at_first_begins_where_it_is() {
+        let mut counted = Counted::of(None, None);
+        assert_eq!(told(counted.add(None, None)), (0, 0, 0));
+        assert_eq!(told(counted.add(stalled(900, 70), Some(500))), (0, 0, 0));
+        assert_eq!(told(counted.add(stalled(902, 75), Some(501))), (2, 5, 1));
     }
 
     #[test]
@@ -318,7 +328,7 @@ mod tests {
         let read = reader.read_source(faults(5000));
         assert_eq!(reader.fell, None, "it is the same source");
         // What `read_source` does where the source has become another.
-        reader.counted.last.stalled = read.unwrap();
+        reader.counted.stalled = read;
         assert_eq!(told(reader.counted.add(read, Some(5000))), (2, 9, 4993));
         let more = reader.read_source(faults(5003));
         assert_eq!(told(reader.counted.add(more, Some(5003))), (5, 9, 4996));

@@ -5,12 +5,14 @@
 use crate::heap::{Free, Looked};
 use crate::machine::{Machine, Refusal, word};
 use crate::ranges::{Giver, not_anonymous, reserved};
-use plimsoll_wire::collections::Collector;
+use plimsoll_wire::collections::{Collector, Kind};
 
 /// Spaces of a heap.
 pub const COUNT: usize = 4;
 /// Reads until the bounds of a space agree with each other: the program may allocate meanwhile.
 const TRIES: usize = 4;
+/// Why a heap is left alone whose spaces are not as they should be.
+const ODD: Refusal = Refusal::Odd("the spaces of its heap");
 
 /// What a space is for, in the order in which free memory is left resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,22 @@ struct Space {
     /// Nothing at or above this address has been touched since it was given back; changed within
     /// pauses.
     high: u64,
+}
+
+/// Bytes of objects of both generations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    young: u64,
+    old: u64,
+}
+
+impl Used {
+    /// Whether a pause that left this, and found `before`, collected the whole heap, as far as that can be
+    /// told: a young collection frees nothing of the old generation, and leaves survivors. To take each pause
+    /// for a whole one would give what is free back again each time.
+    fn is_after_whole(self, before: Used) -> bool {
+        self.old < before.old || (self.young == 0 && before.young > 0)
+    }
 }
 
 /// The spaces of a heap. Used within pauses, by the VM Thread.
@@ -89,13 +107,18 @@ impl Spaces {
         for index in 0..COUNT {
             let read = || self.read_with_care(&self.spaces[index]);
             let bounds = (0..TRIES).find_map(|_| read());
-            self.spaces[index].last = bounds.ok_or(Refusal::Odd("the spaces of its heap"))?;
+            self.spaces[index].last = bounds.ok_or(ODD)?;
         }
+        self.check_apart()
+    }
+
+    /// Whether no two spaces have memory in common, as they were at the last look.
+    fn check_apart(&self) -> Result<(), Refusal> {
         let mut all = self.spaces.map(|space| (space.last.bottom, space.last.end));
         all.sort_unstable();
         match all.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
             true => Ok(()),
-            false => Err(Refusal::Odd("the spaces of its heap")),
+            false => Err(ODD),
         }
     }
 
@@ -139,7 +162,7 @@ impl Spaces {
         self.taken = 0;
         for index in 0..COUNT {
             let before = self.spaces[index].last.top;
-            self.look(index, false)?;
+            self.look(index)?;
             let space = &self.spaces[index];
             if space.is == Use::Eden {
                 self.taken += space.last.top.saturating_sub(before);
@@ -148,19 +171,30 @@ impl Spaces {
         Ok(())
     }
 
-    /// Called when a pause ends. `wholly`: it may have been more than a collection of young objects, so that
-    /// spaces may have been filled beyond where they end now.
+    /// Called when a pause ends. `kind`: what it was for.
     ///
     /// # Errors
-    /// If a space is odd.
-    pub(crate) fn look_at_end(&mut self, wholly: bool) -> Result<Looked, Refusal> {
+    /// If a space is odd, or two have memory in common.
+    pub(crate) fn look_at_end(&mut self, kind: Kind) -> Result<Looked, Refusal> {
+        let before = self.used();
+        for index in 0..COUNT {
+            self.look(index)?;
+        }
+        self.check_apart()?;
+        let is_whole = match kind {
+            Kind::Young => false,
+            Kind::Unknown => self.used().is_after_whole(before),
+            Kind::Full | Kind::Concurrent => true,
+        };
         let mut looked = Looked {
             used: 0,
             taken: self.taken,
         };
-        for index in 0..COUNT {
-            self.look(index, wholly)?;
-            let space = &self.spaces[index];
+        for space in &mut self.spaces {
+            if is_whole {
+                // It may have been filled beyond where its objects end now.
+                space.high = space.last.end;
+            }
             let used = space.last.top - space.last.bottom;
             looked.used += used;
             // As much is copied into the other space next time.
@@ -208,13 +242,25 @@ impl Spaces {
         Ok(sum)
     }
 
+    /// What held objects at the last look.
+    fn used(&self) -> Used {
+        let mut used = Used::default();
+        for space in &self.spaces {
+            let bytes = space.last.top - space.last.bottom;
+            match space.is {
+                Use::Old => used.old += bytes,
+                Use::Eden | Use::Survivors => used.young += bytes,
+            }
+        }
+        used
+    }
+
     /// Notes how far a space may have been touched.
-    fn look(&mut self, index: usize, wholly: bool) -> Result<(), Refusal> {
-        let bounds = self.read(&self.spaces[index]);
-        let bounds = bounds.ok_or(Refusal::Odd("the spaces of its heap"))?;
+    fn look(&mut self, index: usize) -> Result<(), Refusal> {
+        let bounds = self.read(&self.spaces[index]).ok_or(ODD)?;
         let space = &mut self.spaces[index];
         let moved = (space.last.bottom, space.last.end) != (bounds.bottom, bounds.end);
-        space.high = match moved || wholly {
+        space.high = match moved {
             true => bounds.end,
             false => space.high.max(bounds.top).min(bounds.end),
         };
@@ -305,7 +351,7 @@ fn places(
             let kind = kinds.into_iter().find(|kind| machine.has(kind, name));
             *place = machine.at(space, kind.unwrap_or(kinds[0]), name)?;
             if *place % 8 != 0 {
-                return Err(Refusal::Odd("the spaces of its heap"));
+                return Err(ODD);
             }
         }
     }

@@ -51,8 +51,8 @@ impl Heap {
 }
 
 /// The end of a pause.
-fn end(spaces: &mut Spaces, keep: Option<u64>, is_young: bool) -> Result<Free, Refusal> {
-    let looked = spaces.look_at_end(!is_young)?;
+fn end(spaces: &mut Spaces, keep: Option<u64>, kind: Kind) -> Result<Free, Refusal> {
+    let looked = spaces.look_at_end(kind)?;
     // SAFETY: the spaces are in memory of the test, which changes nothing meanwhile.
     unsafe { spaces.give_back(keep, looked.used, &Giver::of_pages(page_size())) }
 }
@@ -65,12 +65,12 @@ fn free_memory_goes_and_objects_stay() {
     let mut spaces = heap.spaces();
     spaces.check().unwrap();
     spaces.begin().unwrap();
-    let quiet = end(&mut spaces, None, true).unwrap();
+    let quiet = end(&mut spaces, None, Kind::Young).unwrap();
     assert_eq!(
         (quiet.given_back, heap.resident()),
         (0, heap.memory.range().1 - heap.memory.range().0)
     );
-    let free = end(&mut spaces, Some(0), true).unwrap();
+    let free = end(&mut spaces, Some(0), Kind::Young).unwrap();
     assert_eq!(free.given_back, (63 + 4 + 8 + 44) * page);
     assert_eq!(heap.resident(), (1 + 4 + 20) * page);
     for words in *heap.words {
@@ -82,22 +82,49 @@ fn free_memory_goes_and_objects_stay() {
                 .all(|&byte| byte == 7)
         );
     }
-    let again = end(&mut spaces, Some(0), true).unwrap();
+    let again = end(&mut spaces, Some(0), Kind::Young).unwrap();
     assert_eq!(again.given_back, 0, "what is empty is left alone");
     assert_eq!(again.free, free.free);
     // The program fills a part of the eden, which is collected.
     heap.words[0][1] += 5 * page;
     spaces.begin().unwrap();
     heap.words[0][1] -= 5 * page;
-    assert_eq!(
-        end(&mut spaces, Some(0), true).unwrap().given_back,
-        5 * page
-    );
+    let given_back = |free: Result<Free, Refusal>| free.unwrap().given_back;
+    let young = end(&mut spaces, Some(0), Kind::Young);
+    assert_eq!(given_back(young), 5 * page);
     // A collection of the whole heap may have filled and emptied anything.
-    assert_eq!(
-        end(&mut spaces, Some(0), false).unwrap().given_back,
-        free.given_back
-    );
+    let whole = end(&mut spaces, Some(0), Kind::Full);
+    assert_eq!(given_back(whole), free.given_back);
+}
+
+#[test]
+fn a_pause_of_an_unknown_kind_is_a_whole_one_if_it_looks_like_one() {
+    let page = page_size();
+    let mut heap = Heap::new([64, 8, 8, 64], [page, page, 0, 20 * page]);
+    let mut spaces = heap.spaces();
+    spaces.check().unwrap();
+    end(&mut spaces, Some(0), Kind::Full).unwrap();
+    // The pages that are given back after the program filled two more of the eden, which go.
+    let mut pause = |change: fn(&mut [[u64; 3]; COUNT], u64)| {
+        heap.words[0][1] += 2 * page;
+        spaces.begin().unwrap();
+        heap.words[0][1] -= 2 * page;
+        change(&mut heap.words, page);
+        let free = end(&mut spaces, Some(0), Kind::Unknown).unwrap();
+        free.given_back / page
+    };
+    assert_eq!(pause(|_, _| ()), 2, "a young one");
+    let promotes = pause(|words, page| words[3][1] += page);
+    assert_eq!(promotes, 2, "a young one that made an object old");
+    let nothing = pause(|words, page| words[0][1] += 2 * page);
+    assert_eq!(nothing, 0, "none at all");
+    let compacts = pause(|words, page| words[3][1] -= page);
+    assert_eq!(compacts, 61 + 7 + 8 + 44, "old objects went");
+    let empties = pause(|words, _| {
+        words[0][1] = words[0][0];
+        words[1][1] = words[1][0];
+    });
+    assert_eq!(empties, 64 + 8 + 8 + 44, "all objects are old");
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn what_is_kept_is_for_survivors_and_the_eden() {
     let heap = Heap::new([16, 4, 4, 16], [0, 4 * page, 0, 0]);
     let mut spaces = heap.spaces();
     spaces.check().unwrap();
-    let free = end(&mut spaces, Some(6 * page), false).unwrap();
+    let free = end(&mut spaces, Some(6 * page), Kind::Full).unwrap();
     assert_eq!(free.free, 36 * page);
     assert_eq!(free.kept, 6 * page, "4 of the empty space, 2 of the eden");
     assert_eq!(free.given_back, (14 + 16) * page);
@@ -129,15 +156,17 @@ fn odd_spaces_are_left_alone() {
         let mut spaces = heap.spaces();
         spaces.check().unwrap();
         damage(&mut heap.words);
-        let odd = Err(Refusal::Odd("the spaces of its heap"));
-        assert_eq!(spaces.check(), odd);
-        assert_eq!(spaces.begin(), odd);
-        assert!(end(&mut spaces, Some(0), false).is_err());
+        assert_eq!(spaces.check(), Err(ODD));
+        assert_eq!(spaces.begin(), Err(ODD));
+        assert!(end(&mut spaces, Some(0), Kind::Full).is_err());
     }
     // Spaces that overlap are none of a heap.
     let mut heap = Heap::new([16, 4, 4, 16], [0; COUNT]);
+    let mut spaces = heap.spaces();
+    spaces.check().unwrap();
     heap.words[1] = heap.words[0];
     assert!(heap.spaces().check().is_err());
+    assert_eq!(end(&mut spaces, Some(0), Kind::Young), Err(ODD));
     let mut nowhere = heap.spaces();
     nowhere.spaces[0].places = [8, 16, 24];
     assert!(nowhere.check().is_err(), "addresses that are not mapped");
@@ -152,11 +181,12 @@ fn what_the_program_takes_is_counted() {
     heap.words[0][1] += 9 * page;
     spaces.begin().unwrap();
     heap.words[0][1] -= 9 * page;
-    let looked = spaces.look_at_end(false).unwrap();
+    let looked = spaces.look_at_end(Kind::Young).unwrap();
     let (used, taken) = (7 * page, (9 + 2) * page);
     assert_eq!(looked, Looked { used, taken });
     spaces.begin().unwrap();
-    assert_eq!(spaces.look_at_end(false).unwrap().taken, 2 * page);
+    let looked = spaces.look_at_end(Kind::Young).unwrap();
+    assert_eq!(looked.taken, 2 * page);
 }
 
 /// What the tables of a machine with Serial or Parallel lead to, in memory of its own.

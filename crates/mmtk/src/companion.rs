@@ -18,6 +18,9 @@ const ALONE: Duration = Duration::from_secs(1);
 const FAMILY_WINDOW: usize = 8;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
+/// Nanoseconds from one collection that was asked for to the next, while as much is owed as before: the first
+/// pause, and the longest. A heap whose live data do not fit is collected in vain.
+const ASK_AGAIN: (u64, u64) = (500_000_000, 30_000_000_000);
 
 /// Starts the thread. Without one (no memory for it), the heap goes on without a broker. `stalls`:
 /// whether this heap can know of any.
@@ -36,6 +39,7 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
         reported: 0,
         before: (now_ns(), 0),
         owed: 0,
+        asks: Asks::default(),
         family: [0; FAMILY_WINDOW],
         looks: 0,
         stalls: Stalls::new(stalls),
@@ -58,6 +62,8 @@ struct Companion {
     before: (u64, u64),
     /// What was owed at the last look, bytes.
     owed: u64,
+    /// When a collection is asked for.
+    asks: Asks,
     /// What the broker counted beside this process at the last looks, bytes.
     family: [u64; FAMILY_WINDOW],
     looks: usize,
@@ -102,6 +108,36 @@ impl Stalls {
     }
 }
 
+/// When to ask for a collection, because memory is owed to the broker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asks {
+    /// What was owed at the last look, bytes.
+    owed: u64,
+    /// When a collection was last asked for, ns.
+    asked: u64,
+    /// How long to wait before the next, ns.
+    pause: u64,
+}
+
+impl Asks {
+    /// A look at what is owed, bytes. At once if it became more, and then ever more rarely as long as any is.
+    fn asks(&mut self, owed: u64, now: u64) -> bool {
+        let more = owed > self.owed;
+        self.owed = owed;
+        let again = owed > 0 && now.saturating_sub(self.asked) >= self.pause;
+        if more || again {
+            let (first, longest) = ASK_AGAIN;
+            self.pause = if more {
+                first
+            } else {
+                self.pause.saturating_mul(2).min(longest)
+            };
+            self.asked = now;
+        }
+        more || again
+    }
+}
+
 impl Companion {
     fn look(&mut self, shared: &Shared, follower: &Follower, granted: Option<Granted>) {
         // In this order: the stalls are those until this collection at least.
@@ -109,7 +145,8 @@ impl Companion {
         let told = (collections, shared.told.stalls.load(Acquire));
         let Some(granted) = granted else {
             self.stalls.look(told, false);
-            return shared.follow_bound(u64::MAX);
+            (self.owed, self.asks) = (0, Asks::default());
+            return shared.lift_bound();
         };
         let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
         let touched = shared.told.touched.load(Acquire);
@@ -120,13 +157,15 @@ impl Companion {
         shared.follow_bound(threshold(granted.limit).saturating_sub(other));
         let keeps = granted.owed == 0 && granted.uses.max(resident) <= granted.limit;
         self.stalls.look(told, keeps);
-        if granted.owed > self.owed {
+        let now = now_ns();
+        shared.owes(granted.owed > 0);
+        if self.asks.asks(granted.owed, now) {
             shared.want();
-        } else if granted.owed < self.owed {
+        }
+        if granted.owed < self.owed {
             follower.released(self.owed - granted.owed);
         }
         self.owed = granted.owed;
-        let now = now_ns();
         if now.saturating_sub(self.reported) >= REPORT_EVERY {
             self.reported = now;
             follower.report(&self.report(shared, now, other));
@@ -184,6 +223,22 @@ fn per_second(bytes: u64, ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_owed_is_asked_for_at_once_and_then_ever_more_rarely() {
+        let mut asks = Asks::default();
+        let half = |halves: u64| halves * 500_000_000;
+        assert!(!asks.asks(0, half(1)));
+        assert!(asks.asks(100, half(2)), "it became more");
+        assert!(!asks.asks(100, half(2) + 1));
+        assert!(asks.asks(90, half(3)), "something is owed still");
+        assert!(!asks.asks(90, half(4)));
+        assert!(asks.asks(90, half(5)));
+        let asked = (6..606).filter(|&halves| asks.asks(90, half(halves)));
+        assert_eq!(asked.count(), 4 + 9, "2, 4, 8, 16 s and then each 30 s");
+        assert!(asks.asks(91, half(606)), "it became more");
+        assert!(!asks.asks(0, half(700)));
+    }
 
     #[test]
     fn stalls_count_while_a_program_keeps_to_its_limit() {

@@ -20,7 +20,7 @@ const PROGRESS: u64 = 64 << 10;
 /// What was seen at the end of a collection. Bytes and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Time of its end, ns of one clock that never goes back.
+    /// Time of its end since the heap's start, ns; never goes back.
     pub(crate) now: u64,
     /// Time that the program was stopped for it, ns.
     pub(crate) took: u64,
@@ -141,13 +141,24 @@ impl<S: Sizing> Ledger<S> {
         }
     }
 
-    /// Tells the policy.
+    /// Tells the policy. Where stalls cost the heap anything, memory was short at the size that it really
+    /// had: under a lower bound the policy loses what is above it, too.
     fn tell(&mut self, seen: &Seen, bound: u64) {
-        if seen.stalls.any() {
-            // Memory was short at the size that the heap really had.
-            self.sizing.bounded(bound.min(self.max));
+        let ended = self.report(seen);
+        let before = self.sizing.clone();
+        self.sizing.ended(&ended);
+        let had = bound.max(seen.before).min(self.max);
+        if seen.stalls.any() && had < before.size() && self.sizing.size() < before.size() {
+            self.sizing = before;
+            self.sizing.bounded(had);
+            self.sizing.ended(&ended);
         }
-        self.sizing.ended(&Ended {
+        self.sizing.bounded(self.max);
+    }
+
+    /// A collection, as the policy knows it.
+    fn report(&self, seen: &Seen) -> Ended {
+        Ended {
             now: seen.now,
             took: seen.took,
             cost: self.cost,
@@ -157,8 +168,7 @@ impl<S: Sizing> Ledger<S> {
             growth: self.usual.saturating_sub(seen.reserved),
             stalls: seen.stalls.count,
             stalled: seen.stalls.ns,
-        });
-        self.sizing.bounded(self.max);
+        }
     }
 
     /// Bytes allocated since the start, as far as collections told.
@@ -225,6 +235,21 @@ mod tests {
         };
         let short = ledger.ended(&stalls, 200 * MIB);
         assert_eq!(short.under(u64::MAX), 150 * MIB, "half of what was free");
+    }
+
+    /// A broker's limit may be low for a moment only.
+    #[test]
+    fn stalls_that_count_as_none_leave_the_policy_what_is_above_a_brokers_limit() {
+        let short = |ns| {
+            let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
+            let seen = Seen {
+                now: 1_000_000_000,
+                stalls: Stalled { count: 1, ns },
+                ..seen(200, 100)
+            };
+            ledger.ended(&seen, 200 * MIB).under(u64::MAX) / MIB
+        };
+        assert_eq!((short(20_000), short(900_000_000)), (400, 150));
     }
 
     #[test]

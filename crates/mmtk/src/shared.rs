@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     /// Whether MMTk can collect yet. Before, a poll that asks for a collection panics (0.33): no bound and no
     /// wish counts. Set once, by [`crate::Control::ready`] or by the first collection.
     ready: AtomicBool,
+    /// Whether memory is owed to a broker that is followed. Written by the companion.
+    owes: AtomicBool,
     /// Whether a collection is wanted; set by any thread, taken by the poll that starts it.
     wanted: AtomicBool,
     /// Whether a poll was let through since the last pause: [`Shared::take_wanted`].
@@ -76,6 +78,7 @@ impl Shared {
             bound: AtomicU64::new(u64::MAX),
             is_followed: AtomicBool::new(false),
             ready: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             passed: AtomicBool::new(true),
             stuck: AtomicBool::new(false),
@@ -128,8 +131,18 @@ impl Shared {
         self.is_followed.store(true, Ordering::Release);
     }
 
-    /// Lifts a bound that followed a broker: it is followed no longer.
+    /// Whether memory is owed to the broker.
+    pub(crate) fn owes(&self, owes: bool) {
+        self.owes.store(owes, Ordering::Release);
+    }
+
+    pub(crate) fn is_owing(&self) -> bool {
+        self.owes.load(Ordering::Acquire)
+    }
+
+    /// Lifts a bound that followed a broker: it is followed no longer, and nothing is owed to it.
     pub(crate) fn lift_bound(&self) {
+        self.owes(false);
         if self.is_followed.load(Ordering::Acquire) {
             self.set_bound(u64::MAX);
         }

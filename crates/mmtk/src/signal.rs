@@ -54,7 +54,8 @@ impl Signal {
         self.stalls.as_ref().map(Stalls::tier)
     }
 
-    /// Stalls since the last call. A tier that only tells time counts as one stall.
+    /// Stalls since the last call. A tier that only tells time counts as one stall, and too few of a tier to
+    /// tell anything count as none.
     pub(crate) fn since_last(&mut self) -> Stalled {
         let before = self.tier();
         let now = self.stalls.as_mut().and_then(|stalls| stalls.read().ok());
@@ -72,6 +73,9 @@ impl Signal {
             return Stalled::default();
         };
         let since = now.since(self.last.replace(now).unwrap_or(now));
+        if since.count < self.tier().map_or(0, Tier::few) {
+            return Stalled::default();
+        }
         Stalled {
             count: since.count.max(u64::from(since.any())),
             ..since
@@ -121,6 +125,14 @@ mod tests {
         let mut signal = signal((0, 100));
         assert_eq!(step(&mut signal, Some((0, 250))), (1, 150));
         assert_eq!(step(&mut signal, Some((0, 250))), (0, 0));
+    }
+
+    #[test]
+    fn a_few_major_faults_are_none() {
+        let mut faults = Signal::by(Tier::MajorFaults);
+        faults.last = Some(Stalled { count: 5, ns: 0 });
+        assert_eq!(step(&mut faults, Some((14, 0))), (0, 0));
+        assert_eq!(step(&mut faults, Some((24, 0))), (10, 0));
     }
 
     #[test]

@@ -126,6 +126,7 @@ impl<S: Sizing> Builder<S> {
             shared,
             control,
             give_back: self.give_back,
+            started: now_ns(),
             state: Mutex::new(State {
                 ledger,
                 signal,
@@ -164,6 +165,8 @@ pub struct Sizer<S> {
     shared: Arc<Shared>,
     control: Control,
     give_back: GiveBack,
+    /// When it was made, ns.
+    started: u64,
     /// What only hooks use. MMTk calls most hooks one at a time; the lock is for [`Sizer::pending`], which
     /// threads of the program call at any time. Held for microseconds, and never while code of MMTk or of
     /// the virtual machine runs. What polls and the companion need is in `shared`, without a lock.
@@ -334,7 +337,7 @@ impl<S: Sizing> Sizer<S> {
         self.shared.read_by(state.signal.tier());
         let time = now_ns();
         let seen = Seen {
-            now: time,
+            now: time.saturating_sub(self.started),
             took: now.took.saturating_add(time.saturating_sub(now.pause)),
             full: after.full,
             before: now.before,
@@ -348,7 +351,8 @@ impl<S: Sizing> Sizer<S> {
         self.shared.set(limits, state.ledger.is_stuck());
         self.tell(&state, &seen);
         let limit = self.shared.limit();
-        let short = stalls.any() || self.shared.told.touched.load(Acquire) > limit + limit / ABOVE;
+        let touched = self.shared.told.touched.load(Acquire);
+        let short = stalls.any() || self.shared.is_owing() || touched > limit + limit / ABOVE;
         Decision {
             limit,
             give_back: match (self.give_back, after.full) {
@@ -376,13 +380,16 @@ impl<S: Sizing> Sizer<S> {
     }
 
     /// Runs what gives memory back, between [`Sizer::ended`] and [`Sizer::pause_ended`], and counts how much
-    /// less is resident afterwards. No lock is held meanwhile: `give` calls into the virtual machine, which
-    /// may call any hook or getter.
+    /// less the process has afterwards, in memory and in swap. No lock is held meanwhile: `give` calls into
+    /// the virtual machine, which may call any hook or getter.
     pub fn giving_back(&self, give: impl FnOnce()) {
-        let resident = || Some(own::anonymous()?.resident);
-        let before = resident();
+        let has = || {
+            let anonymous = own::anonymous()?;
+            Some(anonymous.resident.saturating_add(anonymous.swapped))
+        };
+        let before = has();
         give();
-        if let (Some(before), Some(after)) = (before, resident()) {
+        if let (Some(before), Some(after)) = (before, has()) {
             let bytes = before.saturating_sub(after);
             let told = &self.shared.told;
             told.given_back.fetch_add(bytes, Relaxed);

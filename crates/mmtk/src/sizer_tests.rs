@@ -143,6 +143,14 @@ fn memory_is_given_back_when_it_was_asked_for() {
     assert_eq!(collects(&short, 80, 10, true).give_back, Free::Pages);
     // A collection of a nursery has looked at none of the old objects.
     assert_eq!(collects(&short, 80, 10, false).give_back, Free::Spaces);
+    // What is owed to a broker goes back however little it is.
+    let owing = sizer(GiveBack::WhenShort);
+    owing.shared.follow_bound(80 * MIB);
+    owing.shared.owes(true);
+    let _ = owing.is_full(80 * MIB);
+    assert_eq!(collects(&owing, 80, 10, true).give_back, Free::Pages);
+    owing.shared.lift_bound();
+    assert!(!owing.shared.is_owing(), "the broker is gone");
     // The kernel may have made this process wait meanwhile.
     let stalled = short.control().figures().stalled > 0;
     assert!(at_its_limit == Free::Nothing || stalled);

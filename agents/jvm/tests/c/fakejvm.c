@@ -1,8 +1,9 @@
 /* Plays a virtual machine that loads the agent: fakejvm LIBRARY WAY. Its tables for debuggers are wrong in
- * the way named; in the ways "right", "g1-right" and "twice" they are right, and in the last one the agent is
- * loaded twice. Tables and structures are read-only: who writes to them ends it. Prints the result of
- * loading, the number of pauses and that of environments given up. For each byte of its standard input it
- * plays one more pause, and prints how many bytes of objects have changed. Ends with its standard input. */
+ * the way named; in the ways "right", "g1-right", "nested" and "twice" they are right. In "nested" it tells
+ * of each pause within another one, and in "twice" the agent is loaded twice. Tables and structures are
+ * read-only: who writes to them ends it. Prints the result of loading, the number of pauses and that of
+ * environments given up. For each byte of its standard input it plays one more pause, and prints how many
+ * bytes of objects have changed. Ends with its standard input. */
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -217,7 +218,7 @@ typedef int (*function)();
 static function jvmti_table[200];
 static function *jvmti = jvmti_table;
 static void *callbacks[64];
-static int enabled[100], refused_event = -1, disposed;
+static int enabled[100], refused_event = -1, disposed, depth = 1;
 
 static int add_capabilities(void *env, const uint32_t *wanted) {
     (void)env;
@@ -258,8 +259,8 @@ static function *vm = vm_table;
 /* Whether it is wanted. */
 static int play_pause(void) {
     if (!enabled[81] || !enabled[82]) return 0;
-    ((void (*)(void *))callbacks[81 - 50])(&jvmti);
-    ((void (*)(void *))callbacks[82 - 50])(&jvmti);
+    for (int i = 0; i < depth; i++) ((void (*)(void *))callbacks[81 - 50])(&jvmti);
+    for (int i = 0; i < depth; i++) ((void (*)(void *))callbacks[82 - 50])(&jvmti);
     return 1;
 }
 
@@ -267,6 +268,7 @@ int main(int count, char **arguments) {
     if (count != 3) return 2;
     make_tables(arguments[2]);
     if (!strcmp(arguments[2], "no-events")) refused_event = 82;
+    if (!strcmp(arguments[2], "nested")) depth = 2;
     jvmti_table[1] = (function)enable;
     jvmti_table[121] = (function)set_callbacks;
     jvmti_table[126] = (function)dispose;

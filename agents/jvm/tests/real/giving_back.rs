@@ -100,13 +100,28 @@ fn memory_that_the_user_wants_to_stay_stays() {
 fn without_counters_of_the_machine_it_works_too() {
     for (_, home) in jdks() {
         let load = format!("-agentpath:{}", library().display());
-        let flags = ["-XX:-UsePerfData", "-XX:+UseSerialGC", "-Xmx80m", &load];
+        let flags = [
+            "-XX:-UsePerfData",
+            "-XX:+UseSerialGC",
+            "-Xms120m",
+            "-Xmx120m",
+            "-Xmn20m",
+            &load,
+        ];
         let sums = Sums::start(&home, &[], &flags, ["10", "1"]);
         let page = sums.page();
         page.wish(Some(0));
         let told = sums.collects(&page, 3);
         assert_eq!((told.young, told.full), (0, 0), "it does not know");
         assert!(told.given_back > 0, "{told:?}");
+        // What is free in the old generation was given back once, and is not again in each pause.
+        let later = sums.collects(&page, 20);
+        let view = page.view().unwrap();
+        let pauses = view.pauses_after(told.pauses);
+        let mut given: Vec<u64> = pauses.map(|pause| pause.given_back).collect();
+        given.sort_unstable();
+        let usual = given[given.len() / 2];
+        assert!(usual < later.free / 2, "{given:?}, {later:?}");
         sums.quit();
     }
 }

@@ -143,6 +143,15 @@ fn an_agent_that_is_loaded_twice_gives_its_second_environment_up() {
 }
 
 #[test]
+fn pauses_within_others_are_parts_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = player(folder.path()) else {
+        return;
+    };
+    assert_eq!(played(&program, "nested"), "", "it could give back");
+}
+
+#[test]
 fn a_machine_that_exports_nothing_lives_and_the_page_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = built(folder.path(), &[]) else {

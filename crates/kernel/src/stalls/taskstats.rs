@@ -124,35 +124,16 @@ impl Taskstats {
     /// [`Error::NotPermitted`] without CAP_NET_ADMIN (some containers); [`Error::Unsupported`]
     /// where the kernel was built without.
     pub fn open() -> Result<Taskstats> {
+        // The kernel answers within the call that asks, so an answer that is not there then never comes.
+        // Nobody waits for it: this is read within collections, too.
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: a plain system call; the descriptor that it returns is ours alone.
-        let raw = unsafe {
-            libc::socket(
-                libc::AF_NETLINK,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                libc::NETLINK_GENERIC,
-            )
-        };
+        let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC) };
         if raw < 0 {
             return Err(failed(0, &std::io::Error::last_os_error()));
         }
         // SAFETY: `raw` was just opened and belongs to nobody else.
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-        let timeout = libc::timeval {
-            tv_sec: 1,
-            tv_usec: 0,
-        };
-        // SAFETY: `timeout` is a timeval of the stated size that outlives the call. Should it fail,
-        // reads just wait longer.
-        unsafe {
-            let size = size_of::<libc::timeval>() as libc::socklen_t;
-            libc::setsockopt(
-                raw,
-                libc::SOL_SOCKET,
-                libc::SO_RCVTIMEO,
-                (&raw const timeout).cast(),
-                size,
-            );
-        }
         let mut taskstats = Taskstats {
             is: file_of(&socket),
             socket,

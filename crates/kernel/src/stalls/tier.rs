@@ -37,6 +37,16 @@ impl Tier {
         Tier::ALL.into_iter().find(|tier| *tier as u8 == number)
     }
 
+    /// Fewer stalls than this from one collection to the next tell nothing: classes and libraries are read
+    /// from files all the time. The number for major faults is that of others of whom the paper of Isla Vista
+    /// tells (section 5).
+    pub fn few(self) -> u64 {
+        match self {
+            Tier::MajorFaults => 10,
+            _ => 0,
+        }
+    }
+
     /// Whether [`Stalled::count`] is counted. If not, it stays 0.
     pub fn counts(self) -> bool {
         self != Tier::Pressure

@@ -311,7 +311,7 @@ fn without_rights_each_tier_says_what_it_needs() {
         &["CAP_NET_ADMIN", "CONFIG_TASKSTATS"],
     );
     says(Tier::Reclaim, &["CAP_BPF", "CONFIG_BPF", "pid namespace"]);
-    says(Tier::ReclaimCount, &["tracefs", "CAP_PERFMON"]);
+    says(Tier::ReclaimCount, &["tracefs", "CAP_PERFMON", "threads"]);
 }
 
 #[test]

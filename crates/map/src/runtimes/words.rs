@@ -33,6 +33,11 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// What was read is read anew.
+    pub(crate) fn forget(&mut self) {
+        self.kept.get_mut().clear();
+    }
+
     /// Fills `into` from address `at`. False if some of it is not in memory.
     pub(crate) fn fill(&self, at: u64, into: &mut [u8]) -> bool {
         let mut kept = self.kept.borrow_mut();

@@ -54,7 +54,14 @@ impl Jvm {
     }
 
     /// As [`Jvm::start`], by a command that ends with the launcher.
-    pub(crate) fn start_by(mut command: Command, jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
+    pub(crate) fn start_by(command: Command, jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
+        let mut jvm = Jvm::begin(command, jdk, flags)?;
+        jvm.come_to_rest();
+        Some(jvm)
+    }
+
+    /// As [`Jvm::start_by`], without a wait.
+    pub(crate) fn begin(mut command: Command, jdk: &Jdk, flags: &[&str]) -> Option<Jvm> {
         command
             .args([
                 "-Xmx512m",
@@ -65,20 +72,24 @@ impl Jvm {
             .arg("-cp")
             .arg(classes()?)
             .args(["Live", &LIVE.to_string()]);
-        let mut child = command
+        let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        let out = child.stdout.take().unwrap();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "ready", "JDK {} {flags:?}", jdk.version);
         Some(Jvm {
             child,
             jdk: jdk.clone(),
         })
+    }
+
+    /// Waits until it is at rest. Once.
+    pub(crate) fn come_to_rest(&mut self) {
+        let mut line = String::new();
+        let out = self.child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "JDK {}", self.jdk.version);
     }
 
     pub(crate) fn pid(&self) -> i32 {

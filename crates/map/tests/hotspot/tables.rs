@@ -7,8 +7,12 @@ use plimsoll_map::Sight;
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::runtimes::hotspot;
 use plimsoll_map::runtimes::hotspot::tables::{Place, Tables};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The longest wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process's memory of which some is as if it were in swap.
 struct Without<'a> {
@@ -64,7 +68,7 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
             return;
         };
         let process = Arc::new(Process::open(jvm.pid()).unwrap());
-        let mut sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+        let mut sight = Sight::of(&process, PATIENCE).unwrap();
         let memory = ProcessMemory::open(&process).unwrap();
         let tables = hotspot::tables(&sight, &memory).unwrap();
         let name = format!("JDK {}", jdk.version);
@@ -109,6 +113,39 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
                 Some(value),
                 "{name} {constant}"
             );
+        }
+    }
+}
+
+/// The first tables that are told of a process while its machine starts.
+fn first_tables(process: &Arc<Process>) -> Tables {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let sight = Sight::unsized_of(process, PATIENCE).unwrap();
+        let memory = ProcessMemory::open(process).unwrap();
+        // Before it has loaded its library there are none.
+        match hotspot::tables(&sight, &memory) {
+            Ok(tables) => return tables,
+            Err(why) => assert!(Instant::now() < end, "{why}"),
+        }
+    }
+}
+
+#[test]
+fn tables_of_a_machine_that_is_just_starting_are_told_whole_or_not_at_all() {
+    for jdk in &jdks() {
+        for _ in 0..3 {
+            let flags = ["-XX:+UseSerialGC"];
+            let Some(mut jvm) = Jvm::begin(Command::new(jdk.java()), jdk, &flags) else {
+                return;
+            };
+            let process = Arc::new(Process::open(jvm.pid()).unwrap());
+            let first = first_tables(&process);
+            jvm.come_to_rest();
+            let at_rest = first_tables(&process);
+            assert_eq!(first.fields, at_rest.fields, "JDK {}", jdk.version);
+            assert_eq!(first.sizes, at_rest.sizes, "JDK {}", jdk.version);
+            assert_eq!(first.flags, at_rest.flags, "JDK {}", jdk.version);
         }
     }
 }

@@ -10,6 +10,8 @@
 //!   their memory. MMTk clears memory of these when it hands it out again.
 //! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
 //!   object lies, above the space's free list; after collections of the whole heap only ([`Free::Pages`]).
+//!   Not of a plan that marks while the program runs: MMTk marks all lines that are handed out meanwhile,
+//!   word by word, and takes these marks for objects afterwards. Such a word may be within an object.
 //!
 //! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
 //! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
@@ -62,13 +64,14 @@ pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Fre
             unsafe { drop_pages(common.start, common.extent) };
         }
         #[cfg(feature = "undocumented-mmtk-0-33-immix")]
-        if name == IMMIX && free == Free::Pages {
+        if name == IMMIX && free == Free::Pages && mmtk.get_plan().concurrent().is_none() {
             immix = Some((common.start, common.extent));
         }
     });
     #[cfg(feature = "undocumented-mmtk-0-33-immix")]
     if let Some((start, extent)) = immix {
         // SAFETY: where the space of Immix is, whose pages were reclaimed; nothing works, as the caller says.
+        // The plan does not mark beside the program.
         unsafe { holes::give_back(mmtk, start, extent) };
     }
 }
@@ -108,7 +111,8 @@ mod holes {
     /// Gives back the pages of the space without objects.
     ///
     /// # Safety
-    /// `start` and `extent` must be those of the space of Immix. As for [`super::give_back`].
+    /// `start` and `extent` must be those of the space of Immix, of a plan that marks only while the program
+    /// is stopped. As for [`super::give_back`].
     pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &MMTK<VM>, start: Address, extent: usize) {
         let (first, end) = (first(start, extent), start + extent);
         // Objects of a space come in the order of their addresses.

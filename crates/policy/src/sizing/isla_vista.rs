@@ -51,12 +51,12 @@ pub struct IslaVista {
     least: f64,
     /// Collections of a heap of the least size that were stalled, one after the other.
     in_vain: u32,
-    /// When the last collection ended, ns; 0 before the first.
+    /// When the last collection ended, or the heap began, ns.
     ended: u64,
 }
 
 impl IslaVista {
-    /// A heap that starts with `limit` bytes and may grow to `most` bytes.
+    /// A heap that starts with `limit` bytes and may grow to `most` bytes, at time 0.
     pub fn new(ratios: Ratios, limit: u64, most: u64) -> IslaVista {
         let limit = limit.min(most);
         IslaVista {
@@ -74,13 +74,19 @@ impl IslaVista {
         }
     }
 
+    /// The heap begins at this time instead, ns.
+    #[must_use]
+    pub fn beginning(self, now: u64) -> IslaVista {
+        IslaVista { ended: now, ..self }
+    }
+
     /// The part of the collection's time, from 0 to 1, that stalls took if they matter. They do not where
     /// they cost the program so little of its time since the last collection that no smaller heap is worth
     /// it. Where nobody measured them, they may have cost anything.
     fn stalled(&self, ended: &Ended) -> f64 {
         let since = ended.now.saturating_sub(self.ended) as f64;
-        let known = self.ended > 0 && ended.stalled > 0;
-        match known && ended.stalled as f64 <= since * self.ratios.parameters().ignored {
+        match ended.stalled > 0 && ended.stalled as f64 <= since * self.ratios.parameters().ignored
+        {
             true => 0.0,
             false => ended.stalled_part(),
         }
@@ -258,6 +264,26 @@ mod tests {
         assert_eq!(after_stalled(Ratios::MENDED, 200_000_000), 75);
         assert_eq!(after_stalled(Ratios::PAPER, 20_000), 60);
         assert_eq!(after_stalled(Ratios::PAPER, 200_000_000), 60);
+    }
+
+    /// A program that starts reads files, and may wait a little for memory meanwhile.
+    #[test]
+    fn the_time_before_the_first_collection_counts_as_all_other_time() {
+        let after_first = |stalled| {
+            let mut sizing = IslaVista::new(Ratios::MENDED, 100 * MIB, 600 * MIB);
+            sizing = sizing.beginning(1_000_000_000);
+            sizing.ended(&Ended {
+                now: 61_000_000_000,
+                took: 20_000_000,
+                live: 40 * MIB,
+                stalls: 1,
+                stalled,
+                ..Ended::default()
+            });
+            sizing.size() / MIB
+        };
+        assert_eq!(after_first(30_000_000), 110, "a 2000th of the time");
+        assert_eq!(after_first(3_000_000_000), 70);
     }
 
     /// The mature space is full of garbage, and nobody knows how much.

@@ -58,10 +58,10 @@ pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
-/// A [`HotSpotAlone`] that begins with `limit` bytes, because the virtual machine has sized the heap so
-/// far, and may grow to `most` bytes. The other heaps begin with `Default`.
-pub fn hotspot_alone(limit: u64, most: u64) -> HotSpotAlone {
-    IslaVista::new(Ratios::ALL_TIME, limit, most)
+/// A [`HotSpotAlone`] that begins at the time `now` with `limit` bytes, because the virtual machine has sized
+/// the heap so far, and may grow to `most` bytes. The other heaps begin with `Default`.
+pub fn hotspot_alone(now: u64, limit: u64, most: u64) -> HotSpotAlone {
+    IslaVista::new(Ratios::ALL_TIME, limit, most).beginning(now)
 }
 
 /// Which part of a heap a collection examined.
@@ -77,7 +77,7 @@ pub enum Kind {
 /// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Time of its end.
+    /// Time of its end. The heap begins at time 0, unless the policy is told otherwise.
     pub now: u64,
     /// Time that the program was stopped for collections since the last one reported here; with
     /// [`Ratios::ALL_TIME`], all the time since then.

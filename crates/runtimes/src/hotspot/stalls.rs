@@ -14,9 +14,6 @@ use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::{Signal as Told, View};
 use tracing::info;
 
-/// Fewer major faults than this between two collections tell nothing: classes and libraries are read
-/// from files all the time. The paper's section 5 tells of others who found this number.
-pub(super) const FEW_FAULTS: u64 = 10;
 /// This many looks may see further collections that the agent's page does not tell of; the machine counts
 /// pauses of G1 (remark, cleanup) of which no agent hears, and with thousands of threads an agent reads a few
 /// times a second only. After that its agent is taken for dead, until the page changes.
@@ -115,7 +112,7 @@ impl Signal {
     /// Fewer stalls than this in a collection tell nothing.
     pub(super) fn few(&self) -> u64 {
         match self.tier() {
-            Some(Tier::MajorFaults) if self.page.is_none() => FEW_FAULTS,
+            Some(tier) if self.page.is_none() => tier.few(),
             _ => 0,
         }
     }
@@ -177,11 +174,12 @@ fn fall(stalls: &Stalls, lost: Tier) -> String {
 
 /// What the agent tells of its process, if its signal is better than one of tier `ours`.
 fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
+    // In this order: a signal is written before what is read by it.
+    let process = view.process()?;
     let theirs = tier(view.about().signal)?;
     if ours.is_some_and(|ours| ours <= theirs) {
         return None;
     }
-    let process = view.process()?;
     Some(Reading {
         stalled: Stalled {
             count: process.stalls,

@@ -164,6 +164,12 @@ impl<'a> Loop<'a> {
             for line in told {
                 info!("process {pid}, stalls: {line}");
             }
+            if perf.is_none() {
+                warn!(
+                    "process {pid}: when it collects is not known without counters, so stalls do not \
+                     size its heap"
+                );
+            }
             let held = machine
                 .flags
                 .number("GCTimeRatio")

@@ -2,15 +2,18 @@
 //!
 //! With a limit, what it leaves beside the native part may stay. While the kernel makes the process wait for
 //! memory, nothing free may: what a collection has found dead is the first that the kernel writes to swap,
-//! and the program pays for that twice. Where the whole machine is short, the kernel mostly writes in the
-//! background, and no program stalls; so more of the process in swap counts as well. The agent itself keeps
-//! what is taken again at once.
+//! and the program pays for that twice. The pressure of a group is that of all its processes: it counts only
+//! where stalls take a good part of the time, so that one stall of a neighbour means nothing. Where the whole
+//! machine is short, the kernel mostly writes in the background, and no program stalls; so more of the
+//! process in swap counts as well. The agent itself keeps what is taken again at once.
 
-use super::stalls::FEW_FAULTS;
+use plimsoll_kernel::stalls::{Stalled, Tier};
 use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
 const LASTS_NS: u64 = 5_000_000_000;
+/// The pressure of a group counts if it took more than one part in this many of the time: as for Isla Vista.
+const TOUCHED: u64 = 64;
 /// Growth of the process's swap between two looks, bytes, from which it counts as being written to swap.
 /// Single pages that nobody uses go now and then.
 const MORE_SWAPPED: u64 = 1 << 20;
@@ -34,12 +37,8 @@ impl Wishes {
             return;
         }
         self.last = Some(process);
-        let few = match signal {
-            Signal::MajorFaults => FEW_FAULTS,
-            _ => 0,
-        };
-        let more = process.stalls.saturating_sub(last.stalls) > few;
-        if more || process.stall_ns > last.stall_ns {
+        let stalled = stalls(process).since(stalls(last));
+        if is_short(stalled, signal, process.at_ns.saturating_sub(last.at_ns)) {
             let until = process.at_ns.saturating_add(LASTS_NS);
             self.pressed_until = self.pressed_until.max(until);
         }
@@ -65,6 +64,23 @@ impl Wishes {
             0 => None,
             _ => Some(limit.saturating_sub(native)),
         }
+    }
+}
+
+/// The stalls of a reading.
+fn stalls(process: Process) -> Stalled {
+    Stalled {
+        count: process.stalls,
+        ns: process.stall_ns,
+    }
+}
+
+/// Whether these stalls, by this signal, within `ns` nanoseconds, tell that the process is short of memory.
+fn is_short(stalled: Stalled, signal: Signal, ns: u64) -> bool {
+    match signal {
+        Signal::Pressure => stalled.ns > ns / TOUCHED,
+        Signal::MajorFaults => stalled.count >= Tier::MajorFaults.few(),
+        _ => stalled.any(),
     }
 }
 
@@ -102,9 +118,24 @@ mod tests {
         }
         wishes.look(read(4 * SECOND, 8, 9), Signal::Delays);
         assert_eq!(wishes.resident(7 * SECOND, 0, 10), None);
-        // Pressure tells time alone.
-        wishes.look(read(8 * SECOND, 8, 10), Signal::Pressure);
+        wishes.look(read(8 * SECOND, 8, 10), Signal::Delays);
         assert_eq!(wishes.resident(9 * SECOND, 0, 10), Some(0));
+    }
+
+    #[test]
+    fn pressure_of_the_group_counts_if_it_takes_a_good_part_of_the_time() {
+        let mut wishes = Wishes::default();
+        wishes.look(read(SECOND, 0, 500), Signal::Pressure);
+        // A neighbour stalled now and then.
+        let some = 500 + SECOND / TOUCHED;
+        wishes.look(read(2 * SECOND, 0, some), Signal::Pressure);
+        assert_eq!(wishes.resident(2 * SECOND, 0, 10), None);
+        wishes.look(read(4 * SECOND, 0, some + 1), Signal::Pressure);
+        assert_eq!(wishes.resident(4 * SECOND, 0, 10), None);
+        let more = some + 2 + SECOND / TOUCHED;
+        wishes.look(read(5 * SECOND, 0, more), Signal::Pressure);
+        assert_eq!(wishes.resident(6 * SECOND, 0, 10), Some(0));
+        assert_eq!(wishes.resident(11 * SECOND, 0, 10), None);
     }
 
     #[test]
@@ -131,10 +162,10 @@ mod tests {
     fn some_major_faults_and_counters_that_go_backwards_are_no_stalls() {
         let mut wishes = Wishes::default();
         wishes.look(read(SECOND, 100, 50), Signal::MajorFaults);
-        wishes.look(read(2 * SECOND, 110, 50), Signal::MajorFaults);
+        wishes.look(read(2 * SECOND, 109, 50), Signal::MajorFaults);
         wishes.look(read(3 * SECOND, 4, 0), Signal::MajorFaults);
         assert_eq!(wishes.resident(3 * SECOND, 0, 0), None);
-        wishes.look(read(4 * SECOND, 15, 0), Signal::MajorFaults);
+        wishes.look(read(4 * SECOND, 14, 0), Signal::MajorFaults);
         assert_eq!(wishes.resident(4 * SECOND, 0, 0), Some(0));
     }
 }

@@ -118,7 +118,8 @@ impl Setup {
         match self.rule {
             Rule::Maximum => world.program(behaviour, start, All::default()),
             Rule::IslaVista(ratios) => {
-                world.program(behaviour, start, IslaVista::new(ratios, BEGIN, most))
+                let policy = IslaVista::new(ratios, BEGIN, most).beginning(start);
+                world.program(behaviour, start, policy)
             }
         }
     }

@@ -111,7 +111,9 @@ impl Seat {
         let sizer = match setup.policy {
             Policy::Fixed => Sizer::Fixed,
             Policy::Shares | Policy::Weights => Sizer::Granted,
-            Policy::IslaVista => Sizer::Own(Box::new(IslaVista::default())),
+            Policy::IslaVista => {
+                Sizer::Own(Box::new(IslaVista::default().beginning(entrant.start)))
+            }
             Policy::SquareRoot => Sizer::Own(Box::new(SquareRoot::default())),
         };
         let mut seat = Seat {

@@ -48,7 +48,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What was fixed when the agent was loaded.
+    /// What was fixed when the agent was loaded, and its signal. To know by which signal the process was
+    /// read, ask for this after [`View::process`]: a signal is written before the first reading by it.
     pub fn about(&self) -> About {
         let words = self.words;
         About {

@@ -61,7 +61,9 @@ impl<'a> Writer<'a> {
 }
 
 impl ProcessWriter<'_> {
-    /// Changes what was said of the stall signal when the page was made.
+    /// Changes what was said of the stall signal when the page was made. Call it before the first reading by
+    /// the new signal: who reads the process first and then the signal ([`View::about`](super::View::about))
+    /// takes no reading for one of the signal before.
     pub fn signal(&mut self, signal: Signal, text: &str) {
         put_text(self.words, offset::SIGNAL_TEXT, text);
         self.words.put(offset::SIGNAL, signal as u64);

@@ -6,12 +6,16 @@
 use super::super::{Declined, Stalled};
 use super::{BEGINS, tracefs};
 use crate::process::{Process, proc_path};
-use crate::{Error, Result};
+use crate::{Error, Result, descriptors};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const CALL: &str = "perf_event_open";
-/// Threads of a process that are counted at most: each takes two descriptors.
+/// Threads of another process that are counted at most: each takes a descriptor for each tracepoint.
 const MAX_THREADS: usize = 512;
+/// Descriptors that are taken at most for our own threads: we may be in somebody else's program.
+const MAX_OWN: usize = 256;
+/// That is at most one in this many of those that the process may have.
+const OWN_PART: usize = 16;
 /// How often it is tried to see the same threads before and after.
 const MAX_TRIES: usize = 8;
 
@@ -51,8 +55,12 @@ impl Counted {
     pub(in super::super) fn open(process: &Process) -> std::result::Result<Counted, Declined> {
         let numbers = tracefs::numbers(BEGINS)?;
         let pid = process.pid();
+        let most = match rustix::process::getpid().as_raw_pid() == pid {
+            true => most_own_threads(descriptors::limit()),
+            false => MAX_THREADS,
+        };
         for _ in 0..MAX_TRIES {
-            let threads = threads(pid)?;
+            let threads = threads(pid, most)?;
             let mut events = Vec::with_capacity(threads.len() * numbers.len());
             for &tid in &threads {
                 for number in numbers {
@@ -68,7 +76,8 @@ impl Counted {
             }
             // A thread that came meanwhile counts already if its maker had its events by then, else
             // it does not. Nobody can tell which, so try again.
-            if self::threads(pid)?.iter().all(|tid| threads.contains(tid)) {
+            let now = self::threads(pid, most)?;
+            if now.iter().all(|tid| threads.contains(tid)) {
                 return Ok(Counted(events));
             }
         }
@@ -104,8 +113,13 @@ impl Counted {
     }
 }
 
-/// The numbers of a process's threads, in order.
-fn threads(pid: i32) -> std::result::Result<Vec<i32>, Declined> {
+/// How many threads of our own process are counted at most, if it may have so many files open.
+fn most_own_threads(limit: usize) -> usize {
+    MAX_OWN.min(limit / OWN_PART) / BEGINS.len()
+}
+
+/// The numbers of a process's threads, in order. Declined if there are more than `most`.
+fn threads(pid: i32, most: usize) -> std::result::Result<Vec<i32>, Declined> {
     let path = proc_path(pid, "task");
     let listed = |e: std::io::Error| {
         let errno = rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO);
@@ -115,11 +129,8 @@ fn threads(pid: i32) -> std::result::Result<Vec<i32>, Declined> {
     for entry in std::fs::read_dir(&path).map_err(listed)? {
         let name = entry.map_err(listed)?.file_name();
         found.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
-        if found.len() > MAX_THREADS {
-            return Err(Declined::ManyThreads {
-                pid,
-                most: MAX_THREADS,
-            });
+        if found.len() > most {
+            return Err(Declined::ManyThreads { pid, most });
         }
     }
     Ok(found)
@@ -191,5 +202,18 @@ fn failed(pid: i32, source: std::io::Error) -> Error {
             pid,
             source,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_our_own_process_a_small_part_of_its_descriptors_is_taken() {
+        let limits = [0, 31, 256, 1024, usize::MAX];
+        assert_eq!(limits.map(most_own_threads), [0, 0, 8, 32, 128]);
+        let none = threads(std::process::id() as i32, 0);
+        assert!(matches!(none, Err(Declined::ManyThreads { most: 0, .. })));
     }
 }

@@ -53,6 +53,11 @@ impl<'a> Library<'a> {
         })
     }
 
+    /// What was read of the process's memory is read anew.
+    pub(super) fn forget_memory(&mut self) {
+        self.words.forget();
+    }
+
     /// The number that is at an address when the program has started.
     fn first_number(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];

@@ -37,12 +37,12 @@ mod z;
 
 use self::tables::Source as _;
 use crate::labels::{Labeller, Labels};
-use crate::memory::Memory;
+use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use fields::{Known, Machine};
 use library::Library;
 use std::path::Path;
-use tables::Tables;
+use tables::{Place, Tables};
 
 /// The machine of OpenJDK.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,24 @@ pub fn tables(sight: &Sight, memory: &dyn Memory) -> Result<Tables, &'static str
              jcmd VM.native_memory tell what the JVM itself knows",
         );
     }
-    Tables::read(&mut library).ok_or("the tables for debuggers of its libjvm.so are not in memory")
+    let missing = "the tables for debuggers of its libjvm.so are not in memory";
+    let tables = Tables::read(&mut library).ok_or(missing)?;
+    if !has_heap(&tables, memory) {
+        return Err("the JVM is just starting and has no heap yet");
+    }
+    // Its first instructions set the numbers in the tables, and its heap comes later. What was read before it
+    // was seen may be half set.
+    library.forget_memory();
+    Tables::read(&mut library).ok_or(missing)
+}
+
+/// Whether a machine has a heap. Where its address was written to swap meanwhile, it has one.
+fn has_heap(tables: &Tables, memory: &dyn Memory) -> bool {
+    let key = ("Universe".to_owned(), "_collectedHeap".to_owned());
+    match tables.fields.get(&key).map(|field| field.place) {
+        Some(Place::Static(at)) => !matches!(memory.word(at), Ok(0) | Err(Unread::Absent)),
+        _ => true,
+    }
 }
 
 fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {

@@ -238,6 +238,12 @@ impl Control {
         }
     }
 
+    /// Whether a heap that is sized by free ratios was as large as its limit allows when it was looked at
+    /// last, or smaller by too little to be worth a collection.
+    pub fn is_close(&self) -> bool {
+        self.ratios.is_close()
+    }
+
     /// How a collection is asked for.
     pub fn trigger(&self) -> Trigger {
         self.levers.trigger

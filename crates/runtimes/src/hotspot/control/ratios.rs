@@ -23,7 +23,7 @@ use super::allowance::Allowance;
 use super::watch::Watch;
 use super::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
-use grow::{is_much_more, pays};
+use grow::{is_close, is_much_more, pays};
 use old_generation::OldGeneration;
 use refusal::Refusal;
 
@@ -111,6 +111,8 @@ pub(super) struct Ratios {
     quiet_until: u64,
     /// The ratios are 0 and 100, out of action.
     free_hold: bool,
+    /// The heap is as large as its limit allows, or smaller by too little to be worth a collection.
+    close: bool,
 }
 
 impl Ratios {
@@ -135,7 +137,14 @@ impl Ratios {
             futile_percent: None,
             quiet_until: 0,
             free_hold: false,
+            close: false,
         }
+    }
+
+    /// Whether the heap, when it was looked at last, was not smaller than its limit allows by enough to be
+    /// enlarged.
+    pub(super) fn is_close(&self) -> bool {
+        self.close
     }
 
     pub(super) fn describe(&self) -> String {
@@ -185,6 +194,7 @@ impl Ratios {
             }
             return actions;
         }
+        self.close = is_close(&aim, now, seen);
         let grow = self.grows(&aim, now, seen, watch, allowance);
         // Memory that is committed beyond the aim but not resident harms nobody.
         let harmless = watch.peak() <= seen.limit && self.settled(seen, watch);

@@ -12,7 +12,7 @@ impl Loop<'_> {
     /// yet must not count as native, or the limit would rise by it. `owed` to the broker, bytes.
     pub(super) fn limit(&mut self, granted: u64, owed: u64, uses: u64, heap: &Snapshot) -> u64 {
         let native = self.footprint.native;
-        let live = self.control.live();
+        let (live, close) = (self.control.live(), self.control.is_close());
         let Some((feedback, signal)) = &mut self.feedback else {
             return granted;
         };
@@ -20,6 +20,8 @@ impl Loop<'_> {
         let span = signal.read(page, heap.collections());
         let stalled = span.stalled;
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let own = feedback.size().map(|size| size.saturating_add(native));
+        let holds = granted == 0 || own.is_some_and(|own| own <= granted);
         let maximum = self.machine.flags.number("MaxHeapSize");
         let turn = feedback.look(&Moment {
             now_ns,
@@ -35,6 +37,7 @@ impl Loop<'_> {
             span,
             few: signal.few(),
             keeps: granted > 0 && owed == 0 && uses <= granted,
+            close: close && holds,
         });
         let size = feedback.size();
         self.tell(stalled, size, uses.saturating_sub(native), heap);

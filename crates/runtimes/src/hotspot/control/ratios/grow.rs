@@ -25,11 +25,9 @@ impl Ratios {
         watch: &Watch,
         allowance: &Allowance,
     ) -> bool {
-        // If the steps between sizes are large, a small change of the basis is not worth a
-        // collection.
         let more = aim.reachable.saturating_sub(now);
         let worth = watch.saved_ns(more, seen);
-        more > slack(seen.limit).max(aim.step / 4)
+        !is_close(aim, now, seen)
             && !self.is_wary(seen)
             && worth.is_none_or(|saved| saved > allowance.cost())
     }
@@ -49,6 +47,12 @@ impl Ratios {
             self.creep = (self.creep / 2).max(crept / 2);
         }
     }
+}
+
+/// Whether the reachable size exceeds the present size `now` (bytes) by too little to be worth a collection.
+/// If the steps between sizes are large, a small change of the basis is not.
+pub(super) fn is_close(aim: &Aim, now: u64, seen: &Seen) -> bool {
+    aim.reachable.saturating_sub(now) <= slack(seen.limit).max(aim.step / 4)
 }
 
 /// Whether the heap can grow by more than a quarter after a change of the limit. That is worth one
