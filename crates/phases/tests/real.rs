@@ -8,6 +8,7 @@ use plimsoll_testbed::children::on_one_processor;
 use plimsoll_testbed::java::{Jdk, javac, jdks};
 use plimsoll_testbed::skip;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,11 @@ fn classes() -> Option<&'static Path> {
 }
 
 /// A Java program on one processor. Ended when dropped.
-struct Program(Child);
+struct Program {
+    child: Child,
+    /// The file with what it said.
+    said: PathBuf,
+}
 
 impl Program {
     /// Says why, and returns `None`, where it cannot be.
@@ -65,16 +70,19 @@ impl Program {
         let mut command = Command::new(jdk.java());
         command.args(machine).args(["-Xmx64m", "-cp"]).arg(classes);
         command.arg("Turnover").args(arguments);
+        let said = classes.join("said");
+        let file = File::create(&said).unwrap();
         command
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdout(file.try_clone().unwrap())
+            .stderr(file);
         on_one_processor(&mut command, NICE);
-        Some(Program(command.spawn().unwrap()))
+        let child = command.spawn().unwrap();
+        Some(Program { child, said })
     }
 
     fn process(&self) -> Arc<Process> {
-        Arc::new(Process::open(self.0.id() as i32).unwrap())
+        Arc::new(Process::open(self.child.id() as i32).unwrap())
     }
 
     /// How many of its threads satisfy this.
@@ -85,10 +93,22 @@ impl Program {
     }
 }
 
+/// What the kernel tells of its threads, and what it said: for a test that waited in vain.
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pid = self.child.id();
+        for tid in threads(&self.process(), 1000).unwrap_or_default() {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+            writeln!(f, "{}", stat.unwrap_or_default().trim())?;
+        }
+        f.write_str(&std::fs::read_to_string(&self.said).unwrap_or_default())
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -164,7 +184,11 @@ fn threads_are_put_back_and_all_of_them_get_back_what_they_had() {
             program.count(is_back) >= 3
         });
         assert_eq!(ended.unwrap(), Ended::Stopped);
-        assert!(changes(&told) >= 2, "JDK {} {told:?}", jdk.version);
+        assert!(
+            changes(&told) >= 2,
+            "JDK {} {told:?}\n{program}",
+            jdk.version
+        );
         assert_eq!(program.count(|it| !is_plain(it)), 0, "JDK {}", jdk.version);
     }
 }
@@ -186,7 +210,10 @@ fn threads_are_put_back_under_other_collectors() {
         let is_back = |it: &Parameters| it.nice == 19;
         let (ended, told) = follow_until(&program, &options, |_| program.count(is_back) >= 3);
         assert_eq!(ended.unwrap(), Ended::Stopped, "{collector} {version}");
-        assert!(changes(&told) >= 2, "{collector} {version}: {told:?}");
+        assert!(
+            changes(&told) >= 2,
+            "{collector} {version}: {told:?}\n{program}"
+        );
         let left = program.count(|it| !is_plain(it));
         assert_eq!(left, 0, "{collector} {version}");
     }
@@ -246,7 +273,7 @@ fn a_machine_that_is_killed_ends_it() {
     let Some(program) = Program::start(&jdk, &["4"]) else {
         return;
     };
-    let pid = program.0.id() as i32;
+    let pid = program.child.id() as i32;
     let options = options(Rule::Larf, Lever::Nice);
     let (ended, told) = follow_until(&program, &options, |_| {
         if program.count(|it| it.nice == 19) > 0 {
@@ -342,7 +369,7 @@ fn what_cannot_be_ordered_is_refused() {
     let Some(program) = Program::start(&jdk, &["2"]) else {
         return;
     };
-    let pid = program.0.id() as i32;
+    let pid = program.child.id() as i32;
     let idle = Parameters {
         policy: Policy::Idle,
         nice: NICE,
