@@ -38,7 +38,6 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
         base: None,
         reported: 0,
         before: (now_ns(), 0),
-        owed: 0,
         asks: Asks::default(),
         family: [0; FAMILY_WINDOW],
         looks: 0,
@@ -60,9 +59,7 @@ struct Companion {
     reported: u64,
     /// Time and bytes allocated at the last report.
     before: (u64, u64),
-    /// What was owed at the last look, bytes.
-    owed: u64,
-    /// When a collection is asked for.
+    /// When a collection is asked for, and what is owed.
     asks: Asks,
     /// What the broker counted beside this process at the last looks, bytes.
     family: [u64; FAMILY_WINDOW],
@@ -145,7 +142,7 @@ impl Companion {
         let told = (collections, shared.told.stalls.load(Acquire));
         let Some(granted) = granted else {
             self.stalls.look(told, false);
-            (self.owed, self.asks) = (0, Asks::default());
+            self.asks = Asks::default();
             return shared.lift_bound();
         };
         let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
@@ -159,13 +156,13 @@ impl Companion {
         self.stalls.look(told, keeps);
         let now = now_ns();
         shared.owes(granted.owed > 0);
+        let before = self.asks.owed;
         if self.asks.asks(granted.owed, now) {
             shared.want();
         }
-        if granted.owed < self.owed {
-            follower.released(self.owed - granted.owed);
+        if granted.owed < before {
+            follower.released(before - granted.owed);
         }
-        self.owed = granted.owed;
         if now.saturating_sub(self.reported) >= REPORT_EVERY {
             self.reported = now;
             follower.report(&self.report(shared, now, other));
