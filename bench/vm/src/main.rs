@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use heap::{HeapKind, Settings, SizeError};
 use mmtk::util::options::PlanSelector;
 use plimsoll_mmtk::GiveBack;
-use programs::{Work, traps};
+use programs::{Keeper, Work, traps};
 use serde_json::{Value, json};
 use std::time::Instant;
 use trouble::Trouble;
@@ -154,12 +154,12 @@ fn main() {
         control.bound(bound);
     }
     let begin = Instant::now();
-    let (said, benchmark) = run(&options.program, options.threads);
+    let (said, keeper) = run(&options.program, options.threads);
     let seconds = begin.elapsed().as_secs_f64();
     let peak = status("VmHWM:");
     // Everything is dead now. What stays resident?
-    let after = benchmark.then(|| {
-        programs::collect(2);
+    let after = keeper.map(|keeper| {
+        keeper.collect(2);
         status("VmRSS:")
     });
     let told = json!({
@@ -177,26 +177,35 @@ fn main() {
     println!("{told}");
 }
 
-/// Runs the program. Returns what it says, and whether it is a benchmark.
-fn run(program: &Program, threads: u32) -> (Value, bool) {
-    let work = |work: Work| json!({ "checked": work.checked, "failed": work.failed });
+/// Runs the program. Returns what it says, and of a benchmark the one object that still lives.
+fn run(program: &Program, threads: u32) -> (Value, Option<Keeper>) {
     match program {
         Program::Gcbench { depth, iterations } => {
-            (work(programs::gcbench(threads, *depth, *iterations)), true)
+            benchmark(|| programs::gcbench(threads, *depth, *iterations))
         }
         Program::Live { bytes, operations } => {
-            (work(programs::live(threads, *bytes, *operations)), true)
+            benchmark(|| programs::live(threads, *bytes, *operations))
         }
-        Program::Moved { bounds } => (traps::moved(bounds), false),
-        Program::Fill => (traps::fill(), false),
-        Program::Large { bytes } => (traps::large(*bytes), false),
-        Program::Foreign { bytes } => (traps::foreign(*bytes), false),
-        Program::Idle => (traps::idle(), false),
-        Program::Fork => (programs::fork(), false),
-        Program::Emptied { keep } => (traps::emptied(*keep), false),
-        Program::Maximum => (traps::maximum(), false),
-        Program::Spend { bytes } => (work(traps::spend(*bytes)), false),
+        Program::Moved { bounds } => (traps::moved(bounds), None),
+        Program::Fill => (traps::fill(), None),
+        Program::Large { bytes } => (traps::large(*bytes), None),
+        Program::Foreign { bytes } => (traps::foreign(*bytes), None),
+        Program::Idle => (traps::idle(), None),
+        Program::Fork => (programs::fork(), None),
+        Program::Emptied { keep } => (traps::emptied(*keep), None),
+        Program::Maximum => (traps::maximum(), None),
+        Program::Spend { bytes } => (said(traps::spend(*bytes)), None),
     }
+}
+
+fn benchmark(program: impl FnOnce() -> Work) -> (Value, Option<Keeper>) {
+    let keeper = Keeper::new();
+    let work = keeper.beside(program);
+    (said(work), Some(keeper))
+}
+
+fn said(work: Work) -> Value {
+    json!({ "checked": work.checked, "failed": work.failed })
 }
 
 fn figures(control: &plimsoll_mmtk::Control) -> Value {

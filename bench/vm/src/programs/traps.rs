@@ -1,6 +1,6 @@
 //! Programs for tests: each steps into one of the traps that a heap's limit can set.
 
-use super::{CHURNED, NODE, Work, churn, sleep, tree};
+use super::{CHURNED, Work, churn, keep_one, sleep, tree};
 use crate::heap::control;
 use crate::object::Shape;
 use crate::thread::Attached;
@@ -90,13 +90,6 @@ pub(crate) fn large(bytes: u64) -> Value {
     let words = u32::try_from(bytes / 8).unwrap_or(u32::MAX);
     let object = thread.allocate(Shape { slots: 0, words });
     json!({ "small": small, "let_in": object.is_some(), "limit_before": before })
-}
-
-/// Keeps one object alive: MarkCompact of MMTk 0.33 miscounts a heap in which none is.
-fn keep_one(thread: &mut Attached) {
-    if let Some(object) = thread.allocate(NODE) {
-        thread.push(object);
-    }
 }
 
 /// Collects a heap in which nothing lives, or with `keeps` one object. Tells the pages in use, as

@@ -188,6 +188,20 @@ fn a_child_after_a_fork_goes_on_under_the_bound_of_the_program() {
     }
 }
 
+/// The next object of any thread begins a collection when all that the program made is dead. At the end
+/// of a program the heap is full once in some hundred times, so this goes past it in small steps.
+#[test]
+fn a_program_may_end_when_its_heap_is_full() {
+    let pauses = |operations: u64| {
+        let program = format!("live 4m {operations}");
+        let heap = "--plan MarkCompact --heap isla-vista:256m --bound 1m";
+        number(&run(&format!("{heap} --threads 1 {program}")), "/pauses")
+    };
+    // A step is less than the buffer of 32 KiB that a thread takes at a time.
+    let seen: Vec<u64> = (4000..=5000).step_by(35).map(pauses).collect();
+    assert!(seen.first() < seen.last(), "never full: {seen:?}");
+}
+
 /// If this fails, MMTk counts right by itself now, and the guide can say so.
 #[test]
 fn of_a_heap_without_a_live_object_mark_compact_alone_loses_count() {
