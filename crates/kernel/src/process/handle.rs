@@ -4,6 +4,7 @@
 
 use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, proc_path};
 use crate::descriptors::file_of;
+use crate::sched::parse_schedstat;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -223,11 +224,24 @@ impl Handle {
 
     /// Whether one of its threads has this name. Looks at 65,536 threads at most.
     pub fn has_thread(&self, name: &[u8]) -> bool {
+        self.threads_named(|it| it == name).next().is_some()
+    }
+
+    /// Processor time of one of its threads so far, nanoseconds; `None` if it has none of this number, or the
+    /// kernel does not count (`CONFIG_SCHED_INFO`).
+    pub fn thread_processor_ns(&self, tid: i32) -> Option<u64> {
+        let text = std::fs::read(self.path(&format!("task/{tid}/schedstat"))).ok()?;
+        Some(parse_schedstat(&text)?.ran)
+    }
+
+    /// The numbers of its threads whose names, of up to 15 bytes, pass `is`. Looks at 65,536 threads at most.
+    pub fn threads_named(&self, is: impl Fn(&[u8]) -> bool) -> impl Iterator<Item = i32> {
         let threads = std::fs::read_dir(self.path("task"));
-        let mut threads = threads.into_iter().flatten().flatten().take(MAX_THREADS);
-        threads.any(|thread| {
-            let comm = std::fs::read(thread.path().join("comm"));
-            comm.is_ok_and(|comm| comm.strip_suffix(b"\n") == Some(name))
+        let threads = threads.into_iter().flatten().flatten().take(MAX_THREADS);
+        threads.filter_map(move |thread| {
+            let comm = std::fs::read(thread.path().join("comm")).ok()?;
+            is(comm.strip_suffix(b"\n")?).then_some(())?;
+            thread.file_name().to_str()?.parse().ok()
         })
     }
 

@@ -5,6 +5,7 @@ mod limits;
 
 use super::agent::{self, Page, Told, Tries};
 use super::attach::{Attach, AttachError};
+use super::beside::Beside;
 use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::greet::{COMMAND, IDLE, alone, greet};
@@ -93,6 +94,8 @@ struct Loop<'a> {
     gauge: footprint::Gauge,
     /// What it said of itself.
     machine: Machine,
+    /// The work of its collector beside the program; `None` for one that works in pauses.
+    beside: Option<Beside>,
     /// Its counters; `None` if it publishes none.
     perf: Option<PerfFile>,
     /// How this machine's heap can be sized.
@@ -180,11 +183,16 @@ impl<'a> Loop<'a> {
             )
         });
         let growth = Growth::of(&levers);
+        let beside = machine.collector.has_soft_max().then(|| {
+            let threads = machine.flags.number("ParallelGCThreads");
+            Beside::new(threads.unwrap_or(1))
+        });
         Loop {
             target,
             attach,
             gauge: footprint::Gauge::new(target.process, machine.collector),
             machine,
+            beside,
             perf,
             control: Control::new(levers.clone(), share),
             levers,
@@ -336,6 +344,9 @@ impl<'a> Loop<'a> {
         self.growth.look(now_ns, native, heap.committed(), uses);
         let process = &self.target.process;
         let worked = process.processor_ns();
+        if let Some(beside) = &mut self.beside {
+            beside.look(process, heap.collections());
+        }
         let seen = Seen {
             now_ns,
             limit,
@@ -346,6 +357,7 @@ impl<'a> Loop<'a> {
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
+            beside_ns: self.beside.as_ref().map_or(0, Beside::as_pauses_ns),
             empties: self.empties(),
             heap,
             ..Seen::default()
@@ -442,6 +454,9 @@ impl<'a> Loop<'a> {
         });
         self.cliff = cliff.unwrap_or(self.cliff);
         self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
+        if let Some(beside) = &mut self.beside {
+            beside.find(&self.target.process);
+        }
         self.others = family::uses_of_others(self.target.root, self.target.process.pid);
         let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
         self.measure_pause = FOOTPRINT.max(took * FOOTPRINT_PART);
@@ -531,9 +546,10 @@ impl<'a> Loop<'a> {
         }
         let known = |value: u64| (value > 0).then_some(value);
         debug!(
-            "process {}: {facts:?}, in pauses {} ms",
+            "process {}: {facts:?}, in pauses {} ms, beside the program as much as {} ms",
             self.target.process.pid,
-            seen.heap.collection_ns() / 1_000_000
+            seen.heap.collection_ns() / 1_000_000,
+            seen.beside_ns / 1_000_000
         );
         let settled = self.started.elapsed() >= STARTING && facts.allocation_rate.is_some();
         let report = Report {

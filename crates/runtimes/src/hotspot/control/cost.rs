@@ -1,8 +1,8 @@
-//! The measured cost of collecting: the part of a program's time that goes into pauses, given its
+//! The measured cost of collecting: the part of a program's time that goes into collections, given its
 //! room for garbage.
 //!
-//! With twice the room a program collects half as often, so pause time per allocated byte times the
-//! room stays about the same for every collector. The broker's square-root rule needs this product.
+//! With twice the room a program collects half as often, so collection time per allocated byte times
+//! the room stays about the same for every collector. The broker's square-root rule needs this product.
 //! For collections of the whole heap it equals live bytes over collection speed, so it is reported
 //! as a speed.
 
@@ -17,7 +17,7 @@ const ENOUGH: f64 = 2.0;
 /// A larger heap is worth the collection that makes it if it saves as much within this many
 /// seconds. Limits seldom stay longer.
 const HORIZON: f64 = 20.0;
-/// The resolution of measured pause time, seconds. Used as a minimum because no collector is free.
+/// The resolution of measured collection time, seconds. Used as a minimum because no collector is free.
 const FINEST: f64 = 1e-4;
 
 /// Sums in which older measurements count less.
@@ -27,8 +27,8 @@ pub(super) struct Cost {
     last: Option<Last>,
     /// Bytes allocated.
     allocated: f64,
-    /// Seconds in pauses for them.
-    paused: f64,
+    /// Seconds of collections for them.
+    collected: f64,
     /// The sum of each room for garbage (bytes) times the bytes allocated with it.
     rooms: f64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Cost {
 struct Last {
     /// Time of requested commands so far, nanoseconds.
     asked_ns: u64,
-    /// Time in pauses so far, nanoseconds.
+    /// Time of collections so far, nanoseconds.
     collection_ns: u64,
 }
 
@@ -47,29 +47,29 @@ impl Cost {
     pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
         let now = Last {
             asked_ns: seen.asked_ns,
-            collection_ns: seen.heap.collection_ns(),
+            collection_ns: seen.collecting_ns(),
         };
         let Some(last) = self.last.replace(now) else {
             return;
         };
-        let paused = now.collection_ns.saturating_sub(last.collection_ns);
+        let took = now.collection_ns.saturating_sub(last.collection_ns);
         // Requested collections do not belong to the program's own rhythm.
-        let own = paused.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
+        let own = took.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
         let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
         let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
         self.allocated = self.allocated * kept + bytes;
-        self.paused = self.paused * kept + own as f64 / 1e9;
+        self.collected = self.collected * kept + own as f64 / 1e9;
         self.rooms = self.rooms * kept + room * bytes;
     }
 
-    /// Seconds in pauses per allocated byte, times the room in bytes; `None` until measured.
+    /// Seconds of collections per allocated byte, times the room in bytes; `None` until measured.
     fn product(&self) -> Option<f64> {
         let room = self.rooms / self.allocated.max(1.0);
         let known = room > 0.0 && self.allocated > ENOUGH * room;
-        known.then(|| self.paused.max(FINEST) / self.allocated * room)
+        known.then(|| self.collected.max(FINEST) / self.allocated * room)
     }
 
-    /// The pause time in nanoseconds that is saved within [`HORIZON`] if `room` grows by `more`
+    /// The collection time in nanoseconds that is saved within [`HORIZON`] if `room` grows by `more`
     /// bytes, at an allocation `rate` in bytes per second; `None` until known.
     pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
         let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
@@ -86,13 +86,13 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hotspot::snapshot::{Generation, Work};
+    use crate::hotspot::snapshot::Generation;
 
     const MIB: u64 = 1 << 20;
 
-    /// Runs for ten seconds with this room, and a collection of `pause_ms` each time that half of
-    /// it is filled.
-    fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
+    /// Runs for ten seconds with this room, and a collection each time that half of it is filled. `costs`
+    /// puts what each costs into the moment after it.
+    fn speed(room: u64, costs: impl Fn(&mut Seen)) -> f64 {
         let mut cost = Cost::default();
         let mut seen = Seen::default();
         seen.heap.old = Generation {
@@ -101,18 +101,21 @@ mod tests {
         };
         for _ in 0..100 {
             seen.now_ns += 100_000_000;
-            let Work {
-                invocations,
-                time_ns,
-            } = &mut seen.heap.work[0];
-            *invocations += 1;
-            *time_ns += pause_ms * 1_000_000;
-            if asked {
-                seen.asked_ns += pause_ms * 1_000_000;
-            }
+            seen.heap.work[0].invocations += 1;
+            costs(&mut seen);
             cost.allocated((room / 2) as f64, 100 * MIB, &seen);
         }
         cost.speed(100 * MIB).expect("was measured")
+    }
+
+    /// With a collection in a pause of `pause_ms`.
+    fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
+        speed(room, |seen| {
+            seen.heap.work[0].time_ns += pause_ms * 1_000_000;
+            if asked {
+                seen.asked_ns += pause_ms * 1_000_000;
+            }
+        })
     }
 
     #[test]
@@ -123,6 +126,12 @@ mod tests {
             (small / (100.0 * MIB as f64 / 0.01) - 1.0).abs() < 0.01,
             "{small}"
         );
+    }
+
+    #[test]
+    fn work_beside_the_program_counts_like_pauses() {
+        let beside = speed(50 * MIB, |seen| seen.beside_ns += 5_000_000);
+        assert!((beside / measured(50 * MIB, 5, false) - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl HeapSize {
     pub(super) fn look(&mut self, seen: &Seen, live: u64, told: bool) {
         self.live = live;
         self.sizing.bounded(self.bound(seen));
-        let now = (seen.heap.collection_ns(), seen.major_faults);
+        let now = (seen.collecting_ns(), seen.major_faults);
         let last = *self.last.get_or_insert(now);
         if !told {
             return;

@@ -73,10 +73,20 @@ pub struct Seen {
     pub asked_ns: u64,
     /// Its major faults so far.
     pub major_faults: u64,
+    /// What its collector did beside the program so far, as the time of pauses in which it would have done
+    /// the same, nanoseconds; 0 if it only works in pauses.
+    pub beside_ns: u64,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
     /// Its heap.
     pub heap: Snapshot,
+}
+
+impl Seen {
+    /// The time that collections took from the program so far, nanoseconds.
+    fn collecting_ns(&self) -> u64 {
+        self.heap.collection_ns().saturating_add(self.beside_ns)
+    }
 }
 
 /// One thing to do to the machine. A list of them is carried out in order.

@@ -75,7 +75,7 @@ pub(super) struct Watch {
     /// Bytes per second of requested collections of the whole heap, smoothed. Reported until `cost`
     /// knows better.
     speed: f64,
-    /// What allocation costs in pauses.
+    /// What allocation costs in collections.
     cost: Cost,
     /// When the present measurement of the rate began.
     epoch_ns: u64,
@@ -286,7 +286,7 @@ impl Watch {
         self.activity.rate().unwrap_or(self.rate)
     }
 
-    /// The pause time in nanoseconds that a heap larger by `more` bytes saves while a limit stays;
+    /// The collection time in nanoseconds that a heap larger by `more` bytes saves while a limit stays;
     /// `None` until known.
     pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
         let room = seen.heap.committed().saturating_sub(self.live);
