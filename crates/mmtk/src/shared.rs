@@ -52,7 +52,7 @@ pub(crate) struct Told {
     /// collection of the whole heap; 0 before the first, because others do not tell what lives.
     pub(crate) live: AtomicU64,
     pub(crate) needs: AtomicU64,
-    /// Time that the program was stopped for it, ns.
+    /// Time that the program was stopped for it, ns; 0 where that does not tell what it cost.
     pub(crate) whole: AtomicU64,
     /// Bytes allocated until the last collection.
     pub(crate) allocated: AtomicU64,

@@ -215,6 +215,8 @@ pub struct After {
     pub headroom: u64,
     /// Whether the whole heap was collected.
     pub full: bool,
+    /// Whether a part of the collection was done while the program ran: pauses do not tell what it cost.
+    pub beside: bool,
 }
 
 /// What follows from a collection.
@@ -349,7 +351,7 @@ impl<S: Sizing> Sizer<S> {
         };
         let limits = state.ledger.ended(&seen, self.shared.bound());
         self.shared.set(limits, state.ledger.is_stuck());
-        self.tell(&state, &seen);
+        self.tell(&state, &seen, after.beside);
         let limit = self.shared.limit();
         let touched = self.shared.told.touched.load(Acquire);
         let short = stalls.any() || self.shared.is_owing() || touched > limit + limit / ABOVE;
@@ -364,12 +366,13 @@ impl<S: Sizing> Sizer<S> {
         }
     }
 
-    fn tell(&self, state: &State<S>, seen: &Seen) {
+    fn tell(&self, state: &State<S>, seen: &Seen, beside: bool) {
         let told = &self.shared.told;
         if seen.full {
             told.live.store(seen.used, Release);
             told.needs.store(seen.reserved, Release);
-            told.whole.store(seen.took, Release);
+            told.whole
+                .store(if beside { 0 } else { seen.took }, Release);
             told.full.fetch_add(1, Release);
         }
         told.allocated.store(state.ledger.allocated(), Release);

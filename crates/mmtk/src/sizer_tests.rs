@@ -19,6 +19,7 @@ fn after(reserved: u64, full: bool) -> After {
         used: reserved * MIB,
         headroom: 0,
         full,
+        beside: false,
     }
 }
 
@@ -120,6 +121,7 @@ fn numbers_without_sense_do_no_harm() {
         used: u64::MAX,
         headroom: u64::MAX,
         full: true,
+        beside: false,
     };
     assert_eq!(sizer.ended(&wild).limit, sizer.max());
     sizer.pause_ended();
@@ -248,4 +250,20 @@ fn a_plan_that_never_collects_has_its_maximum() {
     sizer.control().collect();
     assert!(!sizer.take_wanted(), "MMTk would panic, or wait for ever");
     sizer.let_through();
+}
+
+#[test]
+fn pauses_of_a_concurrent_collection_do_not_tell_its_cost() {
+    let sizer = sizer(GiveBack::Never);
+    let whole = || sizer.shared.told.whole.load(Acquire);
+    collects(&sizer, 30, 20, true);
+    assert!(whole() > 0);
+    sizer.began(30 * MIB, 30 * MIB);
+    sizer.pause_began();
+    sizer.ended(&After {
+        beside: true,
+        ..after(20, true)
+    });
+    sizer.pause_ended();
+    assert_eq!(whole(), 0);
 }

@@ -134,6 +134,7 @@ fn after<VM: VMBinding>(mmtk: &MMTK<VM>) -> After {
         // A nursery may have to be copied, so it counts twice; and so does what is left for it.
         headroom: generational.map_or(0, |_| 4 * smallest_nursery(mmtk)),
         full: generational.is_none_or(|plan| !plan.is_current_gc_nursery()),
+        beside: plan.concurrent().is_some(),
     }
 }
 

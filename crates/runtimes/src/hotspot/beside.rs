@@ -1,12 +1,15 @@
-//! The work of collectors beside the program: ZGC, Shenandoah. Their pauses are next to nothing, whatever they
-//! cost, so the processor time of their threads is counted. Otherwise no such program would ever seem to miss
-//! memory, and the broker would lend nearly all of it to others.
+//! The work of collectors beside the program: ZGC, Shenandoah. Pauses do not tell what they cost, so the
+//! processor time of their threads is counted. Otherwise a program with ZGC would never seem to miss memory,
+//! and the broker would lend nearly all of it to others.
 
+use super::machine::Flags;
 use crate::process::Process;
+use plimsoll_kernel::clock::thread_cpu_ns;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-/// How the names of these threads begin. The kernel keeps 15 bytes of a name. With X: ZGC without generations,
-/// from JDK 21 on.
+/// How the names of these threads begin. The kernel keeps 15 bytes of a name. With X: ZGC without
+/// generations, from JDK 21 on.
 const NAMES: [&[u8]; 5] = [
     b"ZWorker",
     b"ZDriver",
@@ -15,59 +18,92 @@ const NAMES: [&[u8]; 5] = [
     b"Shenandoah GC",
 ];
 
+/// The pause between two searches for threads; they take at most one part in this many of the time.
+const FIND: Duration = Duration::from_secs(2);
+const FIND_PART: u32 = 800;
+
 /// The work of one machine's collector so far. Used by the steering loop's thread alone.
 #[derive(Debug)]
 pub(super) struct Beside {
-    /// How many threads collect while the program is stopped.
+    /// How many threads the collector has at most.
     threads: u64,
-    /// The threads that collect, and the processor time of each so far, nanoseconds.
+    /// The threads that collect, and the processor time of each that was taken in or skipped, nanoseconds.
     known: BTreeMap<i32, u64>,
     /// The processor time of all so far, of those that have ended too, nanoseconds.
     spent_ns: u64,
-    /// Pauses of the machine at the last look.
-    pauses: u64,
+    /// Bytes allocated between the last two cycles, as of the last look.
+    allocated: u64,
+    /// When threads are looked for again; `None` before the first time.
+    find_at: Option<Instant>,
 }
 
 impl Beside {
-    /// Of a machine that collects with `threads` threads when it stops the program (`ParallelGCThreads`:
-    /// HotSpot derives it from the processors that it may use, by quotas as well).
-    pub(super) fn new(threads: u64) -> Beside {
+    /// Of a machine with these flags. HotSpot derives the threads of its collector from the processors that
+    /// it may use, by quotas too.
+    pub(super) fn of(flags: &Flags) -> Beside {
+        let threads = ["ParallelGCThreads", "ConcGCThreads"].map(|name| flags.number(name));
         Beside {
-            threads: threads.max(1),
+            threads: threads.into_iter().flatten().max().unwrap_or(1).max(1),
             known: BTreeMap::new(),
             spent_ns: 0,
-            pauses: 0,
+            allocated: 0,
+            find_at: None,
         }
     }
 
-    /// Looks for threads: a collector starts some only when it needs them. Takes time where there are
-    /// thousands.
-    pub(super) fn find(&mut self, process: &Process) {
-        let found = process.threads_named(is_collector).collect::<Vec<_>>();
-        self.known.retain(|tid, _| found.contains(tid));
-        for tid in found {
-            self.known.entry(tid).or_insert(0);
+    /// Takes in what the threads did, after each cycle: when `allocated`, the bytes allocated between the
+    /// last two cycles, has changed.
+    pub(super) fn look(&mut self, process: &Process, allocated: u64) {
+        if self.find_at.is_none_or(|at| Instant::now() >= at) {
+            self.find(process);
+        }
+        if std::mem::replace(&mut self.allocated, allocated) != allocated {
+            self.add(process);
         }
     }
 
-    /// Reads the threads' times, if the machine had pauses since the last look: each cycle has some.
-    pub(super) fn look(&mut self, process: &Process, pauses: u64) {
-        if std::mem::replace(&mut self.pauses, pauses) == pauses {
-            return;
-        }
-        for (&tid, last) in &mut self.known {
+    /// Takes in what the threads did since the last time.
+    pub(super) fn add(&mut self, process: &Process) {
+        let did = self.read(process);
+        self.spent_ns = self.spent_ns.saturating_add(did);
+    }
+
+    /// Forgets what the threads did since the last time: a collection was requested.
+    pub(super) fn skip(&mut self, process: &Process) {
+        self.read(process);
+    }
+
+    /// Processor time of all threads since the last call, nanoseconds.
+    fn read(&mut self, process: &Process) -> u64 {
+        let mut did = 0_u64;
+        self.known.retain(|&tid, last| {
             let Some(now) = process.thread_processor_ns(tid) else {
-                continue;
+                return false;
             };
-            let before = std::mem::replace(last, now);
-            self.spent_ns = self.spent_ns.saturating_add(now.saturating_sub(before));
-        }
+            did = did.saturating_add(now.saturating_sub(*last));
+            *last = now;
+            true
+        });
+        did
     }
 
-    /// How long the program would have been stopped so far if the same work had been done in pauses,
-    /// nanoseconds.
-    pub(super) fn as_pauses_ns(&self) -> u64 {
-        self.spent_ns / self.threads
+    /// Looks for further threads: a collector starts some only when it needs them. What one did before it was
+    /// found does not count.
+    fn find(&mut self, process: &Process) {
+        let start = thread_cpu_ns();
+        for tid in process.threads_named(is_collector) {
+            if let Some(now) = process.thread_processor_ns(tid) {
+                self.known.entry(tid).or_insert(now);
+            }
+        }
+        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
+        self.find_at = Instant::now().checked_add(FIND.max(took * FIND_PART));
+    }
+
+    /// How long the program would have been stopped so far if all its collector's threads had done the same
+    /// work in pauses, nanoseconds; `None` if no work was seen.
+    pub(super) fn as_pauses_ns(&self) -> Option<u64> {
+        (self.spent_ns > 0).then_some(self.spent_ns / self.threads)
     }
 }
 
@@ -78,41 +114,59 @@ fn is_collector(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A thread of ours of this name works for a while. Returns the work after one look, and after another
-    /// without and with a further pause.
-    fn works(name: &str) -> [u64; 3] {
-        let own = Process::new(std::process::id()).unwrap();
-        let mut beside = Beside::new(2);
+    /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped.
+    fn worker(name: &str) -> (Sender<()>, Receiver<()>) {
+        let (order, orders) = channel();
+        let (tell, told) = channel();
         let thread = std::thread::Builder::new().name(name.into());
-        let (tell, told) = std::sync::mpsc::channel();
-        let (done, wait) = std::sync::mpsc::channel::<()>();
-        let worker = thread.spawn(move || {
-            let start = plimsoll_kernel::clock::thread_cpu_ns();
-            while plimsoll_kernel::clock::thread_cpu_ns() - start < 20_000_000 {}
-            tell.send(()).unwrap();
-            let _ = wait.recv();
-        });
-        told.recv().unwrap();
-        let looks = [(0, false), (0, true), (1, true)].map(|(pauses, find)| {
-            if find {
-                beside.find(&own);
+        let work = move || {
+            for () in orders {
+                let start = thread_cpu_ns();
+                while thread_cpu_ns() - start < 20_000_000 {}
+                tell.send(()).unwrap();
             }
-            beside.look(&own, pauses);
-            beside.as_pauses_ns()
-        });
-        drop(done);
-        worker.unwrap().join().unwrap();
-        looks
+        };
+        thread.spawn(work).unwrap();
+        (order, told)
     }
 
-    /// One test, because both look at the threads of this process.
+    /// One test, because all threads of this process are looked at.
     #[test]
     fn the_work_of_collectors_counts_as_if_the_threads_of_a_pause_had_shared_it() {
-        assert_eq!(works("Worker#0"), [0; 3]);
-        let [none, unread, read] = works("ZWorkerYoung#0");
-        assert_eq!((none, unread), (0, 0));
-        assert!((10_000_000..1_000_000_000).contains(&read), "{read}");
+        let own = Process::new(std::process::id()).unwrap();
+        let flags =
+            Flags::parse("uint ParallelGCThreads = 2 {product}\nuint ConcGCThreads = 1 {p}\n");
+        let mut beside = Beside::of(&flags);
+        let (collector, other) = (worker("ZWorkerYoung#0"), worker("Worker#0"));
+        let works = |(order, told): &(Sender<()>, Receiver<()>)| {
+            order.send(()).unwrap();
+            told.recv().unwrap();
+        };
+        works(&collector);
+        beside.look(&own, 1);
+        assert_eq!(beside.as_pauses_ns(), None, "before it was found");
+        works(&other);
+        beside.look(&own, 2);
+        works(&collector);
+        beside.look(&own, 2);
+        let ns = |beside: &Beside| beside.as_pauses_ns().unwrap_or(0);
+        assert!(ns(&beside) < 5_000_000, "another's, and no cycle since");
+        beside.look(&own, 3);
+        let first = ns(&beside);
+        assert!((10_000_000..15_000_000).contains(&first), "{first}");
+        works(&collector);
+        beside.skip(&own);
+        beside.find(&own);
+        beside.look(&own, 4);
+        assert!(ns(&beside) - first < 5_000_000, "it was requested");
+        drop(collector);
+        while own.threads_named(is_collector).next().is_some() {
+            std::thread::yield_now();
+        }
+        beside.look(&own, 5);
+        assert!(beside.known.is_empty() && ns(&beside) >= first);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub enum Collector {
 }
 
 impl Collector {
-    /// Whether the collector follows `SoftMaxHeapSize`: one that does most of its work beside the program.
+    /// Whether the collector follows `SoftMaxHeapSize`.
     pub fn has_soft_max(self) -> bool {
         matches!(
             self,

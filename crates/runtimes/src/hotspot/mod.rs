@@ -14,8 +14,8 @@
 //! (commands), `trigger` and `quit` (how a machine is made to listen, and which machine may be
 //! signalled for that), [`reply`] (the bytes of the protocol), [`hsperfdata`] and [`snapshot`]
 //! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the
-//! heap), [`footprint`] (what a machine uses), `beside` (what a collector beside the
-//! program works), `surprise` (sudden growth of native memory),
+//! heap), [`footprint`] (what a machine uses), `beside` (the work that a collector
+//! does beside the program), `surprise` (sudden growth of native memory),
 //! [`control`] (what to do), `release` (restores the flags), `silence` (when a machine does not
 //! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
 //! stalls), [`agent`] (what is loaded into a machine), `wish` (what that one is asked to keep),

@@ -183,10 +183,7 @@ impl<'a> Loop<'a> {
             )
         });
         let growth = Growth::of(&levers);
-        let beside = machine.collector.has_soft_max().then(|| {
-            let threads = machine.flags.number("ParallelGCThreads");
-            Beside::new(threads.unwrap_or(1))
-        });
+        let beside = (levers.sized_by == SizedBy::SoftMax).then(|| Beside::of(&machine.flags));
         Loop {
             target,
             attach,
@@ -345,7 +342,7 @@ impl<'a> Loop<'a> {
         let process = &self.target.process;
         let worked = process.processor_ns();
         if let Some(beside) = &mut self.beside {
-            beside.look(process, heap.collections());
+            beside.look(process, heap.allocated_last);
         }
         let seen = Seen {
             now_ns,
@@ -357,7 +354,7 @@ impl<'a> Loop<'a> {
             processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
-            beside_ns: self.beside.as_ref().map_or(0, Beside::as_pauses_ns),
+            beside_ns: self.beside.as_ref().and_then(Beside::as_pauses_ns),
             empties: self.empties(),
             heap,
             ..Seen::default()
@@ -454,9 +451,6 @@ impl<'a> Loop<'a> {
         });
         self.cliff = cliff.unwrap_or(self.cliff);
         self.replaced = self.target.process.alive() && !is_machine(&self.target.process);
-        if let Some(beside) = &mut self.beside {
-            beside.find(&self.target.process);
-        }
         self.others = family::uses_of_others(self.target.root, self.target.process.pid);
         let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
         self.measure_pause = FOOTPRINT.max(took * FOOTPRINT_PART);
@@ -493,7 +487,13 @@ impl<'a> Loop<'a> {
 
     fn collect(&mut self, trigger: Trigger, seen: &Seen) -> bool {
         let (start, before) = (Instant::now(), self.asked_processor_ns);
+        if let Some(beside) = &mut self.beside {
+            beside.add(&self.target.process);
+        }
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
+        if let Some(beside) = &mut self.beside {
+            beside.skip(&self.target.process);
+        }
         let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // On a busy computer the elapsed time includes that of other programs.
         let worked = (self.asked_processor_ns - before).max(10_000_000);
@@ -546,10 +546,10 @@ impl<'a> Loop<'a> {
         }
         let known = |value: u64| (value > 0).then_some(value);
         debug!(
-            "process {}: {facts:?}, in pauses {} ms, beside the program as much as {} ms",
+            "process {}: {facts:?}, in pauses {} ms, beside the program as much as {:?} ms",
             self.target.process.pid,
             seen.heap.collection_ns() / 1_000_000,
-            seen.beside_ns / 1_000_000
+            seen.beside_ns.map(|ns| ns / 1_000_000)
         );
         let settled = self.started.elapsed() >= STARTING && facts.allocation_rate.is_some();
         let report = Report {

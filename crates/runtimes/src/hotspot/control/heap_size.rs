@@ -16,7 +16,7 @@ pub(super) struct HeapSize {
     sizing: HotSpot,
     /// Bytes that the program allocated so far, as collections show.
     allocated: u64,
-    /// Nanoseconds in pauses and major faults since the start, as of the last collection that told
+    /// Nanoseconds of collections and major faults since the start, as of the last collection that told
     /// the live bytes.
     last: Option<(u64, u64)>,
     /// The live bytes, as far as they are known.

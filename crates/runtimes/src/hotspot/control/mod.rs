@@ -17,7 +17,7 @@
 //! | module | is |
 //! |---|---|
 //! | `watch` | what the counters of a machine teach over time |
-//! | `cost` | the part of a program's time that goes into pauses |
+//! | `cost` | the part of a program's time that goes into collections |
 //! | `activity` | whether a program works |
 //! | `heap_size` | how large the resident heap may be |
 //! | `aim` | the size that the free ratios should produce |
@@ -73,9 +73,10 @@ pub struct Seen {
     pub asked_ns: u64,
     /// Its major faults so far.
     pub major_faults: u64,
-    /// What its collector did beside the program so far, as the time of pauses in which it would have done
-    /// the same, nanoseconds; 0 if it only works in pauses.
-    pub beside_ns: u64,
+    /// The work of a collector that works beside the program so far, as the time of pauses in which it would
+    /// have done the same, without that of requested collections, nanoseconds; `None` with other collectors,
+    /// or if it cannot be read.
+    pub beside_ns: Option<u64>,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
     /// Its heap.
@@ -83,9 +84,10 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The time that collections took from the program so far, nanoseconds.
+    /// The time that collections took from the program so far, nanoseconds. The counters tell it of pauses;
+    /// Shenandoah's count its cycles too, some of them twice.
     fn collecting_ns(&self) -> u64 {
-        self.heap.collection_ns().saturating_add(self.beside_ns)
+        self.beside_ns.unwrap_or(self.heap.collection_ns())
     }
 }
 
