@@ -131,6 +131,7 @@ impl<S: Sizing> Builder<S> {
                 ledger,
                 signal,
                 now: Now::default(),
+                again: false,
             }),
         })
     }
@@ -178,9 +179,20 @@ struct State<S> {
     ledger: Ledger<S>,
     signal: Signal,
     now: Now,
+    /// Whether the next collection of the whole heap gives memory back in any case.
+    again: bool,
 }
 
 impl<S> State<S> {
+    /// Whether a collection gives memory back, if `above`: more may be resident than the limit allows. Where
+    /// objects are copied, the half that they are in now is empty only after the next collection of the whole
+    /// heap. It may be as large as the heap was, and nothing counts that: so memory is given back then, too.
+    fn gives(&mut self, above: bool, full: bool) -> bool {
+        let again = full && self.again;
+        self.again = above || (self.again && !full);
+        above || again
+    }
+
     /// In the child after a fork the signal is the parent's, and a broker's bound is not followed any more.
     fn settle(&mut self, shared: &Shared) {
         if !self.signal.is_own() {
@@ -354,7 +366,8 @@ impl<S: Sizing> Sizer<S> {
         self.tell(&state, &seen, after.beside);
         let limit = self.shared.limit();
         let touched = self.shared.told.touched.load(Acquire);
-        let short = stalls.any() || self.shared.is_owing() || touched > limit + limit / ABOVE;
+        let gives = state.gives(touched > limit + limit / ABOVE, after.full);
+        let short = gives || stalls.any() || self.shared.is_owing();
         Decision {
             limit,
             give_back: match (self.give_back, after.full) {

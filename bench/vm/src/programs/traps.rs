@@ -20,7 +20,7 @@ fn used() -> u64 {
 }
 
 /// Another thread moves the bound while the program allocates. Tells the most that was in use under
-/// each bound, some time after it was set.
+/// each bound, some time after it was set, and what was resident at the end.
 pub(crate) fn moved(bounds: &[u64]) -> Value {
     let done = AtomicBool::new(false);
     let phases = std::thread::scope(|scope| {
@@ -49,7 +49,8 @@ pub(crate) fn moved(bounds: &[u64]) -> Value {
         done.store(true, Ordering::Relaxed);
         (phases, worker.join().unwrap_or(false))
     });
-    json!({ "most": phases.0, "ended": phases.1 })
+    let resident = crate::status("VmRSS:");
+    json!({ "most": phases.0, "ended": phases.1, "resident": resident })
 }
 
 /// Allocates objects that live until memory is out. Tells how much there was, and that the program

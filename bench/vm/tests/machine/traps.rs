@@ -28,6 +28,17 @@ fn a_bound_that_another_thread_moves_holds_at_the_next_poll() {
 }
 
 #[test]
+fn both_halves_of_a_copying_heap_follow_a_bound_that_falls() {
+    let resident = |heap: &str, bounds: &str| {
+        let heap = format!("--plan SemiSpace --heap {heap} --threads 1");
+        number(&run(&format!("{heap} moved {bounds}")), "/said/resident")
+    };
+    let fixed = resident("isla-vista:60m", "60m");
+    let fell = resident("isla-vista:128m", "128m 60m");
+    assert!(fell < fixed + 60 * MIB / 4, "{fell}, not {fixed}");
+}
+
+#[test]
 fn the_maximum_is_finite_whatever_is_asked_for() {
     let told = run("--plan Immix --heap isla-vista:8000000000g maximum");
     let max = number(&told, "/said/max");
