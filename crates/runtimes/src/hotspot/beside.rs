@@ -116,8 +116,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped.
-    fn worker(name: &str) -> (Sender<()>, Receiver<()>) {
+    /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells its
+    /// number and its processor time.
+    fn worker(name: &str) -> (Sender<()>, Receiver<(i32, u64)>) {
         let (order, orders) = channel();
         let (tell, told) = channel();
         let thread = std::thread::Builder::new().name(name.into());
@@ -125,7 +126,8 @@ mod tests {
             for () in orders {
                 let start = thread_cpu_ns();
                 while thread_cpu_ns() - start < 20_000_000 {}
-                tell.send(()).unwrap();
+                let tid = rustix::thread::gettid().as_raw_nonzero().get();
+                tell.send((tid, thread_cpu_ns())).unwrap();
             }
         };
         thread.spawn(work).unwrap();
@@ -140,9 +142,13 @@ mod tests {
             Flags::parse("uint ParallelGCThreads = 2 {product}\nuint ConcGCThreads = 1 {p}\n");
         let mut beside = Beside::of(&flags);
         let (collector, other) = (worker("ZWorkerYoung#0"), worker("Worker#0"));
-        let works = |(order, told): &(Sender<()>, Receiver<()>)| {
+        let works = |(order, told): &(Sender<()>, Receiver<(i32, u64)>)| {
             order.send(()).unwrap();
-            told.recv().unwrap();
+            let (tid, spent) = told.recv().unwrap();
+            // Of a thread that runs, the kernel's number is as old as the last tick.
+            while own.thread_processor_ns(tid).unwrap() < spent {
+                std::thread::yield_now();
+            }
         };
         works(&collector);
         beside.look(&own, 1);
