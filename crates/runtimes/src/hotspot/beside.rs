@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells its
-    /// number and its processor time.
+    /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells
+    /// its number and its processor time.
     fn worker(name: &str) -> (Sender<()>, Receiver<(i32, u64)>) {
         let (order, orders) = channel();
         let (tell, told) = channel();
