@@ -384,8 +384,8 @@ impl<S: Sizing> Sizer<S> {
         if seen.full {
             told.live.store(seen.used, Release);
             told.needs.store(seen.reserved, Release);
-            told.whole
-                .store(if beside { 0 } else { seen.took }, Release);
+            let stopped = if beside { 0 } else { seen.took };
+            told.whole.store(stopped, Release);
             told.full.fetch_add(1, Release);
         }
         told.allocated.store(state.ledger.allocated(), Release);
