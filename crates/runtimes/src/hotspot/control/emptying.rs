@@ -1,10 +1,14 @@
 //! Heaps of one size into which the agent is loaded. Their size is never changed, but what the agent gives
 //! back at the end of a collection is not resident. So a collection is asked for when the program fills the
 //! heap beyond its limit: in its share of the time, and where it owes memory, as often as that helps.
+//!
+//! A concurrent cycle frees what is young, and the program fills as much again while it marks. Old garbage goes
+//! only in the young collections after it, which are seldom in a large heap. So a collection that stops the
+//! program is used instead, as for heaps that can be sized.
 
 use super::allowance::Allowance;
 use super::watch::Watch;
-use super::{Action, Seen, tolerance};
+use super::{Action, SMALL, Seen, tolerance};
 
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;
@@ -12,21 +16,26 @@ const HELPED: u64 = 20;
 /// The state of the emptying.
 #[derive(Debug, Default)]
 pub(super) struct Emptying {
-    /// What the program used when a collection was last asked for, bytes; until it is judged.
-    asked: Option<u64>,
+    /// What the program used when a collection was last asked for, bytes, and whether that stops the program;
+    /// until it is judged.
+    asked: Option<(u64, bool)>,
+    /// The last collection was concurrent and left the program over its limit.
+    in_vain: bool,
 }
 
 impl Emptying {
-    /// Looks at one moment and returns what to do.
+    /// Looks at one moment and returns what to do. `concurrent`: a usual collection does not stop the program.
     pub(super) fn tick(
         &mut self,
         seen: &Seen,
+        concurrent: bool,
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Vec<Action> {
-        if let Some(before) = self.asked.take() {
+        if let Some((before, stopped)) = self.asked.take() {
             let less = seen.uses.saturating_add(before / HELPED) < before;
             allowance.judged(less || seen.uses <= seen.limit, seen.now_ns);
+            self.in_vain = seen.uses > seen.limit && !stopped;
         }
         let used = seen.uses.saturating_add(seen.kept);
         let over = used > seen.limit.saturating_add(tolerance(seen.limit));
@@ -35,7 +44,11 @@ impl Emptying {
         if !(seen.empties && over && may && idle) {
             return Vec::new();
         }
-        self.asked = Some(seen.uses);
-        vec![Action::Collect]
+        let stops = concurrent && (watch.live_estimate(seen) <= SMALL || self.in_vain);
+        self.asked = Some((seen.uses, stops || !concurrent));
+        vec![match stops {
+            true => Action::CollectWhole,
+            false => Action::Collect,
+        }]
     }
 }

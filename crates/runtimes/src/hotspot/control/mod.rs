@@ -111,6 +111,9 @@ pub enum Action {
 /// the heap smaller, nanoseconds.
 pub(super) const RETURNING: u64 = 400_000_000;
 
+/// The most live bytes that a collection which stops the program collects within about a fifth of a second.
+const SMALL: u64 = 256 << 20;
+
 /// The least pause between two trims of native memory, nanoseconds.
 const TRIMMED: u64 = 10_000_000_000;
 
@@ -188,7 +191,11 @@ impl Control {
                 self.soft_max
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
-            SizedBy::Fixed => self.emptying.tick(seen, &self.watch, &mut self.allowance),
+            SizedBy::Fixed => {
+                let concurrent = self.levers.concurrent;
+                self.emptying
+                    .tick(seen, concurrent, &self.watch, &mut self.allowance)
+            }
         };
         // A collection frees more, so it comes first.
         let collects = [Action::Collect, Action::CollectWhole];

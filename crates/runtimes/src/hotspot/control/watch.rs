@@ -146,9 +146,14 @@ impl Watch {
     /// seconds is taken.
     fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
         let used = seen.heap.old.used;
+        let has_cycles = match levers.sized_by {
+            SizedBy::HeapRatios => true,
+            SizedBy::Fixed => levers.concurrent,
+            _ => false,
+        };
         match levers.sized_by {
             SizedBy::SoftMax => self.learn_least(seen),
-            SizedBy::HeapRatios if !stopped => {
+            _ if has_cycles && !stopped => {
                 self.learn_least(seen);
                 self.live = self.live.max(1 << 20);
             }

@@ -1,13 +1,10 @@
 //! Chooses the size to aim at, and the kind of collection that produces it.
 
 use super::{Ratios, Resizing};
-use crate::hotspot::control::Seen;
 use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::watch::Watch;
+use crate::hotspot::control::{SMALL, Seen};
 use crate::hotspot::levers::Levers;
-
-/// The most live bytes that are collected within about a fifth of a second.
-const SMALL: u64 = 256 << 20;
 
 impl Ratios {
     /// The aim for a limit, and whether to reach it by a collection that stops the program.

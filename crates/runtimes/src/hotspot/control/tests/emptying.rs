@@ -8,6 +8,8 @@ struct Full {
     uses: u64,
     seen: Seen,
     collections: u64,
+    /// The last was asked for so that it stops the program.
+    stopped: bool,
 }
 
 impl Full {
@@ -32,6 +34,7 @@ impl Full {
             uses: 530 * MIB,
             seen,
             collections: 0,
+            stopped: false,
         }
     }
 
@@ -48,7 +51,11 @@ impl Full {
                 if actions.is_empty() {
                     break;
                 }
-                assert_eq!(actions, [Action::Collect]);
+                assert!(matches!(
+                    actions[..],
+                    [Action::Collect | Action::CollectWhole]
+                ));
+                self.stopped = actions == [Action::CollectWhole];
                 self.collect(control, limit);
             }
         }
@@ -118,4 +125,23 @@ fn a_debt_is_paid_however_often_that_takes_but_not_in_vain() {
     full.seen.owed = 50 * MIB;
     full.run(&mut control(), 200 * MIB, MIB, 120);
     assert!(full.collections < 20, "{} collections", full.collections);
+}
+
+/// A cycle frees little of a large heap of one size at once. But many live bytes are collected at a stop only
+/// if a cycle was in vain.
+#[test]
+fn a_collection_that_stops_the_program_is_asked_for_where_usual_ones_are_concurrent() {
+    let concurrent = || Control::new(levers(SizedBy::Fixed, true), 0.05);
+    let mut full = Full::new(100 * MIB, true);
+    full.run(&mut concurrent(), 200 * MIB, MIB, 1);
+    assert!(full.collections == 1 && full.stopped);
+    let (mut full, mut control) = (Full::new(300 * MIB, true), concurrent());
+    full.run(&mut control, 350 * MIB, MIB, 1);
+    assert!(full.collections == 1 && !full.stopped);
+    full.run(&mut control, 200 * MIB, MIB, 3);
+    assert!(full.collections > 1 && full.stopped);
+    // Where usual ones stop the program, they are asked for as usual.
+    let mut full = Full::new(100 * MIB, true);
+    full.run(&mut self::control(), 200 * MIB, MIB, 1);
+    assert!(full.collections == 1 && !full.stopped);
 }
