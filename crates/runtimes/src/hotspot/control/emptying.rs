@@ -2,9 +2,9 @@
 //! back at the end of a collection is not resident. So a collection is asked for when the program fills the
 //! heap beyond its limit: in its share of the time, and where it owes memory, as often as that helps.
 //!
-//! A concurrent cycle frees what is young, and the program fills as much again while it marks. Old garbage goes
-//! only in the young collections after it, which are seldom in a large heap. So a collection that stops the
-//! program is used instead, as for heaps that can be sized.
+//! A concurrent cycle frees what is young, and the program fills as much again while it marks. Old garbage
+//! goes only in the young collections after it, which are seldom in a large heap. So a collection that stops
+//! the program is used instead, as for heaps that can be sized.
 
 use super::allowance::Allowance;
 use super::watch::Watch;
@@ -16,8 +16,8 @@ const HELPED: u64 = 20;
 /// The state of the emptying.
 #[derive(Debug, Default)]
 pub(super) struct Emptying {
-    /// What the program used when a collection was last asked for, bytes, and whether that stops the program;
-    /// until it is judged.
+    /// What the program used when a collection was last asked for, bytes, and whether that stops the
+    /// program; until it is judged.
     asked: Option<(u64, bool)>,
     /// The last collection was concurrent and left the program over its limit.
     in_vain: bool,
