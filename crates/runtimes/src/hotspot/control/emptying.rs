@@ -24,7 +24,8 @@ pub(super) struct Emptying {
 }
 
 impl Emptying {
-    /// Looks at one moment and returns what to do. `concurrent`: a usual collection does not stop the program.
+    /// Looks at one moment and returns what to do. `concurrent`: a usual collection does not stop the
+    /// program.
     pub(super) fn tick(
         &mut self,
         seen: &Seen,
