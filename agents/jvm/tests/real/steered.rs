@@ -89,8 +89,8 @@ fn it_does_so_where_the_program_may_ask_for_no_collections() {
 /// `plimsoll run` starts G1 with this flag if its heap is larger than 1 GiB. A cycle would leave most of it.
 #[test]
 fn it_is_collected_at_a_stop_where_usual_collections_are_concurrent() {
-    let newer = jdks().into_iter().filter(|(version, _)| *version > 11);
-    if let Some((_, home)) = newer.last() {
+    let mut newer = jdks().into_iter().filter(|(version, _)| *version > 11);
+    if let Some((_, home)) = newer.next_back() {
         follows(&home, &["-XX:+UseG1GC", "-XX:+ExplicitGCInvokesConcurrent"]);
     }
 }
