@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,20 +39,24 @@ fn group(limit: u64) -> Option<TestCgroup> {
         skip("no cgroup of our own here");
         return None;
     };
+    if without_swap(&group, limit).is_err() {
+        skip("swap of a group cannot be bounded here");
+        return None;
+    }
+    Some(group)
+}
+
+/// Sees to it that nothing of a group with this limit can be paged out.
+fn without_swap(group: &TestCgroup, limit: u64) -> std::io::Result<()> {
     let directory = group.cgroup().dir();
-    let bounded = match group.cgroup().version() {
+    match group.cgroup().version() {
         Version::V1 => fs::write(
             directory.join("memory.memsw.limit_in_bytes"),
             limit.to_string(),
         )
         .or_else(|_| fs::write(directory.join("memory.swappiness"), "0")),
         Version::V2 => fs::write(directory.join("memory.swap.max"), "0"),
-    };
-    if bounded.is_err() {
-        skip("swap of a group cannot be bounded here");
-        return None;
     }
-    Some(group)
 }
 
 /// The most bytes that a group ever held. `None` if the kernel does not say.
@@ -168,6 +172,29 @@ fn in_hardly_more_than_what_lives() {
     assert_eq!((events.max, events.oom_kill), (0, 0), "{events:?}");
 }
 
+/// Sends the program a signal.
+fn signal(running: &Running, signal: libc::c_int) {
+    // SAFETY: only a signal, to a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(running.child.id() as i32, signal) }, 0);
+}
+
+/// Stops the program (SIGSTOP), and returns when all its threads stand.
+fn stand(running: &Running) {
+    signal(running, libc::SIGSTOP);
+    // SAFETY: an empty value is valid.
+    let mut what: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a child of ours, whose end is left to be waited for.
+    let waited = unsafe {
+        let options = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, running.child.id(), &mut what, options)
+    };
+    assert_eq!(
+        (waited, what.si_code),
+        (0, libc::CLD_STOPPED),
+        "it has ended"
+    );
+}
+
 /// The limit falls while the program runs, to little more than the program's memory at that time. The program
 /// stays below it.
 #[test]
@@ -184,15 +211,16 @@ fn a_limit_falls_to_what_it_holds() {
     while group.cgroup().usage().expect("a group of ours") < least && !running.has_ended() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The kernel refuses a limit below what the group holds by then.
-    let falls = || {
-        let limit = group.cgroup().usage().expect("a group of ours") + 16 * MIB;
-        group.cgroup().set_limit(Some(limit))
-    };
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(error) = falls() {
-        assert!(Instant::now() < deadline, "{error}");
-    }
+    // The program stands meanwhile: otherwise it may use up all that is left above before the limit falls.
+    stand(&running);
+    let limit = group.cgroup().usage().expect("a group of ours") + 16 * MIB;
+    group
+        .cgroup()
+        .set_limit(Some(limit))
+        .expect("more than it holds");
+    // On v1 the bound of memory and swap together is lowered too: what it is above the limit is swap.
+    without_swap(&group, limit).expect("as at the beginning");
+    signal(&running, libc::SIGCONT);
     let said = running.end(PATIENCE).unwrap_or_else(|why| panic!("{why}"));
     assert!(said.ends_with("sound\n"), "{said}");
     let events = group.cgroup().events().expect("a group of ours");
