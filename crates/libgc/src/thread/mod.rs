@@ -82,7 +82,7 @@ pub(crate) struct Thread {
     finished: bool,
     /// The value that it returned.
     result: *mut c_void,
-    /// The next thread of the list in [`Threads`]; changes under the collector's lock.
+    /// The next thread of its list in [`Threads`]; changes under the collector's lock.
     next: *mut Thread,
 }
 
@@ -114,10 +114,20 @@ struct Section {
     before: *const Section,
 }
 
-/// All registered threads of the process. The list changes under the collector's lock.
+/// In how many lists the threads are. With thousands of threads, one list would have to be walked far
+/// for each that is joined.
+const LISTS: usize = 256;
+
+/// All registered threads of the process. The lists change under the collector's lock.
 pub(crate) struct Threads {
-    /// The thread that registered last; null if there is none.
-    first: *mut Thread,
+    /// By the hash of the handle ([`list_of`]): the thread that registered last; null if there is none.
+    lists: [*mut Thread; LISTS],
+}
+
+/// The list of the thread with this handle: the upper bits of a product, because handles are addresses
+/// that differ by the size of a stack (Fibonacci hashing).
+fn list_of(pthread: libc::pthread_t) -> usize {
+    (pthread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LISTS.ilog2())) as usize
 }
 
 /// How many threads are registered and have not ended; changes under the collector's lock.
@@ -135,12 +145,19 @@ fn store(place: &[AtomicUsize; 2], range: Range<usize>) {
 
 impl Threads {
     pub(crate) const fn new() -> Threads {
-        Threads { first: null_mut() }
+        Threads {
+            lists: [null_mut(); LISTS],
+        }
     }
 
-    /// All threads that are registered and have not finished.
-    fn all(&self) -> impl Iterator<Item = *mut Thread> + use<> {
-        let mut at = self.first;
+    /// All threads that are registered, and those whose results are kept.
+    fn all(&self) -> impl Iterator<Item = *mut Thread> {
+        (0..LISTS).flat_map(|list| self.of(list))
+    }
+
+    /// The threads of a list.
+    fn of(&self, list: usize) -> impl Iterator<Item = *mut Thread> + use<> {
+        let mut at = self.lists[list];
         std::iter::from_fn(move || {
             let this = at;
             // SAFETY: the list holds mapped threads; it changes under the lock only, which the
@@ -148,6 +165,13 @@ impl Threads {
             unsafe { at = this.as_ref()?.next };
             Some(this)
         })
+    }
+
+    /// The thread that was created through the collector and has this handle.
+    fn created(&self, pthread: libc::pthread_t) -> Option<*mut Thread> {
+        let mut threads = self.of(list_of(pthread));
+        // SAFETY: as above.
+        threads.find(|&thread| unsafe { (*thread).pthread == pthread && (*thread).created })
     }
 
     fn running(&self) -> impl Iterator<Item = *mut Thread> {
@@ -174,16 +198,18 @@ impl Threads {
         store(&this.own, stack::told().unwrap_or(0..0));
         // SAFETY: both only ask who this is.
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
-        this.next = self.first;
-        self.first = thread;
+        let first = &mut self.lists[list_of(this.pthread)];
+        this.next = std::mem::replace(first, thread);
         RUNNING.fetch_add(1, Relaxed);
         current::set(thread);
         Some(thread)
     }
 
-    /// Unmaps a thread's state after it has been removed from every list.
+    /// Removes a thread from its list, and unmaps its state.
     fn remove(&mut self, thread: *mut Thread) {
-        let mut link = &raw mut self.first;
+        // SAFETY: a thread of a list.
+        let list = list_of(unsafe { (*thread).pthread });
+        let mut link = &raw mut self.lists[list];
         // SAFETY: links of the list, under the lock; `thread` is one of it, and nobody uses it any more.
         unsafe {
             while !(*link).is_null() {
@@ -200,8 +226,10 @@ impl Threads {
     /// Called in a child of fork: removes all threads but this one.
     pub(crate) fn only_this(&mut self) {
         let this = current::get();
-        while let Some(other) = self.all().find(|&thread| thread != this) {
-            self.remove(other);
+        for list in 0..LISTS {
+            while let Some(other) = self.of(list).find(|&thread| thread != this) {
+                self.remove(other);
+            }
         }
         RUNNING.store(usize::from(!this.is_null()), Relaxed);
         // SAFETY: this thread's own.

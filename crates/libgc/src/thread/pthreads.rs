@@ -156,13 +156,8 @@ unsafe extern "C-unwind" fn GC_pthread_create(
 /// Drops the state kept of a thread that has ended, after it was joined or detached.
 fn forget(pthread: pthread_t, joined: bool) {
     let mut gc = collector::lock();
-    // SAFETY: threads of the list, under the lock.
-    let found = gc
-        .threads
-        .all()
-        .find(|&thread| unsafe { (*thread).pthread == pthread && (*thread).created });
-    if let Some(thread) = found {
-        // SAFETY: as above.
+    if let Some(thread) = gc.threads.created(pthread) {
+        // SAFETY: a thread of a list, under the lock.
         let this: &mut Thread = unsafe { &mut *thread };
         if this.finished {
             gc.threads.remove(thread);

@@ -218,8 +218,8 @@ pub(super) fn has_answered(this: &Thread) -> bool {
 
 /// After this long without a new answer, threads that did not answer are sent the signal again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long to wait for threads: `SOON` while a lock is held, `LATE` without it in the first
-/// attempt. Stopped threads also wait `LATE` for the loader's lock to be taken again.
+/// An attempt ends when no thread has answered for this long: `SOON` while a lock is held, `LATE`
+/// without it in the first attempt. Stopped threads also wait `LATE` for the loader's lock to be taken again.
 const SOON: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(100);
 /// How many of the stopped threads watch for that time.
@@ -299,21 +299,30 @@ impl Threads {
         }
     }
 
-    /// Waits up to `most` and returns how many threads did not answer.
+    /// Waits until all threads have answered, or until none has for the time `most`. Returns how many did
+    /// not.
+    ///
+    /// Each answer is one more thread that got a processor. With thousands of threads, or on a busy
+    /// machine, all answers take much longer than `most`. To give up then would be to ask all of them
+    /// again. If the rest wait for a lock that a stopped thread holds, there are no more answers.
     fn wait_for_answers(&self, stop: u32, most: Duration) -> u32 {
-        let began = Instant::now();
+        let mut lately = Instant::now();
         // Counting answers is cheaper than looking at each thread. But the count may include
         // threads that nobody waits for: those that received a second signal, from the collector or
         // from the program. So each thread is checked at the end.
         let mut before = ANSWERS.load(Acquire);
+        let mut seen = before;
         let mut missing = self.ask(stop, signals::suspend());
         loop {
             let answers = ANSWERS.load(Acquire);
+            if answers != seen {
+                (seen, lately) = (answers, Instant::now());
+            }
             if answers.wrapping_sub(before) >= missing {
                 before = answers;
                 missing = self.ask(stop, 0);
             }
-            let left = most.saturating_sub(began.elapsed());
+            let left = most.saturating_sub(lately.elapsed());
             if missing == 0 || left.is_zero() {
                 fence(SeqCst);
                 return missing;
