@@ -216,7 +216,12 @@ impl Watched {
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
-        let seen = self.seen();
+        let mut seen = self.seen();
+        if matches!(seen, Err(Error::Gone { .. })) && self.alive() {
+            // It has executed another program since: what is open belongs to the memory before that.
+            self.open = Open::of(&self.process)?;
+            seen = self.seen();
+        }
         if !self.alive() {
             return Err(Error::Gone { pid: self.pid() });
         }

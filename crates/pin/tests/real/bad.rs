@@ -332,6 +332,25 @@ fn an_overlay_with_relative_layers_is_passed_over() {
 
 /// The number of an overlay that is unmounted is given to the next one, over whatever that lies. The same
 /// process may map files of both.
+/// Also within the half second for which it is kept open: its page map is of the memory before.
+#[test]
+fn a_process_that_executes_another_program_is_opened_again() {
+    let _one = alone();
+    let dir = directory();
+    let go = dir.path().join("go");
+    let wait = format!(
+        "while [ ! -e {} ]; do sleep 0.02; done; exec sleep 600",
+        go.display()
+    );
+    let program = Child::start(Path::new("sh"), &["-c", &wait], None).unwrap();
+    let mut watched = Watched::open(program.pid()).unwrap();
+    watched.look().unwrap();
+    File::create(go).unwrap();
+    assert!(becomes(program.pid(), "sleep"));
+    let seen = watched.look().unwrap();
+    assert!(!seen.views.is_empty(), "{:?}", seen.passed);
+}
+
 #[test]
 fn what_lies_below_an_overlay_is_read_again() {
     let _one = alone();
