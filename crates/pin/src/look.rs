@@ -219,8 +219,10 @@ impl Watched {
         let mut seen = self.seen();
         if matches!(seen, Err(Error::Gone { .. })) && self.alive() {
             // It has executed another program since: what is open belongs to the memory before that.
-            self.open = Open::of(&self.process)?;
-            seen = self.seen();
+            seen = Open::of(&self.process).and_then(|open| {
+                self.open = open;
+                self.seen()
+            });
         }
         if !self.alive() {
             return Err(Error::Gone { pid: self.pid() });
