@@ -3,7 +3,7 @@
 //! [`crate::cgroup::Cgroup::reclaim`] takes them. Source: `process_madvise(2)`, `madvise(2)`.
 
 use crate::pages::PageMap;
-use crate::process::Process;
+use crate::process::{Process, proc_path};
 use crate::smaps::{Addresses, Area, areas};
 use crate::swap::spaces;
 use crate::{Error, Result};
@@ -267,6 +267,11 @@ fn call(process: &Process, advice: Advice, batch: &[libc::iovec]) -> Result<u64>
         Some(libc::ENOSYS) => Error::Unsupported {
             what: WHAT,
             since: "5.10",
+        },
+        // The call goes by the first thread alone, whichever thread the pidfd is of.
+        Some(libc::ESRCH) if process.alive() => Error::Busy {
+            path: proc_path(pid, "maps"),
+            why: "its first thread has ended, and the kernel takes no advice on such a process",
         },
         Some(libc::ESRCH) => Error::Gone { pid },
         _ => Error::Call {

@@ -1,8 +1,12 @@
 //! The one clock: monotonic, nanoseconds. A container may have a time namespace, in which it shows
 //! another time (`time_namespaces(7)`).
 
-use crate::process::proc_path;
+use crate::process::through;
+use crate::reader::read_text;
 use rustix::time::{ClockId, clock_gettime};
+
+/// Longest `timens_offsets` that is read, bytes.
+const MAX_OFFSETS: usize = 4 << 10;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`. Does not jump when the time of day is set, and stands still
 /// during suspend.
@@ -14,8 +18,12 @@ pub fn now_ns() -> u64 {
 /// then it has no time namespaces, or the process is gone.
 pub fn ahead_ns(pid: u32) -> i64 {
     let offset = |pid: &dyn std::fmt::Display| {
-        let text = std::fs::read(proc_path(pid, "timens_offsets")).ok()?;
-        parse_offset(&text)
+        let text = through(pid, "timens_offsets", Vec::is_empty, |path| {
+            let mut text = Vec::new();
+            read_text(path, MAX_OFFSETS, &mut text)?;
+            Ok(text)
+        });
+        parse_offset(&text.ok()?)
     };
     let both = offset(&pid).zip(offset(&"self"));
     both.map_or(0, |(theirs, ours)| theirs.saturating_sub(ours))

@@ -1,7 +1,7 @@
 //! Which files a process has open: `/proc/PID/fd`, and how many it may have. Source: kernel document
 //! `proc.rst` 1.1; `proc_pid_fd(5)`, `getrlimit(2)`.
 
-use crate::process::proc_path;
+use crate::process::place;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Display;
 use std::io;
@@ -23,7 +23,7 @@ pub struct Open {
 /// # Errors
 /// What the system says; `PermissionDenied` where we may not look into the process.
 pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
-    let entries = std::fs::read_dir(proc_path(pid, "fd"))?;
+    let entries = std::fs::read_dir(place(pid, "fd"))?;
     Ok(entries.flatten().map(|entry| {
         let path = entry.path();
         let target = std::fs::read_link(&path).unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
 /// # Errors
 /// What the system says.
 pub fn own() -> io::Result<impl Iterator<Item = RawFd>> {
-    let entries = std::fs::read_dir("/proc/self/fd")?;
+    let entries = std::fs::read_dir("/proc/thread-self/fd")?;
     Ok(entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
@@ -69,9 +69,10 @@ pub(crate) fn file_of(file: &impl AsFd) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// A path to exactly this open file of ours, even if its name belongs to another by now.
+/// A path to exactly this open file of ours, even if its name belongs to another by now. By the thread that uses it,
+/// because our first one may have ended.
 pub fn path_of(file: &impl AsFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+    PathBuf::from(format!("/proc/thread-self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
 #[cfg(test)]

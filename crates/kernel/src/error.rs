@@ -96,6 +96,12 @@ impl Error {
         }
     }
 
+    /// As [`Error::of_file`], for an error of the standard library.
+    pub(crate) fn of_io(doing: &'static str, path: &Path, error: &io::Error) -> Error {
+        let errno = rustix::io::Errno::from_io_error(error);
+        Error::of_file(doing, path, errno.unwrap_or(rustix::io::Errno::IO))
+    }
+
     /// Whether this is only not offered here, so that the next tier should be tried.
     pub fn is_absent(&self) -> bool {
         matches!(self, Error::Absent { .. } | Error::Unsupported { .. })

@@ -6,9 +6,10 @@
 //!
 //! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
 
+use crate::Error;
 use crate::descriptors::path_of;
 use crate::pin::FileMapping;
-use crate::process::{Process, page_size, proc_path};
+use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
@@ -30,7 +31,7 @@ pub fn lists_alike(kind: &str) -> bool {
 /// `None` where the file cannot be named, or another one has its path. May wait for a server that lies on
 /// the way to the path.
 pub fn told_apart(pid: i32, area: &Area) -> Option<FileKey> {
-    let root = proc_path(pid, "root");
+    let root = place(pid, "root");
     let named = Named::of(pid, &area.addresses, &root, &area.name).ok()?;
     Some(named.key()).filter(|key| key.inode == area.file.inode)
 }
@@ -52,9 +53,11 @@ impl Named {
     /// # Errors
     /// `EACCES` without rights; `ENOENT` when there is no such file by now.
     pub fn of(pid: i32, addresses: &Addresses, root: &Path, path: &str) -> Result<Named, Errno> {
-        let (start, end) = (addresses.start, addresses.end);
-        let mapping = proc_path(pid, &format!("map_files/{start:x}-{end:x}"));
-        match Named::at(&mapping) {
+        let mapping = format!("map_files/{:x}-{:x}", addresses.start, addresses.end);
+        let named = through(pid, &mapping, |_| false, |path| {
+            Named::at(path).map_err(|errno| Error::of_file("open", path, errno))
+        });
+        match named {
             Ok(named) => Ok(Named {
                 by_mapping: true,
                 ..named

@@ -7,10 +7,11 @@
 
 use crate::Result;
 use crate::parse::{lines, number, unescape, words};
-use crate::process::proc_path;
+use crate::process::through;
 use crate::reader::read_text;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -76,9 +77,16 @@ pub fn kind_of(file: impl AsFd) -> Option<&'static str> {
 /// # Errors
 /// [`crate::Error::Gone`]; [`crate::Error::Denied`] for other users' processes.
 pub fn kinds(pid: i32) -> Result<Kinds> {
-    let mut text = Vec::new();
-    read_text(&proc_path(pid, "mountinfo"), MAX_MOUNTINFO, &mut text)?;
-    Ok(parse_kinds(&text))
+    Ok(parse_kinds(&text_of(pid)?))
+}
+
+/// The list of mounts that a process sees (`self`: this one).
+pub(crate) fn text_of(pid: impl Display) -> Result<Vec<u8>> {
+    through(pid, "mountinfo", Vec::is_empty, |path| {
+        let mut text = Vec::new();
+        read_text(path, MAX_MOUNTINFO, &mut text)?;
+        Ok(text)
+    })
 }
 
 /// What the layers of an overlay lie on, which a process sees as this device. As far as their paths tell:
@@ -87,10 +95,7 @@ pub fn kinds(pid: i32) -> Result<Kinds> {
 /// # Errors
 /// As [`kinds`].
 pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<Layers> {
-    let (mut text, mut ours) = (Vec::new(), Vec::new());
-    read_text(&proc_path(pid, "mountinfo"), MAX_MOUNTINFO, &mut text)?;
-    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut ours)?;
-    Ok(parse_layers(&text, &ours, overlay))
+    Ok(parse_layers(&text_of(pid)?, &text_of("self")?, overlay))
 }
 
 /// Parses the mounts of a process and ours for [`layers`]. A layer may lie on an overlay itself, so that this

@@ -2,7 +2,7 @@
 //! words of `/proc/PID/pagemap`. Source: kernel document `admin-guide/mm/pagemap.rst`. No privilege
 //! is needed for processes of the same user.
 
-use crate::process::{Process, page_size, proc_path};
+use crate::process::{Process, page_size, through};
 use crate::scan::{self, FILE, GUARD, HUGE, PRESENT, Query, SWAPPED, WRITTEN, ZERO};
 use crate::smaps::Addresses;
 use crate::{Error, Result, words};
@@ -56,7 +56,14 @@ const TOLD: u64 = PRESENT | SWAPPED | WRITTEN | FILE | ZERO | HUGE;
 /// What the system says.
 pub fn open_own() -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open(c"/proc/self/pagemap", flags, Mode::empty())
+    let open = |path| rustix::fs::open(path, flags, Mode::empty());
+    // The first thread may have ended.
+    open(c"/proc/thread-self/pagemap").or_else(|_| open(c"/proc/self/pagemap"))
+}
+
+/// Whether an open page map is of no memory, as that of a thread that has ended.
+fn is_empty((fd, _): &(OwnedFd, PathBuf)) -> bool {
+    rustix::io::pread(fd, &mut [0; 8], 0).is_ok_and(|bytes| bytes == 0)
 }
 
 impl PageMap {
@@ -65,9 +72,11 @@ impl PageMap {
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
     pub fn open(process: &Process) -> Result<PageMap> {
-        let path = proc_path(process.pid(), "pagemap");
-        let fd = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| Error::of_file("open", &path, e))?;
+        let (fd, path) = through(process.pid(), "pagemap", is_empty, |path| {
+            let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| Error::of_file("open", path, e))?;
+            Ok((fd, path.to_path_buf()))
+        })?;
         if !process.alive() {
             return Err(Error::Gone { pid: process.pid() });
         }

@@ -2,7 +2,7 @@
 //! brought back from swap or from a file for it; and our own at addresses that may be wrong.
 
 use crate::pages::{Counts, PageMap};
-use crate::process::{Process, page_size};
+use crate::process::{Process, by_thread, page_size};
 use crate::{Error, Result, sandbox};
 use std::os::unix::fs::FileExt;
 
@@ -50,21 +50,23 @@ pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Res
         iov_len: into.len(),
     };
     let pid = process.pid();
-    // SAFETY: the call writes to `local` only, which is the whole of `into`.
-    let copied = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    if copied >= 0 {
+    let copied = by_thread(pid, |tid| {
+        // SAFETY: the call writes to `local` only, which is the whole of `into`.
+        bytes(unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) })
+    });
+    match copied {
         // The number may have been given to another process.
-        return match process.alive() {
-            true if copied as usize == into.len() => Ok(Copied::All),
-            true => Ok(Copied::Not),
-            false => Err(Error::Gone { pid }),
-        };
+        Ok(_) if !process.alive() => Err(Error::Gone { pid }),
+        Ok(copied) if copied == into.len() => Ok(Copied::All),
+        Ok(_) => Ok(Copied::Not),
+        Err(source) if source.raw_os_error() == Some(libc::EFAULT) => Ok(Copied::Not),
+        Err(source) => Err(refused(pid, source)),
     }
-    let source = std::io::Error::last_os_error();
-    match source.raw_os_error() {
-        Some(libc::EFAULT) => Ok(Copied::Not),
-        _ => Err(refused(pid, source)),
-    }
+}
+
+/// What a call copied.
+fn bytes(returned: isize) -> std::io::Result<usize> {
+    usize::try_from(returned).map_err(|_| std::io::Error::last_os_error())
 }
 
 /// Part of another process's memory, to be copied.
@@ -108,27 +110,24 @@ pub fn copy_pieces(process: &Process, pieces: &mut [Piece<'_>]) -> Result<usize>
             remote.iov_len = piece.into.len();
         }
         let count_of_call = count as libc::c_ulong;
-        // SAFETY: the first `count` of `local` are the whole of the pieces' buffers, to which alone the call
-        // writes.
-        let bytes = unsafe {
-            libc::process_vm_readv(
-                pid,
-                local.as_ptr(),
-                count_of_call,
-                remote.as_ptr(),
-                count_of_call,
-                0,
-            )
-        };
-        let whole = match usize::try_from(bytes) {
+        let got = by_thread(pid, |tid| {
+            // SAFETY: the first `count` of `local` are the whole of the pieces' buffers, to which alone the call
+            // writes.
+            bytes(unsafe {
+                libc::process_vm_readv(
+                    tid,
+                    local.as_ptr(),
+                    count_of_call,
+                    remote.as_ptr(),
+                    count_of_call,
+                    0,
+                )
+            })
+        });
+        let whole = match got {
             Ok(bytes) => whole_pieces(&rest[..count], bytes),
-            Err(_) => {
-                let source = std::io::Error::last_os_error();
-                match source.raw_os_error() {
-                    Some(libc::EFAULT) => 0,
-                    _ => return Err(refused(pid, source)),
-                }
-            }
+            Err(source) if source.raw_os_error() == Some(libc::EFAULT) => 0,
+            Err(source) => return Err(refused(pid, source)),
         };
         copied += whole;
         // The call stops at the first piece that it cannot copy.
@@ -183,8 +182,10 @@ pub fn copy_own(at: u64, into: &mut [u8]) -> bool {
         iov_base: at as *mut libc::c_void,
         iov_len: into.len(),
     };
+    // By this thread, because the first one may have ended.
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
     // SAFETY: the call writes to `local` only, which is the whole of `into`; it checks `remote` itself.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    let copied = unsafe { libc::process_vm_readv(thread, &local, 1, &remote, 1, 0) };
     if copied >= 0 {
         return copied as usize == into.len();
     }
@@ -195,7 +196,7 @@ pub fn copy_own(at: u64, into: &mut [u8]) -> bool {
 
 /// The same by calls that every program makes.
 fn copy_own_by_file(at: u64, into: &mut [u8]) -> bool {
-    let memory = std::fs::File::open("/proc/self/mem");
+    let memory = std::fs::File::open("/proc/thread-self/mem");
     memory.is_ok_and(|memory| memory.read_exact_at(into, at).is_ok())
 }
 

@@ -2,7 +2,7 @@
 //! (`smaps_rollup`, `smaps`). Source: kernel document `proc.rst` ("clear_refs"); exact to 0.1 %
 //! with 4 KiB pages, 2 MiB granular with huge pages.
 
-use crate::process::{Process, proc_path};
+use crate::process::{Process, place};
 use crate::reader::write_text;
 use crate::smaps::{self, FileKey};
 use crate::{Error, Result};
@@ -224,7 +224,7 @@ pub fn clear(process: &Process) -> Result<()> {
     if !process.alive() {
         return Err(Error::Gone { pid: process.pid() });
     }
-    write_text(&proc_path(process.pid(), "clear_refs"), b"1")
+    write_text(&place(process.pid(), "clear_refs"), b"1")
 }
 
 /// A shared segment as one process maps it. Sizes in bytes. While a process maps pages for the

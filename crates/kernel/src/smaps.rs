@@ -2,18 +2,21 @@
 //! Source: kernel document `proc.rst` 1.1, "smaps".
 
 use crate::parse::{hexadecimal, lines, number, pair, words};
-use crate::process::{MAX_MAPS, Process, proc_path};
-use crate::reader::{Reader, read_lines};
+use crate::process::{MAX_MAPS, Process, through};
+use crate::reader::{read_lines, read_text};
 use crate::{Error, Result};
+use std::fmt::Display;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 /// Longest `smaps` that is read, bytes: about 250,000 areas. It is never in memory as a whole.
 const MAX_SMAPS: u64 = 256 << 20;
 /// Longest `smaps` that is read by those that sum areas up in between other work, bytes. A process with
 /// 65,530 areas, the kernel's default bound, has 50 MiB.
 const MAX_SUMMED: u64 = 64 << 20;
+
+/// Longest `smaps_rollup` that is read, bytes.
+const MAX_ROLLUP: usize = 4 << 10;
 
 /// Addresses, from first byte to one past the last.
 pub type Addresses = Range<u64>;
@@ -106,9 +109,10 @@ pub struct Rollup {
 /// # Errors
 /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
 pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
-    let mut found = Vec::new();
-    read_lines(&proc_path(process.pid(), "smaps"), MAX_SMAPS, &mut |line| {
-        take(&mut found, line, max)
+    let found = through(process.pid(), "smaps", Vec::is_empty, |path| {
+        let mut found = Vec::new();
+        read_lines(path, MAX_SMAPS, &mut |line| take(&mut found, line, max))?;
+        Ok(found)
     })?;
     if !process.alive() {
         return Err(Error::Gone { pid: process.pid() });
@@ -124,7 +128,7 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
 /// it.
 pub fn each_area(pid: u32, look: &mut dyn FnMut(&Area) -> bool) -> io::Result<()> {
     let mut current = Vec::new();
-    read_lines(&proc_path(pid, "smaps"), MAX_SUMMED, &mut |line| {
+    each_line(pid, "smaps", MAX_SUMMED, &mut |line| {
         step(&mut current, line, look)
     })?;
     if let Some(last) = current.first() {
@@ -150,7 +154,7 @@ fn step(current: &mut Vec<Area>, line: &[u8], look: &mut dyn FnMut(&Area) -> boo
 /// # Errors
 /// As [`areas`].
 pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
-    read_lines(&proc_path(process.pid(), "maps"), MAX_SMAPS, &mut |line| {
+    each_line(process.pid(), "maps", MAX_SMAPS, &mut |line| {
         parse_head(line).is_none_or(|area| take(&area))
     })?;
     match process.alive() {
@@ -164,7 +168,7 @@ pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> R
 /// # Errors
 /// As [`each_area`].
 pub fn each_mapping_of(pid: u32, take: &mut dyn FnMut(&Area) -> bool) -> io::Result<()> {
-    Ok(each_line_of_maps(&proc_path(pid, "maps"), take)?)
+    Ok(each_line_of_maps(pid, take)?)
 }
 
 /// As [`each_mapping_of`], of this process itself.
@@ -172,13 +176,32 @@ pub fn each_mapping_of(pid: u32, take: &mut dyn FnMut(&Area) -> bool) -> io::Res
 /// # Errors
 /// As [`areas`].
 pub fn each_own_mapping(take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
-    each_line_of_maps(Path::new("/proc/self/maps"), take)
+    each_line_of_maps("self", take)
 }
 
-fn each_line_of_maps(path: &Path, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
-    read_lines(path, MAX_MAPS, &mut |line| {
+fn each_line_of_maps(pid: impl Display, take: &mut dyn FnMut(&Area) -> bool) -> Result<()> {
+    each_line(pid, "maps", MAX_MAPS, &mut |line| {
         parse_head(line).is_none_or(|area| take(&area))
     })
+}
+
+/// Calls `take` with each line of a file of a process, as [`read_lines`] does.
+fn each_line(
+    pid: impl Display,
+    name: &str,
+    max: u64,
+    take: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<()> {
+    let says_nothing = |lines: &usize| *lines == 0;
+    through(pid, name, says_nothing, |path| {
+        let mut lines = 0;
+        read_lines(path, max, &mut |line| {
+            lines += 1;
+            take(line)
+        })?;
+        Ok(lines)
+    })?;
+    Ok(())
 }
 
 /// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
@@ -187,9 +210,12 @@ fn each_line_of_maps(path: &Path, take: &mut dyn FnMut(&Area) -> bool) -> Result
 /// # Errors
 /// As [`areas`]; [`Error::Absent`] before Linux 4.14.
 pub fn rollup(process: &Process) -> Result<Rollup> {
-    let mut buffer = [0; 4096];
-    let reader = Reader::open(proc_path(process.pid(), "smaps_rollup"))?;
-    let rollup = parse_rollup(reader.read(&mut buffer)?);
+    let text = through(process.pid(), "smaps_rollup", Vec::is_empty, |path| {
+        let mut text = Vec::new();
+        read_text(path, MAX_ROLLUP, &mut text)?;
+        Ok(text)
+    })?;
+    let rollup = parse_rollup(&text);
     if process.alive() {
         Ok(rollup)
     } else {

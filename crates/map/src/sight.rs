@@ -1,7 +1,7 @@
 //! What was read of a process in one look.
 
 use plimsoll_kernel::patience::{Begun, Missed, Turns};
-use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
+use plimsoll_kernel::process::{Process, place, proc_path, stack_limit, stack_pointers};
 use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Sight {
         let mut sight = Sight {
             pid,
             mappings: mappings.unwrap_or_else(|why| Err(missed(pid, why)))?,
-            root: proc_path(pid, "root"),
+            root: place(pid, "root"),
             ..Sight::default()
         };
         sight.mappings.sort_by_key(|area| area.addresses.start);

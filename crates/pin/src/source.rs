@@ -8,7 +8,7 @@ use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::mounts::kind_of;
 use plimsoll_kernel::page_cache::tells_of;
 use plimsoll_kernel::patience::{Missed, within};
-use plimsoll_kernel::process::{Process, proc_path};
+use plimsoll_kernel::process::{Process, place};
 use plimsoll_kernel::smaps::{Addresses, FileKey};
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ pub fn open_mapped(
     key: FileKey,
     path: &str,
 ) -> Result<Opened, PinError> {
-    let root = proc_path(pid, "root");
+    let root = place(pid, "root");
     let failed = |errno| failed(path, errno);
     let named = Named::of(pid, addresses, &root, path).map_err(failed)?;
     if !named.by_mapping && !may_read(pid, named.stat()) {

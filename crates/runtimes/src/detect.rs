@@ -1,7 +1,7 @@
 //! The evidence that a runtime is recognised by: a command line before the start, a process after
 //! it.
 
-use crate::process::{Process, proc_path};
+use crate::process::{Process, place};
 use crate::setting::Setting;
 use plimsoll_kernel::smaps::each_mapping_of;
 use std::cell::OnceCell;
@@ -118,9 +118,9 @@ impl Candidate {
         *self.jvm.get_or_init(look)
     }
 
-    /// `/proc/PID/<name>`.
+    /// `/proc/PID/<name>`, or that of a living thread, as [`place`].
     pub fn path(&self, name: &str) -> PathBuf {
-        proc_path(self.pid, name)
+        place(self.pid, name)
     }
 
     /// A process that has mapped these files.

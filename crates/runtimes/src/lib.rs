@@ -49,7 +49,7 @@ mod still;
 
 /// What `/proc` tells about a process. Nothing is held open.
 pub mod process {
-    pub use plimsoll_kernel::process::{Handle as Process, Status, proc_path};
+    pub use plimsoll_kernel::process::{Handle as Process, Status, place};
 }
 
 pub use adapter::run;

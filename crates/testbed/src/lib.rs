@@ -21,6 +21,7 @@
 //! | [`guest`] | a guest that boots into one of our programs |
 //! | `python` | Python with our modules |
 //! | [`counting`] | an allocator that counts |
+//! | `leaderless` | a process whose first thread has ended |
 //! | [`page`] | an availability page that a test writes |
 //! | `refuse` | makes the kernel refuse some system calls to a program |
 //! | `skip` | tests that cannot run here |
@@ -36,6 +37,7 @@ mod files;
 mod fuse;
 pub mod guest;
 pub mod java;
+mod leaderless;
 mod memory;
 mod options;
 pub mod page;
@@ -52,6 +54,7 @@ pub use cgroup::TestCgroup;
 pub use child::Child;
 pub use disk::{Disk, Frozen};
 pub use fuse::FuseServer;
+pub use leaderless::Leaderless;
 pub use progress::Progress;
 pub use python::python;
 pub use refuse::{Refused, allow_only, refuse};

@@ -97,7 +97,7 @@ impl Daemon {
             return;
         };
         // Looked at afterwards: of a process that is exiting, version 1 says that it is in the top cgroup.
-        if root.stat().is_ok_and(|stat| stat.is_exiting) {
+        if root.is_ending() {
             return;
         }
         // The cgroup that we made for it bounds it at times.

@@ -3,7 +3,7 @@
 //! ("Namespace"), `proc.rst` 3.5.
 
 use crate::parse::{lines, unescape, words};
-use crate::process::proc_path;
+use crate::process::through;
 use crate::reader::read_text;
 use crate::{Error, Result};
 use std::ffi::OsStr;
@@ -67,11 +67,21 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
 
 /// The text of `/proc/PID/cgroup`; `None` on a kernel without cgroups.
 fn text_of(pid: i32) -> Result<Option<Vec<u8>>> {
-    let mut text = Vec::new();
-    match read_text(&proc_path(pid, "cgroup"), MAX_MEMBERSHIP, &mut text) {
+    let text = through(pid, "cgroup", is_all_top, |path| {
+        let mut text = Vec::new();
+        read_text(path, MAX_MEMBERSHIP, &mut text)?;
+        Ok(text)
+    });
+    match text {
         Err(e) if e.is_absent() => Ok(None),
-        other => other.map(|()| Some(text)),
+        other => other.map(Some),
     }
+}
+
+/// Whether all groups of version 1 are the top ones, as of a thread that has ended.
+fn is_all_top(text: &Vec<u8>) -> bool {
+    let mut first = lines(text).filter(|line| !line.starts_with(b"0::"));
+    first.all(|line| line.ends_with(b":/"))
 }
 
 /// The names of a process's groups; none on a kernel without cgroups.

@@ -2,8 +2,12 @@
 //! copied and kept for long; each call opens what it reads. Use [`super::Process`] for reads at
 //! every tick.
 
-use super::{Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, proc_path};
+use super::{
+    Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, place, proc_path, through,
+};
+use crate::Error;
 use crate::descriptors::file_of;
+use crate::reader::read_text;
 use crate::sched::parse_schedstat;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -16,12 +20,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes: about 100,000 mappings.
 pub(crate) const MAX_MAPS: u64 = 16 << 20;
 /// The most that is read of a process's arguments or of its environment, bytes.
 const MAX_WORDS: u64 = 4 << 20;
+/// Longest `status` that is read, bytes; a process may be in 65,536 groups.
+const MAX_STATUS: usize = 1 << 20;
 /// The most threads of a process that are looked at.
 const MAX_THREADS: usize = 65_536;
 
@@ -50,16 +56,16 @@ impl Handle {
         self.start_time().is_ok_and(|t| t == self.started)
     }
 
-    /// `/proc/PID/<name>`.
+    /// `/proc/PID/<name>`, or that of a living thread, as [`place`].
     pub fn path(&self, name: &str) -> PathBuf {
-        proc_path(self.pid, name)
+        place(self.pid, name)
     }
 
     /// Whether it has our root and our mounts, so that a path means the same to both.
     pub fn sees_our_files(&self) -> bool {
         let same = |name: &str| {
             let theirs = std::fs::metadata(self.path(name));
-            let ours = std::fs::metadata(proc_path("self", name));
+            let ours = std::fs::metadata(place("self", name));
             theirs.is_ok_and(|t| ours.is_ok_and(|o| (t.dev(), t.ino()) == (o.dev(), o.ino())))
         };
         same("root") && same("ns/mnt")
@@ -186,7 +192,12 @@ impl Handle {
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
     pub fn memory(&self) -> io::Result<Memory> {
-        Ok(parse_status(&std::fs::read(self.path("status"))?))
+        let says_nothing = |found: &Memory| *found == Memory::default();
+        Ok(through(self.pid, "status", says_nothing, |path| {
+            let mut text = Vec::new();
+            read_text(path, MAX_STATUS, &mut text)?;
+            Ok(parse_status(&text))
+        })?)
     }
 
     /// Its identities, and its state for signals.
@@ -194,7 +205,7 @@ impl Handle {
     /// # Errors
     /// As [`Handle::memory`].
     pub fn status(&self) -> io::Result<Status> {
-        let text = std::fs::read(self.path("status"))?;
+        let text = std::fs::read(proc_path(self.pid, "status"))?;
         parse_status_signals(&text).ok_or_else(|| malformed("status"))
     }
 
@@ -230,13 +241,13 @@ impl Handle {
     /// Processor time of one of its threads so far, nanoseconds; `None` if it has none of this number, or the
     /// kernel does not count (`CONFIG_SCHED_INFO`).
     pub fn thread_processor_ns(&self, tid: i32) -> Option<u64> {
-        let text = std::fs::read(self.path(&format!("task/{tid}/schedstat"))).ok()?;
+        let text = std::fs::read(proc_path(self.pid, &format!("task/{tid}/schedstat"))).ok()?;
         Some(parse_schedstat(&text)?.ran)
     }
 
     /// The numbers of its threads whose names, of up to 15 bytes, pass `is`. Looks at 65,536 threads at most.
     pub fn threads_named(&self, is: impl Fn(&[u8]) -> bool) -> impl Iterator<Item = i32> {
-        let threads = std::fs::read_dir(self.path("task"));
+        let threads = std::fs::read_dir(proc_path(self.pid, "task"));
         let threads = threads.into_iter().flatten().flatten().take(MAX_THREADS);
         threads.filter_map(move |thread| {
             let comm = std::fs::read(thread.path().join("comm")).ok()?;
@@ -281,21 +292,19 @@ impl Handle {
 
     /// One of its files; `None` if it is longer than [`MAX_WORDS`] or cannot be read.
     fn whole(&self, name: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = File::open(self.path(name)).ok()?;
-        let read = file.take(MAX_WORDS + 1).read_to_end(&mut bytes).ok()?;
-        (read as u64 <= MAX_WORDS).then_some(bytes)
+        let bytes = beginning(self.pid, name, MAX_WORDS + 1)?;
+        (bytes.len() as u64 <= MAX_WORDS).then_some(bytes)
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        parse_stat(&std::fs::read(self.path("stat"))?).ok_or_else(|| malformed("stat"))
+        parse_stat(&std::fs::read(proc_path(self.pid, "stat"))?).ok_or_else(|| malformed("stat"))
     }
 
     fn start_time(&self) -> io::Result<u64> {
         let stat = self.stat()?;
-        match stat.state {
-            b'Z' | b'X' | b'x' => Err(malformed("stat")),
-            _ => Ok(stat.start_time),
+        match stat.has_ended() {
+            true => Err(malformed("stat")),
+            false => Ok(stat.start_time),
         }
     }
 }
@@ -303,15 +312,25 @@ impl Handle {
 /// The value of a variable in the environment that a process was started with. `None` if it was not
 /// set or the environment cannot be read. At most 4 MiB of the environment are looked at.
 pub fn variable_of(pid: u32, name: &str) -> Option<Vec<u8>> {
-    let mut environment = Vec::new();
-    let file = File::open(proc_path(pid, "environ")).ok()?;
-    file.take(MAX_WORDS).read_to_end(&mut environment).ok()?;
+    let environment = beginning(pid, "environ", MAX_WORDS)?;
     let mut variables = environment.split(|&byte| byte == 0);
     let value = |variable: &[u8]| {
         let value = variable.strip_prefix(name.as_bytes())?;
         value.strip_prefix(b"=").map(<[u8]>::to_vec)
     };
     variables.find_map(value)
+}
+
+/// Up to `most` bytes of a file of a process.
+fn beginning(pid: u32, name: &str, most: u64) -> Option<Vec<u8>> {
+    let read = |path: &Path| {
+        let mut bytes = Vec::new();
+        let file = File::open(path);
+        let read = file.and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(|error| Error::of_io("read", path, &error))?;
+        Ok(bytes)
+    };
+    through(pid, name, Vec::is_empty, read).ok()
 }
 
 fn malformed(file: &'static str) -> io::Error {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `handle` | a process by its number and start time |
 //! | `own` | what this process reads about itself |
+//! | `place` | where `/proc` shows a process whose first thread has ended |
 //! | `tree` | a process and all its descendants |
 //! | `stacks` | stack pointers of threads |
 //! | `parse` | parsers of `stat`, `statm` and `status` |
@@ -16,6 +17,7 @@
 mod handle;
 pub mod own;
 mod parse;
+mod place;
 mod stacks;
 mod tree;
 
@@ -25,6 +27,8 @@ pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
 };
+pub use place::place;
+pub(crate) use place::{by_thread, through};
 pub use stacks::{
     StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
@@ -132,7 +136,8 @@ impl Process {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it still runs; a zombie does not. 0.3 us with a pidfd, else 3 us.
+    /// Whether it still runs; a zombie does not, unless only its first thread has ended. 0.3 us with a pidfd, else
+    /// 3 us.
     pub fn alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if let Some(pidfd) = &self.pidfd {
@@ -147,11 +152,15 @@ impl Process {
             }
         }
         match read_stat(&self.stat) {
-            Ok(stat) => {
-                stat.start_time == self.start_time && !matches!(stat.state, b'Z' | b'X' | b'x')
-            }
+            Ok(stat) => stat.start_time == self.start_time && !stat.has_ended(),
             Err(_) => false,
         }
+    }
+
+    /// Whether it is about to end: its first thread is exiting, and none of the others goes on.
+    pub fn is_ending(&self) -> bool {
+        let exits = self.stat().is_ok_and(|stat| stat.is_exiting);
+        exits && place::living_thread(self.pid).is_none()
     }
 
     /// The memory that it holds, by kind, with swap, 7-11 us.
@@ -160,7 +169,8 @@ impl Process {
     /// [`Error::Gone`], [`Error::Io`].
     pub fn memory(&self) -> Result<Memory> {
         let mut buffer = [0; MAX_STATUS];
-        Ok(parse_status(self.status.read(&mut buffer)?))
+        let found = parse_status(self.status.read(&mut buffer)?);
+        self.or_of_living("status", found, &mut buffer, parse_status)
     }
 
     /// Its resident memory, 1.3 us. Does not tell shared memory from files, and has no swap.
@@ -180,10 +190,31 @@ impl Process {
         };
         let mut buffer = [0; 256];
         let text = statm.read_line(&mut buffer)?;
-        parse_statm(text, page_size()).ok_or_else(|| Error::Broken {
+        let found = parse_statm(text, page_size()).ok_or_else(|| Error::Broken {
             path: statm.path().to_path_buf(),
             why: "fewer than three numbers",
-        })
+        })?;
+        let parse = |text: &[u8]| parse_statm(text, page_size()).unwrap_or_default();
+        self.or_of_living("statm", found, &mut buffer, parse)
+    }
+
+    /// What its first thread says, or, where that is nothing because it has ended, what a living one does.
+    fn or_of_living<T: Default + PartialEq>(
+        &self,
+        name: &str,
+        found: T,
+        buffer: &mut [u8],
+        parse: impl Fn(&[u8]) -> T,
+    ) -> Result<T> {
+        let says_nothing = |found: &T| *found == T::default();
+        let found = place::through_living(self.pid, name, Ok(found), says_nothing, |path| {
+            Ok(parse(Reader::open(path)?.read(buffer)?))
+        });
+        match found {
+            Ok(found) if says_nothing(&found) || self.alive() => Ok(found),
+            Ok(_) => Err(Error::Gone { pid: self.pid }),
+            other => other,
+        }
     }
 
     /// Its faults so far.
@@ -228,21 +259,20 @@ impl Process {
     /// # Errors
     /// [`Error::Denied`] for other users' processes, [`Error::Gone`].
     pub fn exe(&self) -> Result<Option<PathBuf>> {
-        let path = proc_path(self.pid, "exe");
-        match std::fs::read_link(&path) {
+        let target = through(self.pid, "exe", |_| false, |path| {
+            std::fs::read_link(path).map_err(|error| Error::of_io("read", path, &error))
+        });
+        match target {
             Ok(target) => self.still(Some(target)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => self.still(None),
-            Err(e) => Err(Error::of_file(
-                "read",
-                &path,
-                rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO),
-            )),
+            Err(error) if error.is_absent() || error.is_gone() => self.still(None),
+            Err(error) => Err(error),
         }
     }
 
     /// Whether it is in the same user namespace as we. Where neither namespace can be seen, there is only
     /// one.
     pub fn shares_users(&self) -> bool {
+        // The kernel tells it of a first thread that has ended too.
         let users = |of: &dyn Display| std::fs::read_link(proc_path(of, "ns/user")).ok();
         users(&self.pid) == users(&"self")
     }
@@ -252,8 +282,11 @@ impl Process {
     /// # Errors
     /// As [`Process::exe`].
     pub fn cmdline(&self) -> Result<Vec<String>> {
-        let mut text = Vec::new();
-        read_text(&proc_path(self.pid, "cmdline"), MAX_CMDLINE, &mut text)?;
+        let text = through(self.pid, "cmdline", Vec::is_empty, |path| {
+            let mut text = Vec::new();
+            read_text(path, MAX_CMDLINE, &mut text)?;
+            Ok(text)
+        })?;
         let text = text.strip_suffix(b"\0").unwrap_or(&text);
         let arguments = if text.is_empty() {
             Vec::new()
@@ -300,7 +333,8 @@ pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// `/proc/PID/NAME`.
+/// `/proc/PID/NAME`: for what the kernel tells of a process even when its first thread has ended. For the rest:
+/// [`place`].
 pub fn proc_path(pid: impl Display, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }
@@ -334,8 +368,8 @@ fn open_pidfd(pid: i32) -> Result<Option<OwnedFd>> {
     match pidfd_open(number, PidfdFlags::empty()) {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::NOSYS | Errno::PERM) => Ok(None),
-        // EINVAL: the number belongs to a thread that is not the main thread of a process.
-        Err(Errno::SRCH | Errno::INVAL) => Err(Error::Gone { pid }),
+        // EINVAL, or ENOENT since Linux 6.9: the number belongs to a thread that is not the main thread of a process.
+        Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Err(Error::Gone { pid }),
         Err(errno) => Err(Error::Call {
             call: "pidfd_open",
             pid,

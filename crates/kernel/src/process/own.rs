@@ -30,10 +30,11 @@ pub fn name() -> io::Result<String> {
 /// # Errors
 /// What the system says.
 pub fn program() -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
+    let link = PathBuf::from("/proc/thread-self/exe");
+    let own = std::fs::read_link(&link)?;
     match own.exists() {
         true => Ok(own),
-        false => Ok("/proc/self/exe".into()),
+        false => Ok(link),
     }
 }
 
@@ -54,16 +55,19 @@ pub struct Anonymous {
     pub swapped: u64,
 }
 
-/// Reads `/proc/self/status`; if that is too long, or from another sandbox, `statm` (proc(5)). Does not
-/// allocate and keeps no descriptor, so that it may be called within a collection and in programs that close
+/// Reads `/proc/self/status`, or that of this thread where the first one has ended; if it is too long, or from
+/// another sandbox, `statm` (proc(5)). Does not allocate and keeps no descriptor, so that it may be called within a collection and in programs that close
 /// descriptors that they do not know.
 pub fn anonymous() -> Option<Anonymous> {
     let mut buffer = [0u8; 4096];
-    let got = read_beginning(c"/proc/self/status", &mut buffer).unwrap_or(0);
-    if let Some(found) = parse_anonymous(&buffer[..got]) {
-        return Some(found);
+    for status in [c"/proc/self/status", c"/proc/thread-self/status"] {
+        let got = read_beginning(status, &mut buffer).unwrap_or(0);
+        if let Some(found) = parse_anonymous(&buffer[..got]) {
+            return Some(found);
+        }
     }
-    let got = read_beginning(c"/proc/self/statm", &mut buffer)?;
+    let statm = [c"/proc/thread-self/statm", c"/proc/self/statm"];
+    let got = statm.iter().find_map(|statm| read_beginning(statm, &mut buffer))?;
     Some(Anonymous {
         resident: parse_statm(&buffer[..got], page_size())?.anon(),
         swapped: 0,

@@ -70,10 +70,18 @@ pub struct Stat {
     pub cpu_ticks: u64,
     /// Of it, time in the program itself.
     pub user_ticks: u64,
-    /// Threads.
+    /// Threads, with the first one, which stays until the others have ended.
     pub threads: u64,
     /// Clock ticks after boot at which it started.
     pub start_time: u64,
+}
+
+impl Stat {
+    /// Whether the whole process has ended. While other threads go on, a first one that has ended looks like a
+    /// zombie.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads < 2
+    }
 }
 
 /// The name between the outermost parentheses: it may hold blanks, parentheses and newlines itself.

@@ -5,6 +5,7 @@
 mod balance;
 mod common;
 mod guest;
+mod leaderless;
 mod limits;
 mod pages;
 mod processes;

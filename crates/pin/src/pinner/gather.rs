@@ -407,7 +407,8 @@ impl Gather {
     fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
         let given = is_given(&self.programs, pid);
         // It has no memory of its own, so the kernel says that there is no such process.
-        let thread = error.is_gone() && Process::open(pid).is_ok_and(|process| process.alive());
+        let of_kernel = |process: Process| process.stat().is_ok_and(|stat| stat.of_kernel);
+        let thread = error.is_gone() && Process::open(pid).is_ok_and(of_kernel);
         let why = match (given, thread, error.is_gone(), error.is_denied()) {
             (true, true, ..) => Why::Named(format!(
                 "process {pid} is a kernel thread, which maps no file"
