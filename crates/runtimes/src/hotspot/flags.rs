@@ -14,6 +14,7 @@ mod given;
 mod known;
 #[cfg(test)]
 mod tests;
+mod upfront;
 mod words;
 
 pub use files::Files;
@@ -22,6 +23,7 @@ pub use given::{Given, LAUNCHER};
 pub use known::Known;
 
 use super::machine::Collector;
+use plimsoll_kernel::overcommit::Overcommit;
 use plimsoll_policy::footprint::surprise;
 
 /// Experimental flags, which may be set only between [`UNLOCK`] and [`LOCK`].
@@ -116,8 +118,9 @@ pub struct Surroundings {
     /// The machine sizes its heap by its own rule until it meets a shortage. What would change that
     /// rule is left out.
     pub own_rule: bool,
-    /// Address space is limited (`ulimit -v`), so nothing may be reserved in advance.
-    pub address_space_limited: bool,
+    /// The kernel bounds what may be mapped (`ulimit -v` or `-d`, or strict overcommit), so a heap must not
+    /// become larger than the machine makes it by itself.
+    pub mappings_bounded: bool,
     /// Feature version of the virtual machine (8, 17, 25), if its installation tells it.
     pub version: Option<u32>,
     /// The flags that the virtual machine knows.
@@ -127,10 +130,13 @@ pub struct Surroundings {
 impl Surroundings {
     /// The surroundings of this process. Nothing is known about the virtual machine.
     pub fn of_self() -> Surroundings {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::As);
+        use rustix::process::{Resource, getrlimit};
+        let limited = |what| getrlimit(what).current.is_some();
         Surroundings {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
-            address_space_limited: limit.current.is_some(),
+            mappings_bounded: limited(Resource::As)
+                || limited(Resource::Data)
+                || Overcommit::read() == Overcommit::Never,
             ..Surroundings::default()
         }
     }
@@ -171,14 +177,15 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         };
     }
     let collector = collector(given, around);
-    let note =
-        format!("{collector} is expected, by the flags given or by the machine's own choice");
+    let mut notes = vec![format!(
+        "{collector} is expected, by the flags given or by the machine's own choice"
+    )];
     if around.own_rule {
         let flags = levers_alone(collector, given, around).into_iter();
         let flags = flags.filter(|flag| around.known.has(flag) && !given.contradicts(flag));
         return Added {
             flags: unlocked(flags.map(str::to_owned).collect(), given),
-            notes: vec![note],
+            notes,
         };
     }
     let mut flags = Vec::new();
@@ -191,6 +198,7 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         false => around.beyond,
     };
     let max = max_heap(collector, beyond, around).filter(|_| follows);
+    let max = max.map(|max| max.min(upfront::most(given)));
     let max = max.filter(|&max| may_end_at(max, given, around));
     if let Some(max) = max {
         flags.push(format!("-Xmx{}m", max >> 20));
@@ -207,9 +215,10 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     let special = by_collector(collector, max, given, around);
     flags.extend(special.iter().map(|&flag| flag.to_owned()));
     flags.retain(|flag| around.known.has(flag) && !given.contradicts(flag));
+    notes.extend(no_max(given, around));
     Added {
         flags: unlocked(flags, given),
-        notes: vec![note],
+        notes,
     }
 }
 
@@ -225,8 +234,8 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
             let least = percent(LEAST_HEAP);
             flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
         }
-        let max =
-            max_heap(Collector::Other, 0, around).filter(|&max| may_end_at(max, given, around));
+        let max = max_heap(Collector::Other, 0, around).map(|max| max.min(upfront::most(given)));
+        let max = max.filter(|&max| may_end_at(max, given, around));
         if let Some(max) = max {
             flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
         }
@@ -239,10 +248,20 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
     ];
     flags.extend(by_collector.map(str::to_owned));
     flags.retain(|flag| !given.contradicts(flag));
-    Added {
-        flags,
-        notes: vec!["for whatever Java virtual machine the program starts".to_owned()],
-    }
+    let mut notes = vec!["for whatever Java virtual machine the program starts".to_owned()];
+    notes.extend(no_max(given, around));
+    Added { flags, notes }
+}
+
+/// A note that no maximum heap is added, where a person may wonder.
+fn no_max(given: &Given, around: &Surroundings) -> Option<String> {
+    let bounded = "`ulimit -v`, `ulimit -d` or vm.overcommit_memory=2 bounds what may be mapped";
+    let reason = match around.mappings_bounded {
+        true => Some(bounded.to_owned()),
+        false => upfront::reason(given),
+    };
+    let reason = reason.filter(|_| !given.has(&MAX_HEAP))?;
+    Some(format!("no maximum heap is added: {reason}"))
 }
 
 /// Whether the heap will follow a limit. If not, it keeps the size that it would have alone.
@@ -305,6 +324,7 @@ fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
         && given.sizes(&WITHIN_MAX).iter().all(within)
         && given.sizes(&SOFT_MAX).iter().all(either)
         && given.sizes(&GENERATIONS).iter().all(below)
+        && upfront::reason(given).is_none()
 }
 
 /// The flags that depend on the collector. `max`: the maximum heap that is added, bytes.
@@ -429,7 +449,7 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget
-        .filter(|&b| b >= 64 << 20 && !around.address_space_limited)?;
+        .filter(|&b| b >= 64 << 20 && !around.mappings_bounded)?;
     let wanted = match collector {
         Collector::Serial => budget.saturating_add(budget / 10 * 19),
         Collector::G1 => budget.saturating_add(budget / 16),

@@ -60,13 +60,19 @@ pub struct Given {
     unlocked: bool,
     /// A named file could not be read to its end.
     partial: bool,
+    /// The flags of a file that only a debug build reads, if there is one where the machine starts.
+    unasked: Vec<String>,
 }
 
 impl Given {
     /// The options of a command line (without `java` itself) that is to be started in `setting`.
     pub fn collect(arguments: impl IntoIterator<Item = String>, setting: &Setting<'_>) -> Given {
         let files = Files::Ours(setting.folder.to_path_buf());
-        Gather::of(arguments, setting, &files).given
+        let mut given = Gather::of(arguments, setting, &files).given;
+        let mut unasked = Gather::none(&files);
+        unasked.add(&format!("-XX:Flags={UNASKED}"));
+        given.unasked = unasked.given.options;
+        given
     }
 
     /// The options of a running program. `files` is the program's view of the file system.
@@ -121,6 +127,13 @@ impl Given {
         last.is_some_and(|option| option.starts_with("-XX:+"))
     }
 
+    /// The options with those that count only in a debug build, whose kind is not known before it runs.
+    pub(super) fn in_any_build(&self) -> Given {
+        let mut all = self.clone();
+        all.options.extend_from_slice(&self.unasked);
+        all
+    }
+
     /// Whether the user gave the same flag with another value. Ours, on the command line, would win
     /// over one in a variable.
     pub(super) fn contradicts(&self, flag: &str) -> bool {
@@ -156,6 +169,14 @@ struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
+    fn none(files: &'a Files) -> Gather<'a> {
+        Gather {
+            given: Given::default(),
+            files,
+            left: MOST_OF_ALL,
+        }
+    }
+
     fn of(
         arguments: impl IntoIterator<Item = String>,
         setting: &Setting<'_>,
@@ -165,11 +186,7 @@ impl<'a> Gather<'a> {
             let value = (setting.variables)(name).unwrap_or_default();
             words(&value.to_string_lossy())
         };
-        let mut gather = Gather {
-            given: Given::default(),
-            files,
-            left: MOST_OF_ALL,
-        };
+        let mut gather = Gather::none(files);
         gather.machine(value(FIRST));
         gather.launcher(value(LAUNCHER), false);
         gather.unlock();

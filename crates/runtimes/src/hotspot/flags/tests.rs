@@ -23,7 +23,7 @@ fn two() -> Surroundings {
         beyond: 0,
         cliff: false,
         own_rule: false,
-        address_space_limited: false,
+        mappings_bounded: false,
         version: Some(17),
         known: Known::all(),
     }
@@ -157,7 +157,7 @@ fn compressed_pointers_are_kept() {
     assert!(flags(&["A"], &big(64)).contains(&format!("-Xmx{}m", 68 << 10)));
     assert!(flags(&["-XX:+UseSerialGC", "A"], &big(20)).contains(&format!("-Xmx{}m", 31 << 10)));
     let limited = Surroundings {
-        address_space_limited: true,
+        mappings_bounded: true,
         ..two()
     };
     assert!(!flags(&["A"], &limited).join(" ").contains("-Xmx"));
