@@ -1,12 +1,16 @@
 //! `plimsoll adopt`: brings a running program under the broker.
 
 use crate::args;
+use crate::control::Control;
 use crate::descriptors;
 use crate::embed::{self, Place};
 use crate::error::CliError;
+use crate::rows::{find, shown};
+use crate::run::log::notice;
 use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, start_steering};
+use crate::size::Human;
 use plimsoll_kernel::process::{Handle, Process};
 use plimsoll_runtimes::hold::Hold;
 use plimsoll_runtimes::{ALL, Policy};
@@ -36,7 +40,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
         return detach();
     }
     let signals = Signals::block(&HEARD)?;
-    log::start(args.verbose, None)?;
+    log::start(log::Tone::of(args.quiet, args.verbose), None)?;
     let policy = args.principal.policy;
     let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
     let member = match alone {
@@ -45,22 +49,54 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     };
     let choices = Choices::from(&args.principal);
     let steering = start_steering(member.as_ref(), args.pid, choices);
-    match alone {
-        true => info!("process {} is steered without a broker", args.pid),
-        false => info!(
-            "process {} is under the broker at {}",
-            args.pid,
-            place.socket.path().display()
-        ),
-    }
+    let told = match &member {
+        None => "steered by its own stalls, without a broker".to_owned(),
+        Some(member) => {
+            info!("the broker is at {}", place.socket.path().display());
+            standing(place, member, args, steering.is_some())
+        }
+    };
+    notice!("process {} is adopted: {told}", args.pid);
     if args.tell_when_done {
         close_output()?;
     }
     wait(&process, &signals)?;
-    if let Some(steering) = steering.filter(|_| process.alive()) {
+    let lives = process.alive();
+    if let Some(steering) = steering.filter(|_| lives) {
         steering.let_go();
     }
+    match lives {
+        true => notice!("process {} is let go, and runs on without us", args.pid),
+        false => notice!("process {} has ended", args.pid),
+    }
     Ok(0)
+}
+
+/// How an adopted program is steered, how closely, and what the broker gives it.
+fn standing(place: &Place, member: &Member, args: &args::Adopt, steered: bool) -> String {
+    let adapter = adapter(args.principal.adapter, args.pid).filter(|_| steered);
+    let how = match adapter {
+        Some("hotspot") => {
+            "steered as hotspot (less closely than under `plimsoll run`, which adds flags at the start)"
+                .to_owned()
+        }
+        Some(adapter) => format!("steered as {adapter}"),
+        None => "counted and shown, not steered".to_owned(),
+    };
+    let listing = Control::connect(&place.socket).and_then(|mut control| control.list());
+    let found = listing.ok().and_then(|listing| {
+        let p = find(&listing, member.id()?)?;
+        let name = shown(&p.name, 64);
+        let max = p
+            .max
+            .map_or_else(String::new, |max| format!(" of at most {}", Human(max)));
+        Some(format!(
+            "; `{name}`, weight {}, limit {}{max}",
+            p.weight,
+            Human(p.limit)
+        ))
+    });
+    how + &found.unwrap_or_default()
 }
 
 /// Refuses a process that somebody steers.
@@ -82,7 +118,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         name: &name,
         weight: args.principal.weight,
         priority: args.principal.priority,
-        max: args.principal.max.map(|max| max.bytes(member::capacity())),
+        max: member::bound(args.principal.max)?,
         adapter: adapter(args.principal.adapter, args.pid),
     };
     let member = Member::join(place, wanted, None)?;

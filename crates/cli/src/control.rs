@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::rows::shown;
 use plimsoll_client::{Connection, Error, Socket};
 use plimsoll_wire::messages::{Listing, Set};
+use plimsoll_wire::varlink::ErrorName;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -51,7 +52,13 @@ impl Control {
 pub fn told(error: Error, socket: &Socket) -> CliError {
     match error {
         // The message may contain names that others chose.
-        Error::Refused(error) => CliError::Refused(shown(&error.message, LONGEST)),
+        Error::Refused(error) => {
+            let message = shown(&error.message, LONGEST);
+            match is_of_a_value(error.name) {
+                true => CliError::Asked(message),
+                false => CliError::Refused(message),
+            }
+        }
         Error::Socket { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             CliError::path(socket.path())(source)
         }
@@ -63,9 +70,18 @@ pub fn told(error: Error, socket: &Socket) -> CliError {
     }
 }
 
+/// Whether the broker refuses a value that the user chose. What else it refuses is about itself or others.
+fn is_of_a_value(name: ErrorName) -> bool {
+    matches!(
+        name,
+        ErrorName::BadName | ErrorName::BadWeight | ErrorName::BadPriority | ErrorName::BadMax
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{FAILED, USAGE};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
@@ -90,6 +106,10 @@ mod tests {
         assert_eq!(listing.capacity, 5);
         let refusal =
             b"{\"error\":\"io.plimsoll.NotPermitted\",\"parameters\":{\"message\":\"ask root\"}}\0";
+        let value =
+            b"{\"error\":\"io.plimsoll.BadMax\",\"parameters\":{\"message\":\"give more\"}}\0";
+        assert_eq!(answered(value).unwrap_err().status(), USAGE);
+        assert_eq!(answered(refusal).unwrap_err().status(), FAILED);
         for (answer, needle) in [
             (&b"hello\0"[..], "against the protocol"),
             (b"\xff\xfe\0", "against the protocol"),

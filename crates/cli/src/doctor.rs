@@ -2,7 +2,8 @@
 //! and whether a broker answers.
 //!
 //! # The JSON contract
-//! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
+//! `verdict`: `standing` (`good`, `enough` or `little`), `says`, and `helps`, a list of `what`, `gains` and
+//! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
 //! path) and `stalls`; `libgc`: `drop_in` and
@@ -11,25 +12,29 @@
 
 mod java;
 mod libgc;
+mod verdict;
 
 pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
+pub use verdict::{Help, Standing, Verdict};
 
 use crate::control::Control;
 use crate::embed::Place;
 use crate::json;
 use crate::rows::{Faults, Order, rows, shown};
 use crate::size::Human;
+use crate::words::wrap;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::probe::{Capability, probe, purpose};
 use plimsoll_runtimes::libgc::Libraries;
 use plimsoll_wire::messages::Listing;
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// All findings.
 #[derive(Debug, Serialize)]
 pub struct Findings {
+    /// What the rest comes to, and what helps.
+    pub verdict: Verdict,
     /// Release of the running kernel.
     pub kernel: String,
     /// The effective user.
@@ -129,7 +134,11 @@ pub fn examine(place: &Place) -> Findings {
     let libraries = own
         .as_deref()
         .map_or_else(Libraries::default, Libraries::of);
+    let java = Java::examine(own.as_deref(), &capabilities);
+    let libgc = LibGc::examine(&libraries, &capabilities);
+    let verdict = Verdict::of(&capabilities, capacity, &verdict::Here::look());
     Findings {
+        verdict,
         kernel: rustix::system::uname()
             .release()
             .to_string_lossy()
@@ -139,48 +148,19 @@ pub fn examine(place: &Place) -> Findings {
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
-        java: Java::examine(own.as_deref(), &capabilities),
-        libgc: LibGc::examine(&libraries, &capabilities),
+        java,
+        libgc,
         capabilities,
     }
 }
 
-/// The findings as text for people.
-pub fn text(findings: &Findings) -> String {
-    let mut text = String::new();
-    let domain = match findings.domain.as_str() {
-        "machine" => "this machine".to_owned(),
-        cgroup => format!("the limit of {}", shown(cgroup, 200)),
-    };
-    let _ = writeln!(
-        text,
-        "kernel   {}, as user {}",
-        findings.kernel, findings.user
-    );
-    let _ = writeln!(text, "memory   {} by {domain}", Human(findings.capacity));
-    let _ = writeln!(text, "socket   {}", shown(&findings.socket, 200));
-    let _ = match &findings.broker {
-        None => writeln!(text, "broker   none answers; `plimsoll run` starts one"),
-        Some(broker) => writeln!(
-            text,
-            "broker   {} as process {}: {} {} {}",
-            shown(&broker.version, 20),
-            broker.pid,
-            broker.principals,
-            if broker.principals == 1 {
-                "principal has"
-            } else {
-                "principals share"
-            },
-            Human(broker.budget)
-        ),
-    };
-    let widest = findings
-        .capabilities
-        .iter()
-        .map(|found| found.name.len())
-        .max()
-        .unwrap_or(0);
+/// The findings as text for people, `width` columns wide: first what they come to, and what helps.
+pub fn text(findings: &Findings, width: usize) -> String {
+    let mut text = findings.verdict.text(width);
+    text.push('\n');
+    add_place(&mut text, findings, width);
+    let widest = findings.capabilities.iter().map(|found| found.name.len());
+    let widest = widest.max().unwrap_or(0);
     for found in &findings.capabilities {
         let state = match (found.best, found.works) {
             (true, _) => "ok  ",
@@ -192,14 +172,49 @@ pub fn text(findings: &Findings) -> String {
             "" => tier,
             purpose => format!("{purpose}: {tier}"),
         };
-        let _ = writeln!(text, "{state}  {:<widest$}  {what}", found.name);
+        let head = format!("{state}  {:<widest$}  ", found.name);
+        wrap(&mut text, &head, &what, head.len(), width);
         for (what, said) in [("needs", &found.needs), ("costs", &found.costs)] {
             if !said.is_empty() {
-                let _ = writeln!(text, "      {:<widest$}  {what}: {}", "", shown(said, 300));
+                let told = format!("{what}: {}", shown(said, 300));
+                wrap(&mut text, &" ".repeat(head.len()), &told, head.len(), width);
             }
         }
     }
-    text + &findings.java.text() + &findings.libgc.text()
+    text + &findings.java.text(width) + &findings.libgc.text(width)
+}
+
+/// Where we are: the kernel, the memory, the broker.
+fn add_place(text: &mut String, findings: &Findings, width: usize) {
+    let domain = match findings.domain.as_str() {
+        "machine" => "this machine".to_owned(),
+        cgroup => format!("the limit of {}", shown(cgroup, 200)),
+    };
+    let broker = match &findings.broker {
+        None => "none answers; `plimsoll run` starts one".to_owned(),
+        Some(broker) => format!(
+            "{} as process {}: {} {} {}",
+            shown(&broker.version, 20),
+            broker.pid,
+            broker.principals,
+            if broker.principals == 1 {
+                "principal has"
+            } else {
+                "principals share"
+            },
+            Human(broker.budget)
+        ),
+    };
+    let kernel = format!("{}, as user {}", findings.kernel, findings.user);
+    let memory = format!("{} by {domain}", Human(findings.capacity));
+    for (name, said) in [
+        ("kernel   ", kernel),
+        ("memory   ", memory),
+        ("socket   ", shown(&findings.socket, 200)),
+        ("broker   ", broker),
+    ] {
+        wrap(text, name, &said, name.len(), width);
+    }
 }
 
 /// The findings as JSON for programs.
@@ -221,6 +236,7 @@ mod tests {
             costs: costs.into(),
         };
         Findings {
+            verdict: verdict::tests::sample(),
             kernel: "6.18.0".into(),
             user: 1000,
             capacity: 4 << 30,
@@ -240,6 +256,10 @@ mod tests {
     #[test]
     fn tells_what_is_missing_and_what_it_costs() {
         let expected = "\
+verdict  good enough: programs that adapt are steered.
+helps    swap: pages can go
+           sudo swapon /swapfile
+
 kernel   6.18.0, as user 1000
 memory   4.00G by this machine
 socket   /run/user/1000/plimsoll/broker.sock
@@ -252,7 +272,7 @@ none  zap    zap tier
              needs: root
              costs: slower
 ";
-        let text = text(&sample());
+        let text = text(&sample(), 80);
         let (text, rest) = text.split_at(expected.len());
         assert_eq!(text, expected);
         assert!(rest.starts_with("java     programs"), "{rest}");
@@ -262,6 +282,11 @@ none  zap    zap tier
     #[test]
     fn json_keeps_its_contract() {
         let value: serde_json::Value = serde_json::from_str(&json(&sample())).unwrap();
+        assert_eq!(value["verdict"]["standing"], "enough");
+        assert_eq!(
+            value["verdict"]["helps"][0]["command"],
+            "sudo swapon /swapfile"
+        );
         assert_eq!(value["capacity"], 4u64 << 30);
         assert_eq!(value["broker"], serde_json::Value::Null);
         assert_eq!(value["capabilities"][1]["works"], true);
@@ -284,6 +309,21 @@ none  zap    zap tier
             .iter()
             .find(|found| found.name == "stalls");
         assert_eq!(stalls.map(|found| &found.tier), Some(&findings.java.stalls));
-        assert!(!text(&findings).is_empty());
+        for width in [60, 80, 200] {
+            let text = text(&findings, width);
+            // A command stays on its line.
+            let is_command = |line: &str| {
+                findings
+                    .verdict
+                    .helps
+                    .iter()
+                    .any(|help| line.trim() == help.command)
+            };
+            let wide = text
+                .lines()
+                .find(|line| line.chars().count() > width && !is_command(line));
+            assert_eq!(wide, None);
+            assert!(text.starts_with("verdict  "), "{text}");
+        }
     }
 }

@@ -26,6 +26,9 @@ pub enum CliError {
     NotStarted(String),
     #[error("the broker refused: {0}")]
     Refused(String),
+    /// What the user asked for is nothing that a broker gives, as opposed to no broker that could give it.
+    #[error("the broker refused: {0}")]
+    Asked(String),
     #[error(transparent)]
     Client(plimsoll_client::Error),
     #[error("no principal is called `{0}`; `plimsoll ps` lists them")]
@@ -87,7 +90,7 @@ impl CliError {
     /// The exit status of every command but `run`.
     pub fn status(&self) -> u8 {
         match self {
-            CliError::Usage(_) => USAGE,
+            CliError::Usage(_) | CliError::Asked(_) => USAGE,
             _ => FAILED,
         }
     }
@@ -95,7 +98,7 @@ impl CliError {
     /// The exit status of `run`, as with `env`, `nice` and `timeout`.
     pub fn run_status(&self) -> u8 {
         match self {
-            CliError::Usage(_) => USAGE,
+            CliError::Usage(_) | CliError::Asked(_) => USAGE,
             CliError::ProgramNotFound { .. } => NOT_FOUND,
             CliError::NotExecutable { .. } => CANNOT_EXECUTE,
             _ => RUN_FAILED,

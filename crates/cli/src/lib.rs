@@ -23,6 +23,7 @@
 //! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
+//! | `words` | the width of a terminal, lines broken between words |
 //! | [`picture`] | drawing: SVG, axes, pages of HTML |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
@@ -52,6 +53,7 @@ pub mod size;
 pub mod together;
 pub mod top;
 pub mod trace;
+mod words;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -117,7 +119,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             print(&if args.json {
                 doctor::json(&findings)
             } else {
-                doctor::text(&findings)
+                doctor::text(&findings, words::width())
             })
         }
         Command::Completions(args) => print(&man::completions(args.shell)),

@@ -22,6 +22,7 @@
 //! ```
 
 use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
+use crate::size::bound;
 use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
@@ -196,6 +197,24 @@ impl Programs {
             message,
         })?;
         Ok(programs)
+    }
+
+    /// Checks that a broker takes the budget and each maximum where there are `memory` bytes.
+    ///
+    /// # Errors
+    /// Says which of them it does not take.
+    pub fn check_bounds(&self, path: &Path, memory: u64) -> Result<(), ProgramsError> {
+        let budget = [("budget".to_owned(), self.budget)].into_iter();
+        let own = self.programs.iter();
+        let own = own.map(|program| (format!("program `{}`", program.name), program.max));
+        for (whose, size) in budget.chain(own) {
+            let bytes = size.map(|size| bound(size, memory)).transpose();
+            bytes.map_err(|error| ProgramsError::Meaning {
+                path: path.to_owned(),
+                message: format!("{whose}: {error}"),
+            })?;
+        }
+        Ok(())
     }
 
     /// Checks what serde cannot check, and parses the numbers.

@@ -125,6 +125,25 @@ fn says_what_is_wrong_and_where() {
 }
 
 #[test]
+fn bounds_that_no_broker_takes_are_named() {
+    let refused = |text: &str| {
+        let programs = parse(text).unwrap();
+        let checked = programs.check_bounds(Path::new("p.toml"), 64 << 20);
+        checked.map_err(|error| error.to_string())
+    };
+    let one = |line: &str| format!("{line}\n[[program]]\nname = 'a'\ncommand = 'true'\n");
+    assert_eq!(refused(&one("budget = '50%'")), Ok(()));
+    for budget in ["'1K'", "'1%'", "1000"] {
+        let error = refused(&one(&format!("budget = {budget}"))).unwrap_err();
+        assert!(error.contains("p.toml: budget: max "), "{error}");
+    }
+    for max in ["'1K'", "0", "'1%'"] {
+        let error = refused(&(one("") + &format!("max = {max}"))).unwrap_err();
+        assert!(error.contains("p.toml: program `a`: max "), "{error}");
+    }
+}
+
+#[test]
 fn missing_and_oversized_files_are_refused() {
     let error = Programs::read(Path::new("/nonexistent/p.toml")).unwrap_err();
     assert!(

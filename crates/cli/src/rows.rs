@@ -127,6 +127,16 @@ pub fn shown(name: &str, width: usize) -> String {
     kept.chain(std::iter::once('~')).collect()
 }
 
+/// As [`shown`], but the front is what is cut: of paths, whose ends tell them apart.
+pub fn ending(name: &str, width: usize) -> String {
+    let count = name.chars().count();
+    if count <= width {
+        return shown(name, width);
+    }
+    let kept: String = name.chars().skip(count - width.saturating_sub(1)).collect();
+    format!("~{}", shown(&kept, width))
+}
+
 /// How the name of an adapter ends that has an agent of ours in the program.
 const WITH_AGENT: &str = "-agent";
 
@@ -280,6 +290,8 @@ pub(crate) mod tests {
         assert_eq!(shown("a\u{9b}2J\u{202e}b\u{2028}", 20), "a?2J?b?");
         assert_eq!(shown("abcdef", 4), "abc~");
         assert_eq!(shown("äöü", 3), "äöü");
+        assert_eq!(ending("/sys/fs/a\x1bb", 4), "~a?b");
+        assert_eq!(ending("/a", 4), "/a");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::args;
 use crate::control::Control;
 use crate::error::CliError;
-use crate::rows::{Faults, Order, rows, shown};
+use crate::rows::{Faults, Order, find, rows, shown};
 use crate::size::Human;
 use plimsoll_wire::messages::{Id, Listing, Max, Set};
 use plimsoll_wire::varlink::WireError;
@@ -33,7 +33,40 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
         parent,
         ..Set::default()
     };
-    control.set(&set)
+    control.set(&set)?;
+    if !args.quiet {
+        crate::say(format_args!("{}", changes(&listing, &set)));
+    }
+    Ok(())
+}
+
+/// What was changed, from what to what.
+fn changes(listing: &Listing, set: &Set) -> String {
+    let name = |id: Id| {
+        let found = find(listing, id);
+        found.map_or_else(|| id.to_string(), |p| format!("`{}`", shown(&p.name, 64)))
+    };
+    let before = find(listing, set.id).cloned().unwrap_or_default();
+    let bound =
+        |max: Option<u64>| max.map_or_else(|| "none".to_owned(), |max| Human(max).to_string());
+    let mut changed = Vec::new();
+    if let Some(weight) = set.weight {
+        changed.push(format!("weight {} -> {weight}", before.weight));
+    }
+    if let Some(priority) = set.priority {
+        changed.push(format!("priority {} -> {priority}", before.priority));
+    }
+    if let Some(max) = set.max {
+        changed.push(format!(
+            "max {} -> {}",
+            bound(before.max),
+            bound(max.bytes())
+        ));
+    }
+    if let Some(parent) = set.parent {
+        changed.push(format!("now below {}", name(parent)));
+    }
+    format!("{}: {}", name(set.id), changed.join(", "))
 }
 
 /// Finds a principal by name, or else by number.
@@ -80,6 +113,7 @@ pub fn resolve(listing: &Listing, which: &str) -> Result<Id, CliError> {
 mod tests {
     use super::*;
     use crate::rows::tests::sample;
+    use plimsoll_wire::messages::Weight;
 
     #[test]
     fn finds_by_name_then_by_number() {
@@ -99,6 +133,21 @@ mod tests {
         assert!(
             error.contains("  4  search  pid 4712  uses 900M"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn what_was_changed_is_told() {
+        let set = Set {
+            id: 4,
+            weight: Weight::new(10).ok(),
+            max: Max::or_none(0).ok(),
+            parent: Some(1),
+            ..Set::default()
+        };
+        assert_eq!(
+            changes(&sample(), &set),
+            "`search`: weight 40 -> 10, max 1.00G -> none, now below `an editor with a rather long name`"
         );
     }
 

@@ -1,5 +1,6 @@
 //! Sizes as people read them (`1.46G`). How they write them is `plimsoll_wire::size`.
 
+use plimsoll_wire::messages::Max;
 use plimsoll_wire::size::Size;
 use std::fmt;
 
@@ -10,6 +11,36 @@ pub fn no_empty_part(text: &str) -> Result<Size, String> {
         Ok(size) => Ok(size),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The most memory that a principal may use, as the command line has it: never one that a broker refuses.
+pub fn most(text: &str) -> Result<Size, String> {
+    match no_empty_part(text)? {
+        size if size.is_zero() => Err("0 is no bound: leave it out for none".into()),
+        size => most_or_none(size),
+    }
+}
+
+/// As [`most`], but 0 removes the bound, for `set`.
+pub fn most_or_no_more(text: &str) -> Result<Size, String> {
+    most_or_none(no_empty_part(text)?)
+}
+
+fn most_or_none(size: Size) -> Result<Size, String> {
+    if let Size::Bytes(bytes) = size {
+        Max::or_none(bytes).map_err(|error| error.message)?;
+    }
+    Ok(size)
+}
+
+/// The bytes of such a size where there are `memory` bytes. A small part of a small memory is no bound that a
+/// broker takes.
+///
+/// # Errors
+/// Says which sizes are taken.
+pub fn bound(size: Size, memory: u64) -> Result<u64, String> {
+    let max = Max::new(size.bytes(memory)).map_err(|error| error.message)?;
+    Ok(max.cap())
 }
 
 /// Shows bytes in at most five characters: `0`, `812K`, `15.2M`, `1.46G`.
@@ -55,6 +86,20 @@ mod tests {
         assert!(no_empty_part("0%").unwrap_err().contains("more than 0%"));
         assert!(no_empty_part("many").unwrap_err().contains("write bytes"));
         assert_eq!(no_empty_part("50%"), Ok(Size::Part(0.5)));
+    }
+
+    #[test]
+    fn a_bound_that_a_broker_refuses_is_refused_here() {
+        for text in ["1K", "1", "1048575", "0.0001K", "0", "0%"] {
+            assert!(most(text).is_err(), "{text}");
+        }
+        for text in ["1M", "50%", "4000000T"] {
+            assert!(most(text).is_ok(), "{text}");
+        }
+        assert_eq!(most_or_no_more("0"), Ok(Size::Bytes(0)));
+        assert!(most_or_no_more("1K").unwrap_err().contains("out of range"));
+        assert_eq!(bound(Size::Part(0.5), 4 * MIB), Ok(2 * MIB));
+        assert!(bound(Size::Part(0.001), 4 * MIB).is_err());
     }
 
     #[test]

@@ -468,3 +468,36 @@ fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
     run.signal(libc::SIGTERM);
     run.wait();
 }
+
+#[test]
+fn one_line_tells_of_the_start_of_each_end_and_of_all() {
+    let place = Place::new();
+    let program = |name: &str, status: u8| {
+        format!("[[program]]\nname = '{name}'\ncommand = \"sh -c 'exit {status}'\"\n")
+    };
+    place.write("p.toml", &(program("well", 0) + &program("ill", 3)));
+    let output = place.known(&["run", "-f", "p.toml"]);
+    let said = stderr(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[0],
+        "plimsoll: 2 programs started; `plimsoll top` shows them"
+    );
+    for end in [
+        "well ended with status 0 after ",
+        "ill ended with status 3 after ",
+    ] {
+        assert_eq!(said.matches(end).count(), 1, "{said}");
+    }
+    assert!(lines[3].contains(": 1 with status 0, ill with 3"), "{said}");
+    assert_eq!(lines.len(), 4, "{said}");
+    let quiet = place.known(&["run", "-q", "-f", "p.toml"]);
+    assert_eq!(
+        (stderr(&quiet), quiet.status.code()),
+        (String::new(), Some(3))
+    );
+    assert_eq!(
+        place.call(&["run", "-q", "-v", "true"]).status.code(),
+        Some(2)
+    );
+}

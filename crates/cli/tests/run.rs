@@ -75,6 +75,28 @@ fn what_cannot_be_started_is_said() {
 }
 
 #[test]
+fn a_program_does_not_start_without_the_bound_that_was_asked_for() {
+    let place = Place::new();
+    place.write(
+        "p.toml",
+        "[[program]]\nname = 'a'\ncommand = 'touch ran'\nmax = '0.00001%'\n",
+    );
+    for (args, status) in [
+        (vec!["run", "--max", "1K", "touch", "ran"], 2),
+        (vec!["run", "--max", "0", "touch", "ran"], 2),
+        (vec!["run", "--max", "0.00001%", "touch", "ran"], 2),
+        (vec!["run", "-f", "p.toml"], 125),
+    ] {
+        let output = place.call(&args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        let told = said.contains("out of range") || said.contains("leave it out");
+        assert!(told && !said.contains("without a broker"), "{said}");
+        assert!(!place.path("ran").exists(), "{args:?}");
+    }
+}
+
+#[test]
 fn a_passive_program_is_accounted_shown_and_changed() {
     let place = Place::new();
     // A child of the program holds 24 MiB, and ends with the program.
@@ -454,4 +476,28 @@ fn what_adopts_in_the_background_holds_no_file_of_who_started_it() {
         .map(|entry| entry.path().display().to_string())
         .collect();
     assert!(holders.is_empty(), "{holders:?}");
+}
+
+#[test]
+fn what_adopt_and_set_did_is_one_line() {
+    let place = Place::new();
+    let program = Started(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = program.0.id().to_string();
+    let output = place.call(&["adopt", "-d", "-n", "sleeper", "-w", "40", &pid]);
+    let adopted = stderr(&output);
+    let start = format!(
+        "plimsoll: process {pid} is adopted: counted and shown, not steered; `sleeper`, weight 40, limit "
+    );
+    assert!(
+        adopted.starts_with(&start) && adopted.lines().count() == 1,
+        "{adopted}"
+    );
+    let set = |args: &[&str]| {
+        let output = place.call(&[&["set", "sleeper"], args].concat());
+        assert!(output.status.success() && output.stdout.is_empty());
+        stderr(&output)
+    };
+    let told = "plimsoll: `sleeper`: weight 40 -> 10, max none -> 250M\n";
+    assert_eq!(set(&["-w", "10", "--max", "250M"]), told);
+    assert_eq!(set(&["-q", "-w", "20"]), "");
 }

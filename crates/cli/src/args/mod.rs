@@ -41,7 +41,7 @@ pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;
 
-use crate::size::no_empty_part;
+use crate::size::{most, most_or_no_more};
 use clap::{Args, Parser, Subcommand};
 use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::size::Size;
@@ -138,7 +138,7 @@ pub struct Principal {
     #[arg(short, long, value_parser = check_name)]
     pub name: Option<String>,
     /// Most memory that it may use: 512M, 1.5G, 50%
-    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true, value_parser = no_empty_part)]
+    #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true, value_parser = most)]
     pub max: Option<Size>,
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
@@ -166,6 +166,9 @@ pub struct Run {
     /// Report each step on standard error
     #[arg(short, long)]
     pub verbose: bool,
+    /// Say nothing but warnings
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
     /// Write our own messages to this file instead of standard error (- is standard error)
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
@@ -210,6 +213,9 @@ pub struct Adopt {
     /// Report each step on standard error
     #[arg(short, long)]
     pub verbose: bool,
+    /// Say nothing but warnings
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
 }
 
 /// `plimsoll top`.
@@ -266,13 +272,16 @@ pub struct Set {
         long,
         value_name = "SIZE",
         allow_negative_numbers = true,
-        value_parser = no_empty_part,
+        value_parser = most_or_no_more,
         group = "change"
     )]
     pub max: Option<Size>,
     /// Move it below this principal
     #[arg(long, value_name = "NAME|ID", group = "change")]
     pub parent: Option<String>,
+    /// Do not say what was changed
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// `plimsoll doctor`.

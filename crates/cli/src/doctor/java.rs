@@ -2,6 +2,7 @@
 
 use super::Found;
 use crate::rows::shown;
+use crate::words::wrap;
 use plimsoll_runtimes::hotspot::agent;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -28,22 +29,32 @@ impl Java {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, width: usize) -> String {
         let stalls = match self.stalls.as_str() {
             "" => "none".to_owned(),
             stalls => shown(stalls, 200),
         };
         let agent = match &self.agent {
             Some(path) => format!(
-                "ok    agent  {}: loaded by `--agent auto`",
+                "{}: loaded by `--agent auto`",
                 shown(&path.to_string_lossy(), 200)
             ),
             None => format!(
-                "none  agent  {} is not installed: programs are steered from outside only",
+                "{} is not installed: programs are steered from outside only",
                 agent::LIBRARY
             ),
         };
-        format!("java     programs on HotSpot; their stalls by: {stalls}\n{agent}\n")
+        let state = if self.agent.is_some() {
+            "ok    agent  "
+        } else {
+            "none  agent  "
+        };
+        let mut text = String::new();
+        let head = "java     ";
+        let programs = format!("programs on HotSpot; their stalls by: {stalls}");
+        wrap(&mut text, head, &programs, head.len(), width);
+        wrap(&mut text, state, &agent, state.len(), width);
+        text
     }
 }
 
@@ -64,8 +75,8 @@ pub(super) mod tests {
 java     programs on HotSpot; their stalls by: delay accounting
 ok    agent  /p/libplimsoll_jvm.so: loaded by `--agent auto`
 ";
-        assert_eq!(sample().text(), expected);
-        let text = Java::default().text();
+        assert_eq!(sample().text(80), expected);
+        let text = Java::default().text(80);
         assert!(text.contains("stalls by: none\n"), "{text}");
         assert!(
             text.contains("none  agent  libplimsoll_jvm.so is not installed"),

@@ -2,9 +2,9 @@
 
 use super::Found;
 use crate::rows::shown;
+use crate::words::wrap;
 use plimsoll_runtimes::libgc::{self, Libraries};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The libraries for programs that need `libgc.so.1`.
@@ -99,7 +99,7 @@ impl LibGc {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, width: usize) -> String {
         let steered = "with the adapter by `--adapter libgc-stock`";
         let instead = "`plimsoll run` loads the adapter beside the system's";
         let mut rows = vec![
@@ -129,7 +129,8 @@ impl LibGc {
         let widest = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
         let mut text = "libgc    programs that need libgc.so.1\n".to_owned();
         for (state, name, what) in rows {
-            let _ = writeln!(text, "{state}  {name:<widest$}  {what}");
+            let head = format!("{state}  {name:<widest$}  ");
+            wrap(&mut text, &head, &what, head.len(), width);
         }
         text
     }
@@ -210,20 +211,20 @@ ok    system's        8.2.8, /lib/libgc.so.1: with the adapter by `--adapter lib
 ok    write-tracking  summaries
 none  swap            nothing ever goes
 ";
-        assert_eq!(sample().text(), expected);
+        assert_eq!(sample().text(200), expected);
     }
 
     #[test]
     fn tells_what_is_done_without() {
         let mut found = sample();
         found.drop_in = None;
-        let text = found.text();
+        let text = found.text(200);
         assert!(
             text.contains("not installed: `plimsoll run` loads the adapter"),
             "{text}"
         );
         found.adapter = None;
-        let text = found.text();
+        let text = found.text(200);
         assert!(
             text.contains("not installed\n") && text.contains("passive"),
             "{text}"
@@ -233,7 +234,7 @@ none  swap            nothing ever goes
             version: None,
             error: "no such symbol".into(),
         });
-        let text = found.text();
+        let text = found.text(200);
         assert!(
             text.contains("none  system's        cannot be loaded: no such symbol"),
             "{text}"

@@ -4,6 +4,7 @@ use super::number::Number;
 use crate::rows::shown;
 use crate::size::Human;
 use crate::top::render::Colours;
+use crate::words::columns;
 use plimsoll_map::attribute::{AreaOf, Estimated};
 use plimsoll_map::change::Change;
 use plimsoll_map::who::Sharers;
@@ -32,13 +33,7 @@ impl Style {
     /// As wide as the terminal, or as asked.
     pub(super) fn of_terminal(width: Option<u16>) -> Style {
         let out = std::io::stdout();
-        let terminal = || rustix::termios::tcgetwinsize(&out).ok();
-        let own = || {
-            terminal()
-                .map(|size| size.ws_col)
-                .filter(|&columns| columns > 0)
-        };
-        let width = width.or_else(own).unwrap_or(USUAL_WIDTH);
+        let width = width.or_else(|| columns(&out)).unwrap_or(USUAL_WIDTH);
         Style {
             width: usize::from(width.max(NARROWEST)),
             colours: out.is_terminal() && Colours::from_environment().0,

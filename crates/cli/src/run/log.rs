@@ -1,5 +1,5 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`, only warnings unless more is asked
-//! for (`-v`, `PLIMSOLL_LOG=debug`).
+//! Our own messages: on standard error, prefixed `plimsoll:`: warnings, and notices ([`NOTICE`]), unless more
+//! (`-v`, `PLIMSOLL_LOG=debug`) or less (`-q`) is asked for.
 
 use crate::error::CliError;
 use plimsoll_kernel::environment::variable;
@@ -10,36 +10,81 @@ use std::path::Path;
 use std::sync::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// The target of events that say in one line what was done: that a program was adopted, how one ended.
+pub(crate) const NOTICE: &str = "notice";
+
+/// Tells people what was done. Nobody is told who asked for quiet, or chose a level that leaves it out.
+macro_rules! notice {
+    ($($what:tt)*) => { tracing::info!(target: crate::run::log::NOTICE, $($what)*) };
+}
+pub(crate) use notice;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// Only warnings.
+    Quiet,
+    /// Warnings and notices.
+    #[default]
+    Plain,
+    /// Each step.
+    Verbose,
+}
+
+impl Tone {
+    /// What the flags `-q` and `-v` say.
+    pub fn of(quiet: bool, verbose: bool) -> Tone {
+        match (quiet, verbose) {
+            (true, _) => Tone::Quiet,
+            (false, true) => Tone::Verbose,
+            (false, false) => Tone::Plain,
+        }
+    }
+}
 
 /// Starts the log. `path`: a file to use instead of standard error, which gets all messages.
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub fn start(verbose: bool, path: Option<&Path>) -> Result<(), CliError> {
+pub fn start(tone: Tone, path: Option<&Path>) -> Result<(), CliError> {
     let file = path.filter(|path| path.as_os_str() != "-");
     let asked = variable("PLIMSOLL_LOG");
-    let level = match asked.and_then(|level| level.to_str()?.parse().ok()) {
-        Some(level) => level,
-        None if verbose || file.is_some() => Level::INFO,
-        None => Level::WARN,
+    let asked: Option<Level> = asked.and_then(|level| level.to_str()?.parse().ok());
+    let all = Targets::new();
+    let filter = match (asked, tone) {
+        (Some(level), _) => all.with_default(level),
+        (None, Tone::Verbose) => all.with_default(Level::INFO),
+        (None, _) if file.is_some() => all.with_default(Level::INFO),
+        (None, Tone::Quiet) => all.with_default(Level::WARN),
+        (None, Tone::Plain) => all
+            .with_default(Level::WARN)
+            .with_target(NOTICE, Level::INFO),
     };
-    let builder = tracing_subscriber::fmt()
-        // Do not panic if standard error is closed.
-        .log_internal_errors(false)
-        .with_max_level(level)
-        .event_format(Prefixed);
-    // A second start in one process (tests) keeps the first log.
-    let _ = match file {
-        None => builder.with_writer(std::io::stderr).try_init(),
+    let writer = match file {
+        None => BoxMakeWriter::new(std::io::stderr),
         Some(path) => {
             let opened = OpenOptions::new().append(true).create(true).open(path);
-            let file = opened.map_err(CliError::path(path))?;
-            builder.with_writer(Mutex::new(file)).try_init()
+            BoxMakeWriter::new(Mutex::new(opened.map_err(CliError::path(path))?))
         }
     };
+    let lines = tracing_subscriber::fmt::layer()
+        // Do not panic if standard error is closed.
+        .log_internal_errors(false)
+        .event_format(Prefixed)
+        .with_writer(writer);
+    // A second start in one process (tests) keeps the first log.
+    let _ = tracing_subscriber::registry()
+        .with(lines)
+        .with(filter)
+        .try_init();
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 //! time.
 
 mod slot;
+mod told;
 
 pub use slot::GRACE;
 
 use super::budget::Budget;
 use super::child::{self, Launch, Running};
+use super::log::notice;
 use super::member::{self, Member, Wanted};
 use super::record::{Event, Recording};
 use super::signals::Signals;
@@ -40,18 +42,23 @@ pub struct Many {
     outputs: Option<PathBuf>,
     started: Instant,
     worst: u8,
+    /// How programs ended, outsiders included, in the order of their ends.
+    ends: Vec<(String, u8)>,
     ending: bool,
 }
 
 impl Many {
     /// Makes the budget and the group. Nothing runs yet.
+    ///
+    /// # Errors
+    /// What the file asks for is nothing that the broker gives.
     pub fn new(
         file: Programs,
         place: &Place,
         recording: Option<Recording>,
         outputs: Option<PathBuf>,
-    ) -> Many {
-        let bytes = file.budget.map(|budget| budget.bytes(member::capacity()));
+    ) -> Result<Many, CliError> {
+        let bytes = member::bound(file.budget)?;
         let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
             Ok(budget) => Some(budget),
             Err(error) => {
@@ -66,14 +73,13 @@ impl Many {
             max: bytes,
             adapter: None,
         };
-        let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir))
-            .inspect_err(|error| warn!("the programs run without a broker: {error}"))
-            .ok();
+        let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir));
+        let group = unless_asked(group, || "the programs run".to_owned())?;
         let programs = file.programs.into_iter();
         let programs = programs.map(|program| Slot::new(program, false));
         let outsiders = file.outsiders.into_iter();
         let outsiders = outsiders.map(|program| Slot::new(program, true));
-        Many {
+        Ok(Many {
             slots: programs.chain(outsiders).collect(),
             place: place.clone(),
             group,
@@ -83,8 +89,9 @@ impl Many {
             outputs,
             started: Instant::now(),
             worst: 0,
+            ends: Vec::new(),
             ending: false,
-        }
+        })
     }
 
     /// Runs until all programs have ended, then ends the remaining outsiders. Returns the worst
@@ -94,6 +101,8 @@ impl Many {
     /// When the first program cannot be started. Later programs that cannot be started count as
     /// ended with that status.
     pub fn run(&mut self, signals: &Signals) -> Result<u8, CliError> {
+        self.start_due();
+        self.tell_of_start();
         while !self.over() {
             self.start_due();
             self.stop_due();
@@ -107,12 +116,35 @@ impl Many {
             }
             while let Some(received) = signals.next() {
                 if received.signal != libc::SIGCHLD {
-                    info!("signal {}: ending all programs", received.signal);
-                    self.interrupted();
+                    self.interrupted(received.signal);
                 }
             }
         }
+        let unstarted = self.slots.len() - self.ends.len();
+        let summary = told::summary(&self.ends, unstarted, self.started.elapsed());
+        if let Some(summary) = summary {
+            notice!("{summary}");
+        }
         Ok(self.worst)
+    }
+
+    fn tell_of_start(&self) {
+        let later = self.slots.iter().filter(|slot| slot.is_waiting());
+        let begin = told::Begin {
+            running: self.slots.iter().filter_map(Slot::pid).count(),
+            later: later
+                .map(|slot| (slot.program.name.clone(), slot.program.start))
+                .collect(),
+            share: self.bytes.map(|bytes| told::Share {
+                bytes,
+                advisory: self.budget.is_none(),
+            }),
+            known: self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.alone().is_none()),
+        };
+        notice!("{}", begin.line());
     }
 
     fn over(&mut self) -> bool {
@@ -132,9 +164,18 @@ impl Many {
     }
 
     /// Asks everything to end. On a second call, waits no longer.
-    fn interrupted(&mut self) {
+    fn interrupted(&mut self, signal: i32) {
+        let running = told::programs(self.slots.iter().filter_map(Slot::pid).count());
+        let why = match signal {
+            libc::SIGINT => "Ctrl-C".to_owned(),
+            libc::SIGTERM => "SIGTERM".to_owned(),
+            other => format!("signal {other}"),
+        };
         if self.ending {
+            notice!("{why} again: {running} killed");
             self.kill_all();
+        } else {
+            notice!("{why}: {running} asked to end; again kills what still runs");
         }
         self.end_all();
     }
@@ -168,7 +209,10 @@ impl Many {
         match self.launch(slot) {
             Ok((running, member)) => {
                 let pid = Some(running.pid());
-                info!("{name} started as process {}", running.pid());
+                match self.slots[index].program.start.is_zero() {
+                    true => info!("{name} started as process {}", running.pid()),
+                    false => notice!("{name} started as process {}", running.pid()),
+                }
                 self.slots[index].state = Stage::Running {
                     running,
                     _member: member,
@@ -216,7 +260,7 @@ impl Many {
         };
         let member = match slot.outsider {
             true => None,
-            false => self.join(program, steered.adapter),
+            false => self.join(program, steered.adapter)?,
         };
         let output = |given: &Option<PathBuf>| {
             let spare = self
@@ -261,17 +305,23 @@ impl Many {
         Ok((running, member))
     }
 
-    fn join(&self, program: &Program, adapter: Option<&'static str>) -> Option<Member> {
+    fn join(
+        &self,
+        program: &Program,
+        adapter: Option<&'static str>,
+    ) -> Result<Option<Member>, CliError> {
+        let Some(group) = &self.group else {
+            return Ok(None);
+        };
         let wanted = Wanted {
             name: &program.name,
             weight: program.standing.weight,
             priority: program.standing.priority,
-            max: program.max.map(|max| max.bytes(member::capacity())),
+            max: member::bound(program.max)?,
             adapter,
         };
-        Member::join(&self.place, wanted, Some(self.group.as_ref()?))
-            .inspect_err(|error| warn!("{} runs without a broker: {error}", program.name))
-            .ok()
+        let member = Member::join(&self.place, wanted, Some(group));
+        unless_asked(member, || format!("{} runs", program.name))
     }
 
     fn stop_due(&mut self) {
@@ -297,7 +347,9 @@ impl Many {
         slot.state = Stage::Ended;
         let name = slot.program.name.clone();
         let outsider = slot.outsider;
-        info!("{name} ended with status {status}");
+        let after = self.started.elapsed().saturating_sub(slot.program.start);
+        notice!("{}", told::end(&name, status, after));
+        self.ends.push((name.clone(), status));
         if !outsider {
             self.worst = self.worst.max(status);
         }
@@ -344,6 +396,22 @@ impl Drop for Many {
     /// If something fails on the way, no program outlives us.
     fn drop(&mut self) {
         self.kill_all();
+    }
+}
+
+/// A principal, or none, with a warning, if there is no broker that serves: then `who` goes on without. That
+/// it refuses what was asked for is an error.
+fn unless_asked(
+    member: Result<Member, CliError>,
+    who: impl Fn() -> String,
+) -> Result<Option<Member>, CliError> {
+    match member {
+        Err(error @ CliError::Asked(_)) => Err(error),
+        Err(error) => {
+            warn!("{} without a broker: {error}", who());
+            Ok(None)
+        }
+        Ok(member) => Ok(Some(member)),
     }
 }
 

@@ -6,10 +6,12 @@ use super::gather::gather;
 use crate::control::told;
 use crate::embed::Place;
 use crate::error::CliError;
+use crate::size;
 use plimsoll_client::Principal;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_runtimes::client::ClientLink;
-use plimsoll_wire::messages::{Order, Priority, Report, Statistics, Weight};
+use plimsoll_wire::messages::{Id, Order, Priority, Report, Statistics, Weight};
+use plimsoll_wire::size::Size;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -130,6 +132,11 @@ impl Member {
         self.principal.registered()?.cgroup.map(PathBuf::from)
     }
 
+    /// Its number, if a broker knows it.
+    pub fn id(&self) -> Option<Id> {
+        self.principal.id()
+    }
+
     /// Gives it its process.
     ///
     /// # Errors
@@ -175,6 +182,15 @@ impl Member {
         };
         self.principal.id().is_none().then(told)
     }
+}
+
+/// The bytes of a maximum as somebody wrote it.
+///
+/// # Errors
+/// When no broker takes so small a maximum.
+pub fn bound(max: Option<Size>) -> Result<Option<u64>, CliError> {
+    let bytes = max.map(|max| size::bound(max, capacity())).transpose();
+    bytes.map_err(CliError::Usage)
 }
 
 /// Memory of the machine, or of the tightest limit above us, bytes.

@@ -72,6 +72,7 @@ pub fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
 
 fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError> {
     let programs = Programs::read(file)?;
+    programs.check_bounds(file, member::capacity())?;
     let heard: Vec<i32> = many::HEARD.into_iter().chain(orphans::heard()).collect();
     let signals = Signals::block(&heard)?;
     let outputs = args
@@ -82,7 +83,7 @@ fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError
         .log
         .clone()
         .or_else(|| outputs.as_ref().map(|dir| dir.join("plimsoll.log")));
-    log::start(args.verbose, log.as_deref())?;
+    log::start(log::Tone::of(args.quiet, args.verbose), log.as_deref())?;
     let interval = Duration::from_millis(args.interval);
     let record = |path: &PathBuf| Recording::begin(path, &place.socket, interval);
     let recording = args.record.as_ref().map(record).transpose()?;
@@ -90,7 +91,7 @@ fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError
         Ok(_) => keep(place),
         Err(error) => tracing::warn!("the programs run without a broker: {error}"),
     }
-    let mut many = Many::new(programs, place, recording, outputs.clone());
+    let mut many = Many::new(programs, place, recording, outputs.clone())?;
     let status = match outputs {
         None => many.run(&signals),
         Some(dir) => {

@@ -25,7 +25,8 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     let heard: Vec<i32> = heard.chain(orphans::heard()).collect();
     // Before the first thread, so that the signals are blocked in all threads.
     let signals = Signals::block(&heard)?;
-    log::start(args.verbose, args.log.as_deref())?;
+    log::start(log::Tone::of(args.quiet, args.verbose), args.log.as_deref())?;
+    let max = member::bound(args.principal.max)?;
     let alone = is_alone(place, args.principal.policy);
     let found = !alone && find_broker(place);
     let choices = steer::Choices::from(&args.principal);
@@ -40,10 +41,13 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         name: &name,
         weight: args.principal.weight,
         priority: args.principal.priority,
-        max: args.principal.max.map(|max| max.bytes(member::capacity())),
+        max,
         adapter: steered.adapter,
     };
-    let member = broker.and_then(|place| join(place, wanted, found));
+    let member = match broker {
+        Some(place) => join(place, wanted, found)?,
+        None => None,
+    };
     let mut launch = Launch {
         argv: steered.argv,
         ..Launch::default()
@@ -112,18 +116,22 @@ fn find_broker(place: &Place) -> bool {
 
 /// Makes a principal for the program. Without a broker it is alone until one comes. Warns if a
 /// broker was `found` but does not serve.
-fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Option<Member> {
+///
+/// # Errors
+/// What was asked for is nothing that the broker gives: the program does not start.
+fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Result<Option<Member>, CliError> {
     let (member, why) = match Member::join(place, wanted, None) {
         Ok(member) => {
             let why = member.alone();
             (Some(member), why)
         }
+        Err(error @ CliError::Asked(_)) => return Err(error),
         Err(error) => (None, Some(error.to_string())),
     };
     if let Some(why) = why.filter(|_| found) {
         warn!("the program runs without a broker: {why}");
     }
-    member
+    Ok(member)
 }
 
 /// A principal's name from the program's file name.

@@ -4,6 +4,7 @@
 use super::run::{Cell, Run};
 use crate::rows::shown;
 use crate::size::Human;
+use crate::words::wrap;
 use plimsoll_policy::phases::Ties;
 use plimsoll_sim::threads::Outcome;
 use plimsoll_sim::threads::heap::NewRatio;
@@ -158,7 +159,7 @@ fn columns(text: &mut String, runs: &[(&str, &Run)]) {
 /// What has to be said of a run beside its numbers.
 fn remarks(text: &mut String, name: &str, run: &Run) {
     if let Some(error) = &run.error {
-        wrap(&format!("{name}: {error}"), text);
+        broken(&format!("{name}: {error}"), text);
     }
     let Some(outcome) = &run.outcome else { return };
     for (count, what) in [
@@ -172,29 +173,16 @@ fn remarks(text: &mut String, name: &str, run: &Run) {
         ),
     ] {
         if count > 0 {
-            wrap(&format!("{name}: {count} {what}"), text);
+            broken(&format!("{name}: {count} {what}"), text);
         }
     }
 }
 
 /// Appends lines, each broken between words where it is longer than the table is wide.
-fn wrap(lines: &str, into: &mut String) {
+fn broken(lines: &str, into: &mut String) {
     let most = WIDTHS.0 + BESIDE * WIDTHS.1;
     for line in lines.lines() {
-        let mut column = 0;
-        for word in line.split_whitespace() {
-            let length = word.chars().count();
-            if column > 0 && column + 1 + length > most {
-                into.push_str("\n  ");
-                column = 2;
-            } else if column > 0 {
-                into.push(' ');
-                column += 1;
-            }
-            into.push_str(&shown(word, most - 2));
-            column += length;
-        }
-        into.push('\n');
+        wrap(into, "", line, 2, most);
     }
 }
 
@@ -286,7 +274,7 @@ mod tests {
     #[test]
     fn long_messages_are_broken() {
         let mut text = String::new();
-        wrap(
+        broken(
             &format!("{} {}\nend", "word ".repeat(40), "x".repeat(200)),
             &mut text,
         );

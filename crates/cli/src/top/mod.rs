@@ -1,5 +1,6 @@
 //! `plimsoll top`: the loop around [`state`] and [`render`].
 
+mod columns;
 mod page;
 pub mod render;
 pub mod state;

@@ -20,9 +20,12 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
     format!("{line:<width$}")
 }
 
-/// The values of the collector and of the refaults, one line each. Unknown values are a dash.
+/// Its memory, and the values of the collector and of the refaults, one line each. What is not known is left
+/// out.
 pub(super) fn lines(principal: &Principal) -> Vec<String> {
-    let mut lines = collector_lines(principal);
+    let mut lines = share_lines(principal);
+    lines.push(String::new());
+    lines.extend(collector_lines(principal));
     if let Some(order) = principal.collector.and_then(|told| told.order) {
         lines.push(order_line(order));
     }
@@ -32,7 +35,7 @@ pub(super) fn lines(principal: &Principal) -> Vec<String> {
     }
     if principal.doubted {
         let told = "at what it has: such stalls say that more is not there";
-        lines.push(line("LIMIT", "held".to_owned(), told));
+        lines.push(line("HELD", Human(principal.limit).to_string(), told));
     }
     if let Some(refaults) = &principal.refaults {
         lines.push(String::new());
@@ -64,13 +67,12 @@ fn order_line(order: Order) -> String {
 
 /// What was reclaimed and read again.
 fn refault_lines(refaults: &Refaults) -> Vec<String> {
-    let rate = |pages: u64| format!("{}/s", count(Some(pages)));
+    let rate = |pages: u64| format!("{}/s", count(pages));
     let cost = |ns: Option<u64>| match ns {
         None => String::new(),
-        Some(ns) => format!(", {} each", pause(Some(ns.div_ceil(1000)))),
+        Some(ns) => format!(", {} each", pause(ns.div_ceil(1000))),
     };
-    let swappiness = refaults.swappiness.map(u64::from);
-    vec![
+    let mut lines = vec![
         line(
             "FILES AGAIN",
             rate(refaults.file),
@@ -81,12 +83,15 @@ fn refault_lines(refaults: &Refaults) -> Vec<String> {
             rate(refaults.anon),
             &format!("pages read back from swap{}", cost(refaults.anon_ns)),
         ),
-        line(
+    ];
+    if let Some(swappiness) = refaults.swappiness {
+        lines.push(line(
             "SWAPPINESS",
-            count(swappiness),
+            count(swappiness.into()),
             "0 takes file pages only, 200 anonymous ones only",
-        ),
-    ]
+        ));
+    }
+    lines
 }
 
 fn collector_lines(principal: &Principal) -> Vec<String> {
@@ -108,77 +113,106 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
         retained,
         order: _,
     } = principal.collector.unwrap_or_default();
-    let bytes = |value: Option<u64>| value.map_or_else(dash, |value| Human(value).to_string());
-    vec![
-        line(
-            "COLLECTIONS",
-            count(principal.collections),
-            "since its start",
-        ),
-        line(
+    let bytes = |value: u64| Human(value).to_string();
+    let since = "since its start";
+    // A runtime tells some of these. What it does not know is not shown.
+    [
+        ("COLLECTIONS", principal.collections.map(count), since),
+        (
             "TIME",
-            milliseconds(principal.collection_ms),
+            principal.collection_ms.map(milliseconds),
             "spent in them",
         ),
-        line(
+        (
             "LAST PAUSE",
-            pause(last_pause_us),
+            last_pause_us.map(pause),
             "the program stood still for the last one",
         ),
-        line("LONGEST", pause(longest_pause_us), "and for the longest"),
-        line(
+        (
+            "LONGEST",
+            longest_pause_us.map(pause),
+            "and for the longest",
+        ),
+        (
             "FAULTS",
-            count(faults),
+            faults.map(count),
             "major faults in collections: what they read from swap",
         ),
-        line(
+        (
             "HEAP",
-            bytes(heap),
+            heap.map(bytes),
             "live or free, without what was given back",
         ),
-        line("LIVE", bytes(principal.live), "after the last collection"),
-        line(
+        (
+            "LIVE",
+            principal.live.map(bytes),
+            "after the last collection",
+        ),
+        (
             "EVICTED",
-            count(absent),
+            absent.map(count),
             "superpages of the heap in swap, wholly or partly",
         ),
-        line(
+        (
             "SUMMARIES",
-            count(summaries),
+            summaries.map(count),
             "of these are passed over: their references are known",
         ),
-        line(
+        (
             "RETAINED",
-            bytes(retained),
+            retained.map(bytes),
             "may be dead, and is kept by summaries",
         ),
     ]
+    .into_iter()
+    .filter_map(|(name, value, what)| Some(line(name, value?, what)))
+    .collect()
 }
 
-fn dash() -> String {
-    "-".to_owned()
+/// What the broker gives it, and what it takes.
+fn share_lines(principal: &Principal) -> Vec<String> {
+    let bytes = |value: u64| Human(value).to_string();
+    let max = principal
+        .max
+        .map(|max| line("MAX", bytes(max), "its user allows it no more"));
+    let swapped = (principal.swapped > 0)
+        .then(|| line("SWAPPED", bytes(principal.swapped), "of it is in swap"));
+    [
+        Some(line("USES", bytes(principal.uses), "accounted to it")),
+        swapped,
+        Some(line("LIMIT", bytes(principal.limit), "it may use now")),
+        Some(line(
+            "SHARE",
+            bytes(principal.share),
+            "it is sure to get if it wants it",
+        )),
+        max,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-fn count(value: Option<u64>) -> String {
-    value.map_or_else(dash, |value| match value {
+fn count(value: u64) -> String {
+    match value {
         0..=9_999_999 => value.to_string(),
         _ => format!("{:.3e}", value as f64),
-    })
+    }
 }
 
-fn milliseconds(value: Option<u64>) -> String {
-    value.map_or_else(dash, |ms| match ms {
+fn milliseconds(ms: u64) -> String {
+    match ms {
         0..=99_999 => format!("{ms} ms"),
-        _ => format!("{} s", count(Some(ms / 1000))),
-    })
+        _ => format!("{} s", count(ms / 1000)),
+    }
 }
 
 /// Microseconds, as milliseconds.
-fn pause(value: Option<u64>) -> String {
-    value.map_or_else(dash, |us| match us {
+fn pause(us: u64) -> String {
+    match us {
         0..=99_999 => format!("{:.2} ms", us as f64 / 1000.0),
-        _ => milliseconds(Some(us / 1000)),
-    })
+        _ => milliseconds(us / 1000),
+    }
 }
 
 #[cfg(test)]
@@ -222,7 +256,7 @@ mod tests {
  EVICTED           1024  superpages of the heap in swap, wholly or partly
  SUMMARIES         1000  of these are passed over: their references are known
  RETAINED         1.50M  may be dead, and is kept by summaries";
-        assert_eq!(lines(&report).join("\n"), expected[1..]);
+        assert_eq!(collector_lines(&report).join("\n"), expected[1..]);
         assert_eq!(
             head(&report, 40),
             format!("{:<40}", " report  process 7641  libgc")
@@ -246,11 +280,11 @@ mod tests {
                 doubted,
                 ..principal(Statistics::default())
             });
-            told.into_iter().find(|line| line.starts_with(" LIMIT"))
+            told.into_iter().find(|line| line.starts_with(" HELD"))
         };
         assert_eq!(held(false), None);
         let told =
-            " LIMIT             held  at what it has: such stalls say that more is not there";
+            " HELD                 0  at what it has: such stalls say that more is not there";
         assert_eq!(held(true).as_deref(), Some(told));
     }
 
@@ -293,14 +327,27 @@ mod tests {
 
     #[test]
     fn tells_what_is_not_known_and_where_it_would_come_from() {
-        let bare = lines(&principal(Statistics::default()));
-        assert!(
-            bare[5].starts_with(" HEAP                 -"),
-            "{}",
-            bare[5]
-        );
-        let passive = lines(&Principal::default());
+        let passive = collector_lines(&Principal::default());
         assert!(passive[0].contains("Nothing is known") && passive[1].contains("plimsoll run"));
+    }
+
+    #[test]
+    fn what_a_runtime_does_not_tell_is_not_shown() {
+        let mut java = principal(Statistics::default());
+        java.adapter = Some("hotspot".into());
+        java.collector = None;
+        (java.uses, java.limit, java.share) = (300 << 20, 512 << 20, 400 << 20);
+        java.max = Some(1 << 30);
+        let expected = "
+ USES              300M  accounted to it
+ LIMIT             512M  it may use now
+ SHARE             400M  it is sure to get if it wants it
+ MAX              1.00G  its user allows it no more
+
+ COLLECTIONS         20  since its start
+ TIME            112 ms  spent in them
+ LIVE             98.0M  after the last collection";
+        assert_eq!(lines(&java).join("\n"), expected[1..]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Draws one frame from the state alone.
 
+use super::columns::{self, Columns, fitting};
 use super::page;
 use super::state::State;
-use crate::rows::{Faults, Row, remarks, shown, standing, total};
+use crate::rows::{Faults, Row, ending, remarks, shown, total};
 use crate::size::Human;
 use plimsoll_wire::messages::Listing;
 use plimsoll_wire::page::Level;
@@ -12,10 +13,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-/// Columns right of the name, history excluded.
-const FIXED: usize = 1 + 9 + 7 * 6 - 1;
-/// The name column on the narrowest screen.
-const NAME_WIDTH: usize = 18;
+/// The shortest end of a path that tells anything.
+const LEAST_PATH: usize = 12;
 /// Rows above the table: two lines of figures, the bar, the column heads.
 const HEAD: u16 = 4;
 
@@ -58,10 +57,11 @@ pub fn frame(frame: &mut Frame<'_>, state: &State, colours: Colours) {
     .areas(frame.area());
     let Some(listing) = state.listing() else {
         frame.render_widget(Paragraph::new("waiting for the broker"), figures);
-        frame.render_widget(foot_line(state), foot);
+        frame.render_widget(foot_line(state, foot.width), foot);
         return;
     };
-    frame.render_widget(Paragraph::new(figure_lines(listing, state)), figures);
+    let width = usize::from(figures.width);
+    frame.render_widget(Paragraph::new(figure_lines(listing, state, width)), figures);
     frame.render_widget(bar_line(listing, bar.width, colours), bar);
     if state.help {
         frame.render_widget(Paragraph::new(help_lines()), table);
@@ -74,36 +74,44 @@ pub fn frame(frame: &mut Frame<'_>, state: &State, colours: Colours) {
     } else {
         draw_table(frame, state, colours, heads, table);
     }
-    frame.render_widget(foot_line(state), foot);
+    frame.render_widget(foot_line(state, foot.width), foot);
 }
 
-fn figure_lines(listing: &Listing, state: &State) -> Vec<Line<'static>> {
+fn figure_lines(listing: &Listing, state: &State, width: usize) -> Vec<Line<'static>> {
     let count = state.rows().len();
     let beyond = match listing.left_out {
         0 => String::new(),
         left_out => format!(" of {}", left_out.saturating_add(count as u64)),
     };
-    let owed = total(listing, |p| p.owed);
+    let plural = if count == 1 { "" } else { "s" };
+    let name = "plimsoll";
+    let mut parts = [
+        format!(" {}", shown(&listing.version, 16)),
+        format!("  {} {}", listing.domain, Human(listing.capacity)),
+        format!("  {count}{beyond} principal{plural}"),
+        format!(", sorted by {}", state.order.name()),
+    ];
+    // The path is what is shortened first, at its front: its end tells groups apart.
+    let all: usize = parts.iter().map(|part| part.chars().count()).sum();
+    let over = (name.len() + all).saturating_sub(width);
+    let path = listing.domain.chars().count().saturating_sub(over);
+    let path = ending(&listing.domain, path.max(LEAST_PATH));
+    parts[1] = format!("  {path} {}", Human(listing.capacity));
+    let head = fitting(&parts, &[3, 0, 2], "", width.saturating_sub(name.len()));
+    let number = |name: &str, bytes: u64| format!("{name} {}", Human(bytes));
+    let figures = [
+        number("outsiders", listing.outsiders),
+        number("reserve", listing.reserve),
+        number("budget", listing.budget),
+        number("uses", total(listing, |p| p.uses)),
+        number("owed", total(listing, |p| p.owed)),
+    ];
     vec![
         Line::from(vec![
-            Span::styled("plimsoll", Style::new().add_modifier(Modifier::BOLD)),
-            Span::raw(format!(
-                " {}  {} {}  {count}{beyond} principal{}, sorted by {}",
-                shown(&listing.version, 16),
-                shown(&listing.domain, 30),
-                Human(listing.capacity),
-                if count == 1 { "" } else { "s" },
-                state.order.name(),
-            )),
+            Span::styled(name, Style::new().add_modifier(Modifier::BOLD)),
+            Span::raw(head),
         ]),
-        Line::from(format!(
-            "outsiders {}  reserve {}  budget {}  uses {}  owed {}",
-            Human(listing.outsiders),
-            Human(listing.reserve),
-            Human(listing.budget),
-            Human(total(listing, |p| p.uses)),
-            Human(owed),
-        )),
+        Line::from(fitting(&figures, &[1, 0, 4, 3], "  ", width)),
     ]
 }
 
@@ -127,16 +135,16 @@ fn bar_line(listing: &Listing, width: u16, colours: Colours) -> Line<'static> {
 }
 
 fn draw_table(frame: &mut Frame<'_>, state: &State, colours: Colours, heads: Rect, area: Rect) {
-    let widths = Widths::of(usize::from(area.width));
+    let columns = columns::of(state, usize::from(area.width));
     let style = Style::new().add_modifier(Modifier::REVERSED);
-    frame.render_widget(Paragraph::new(head_line(widths)).style(style), heads);
+    frame.render_widget(Paragraph::new(columns.head()).style(style), heads);
     let faults = state.faults();
     let lines: Vec<Line<'_>> = state
         .rows()
         .into_iter()
         .skip(state.offset)
         .take(usize::from(area.height))
-        .map(|row| row_line(row, state, &faults, widths, colours))
+        .map(|row| row_line(row, state, &faults, &columns, colours))
         .collect();
     if lines.is_empty() {
         let hint = "no principals: start a program with `plimsoll run PROGRAM`";
@@ -146,46 +154,11 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, colours: Colours, heads: Rec
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// The widths of names and histories, which share the columns that are not fixed.
-#[derive(Clone, Copy)]
-struct Widths {
-    name: usize,
-    history: usize,
-}
-
-impl Widths {
-    fn of(width: usize) -> Widths {
-        let spare = width.saturating_sub(FIXED + NAME_WIDTH);
-        let extra_name = spare.saturating_sub(10).min(60) / 3;
-        Widths {
-            name: NAME_WIDTH + extra_name,
-            history: spare - extra_name,
-        }
-    }
-}
-
-fn head_line(widths: Widths) -> String {
-    format!(
-        " {:<name$}{:>9}{:>7}{:>7}{:>7}{:>7}{:>7}{:>6} {:<history$}",
-        "NAME",
-        "WT(PRIO)",
-        "USES",
-        "LIMIT",
-        "COULD",
-        "OWES",
-        "WSET",
-        "FLT/S",
-        "HISTORY",
-        name = widths.name,
-        history = widths.history.saturating_sub(1),
-    )
-}
-
 fn row_line<'a>(
     row: Row<'a>,
     state: &State,
     faults: &Faults,
-    widths: Widths,
+    columns: &Columns,
     colours: Colours,
 ) -> Line<'a> {
     let p = row.principal;
@@ -194,27 +167,7 @@ fn row_line<'a>(
         Level::Warning => ('!', Some(Color::Yellow)),
         Level::Critical => ('*', Some(Color::Red)),
     };
-    let indent = (row.depth * 2).min(widths.name / 2);
-    let name = shown(&p.name, widths.name - indent);
-    let rate = faults
-        .get(&p.id)
-        .map_or_else(|| "-".to_owned(), |&rate| rate_text(rate));
-    let working_set = p
-        .working_set
-        .map_or_else(|| "-".to_owned(), |b| Human(b).to_string());
-    let text = format!(
-        "{mark}{:indent$}{:<width$}{:>9}{:>7}{:>7}{:>7}{:>7}{:>7}{:>6} ",
-        "",
-        name,
-        standing(p),
-        Human(p.uses),
-        Human(p.limit),
-        Human(p.available),
-        Human(p.owed),
-        working_set,
-        rate,
-        width = widths.name - indent,
-    );
+    let text = columns.row(row, mark, faults);
     let mut style = colour.map_or(Style::new(), |colour| colours.paint(colour));
     if p.level != Level::Normal {
         style = style.add_modifier(Modifier::BOLD);
@@ -222,26 +175,21 @@ fn row_line<'a>(
     if state.selected == Some(p.id) {
         style = style.add_modifier(Modifier::REVERSED);
     }
-    let remarks = match remarks(p) {
-        none if none.is_empty() => none,
-        some => format!("{some} "),
-    };
-    let history = widths.history.saturating_sub(1 + remarks.len());
-    let history = sparkline(&state.history(p.id, history), p.limit);
+    // A remark that has no room is left out; it is never cut.
+    let room = columns.history.saturating_sub(1);
+    let mut told = String::from(" ");
+    for remark in remarks(p).split(", ").filter(|remark| !remark.is_empty()) {
+        if told.chars().count() + remark.chars().count() <= room {
+            told += &format!("{remark} ");
+        }
+    }
+    let left = columns.history.saturating_sub(told.chars().count());
+    let history = sparkline(&state.history(p.id, left), p.limit);
     Line::from(vec![
         Span::styled(text, style),
-        Span::styled(remarks, style),
+        Span::styled(if room > 0 { told } else { String::new() }, style),
         Span::styled(history, colours.paint(Color::Cyan)),
     ])
-}
-
-fn rate_text(rate: f64) -> String {
-    match rate {
-        r if r < 0.05 => "0".into(),
-        r if r < 99.5 => format!("{r:.1}"),
-        r if r < 99_999.0 => format!("{r:.0}"),
-        r => format!("{:.0}k", r / 1000.0),
-    }
 }
 
 /// The use over time, relative to the highest use or the present limit.
@@ -261,6 +209,7 @@ fn sparkline(history: &[Option<u64>], limit: u64) -> String {
 
 fn help_lines() -> Vec<Line<'static>> {
     [
+        " ID       its number, for `plimsoll set`    PID    its process",
         " WT(PRIO) weight against its siblings, and priority class where it is not 0",
         " USES     bytes accounted to it (a group: to all below it)",
         " LIMIT    bytes it may use now          COULD  bytes it could have if it asked",
@@ -275,7 +224,7 @@ fn help_lines() -> Vec<Line<'static>> {
         " + -      more or less weight, by a tenth",
         " p P      higher or lower priority",
         " s        sort by arrival, name, uses, owes, faults",
-        " g enter  the row's collector: pauses, faults, what it passes over in swap",
+        " g enter  the row's details: what its collector tells, and what is read again",
         " h        this help        q        quit",
     ]
     .into_iter()
@@ -283,14 +232,25 @@ fn help_lines() -> Vec<Line<'static>> {
     .collect()
 }
 
-fn foot_line(state: &State) -> Line<'static> {
-    const KEYS: &str = "↑↓ select  +- weight  pP priority  s sort  g collector  h help  q quit";
+fn foot_line(state: &State, width: u16) -> Line<'static> {
+    const KEYS: [&str; 7] = [
+        "↑↓ select",
+        "+- weight",
+        "pP priority",
+        "s sort",
+        "g details",
+        "h help",
+        "q quit",
+    ];
     match &state.message {
         Some(message) => {
             let style = Style::new().add_modifier(Modifier::BOLD);
             Line::from(Span::styled(shown(message, 500), style))
         }
-        None => Line::from(KEYS),
+        None => {
+            let last = [2, 3, 1, 0, 4];
+            Line::from(fitting(&KEYS.map(str::to_owned), &last, "  ", width.into()))
+        }
     }
 }
 

@@ -47,11 +47,11 @@ fn fits_eighty_by_twenty_four() {
 plimsoll 0.1.0  machine 4.00G  4 principals, sorted by arrival
 outsiders 700M  reserve 82.0M  budget 3.24G  uses 1.15G  owed 43.0M
 [▒▒▒▒▒▒▒▒▒▒▒▒▒██████████████████████                                         ░░]
- NAME               WT(PRIO)   USES  LIMIT  COULD   OWES   WSET FLT/S HISTORY
- an editor with a ~      100  64.0M  90.0M  9.00G      0      -     0 ▆▆▆▆▆▆▆▆▆
-!demo                    100  1.09G  1.05G  1.13G  43.0M      -     0 █████████
-*  search             40(+2)   900M   857M   857M  43.0M      -   3.0 ▂▃▃▄▅▆▆▇█
-   index                  10   212M   214M   300M      0   150M     0     █████
+ ID NAME             PID WT(PRIO)   USES  LIMIT  COULD   OWES FLT/S HISTORY
+  1 an editor wit~    99      100  64.0M  90.0M  9.00G      0     0 ▆▆▆▆▆▆▆▆▆
+! 2 demo               -      100  1.09G  1.05G  1.13G  43.0M     0 █████████
+* 4   search        4712   40(+2)   900M   857M   857M  43.0M   3.0 ▂▃▃▄▅▆▆▇█
+  3   index         4711       10   212M   214M   300M      0     0     █████
 ";
     let drawn = text(&draw(&running(), 80, 24, false));
     let mut lines: Vec<&str> = drawn.lines().collect();
@@ -59,8 +59,35 @@ outsiders 700M  reserve 82.0M  budget 3.24G  uses 1.15G  owed 43.0M
     assert_eq!(lines.join("\n").trim_end(), expected.trim_end());
     assert_eq!(
         foot,
-        "↑↓ select  +- weight  pP priority  s sort  g collector  h help  q quit"
+        "↑↓ select  +- weight  pP priority  s sort  g details  h help  q quit"
     );
+}
+
+#[test]
+fn a_narrow_screen_has_fewer_columns_and_cuts_no_number() {
+    let mut state = running();
+    let mut listing = sample();
+    listing.domain = "/sys/fs/cgroup/memory/machine/nc-newcomer".into();
+    state.push(Sample { at: 9.0, listing });
+    let drawn = text(&draw(&state, 60, 24, false));
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert_eq!(
+        lines[..5],
+        [
+            "plimsoll 0.1.0  ~nc-newcomer 4.00G  4 principals",
+            "outsiders 700M  budget 3.24G  uses 1.15G  owed 43.0M",
+            "[▒▒▒▒▒▒▒▒▒▒█████████████████                              ░]",
+            " ID NAME            PID WT(PRIO)   USES  LIMIT  COULD   OWES",
+            "  1 an editor wi~    99      100  64.0M  90.0M  9.00G      0",
+        ],
+        "{drawn}"
+    );
+    let wide = text(&draw(&state, 100, 24, false));
+    assert!(
+        wide.starts_with("plimsoll 0.1.0  /sys/fs/cgroup/memory/machine/nc-newcomer 4.00G"),
+        "{wide}"
+    );
+    assert!(wide.contains("WSET"), "{wide}");
 }
 
 #[test]
@@ -108,9 +135,13 @@ fn the_collectors_page_fits_eighty_by_twenty_four() {
     let drawn = text(&draw(&state, 80, 24, false));
     let lines: Vec<&str> = drawn.lines().collect();
     assert_eq!(lines[3], " search  process 4712  hotspot");
-    assert_eq!(lines[4], " COLLECTIONS          3  since its start");
-    assert!(lines[6].starts_with(" LAST PAUSE     1.50 ms"), "{drawn}");
-    assert!(lines[23].contains("g collector"), "{drawn}");
+    assert_eq!(lines[4], " USES              900M  accounted to it");
+    assert!(
+        drawn.contains(" COLLECTIONS          3  since its start"),
+        "{drawn}"
+    );
+    assert!(drawn.contains(" LAST PAUSE     1.50 ms"), "{drawn}");
+    assert!(lines[23].contains("g details"), "{drawn}");
     state.selected = Some(1);
     let drawn = text(&draw(&state, 80, 24, false));
     assert!(drawn.contains("Nothing is known of a collector"), "{drawn}");

@@ -61,6 +61,11 @@ impl Slot {
         }
     }
 
+    /// Whether it starts later.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, Stage::Waiting)
+    }
+
     /// Whether it is to be started.
     pub(super) fn is_due(&self, elapsed: Duration) -> bool {
         matches!(self.state, Stage::Waiting) && self.program.start <= elapsed

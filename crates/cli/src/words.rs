@@ -1,0 +1,84 @@
+//! Words on a terminal: how wide it is, and lines that are broken between words.
+
+use crate::rows::shown;
+use std::os::fd::AsFd;
+
+/// Columns without a terminal.
+const USUAL_WIDTH: u16 = 80;
+/// Narrower terminals break our lines where they please.
+const NARROWEST: u16 = 60;
+/// Columns that are left for words on each line, however far it is indented.
+const LEAST: usize = 24;
+
+/// The width of a terminal, columns; `None` if the file is none.
+pub(crate) fn columns(file: &impl AsFd) -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(file).ok()?;
+    Some(size.ws_col).filter(|&columns| columns > 0)
+}
+
+/// The width of what is written to standard output, columns.
+pub(crate) fn width() -> usize {
+    let own = columns(&std::io::stdout());
+    usize::from(own.unwrap_or(USUAL_WIDTH).max(NARROWEST))
+}
+
+/// Appends `head` and the words after it as one line, broken between words where it is wider than `width`
+/// columns; what follows is indented by `indent`.
+pub(crate) fn wrap(into: &mut String, head: &str, words: &str, indent: usize, width: usize) {
+    let indent = indent.min(width.saturating_sub(LEAST));
+    into.push_str(head);
+    let mut column = head.chars().count();
+    let mut fresh = true;
+    for word in words.split_whitespace() {
+        let word = shown(word, (width - indent).max(LEAST));
+        let length = word.chars().count();
+        let gap = usize::from(!fresh);
+        if column > indent && column + gap + length > width {
+            into.truncate(into.trim_end_matches(' ').len());
+            into.push('\n');
+            into.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if !fresh {
+            into.push(' ');
+            column += 1;
+        }
+        fresh = false;
+        into.push_str(&word);
+        column += length;
+    }
+    into.truncate(into.trim_end_matches(' ').len());
+    into.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words_and_indented() {
+        let mut text = String::new();
+        wrap(
+            &mut text,
+            "ok    one  ",
+            "a few words that do not fit",
+            11,
+            36,
+        );
+        assert_eq!(text, "ok    one  a few words that do not\n           fit\n");
+        text.clear();
+        wrap(&mut text, "", &format!("{} end", "x".repeat(200)), 2, 80);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(text.ends_with("\n  end\n"));
+        text.clear();
+        wrap(&mut text, "none  ", "", 6, 80);
+        assert_eq!(text, "none\n");
+        wrap(&mut text, "a deep indentation: ", "some words", 70, 60);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 60),
+            "{text}"
+        );
+    }
+}
