@@ -232,7 +232,7 @@ case $purpose in
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
   bench)
-    packages libgc-dev guile-3.0 util-linux procps vmtouch
+    packages libgc-dev guile-3.0 util-linux procps vmtouch $(programs light) lilypond
     java
     lucene
     traced

@@ -321,7 +321,7 @@ int main(int argc, char **argv)
     }
     GC_INIT();
     GC_allow_register_threads();
-    if (!watch_pauses(opt.pauses))
+    if (!watch_pauses(opt.pauses, O_TRUNC))
         return 1;
     print(run_all());
     return 0;

@@ -2,9 +2,9 @@
  * after they go on.
  *
  * If a file is named, each pause writes a line to it as soon as it ends, so that the lines of a killed
- * program are there
- * too: when the pause began (seconds since watch_pauses), its length in seconds, and major faults of the
- * process in it. */
+ * program are there too: when the pause began (seconds since watch_pauses), its length in seconds, major
+ * faults of the process in it, and 1 if a collection began with it (one in steps has several pauses), else
+ * 0. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -16,6 +16,8 @@ static struct pauses {
     double start, begin;
     long faults;
     int file;
+    /* Whether a collection has begun since the last pause. */
+    int begins;
     /* Counts that heapload prints: collections, pauses, and the lengths of the first pauses. A collection may
     have several pauses. */
     long collections, count;
@@ -44,6 +46,7 @@ static long major_faults(void)
 static void on_event(GC_EventType event)
 {
     pauses.collections += event == GC_EVENT_END;
+    pauses.begins |= event == GC_EVENT_START;
     if (event == GC_EVENT_PRE_STOP_WORLD) {
         pauses.begin = now();
         pauses.faults = major_faults();
@@ -54,15 +57,18 @@ static void on_event(GC_EventType event)
         pauses.count++;
         /* A system call rather than stdio, because the thread that collects may hold a lock of stdio. */
         if (pauses.file >= 0)
-            dprintf(pauses.file, "%.6f %.6f %ld\n", pauses.begin - pauses.start, pause.length, pause.faults);
+            dprintf(pauses.file, "%.6f %.6f %ld %d\n", pauses.begin - pauses.start, pause.length,
+                    pause.faults, pauses.begins);
+        pauses.begins = 0;
     }
 }
 
-/* Notes pauses from now on. `path` may be NULL. Returns false if the file cannot be written. */
-static int watch_pauses(const char *path)
+/* Notes pauses from now on. `path` may be NULL. `begin` is O_TRUNC, or O_APPEND where programs that this one
+ * starts note theirs, too. Returns false if the file cannot be written. */
+static int watch_pauses(const char *path, int begin)
 {
     pauses.start = now();
-    if (path != NULL && (pauses.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0) {
+    if (path != NULL && (pauses.file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | begin, 0666)) < 0) {
         perror(path);
         return 0;
     }

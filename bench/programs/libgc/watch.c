@@ -7,5 +7,5 @@ __attribute__((constructor)) static void watch(void)
 {
     const char *path = getenv("PAUSES");
     if (path != NULL)
-        watch_pauses(path);
+        watch_pauses(path, O_APPEND);
 }

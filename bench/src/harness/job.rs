@@ -56,6 +56,15 @@ pub enum Ending {
     Failed(String),
 }
 
+/// What a job used, besides memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Seconds of processors, of the program and of its children that it waited for.
+    pub processor: f64,
+    /// Number of minor faults.
+    pub minor: u64,
+}
+
 /// The outcome of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
@@ -67,10 +76,14 @@ pub struct Outcome {
     pub resident: u64,
     /// Number of major faults.
     pub faults: u64,
+    /// What it used besides.
+    pub usage: Usage,
     /// The pauses of its collections.
     pub pauses: Pauses,
     /// The last line that it wrote.
     pub said: String,
+    /// Checksum (CRC-32) of all that it wrote to its standard output.
+    pub printed: u32,
 }
 
 impl Outcome {
@@ -92,8 +105,13 @@ impl Outcome {
             seconds: self.seconds.max(other.seconds),
             resident: self.resident + other.resident,
             faults: self.faults + other.faults,
+            usage: Usage {
+                processor: self.usage.processor + other.usage.processor,
+                minor: self.usage.minor + other.usage.minor,
+            },
             pauses: self.pauses.merged(other.pauses),
             said: self.said,
+            printed: self.printed,
         }
     }
 }
@@ -180,6 +198,7 @@ struct End {
     seconds: f64,
     resident: u64,
     faults: u64,
+    usage: Usage,
 }
 
 impl Running {
@@ -238,6 +257,10 @@ impl Running {
                 seconds: self.begin.elapsed().as_secs_f64(),
                 resident: usage.ru_maxrss as u64 * 1024,
                 faults: usage.ru_majflt as u64,
+                usage: Usage {
+                    processor: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+                    minor: usage.ru_minflt as u64,
+                },
             });
         }
         reaped > 0
@@ -260,6 +283,7 @@ impl Running {
 
     fn outcome(&self, job: &Job) -> Outcome {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let printed = std::fs::read(&self.output).unwrap_or_default();
         let last = |text: &str| text.lines().last().unwrap_or_default().to_owned();
         let end = self.ended.as_ref().expect("asked when it has ended");
         let ending = match end.status.signal() {
@@ -274,10 +298,16 @@ impl Running {
             seconds: self.done.unwrap_or(end.seconds),
             resident: end.resident,
             faults: end.faults,
+            usage: end.usage,
             pauses: Pauses::read(&read(&job.pauses)),
-            said: last(&read(&self.output)),
+            said: last(&String::from_utf8_lossy(&printed)),
+            printed: crc32fast::hash(&printed),
         }
     }
+}
+
+fn seconds(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
 }
 
 impl Drop for Running {
@@ -300,8 +330,13 @@ mod tests {
             seconds,
             resident: 10,
             faults: 1,
+            usage: Usage {
+                processor: 0.5,
+                minor: 7,
+            },
             pauses: Pauses::read(pauses),
             said: "{\"heap\":12,\"checksum\":345}".into(),
+            printed: 0,
         }
     }
 
@@ -316,13 +351,14 @@ mod tests {
 
     #[test]
     fn two_at_once_end_well_if_both_do() {
-        let first = outcome(Ending::Finished, 2.0, "1 0.1 0\n");
-        let second = outcome(Ending::Killed, 1.0, "0.5 0.2 3\n");
+        let first = outcome(Ending::Finished, 2.0, "1 0.1 0 1\n");
+        let second = outcome(Ending::Killed, 1.0, "0.5 0.2 3 1\n");
         let both = first.with(second);
         assert_eq!((both.ending, both.seconds), (Ending::Killed, 2.0));
         assert_eq!(
             (both.resident, both.faults, both.pauses.0.len()),
             (20, 2, 2)
         );
+        assert_eq!((both.usage.processor, both.usage.minor), (1.0, 14));
     }
 }

@@ -2,8 +2,8 @@
 //! library in its place.
 
 use super::ground::Ground;
-use super::job::Job;
-use super::programs::sibling;
+use super::job::{Job, Outcome};
+use super::programs::{made, sibling};
 use crate::report::results::root;
 use crate::{Error, Result};
 use plimsoll_testbed::Refused;
@@ -63,9 +63,21 @@ impl Collector {
 pub struct Workload {
     /// Its name in tables.
     pub name: String,
-    command: Vec<String>,
-    /// Whether the program notes its pauses itself.
-    notes: bool,
+    pub(super) command: Vec<String>,
+    pub(super) notes: Notes,
+    /// Whether all that it prints is its result. Otherwise that is the `checksum` of its last line.
+    pub(super) whole: bool,
+}
+
+/// Who notes the pauses of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notes {
+    /// The program itself, in the file that `--pauses` names.
+    Itself,
+    /// A library that is preloaded into it.
+    Preloaded,
+    /// Nobody.
+    Nobody,
 }
 
 impl Workload {
@@ -93,7 +105,8 @@ impl Workload {
         Workload {
             name: "guile".into(),
             command,
-            notes: false,
+            notes: Notes::Preloaded,
+            whole: false,
         }
     }
 
@@ -115,13 +128,45 @@ impl Workload {
         Some(Workload {
             name: "nix".into(),
             command,
-            notes: false,
+            notes: Notes::Preloaded,
+            whole: false,
         })
+    }
+
+    /// A small program that uses the collector as programs of others do (`bench/programs/libgc/strangers.c`).
+    /// It does its usual number of steps when `number` is absent.
+    pub fn stranger(kind: &str, number: Option<u32>) -> Workload {
+        let mut command = vec![made("strangers"), kind.to_owned()];
+        command.extend(number.map(|number| number.to_string()));
+        Workload {
+            name: kind.to_owned(),
+            command,
+            notes: Notes::Nobody,
+            whole: false,
+        }
+    }
+
+    /// The same with at most this much address space.
+    #[must_use]
+    pub fn with_addresses(mut self, kib: u64) -> Workload {
+        // The shell replaces itself by the program: its exit status and memory are the program's.
+        let script = format!("ulimit -v {kib}; exec \"$@\"");
+        let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
+        self.command.splice(0..0, shell);
+        self
     }
 
     /// A description of the computation, sizes included.
     pub fn what(&self) -> String {
         self.command.join(" ")
+    }
+
+    /// The result that it computed, if it told one.
+    pub fn result(&self, outcome: &Outcome) -> Option<u64> {
+        match self.whole {
+            true => Some(u64::from(outcome.printed)),
+            false => outcome.told("checksum"),
+        }
     }
 
     fn heapload(what: &str, sizes: &[(&str, u32)], threads: u32) -> Workload {
@@ -136,14 +181,15 @@ impl Workload {
         Workload {
             name,
             command,
-            notes: true,
+            notes: Notes::Itself,
+            whole: false,
         }
     }
 }
 
 /// The program of these workloads.
 pub fn heapload() -> PathBuf {
-    root().join("bench/out/programs/heapload")
+    made("heapload").into()
 }
 
 /// Path of our library, which was built beside this program.
@@ -182,11 +228,13 @@ impl Libraries {
         let pauses = self.folder.join(format!("{number}.pauses"));
         let mut command = workload.command.clone();
         let mut env = BTreeMap::new();
-        if workload.notes {
-            command.extend(["--pauses".into(), text(&pauses)]);
-        } else {
-            env.insert("PAUSES".into(), text(&pauses));
-            env.insert("LD_PRELOAD".into(), source("bench/out/programs/watch.so"));
+        match workload.notes {
+            Notes::Itself => command.extend(["--pauses".into(), text(&pauses)]),
+            Notes::Preloaded => {
+                env.insert("PAUSES".into(), text(&pauses));
+                env.insert("LD_PRELOAD".into(), made("watch.so"));
+            }
+            Notes::Nobody => {}
         }
         if collector.ours {
             env.insert("LD_LIBRARY_PATH".into(), text(&self.folder));

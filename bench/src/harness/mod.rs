@@ -27,6 +27,7 @@
 //! | `servers` | servers of others, and the processes that load them |
 //! | `java` | Java programs of ours, compiled |
 //! | `libgc` | programs on libgc, and the collectors that they can run with |
+//! | `foreign` | programs of others on libgc |
 //! | `collections` | number and time of collections of a Java machine |
 //! | `pauses` | pauses of a program on libgc |
 //! | `processor` | processor time of processes, and the processor's speed at the moment |
@@ -37,6 +38,7 @@ pub mod broker;
 pub mod collections;
 pub mod folder;
 pub mod follow;
+pub mod foreign;
 pub mod ground;
 pub mod interrupt;
 pub mod java;

@@ -12,6 +12,8 @@ pub struct Pause {
     pub length: f64,
     /// Major faults of the process during the pause.
     pub faults: u64,
+    /// Whether a collection began with it. One in steps has several pauses.
+    pub begins: bool,
 }
 
 /// The pauses of a run, in order.
@@ -27,6 +29,7 @@ impl Pauses {
                 begin: words.next()?.parse().ok()?,
                 length: words.next()?.parse().ok()?,
                 faults: words.next()?.parse().ok()?,
+                begins: words.next()? == "1",
             })
         };
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -37,6 +40,11 @@ impl Pauses {
     /// little.
     pub fn steady(&self) -> Pauses {
         Pauses(self.0[self.0.len() * 2 / 3..].to_vec())
+    }
+
+    /// The number of collections.
+    pub fn collections(&self) -> usize {
+        self.0.iter().filter(|pause| pause.begins).count()
     }
 
     /// The longest pause, seconds.
@@ -75,8 +83,8 @@ mod tests {
 
     #[test]
     fn lines_are_pauses_and_the_last_third_is_steady() {
-        let pauses = Pauses::read("0.1 0.05 3\n0.5 0.03 0\n0.9 0.01 1\n1.2 0.0");
-        assert_eq!(pauses.0.len(), 3);
+        let pauses = Pauses::read("0.1 0.05 3 1\n0.5 0.03 0 1\n0.9 0.01 1 0\n1.2 0.0");
+        assert_eq!((pauses.0.len(), pauses.collections()), (3, 2));
         assert_eq!(
             (pauses.longest(), pauses.median(), pauses.faults()),
             (0.05, 0.03, 4.0 / 3.0)
@@ -87,7 +95,7 @@ mod tests {
 
     #[test]
     fn pauses_of_two_programs_are_in_order() {
-        let merged = Pauses::read("1 0.1 0\n3 0.1 0\n").merged(Pauses::read("2 0.1 0\n"));
+        let merged = Pauses::read("1 0.1 0 1\n3 0.1 0 1\n").merged(Pauses::read("2 0.1 0 1\n"));
         let begins: Vec<f64> = merged.0.iter().map(|pause| pause.begin).collect();
         assert_eq!(begins, [1.0, 2.0, 3.0]);
     }

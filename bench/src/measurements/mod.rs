@@ -47,6 +47,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &agent_cost::AgentCost,
     &libgc_adaptive::LibgcAdaptive,
     &libgc::plain::Plain,
+    &libgc::strangers::Strangers,
     &libgc::pressure::LibgcPressure,
     &libgc::ablation::Ablation,
     &libgc::kernels::Kernels,

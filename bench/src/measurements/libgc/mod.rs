@@ -10,6 +10,7 @@
 //! | `pressed` | the workloads of that |
 //! | `ablation` | the worth of each means |
 //! | `kernels` | the same on other kernels |
+//! | `strangers` | programs of many kinds |
 //! | `stage` | runs workloads with a collector |
 
 pub(super) mod ablation;
@@ -18,3 +19,4 @@ pub(super) mod plain;
 mod pressed;
 pub(super) mod pressure;
 pub(super) mod stage;
+pub(super) mod strangers;

@@ -23,7 +23,15 @@ pub(super) struct Stage {
 impl Stage {
     /// A stage with a swap file of `swap` bytes.
     pub(super) fn new(name: &str, swap: u64) -> Result<Stage> {
-        let ground = Ground::with_swap(name, swap)?;
+        Stage::on(Ground::with_swap(name, swap)?)
+    }
+
+    /// A stage on which nothing can be paged out.
+    pub(super) fn without_swap(name: &str) -> Result<Stage> {
+        Stage::on(Ground::without_swap(name)?)
+    }
+
+    fn on(ground: Ground) -> Result<Stage> {
         let libraries = Libraries::new(&ground)?;
         Ok(Stage {
             ground,
@@ -51,7 +59,7 @@ impl Stage {
         let outcomes = job::run(&self.ground, &jobs, conditions, &progress)?;
         for outcome in &outcomes {
             if outcome.ending == Ending::Finished {
-                let told = outcome.told("checksum");
+                let told = workload.result(outcome);
                 let known = *self.checksums.entry(workload.what()).or_insert(told);
                 if told.is_none() || told != known {
                     let what = format!("it computed {told:?} instead of {known:?}");
@@ -203,6 +211,7 @@ pub(super) fn target(results: &mut Results, claim: &str, figures: &[(String, f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::job::Usage;
     use crate::harness::pauses::Pauses;
 
     fn runs(endings: &[Ending]) -> Runs {
@@ -211,8 +220,10 @@ mod tests {
             seconds: index as f64 + 1.0,
             resident: 0,
             faults: 0,
+            usage: Usage::default(),
             pauses: Pauses::default(),
             said: String::new(),
+            printed: 0,
         };
         Runs(endings.iter().enumerate().map(run).collect())
     }
