@@ -501,11 +501,13 @@ fn a_file_behind_a_server_is_passed_over_and_the_server_not_asked() {
     let place = Place::new();
     let program = reader(&server.file());
     server.stand_still();
+    let asked = server.asked();
     let text = printed(&place, &dry_run(&program.pid().to_string()));
+    assert_eq!(server.asked(), asked);
     let value: Value = serde_json::from_str(&text).unwrap();
     let passed = value["passed"].to_string();
     assert!(
-        passed.contains("behind a server that may not answer"),
+        passed.contains("behind a server that does not answer"),
         "{passed}"
     );
     assert_eq!(value["processes"], 1);

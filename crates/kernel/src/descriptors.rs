@@ -1,12 +1,17 @@
 //! Which files a process has open: `/proc/PID/fd`, and how many it may have. Source: kernel document
 //! `proc.rst` 1.1; `proc_pid_fd(5)`, `getrlimit(2)`.
 
+use crate::parse::{lines, number};
 use crate::process::place;
+use crate::reader::read_text;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Longest description of a descriptor that is read, bytes.
+const MAX_INFO: usize = 64 << 10;
 
 /// A file that a process has open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +66,14 @@ pub fn raise_limit() -> io::Result<()> {
         maximum: limit.maximum,
     };
     Ok(setrlimit(Resource::Nofile, raised)?)
+}
+
+/// The number of the mount that an open descriptor's file was looked up on. Asks nothing of its file system.
+pub(crate) fn mount_of(file: &impl AsRawFd) -> Option<u64> {
+    let path = format!("/proc/thread-self/fdinfo/{}", file.as_raw_fd());
+    let mut text = Vec::new();
+    read_text(Path::new(&path), MAX_INFO, &mut text).ok()?;
+    lines(&text).find_map(|line| number(line.strip_prefix(b"mnt_id:")?.trim_ascii()))
 }
 
 /// Which file an open descriptor is: device and inode. `None` if it is closed.

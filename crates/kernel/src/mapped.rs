@@ -4,10 +4,13 @@
 //! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the root of the process, where
 //! another file may be by now. Source: kernel document `proc.rst` 1.1; `openat2(2)`.
 //!
-//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened.
+//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened. Before
+//! that, and before it is asked anything, the list of mounts has told that no server is asked then
+//! ([`crate::mounts`]).
 
 use crate::Error;
 use crate::descriptors::path_of;
+use crate::mounts::{Mounts, NotLocal};
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
@@ -28,12 +31,24 @@ pub fn lists_alike(kind: &str) -> bool {
 }
 
 /// Device and inode of the file of a mapping as `stat(2)` gives them, which differ between subvolumes.
-/// `None` where the file cannot be named, or another one has its path. May wait for a server that lies on
-/// the way to the path.
-pub fn told_apart(pid: i32, area: &Area) -> Option<FileKey> {
-    let root = place(pid, "root");
-    let named = Named::of(pid, &area.addresses, &root, &area.name).ok()?;
+/// `None` where the file cannot be named, or another one has its path.
+pub fn told_apart(pid: i32, area: &Area, mounts: &Mounts) -> Option<FileKey> {
+    mounts
+        .check_device((area.file.major, area.file.minor))
+        .ok()?;
+    let named = Named::of(pid, &area.addresses, &area.name, mounts).ok()?;
     Some(named.key()).filter(|key| key.inode == area.file.inode)
+}
+
+/// Why a file is not named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNamed {
+    /// It may be behind a server.
+    #[error("it is on {0}, which may be behind a server that does not answer")]
+    NotLocal(#[from] NotLocal),
+    /// It cannot be found.
+    #[error(transparent)]
+    Away(#[from] Errno),
 }
 
 /// A file that is named but not open.
@@ -46,35 +61,52 @@ pub struct Named {
 }
 
 impl Named {
-    /// Names the file of a mapping. `root` is where the process's root is seen from here
-    /// (`/proc/PID/root`), `path` the name of the mapping. Links are followed inside of that root
-    /// only.
+    /// Names the file of a mapping, by the mounts that the process sees. Network file systems ask their server
+    /// even then: so whoever calls has checked the device ([`Mounts::check_device`]). The path `name` is looked
+    /// up below the process's root, and leads through no link: the kernel's names of mappings have none.
     ///
     /// # Errors
-    /// `EACCES` without rights; `ENOENT` when there is no such file by now.
-    pub fn of(pid: i32, addresses: &Addresses, root: &Path, path: &str) -> Result<Named, Errno> {
+    /// [`NotNamed::NotLocal`]; `EACCES` without rights; `ENOENT` when there is no such file by now.
+    pub fn of(
+        pid: i32,
+        addresses: &Addresses,
+        name: &str,
+        mounts: &Mounts,
+    ) -> Result<Named, NotNamed> {
         let mapping = format!("map_files/{:x}-{:x}", addresses.start, addresses.end);
-        let named = through(pid, &mapping, |_| false, |path| {
-            Named::at(path).map_err(|errno| Error::of_file("open", path, errno))
-        });
-        match named {
-            Ok(named) => Ok(Named {
+        let descriptor = through(
+            pid,
+            &mapping,
+            |_| false,
+            |path| {
+                let opened = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+                opened.map_err(|errno| Error::of_file("open", path, errno))
+            },
+        );
+        match descriptor {
+            Ok(descriptor) => Ok(Named {
                 by_mapping: true,
-                ..named
+                ..Named::new(descriptor, mounts)?
             }),
-            Err(_) => Named::new(below(root, path)?),
+            Err(_) => {
+                mounts.check_path(Path::new(name))?;
+                Named::new(below(&place(pid, "root"), name)?, mounts)
+            }
         }
     }
 
-    /// Names what is at a path.
+    /// Names what is at a path that the kernel makes up (`/proc/PID/fd/…`).
     ///
     /// # Errors
     /// As [`Named::of`].
-    pub fn at(path: &Path) -> Result<Named, Errno> {
-        Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+    pub fn at(path: &Path, mounts: &Mounts) -> Result<Named, NotNamed> {
+        let descriptor = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        Named::new(descriptor, mounts)
     }
 
-    fn new(descriptor: OwnedFd) -> Result<Named, Errno> {
+    fn new(descriptor: OwnedFd, mounts: &Mounts) -> Result<Named, NotNamed> {
+        // A device number may have been given to another file system since the list of mounts was read.
+        mounts.check_open(&descriptor)?;
         Ok(Named {
             stat: fstat(&descriptor)?,
             descriptor,
@@ -141,7 +173,7 @@ pub fn is_mapped_as(mapping: &FileMapping, key: FileKey) -> bool {
 fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
     openat2(&root, path, flags, Mode::empty(), resolve)
 }
 
@@ -152,7 +184,8 @@ mod tests {
     #[test]
     fn a_file_is_listed_as_itself_and_as_no_other() {
         let path = std::env::current_exe().unwrap();
-        let named = Named::at(&path).unwrap();
+        let mounts = Mounts::of(&Process::own().unwrap()).unwrap();
+        let named = Named::at(&path, &mounts).unwrap();
         let mut listed = None;
         each_mapping(&Process::own().unwrap(), &mut |area| {
             if Path::new(&area.name) == path {
@@ -167,7 +200,7 @@ mod tests {
         let mut apart = None;
         each_mapping(&Process::own().unwrap(), &mut |area| {
             if Path::new(&area.name) == path {
-                apart = told_apart(std::process::id() as i32, area);
+                apart = told_apart(std::process::id() as i32, area, &mounts);
             }
             true
         })

@@ -1,69 +1,50 @@
-//! Which kind of file system a file is on.
+//! Which mounts a process sees, and which of them are of this machine alone: what is asked about their files
+//! reaches no server, and leaves their pages where they are.
 //!
-//! `/proc/PID/mountinfo` tells the kind of each device that a process sees. It asks no file system, so
-//! one whose server does not answer delays nothing; but a device number may have been given to another
-//! file system meanwhile. `fstatfs` tells it of an open file for sure, and may wait for a server.
-//! Source: kernel document `proc.rst` 3.5; `statfs(2)`, `linux/magic.h`.
+//! A file system behind a server (FUSE, network file systems) may pass each question on, answer never, and
+//! drop a file's pages when somebody opens it. So nothing is asked of a file, not even `stat(2)` or
+//! `statfs(2)`, before `/proc/PID/mountinfo` has told that it is on a kind that is known to need nobody: that
+//! list asks no file system.
+//! Source: kernel document `proc.rst` 3.5, 3.8; kernel source `fs/fuse/file.c` (`fuse_finish_open`).
+
+mod local;
+
+pub use local::NotLocal;
 
 use crate::Result;
 use crate::parse::{lines, number, unescape, words};
-use crate::process::through;
+use crate::process::{Process, through};
 use crate::reader::read_text;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// Longest text that is read, bytes.
 const MAX_MOUNTINFO: usize = 4 << 20;
-/// The most devices that are kept.
-const MAX_DEVICES: usize = 16_384;
+/// The most mounts that are kept.
+const MAX_MOUNTS: usize = 16_384;
 /// The most layers of an overlay that are looked at; the kernel takes 500.
 const MAX_LAYERS: usize = 512;
 /// The most overlays below another that are looked at.
 const MAX_OVERLAYS: usize = 16;
 
-/// On which kinds of file systems the layers of an overlay lie.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layers {
-    /// The kinds that are known.
-    pub kinds: BTreeSet<String>,
-    /// Whether these are all. Not so where an overlay was mounted with relative paths, or is not in the list
-    /// of mounts any more.
-    pub complete: bool,
-}
+/// A device (major, minor).
+type Device = (u32, u32);
 
-/// The kind of file system (`ext4`) by device (major, minor).
-pub type Kinds = HashMap<(u32, u32), String>;
-
-/// Kinds by `f_type` of `statfs`: those that keep files in memory, those behind a server, and overlay.
-const MAGIC: [(u32, &str); 20] = [
+/// Kinds by `f_type` of `statfs`: those that keep files in memory, and overlay.
+const MAGIC: [(u32, &str); 4] = [
     (0x0102_1994, "tmpfs"),
     (0x8584_58f6, "ramfs"),
     (0x9584_58f6, "hugetlbfs"),
     (0x794c_7630, "overlay"),
-    (0x6573_5546, "fuse"),
-    (0x6969, "nfs"),
-    (0xff53_4d42, "cifs"),
-    (0xfe53_4d42, "smb3"),
-    (0x517b, "smb3"),
-    (0x0102_1997, "9p"),
-    (0x00c3_6400, "ceph"),
-    (0x5346_414f, "afs"),
-    (0x6b41_4653, "afs"),
-    (0x7375_7245, "coda"),
-    (0x7461_636f, "ocfs2"),
-    (0x0116_1970, "gfs2"),
-    (0x0bd0_0bd0, "lustre"),
-    (0x2003_0528, "orangefs"),
-    (0x786f_4256, "vboxsf"),
-    (0x4750_4653, "gpfs"),
 ];
 
-/// The kind of the file system of an open file, if it is one of those that need care: in memory,
-/// behind a server, or an overlay. May wait for a server.
+/// The kind of the file system of an open file, if it keeps files in memory or is an overlay. Asks the file
+/// system.
 pub fn kind_of(file: impl AsFd) -> Option<&'static str> {
     let status = rustix::fs::fstatfs(file).ok()?;
     // Its type differs between architectures; the numbers have 32 bits.
@@ -72,12 +53,80 @@ pub fn kind_of(file: impl AsFd) -> Option<&'static str> {
     known.map(|(_, kind)| *kind)
 }
 
-/// The kinds of the file systems that a process sees.
-///
-/// # Errors
-/// [`crate::Error::Gone`]; [`crate::Error::Denied`] for other users' processes.
-pub fn kinds(pid: i32) -> Result<Kinds> {
-    Ok(parse_kinds(&text_of(pid)?))
+/// The mounts that a process sees, and where those do not tell, ours. As they were when they were read: a
+/// device number, or the number of a mount, is given to another one later.
+#[derive(Debug, Default)]
+pub struct Mounts {
+    list: Vec<Mount>,
+    /// Where in the list a device is.
+    devices: HashMap<Device, usize>,
+    /// Those that we see, read when they are needed first.
+    ours: OnceLock<Box<Mounts>>,
+    /// Another user made them.
+    of_others: bool,
+}
+
+/// A line of a list of mounts.
+#[derive(Debug)]
+struct Mount {
+    id: u64,
+    device: Device,
+    kind: String,
+    point: PathBuf,
+    /// The layers of an overlay, and whether they are all that it has.
+    layers: Option<(Vec<PathBuf>, bool)>,
+    /// Whether it is of this machine alone, once that was asked.
+    is_local: OnceLock<std::result::Result<(), NotLocal>>,
+}
+
+impl Mounts {
+    /// Reads the mounts that a process sees. Asks no file system.
+    ///
+    /// # Errors
+    /// [`crate::Error::Gone`]; [`crate::Error::Denied`] where other users' processes are hidden.
+    pub fn of(process: &Process) -> Result<Mounts> {
+        Ok(Mounts {
+            of_others: are_of_others(process),
+            ..Mounts::parse(&text_of(process.pid())?)
+        })
+    }
+
+    /// Parses the text; lines that make no sense are passed over.
+    pub fn parse(text: &[u8]) -> Mounts {
+        let list: Vec<Mount> = lines(text)
+            .filter_map(parse_mount)
+            .take(MAX_MOUNTS)
+            .collect();
+        let devices = list
+            .iter()
+            .enumerate()
+            .map(|(at, mount)| (mount.device, at));
+        Mounts {
+            devices: devices.collect(),
+            list,
+            ..Mounts::default()
+        }
+    }
+
+    /// The kind of the file system with this device number (`ext4`).
+    pub fn kind(&self, device: Device) -> Option<&str> {
+        let known = self
+            .mount_of(device)
+            .or_else(|| self.ours().mount_of(device));
+        known.map(|mount| &*mount.kind)
+    }
+
+    fn mount_of(&self, device: Device) -> Option<&Mount> {
+        self.list.get(*self.devices.get(&device)?)
+    }
+
+    fn ours(&self) -> &Mounts {
+        self.ours.get_or_init(|| {
+            // Where it cannot be read, nothing more is known.
+            let text = text_of("self").unwrap_or_default();
+            Box::new(Mounts::parse(&text))
+        })
+    }
 }
 
 /// The list of mounts that a process sees (`self`: this one).
@@ -89,77 +138,38 @@ pub(crate) fn text_of(pid: impl Display) -> Result<Vec<u8>> {
     })
 }
 
-/// What the layers of an overlay lie on, which a process sees as this device. As far as their paths tell:
-/// those are of the time of the mount, most likely as seen from here.
-///
-/// # Errors
-/// As [`kinds`].
-pub fn layers(pid: i32, overlay: (u32, u32)) -> Result<Layers> {
-    Ok(parse_layers(&text_of(pid)?, &text_of("self")?, overlay))
+/// Whether a process is in another user namespace than we, of another user: that user may mount there
+/// what they like.
+fn are_of_others(process: &Process) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    !process.shares_users() && process.ids().map_or(true, |ids| ids.uid != own)
 }
 
-/// Parses the mounts of a process and ours for [`layers`]. A layer may lie on an overlay itself, so that this
-/// goes on there.
-pub fn parse_layers(text: &[u8], ours: &[u8], overlay: (u32, u32)) -> Layers {
-    let lists = [text, ours].map(mounts);
-    let mut found = Layers {
-        kinds: BTreeSet::new(),
-        complete: true,
-    };
-    let (mut left, mut known) = (vec![overlay], BTreeSet::from([overlay]));
-    while let Some(overlay) = left.pop() {
-        let mut all = lists.iter().flatten();
-        let mount = all.find(|mount| mount.device == overlay && mount.kind == "overlay");
-        let paths: Vec<PathBuf> = layer_paths(mount.map_or(b"", |mount| mount.options))
-            .take(MAX_LAYERS + 1)
-            .collect();
-        found.complete &= (1..=MAX_LAYERS).contains(&paths.len());
-        for layer in paths.iter().take(MAX_LAYERS) {
-            // In which directory a mount with relative paths was made is told nowhere.
-            let nearest = lists.iter().filter_map(|list| nearest_of(list, layer));
-            let below: Vec<&Mount<'_>> = nearest.collect();
-            found.complete &= !below.is_empty();
-            for mount in below {
-                found.kinds.insert(mount.kind.clone());
-                if mount.kind == "overlay" && known.insert(mount.device) {
-                    left.push(mount.device);
-                }
-            }
-        }
-        if known.len() > MAX_OVERLAYS {
-            found.complete = false;
-            return found;
-        }
-    }
-    found
-}
-
-/// A line of a list of mounts.
-struct Mount<'a> {
-    device: (u32, u32),
-    kind: String,
-    point: PathBuf,
-    /// What the file system was mounted with: the last field.
-    options: &'a [u8],
-}
-
-fn mounts(text: &[u8]) -> Vec<Mount<'_>> {
-    let parsed = lines(text).filter_map(|line| {
-        let (device, kind) = parse_kind(line)?;
-        Some(Mount {
-            device,
-            kind,
-            point: path(words(line).nth(4)?),
-            options: words(line).last()?,
-        })
+/// `36 35 98:0 /root /point options optional... - kind source options`
+fn parse_mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = words(line);
+    let id = number(fields.next()?)?;
+    let device = fields.nth(1)?;
+    let colon = device.iter().position(|&b| b == b':')?;
+    let part = |text: &[u8]| u32::try_from(number(text)?).ok();
+    let device = (part(&device[..colon])?, part(&device[colon + 1..])?);
+    let point = path(fields.nth(1)?);
+    let kind = fields.by_ref().skip_while(|word| *word != b"-").nth(1)?;
+    let layers = (kind == b"overlay").then(|| {
+        let paths = layer_paths(fields.last().unwrap_or_default());
+        let mut paths: Vec<PathBuf> = paths.take(MAX_LAYERS + 1).collect();
+        let are_all = (1..=MAX_LAYERS).contains(&paths.len());
+        paths.truncate(MAX_LAYERS);
+        (paths, are_all)
     });
-    parsed.take(MAX_DEVICES).collect()
-}
-
-/// The mount that an absolute path leads to: of several at the same place the last one.
-fn nearest_of<'a, 'b>(list: &'b [Mount<'a>], path: &Path) -> Option<&'b Mount<'a>> {
-    let above = list.iter().filter(|mount| path.starts_with(&mount.point));
-    above.max_by_key(|mount| mount.point.components().count())
+    Some(Mount {
+        id,
+        device,
+        kind: String::from_utf8_lossy(kind).into_owned(),
+        point,
+        layers,
+        is_local: OnceLock::new(),
+    })
 }
 
 /// The paths of the layers that an overlay was mounted with: `lowerdir=/a:/b`, or each by itself. Two colons
@@ -180,40 +190,37 @@ fn path(escaped: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&unescape(escaped)))
 }
 
-/// Parses the text; lines that make no sense are passed over.
-pub fn parse_kinds(text: &[u8]) -> Kinds {
-    lines(text)
-        .filter_map(parse_kind)
-        .take(MAX_DEVICES)
-        .collect()
-}
-
-/// `36 35 98:0 /root /point options optional... - kind source options`
-fn parse_kind(line: &[u8]) -> Option<((u32, u32), String)> {
-    let mut fields = words(line);
-    let device = fields.nth(2)?;
-    let colon = device.iter().position(|&b| b == b':')?;
-    let part = |text: &[u8]| u32::try_from(number(text)?).ok();
-    let device = (part(&device[..colon])?, part(&device[colon + 1..])?);
-    let kind = fields.skip_while(|word| *word != b"-").nth(1)?;
-    Some((device, String::from_utf8_lossy(kind).into_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::path::Path;
 
     #[test]
     fn devices_have_kinds() {
         let text = b"22 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw\n\
             23 22 0:21 / /proc rw - proc proc rw\nbroken\n24 22 0:x / /y rw - tmpfs none rw\n";
-        let kinds = parse_kinds(text);
-        assert_eq!(kinds.len(), 2);
-        assert_eq!(kinds[&(254, 0)], "ext4");
-        assert_eq!(kinds[&(0, 21)], "proc");
-        let own = std::process::id() as i32;
-        assert!(!super::kinds(own).unwrap().is_empty());
+        let mounts = Mounts::parse(text);
+        assert_eq!(mounts.list.len(), 2);
+        assert_eq!(mounts.kind((254, 0)), Some("ext4"));
+        assert_eq!(mounts.kind((0, 21)), Some("proc"));
+        let own = Mounts::of(&Process::own().unwrap()).unwrap();
+        assert!(!own.list.is_empty() && !own.of_others);
+    }
+
+    /// Mounts of a process beside mounts of ours.
+    fn beside(text: &[u8], ours: &[u8]) -> Mounts {
+        let mounts = Mounts::parse(text);
+        mounts.ours.set(Box::new(Mounts::parse(ours))).unwrap();
+        mounts
+    }
+
+    /// The kinds that an overlay lies on, and whether there may be more.
+    fn layers(mounts: &Mounts, overlay: Device) -> String {
+        let found = mounts.layers(mounts.mount_of(overlay).unwrap());
+        let rest = (!found.complete).then(|| "?".to_owned());
+        let all: Vec<String> = found.kinds.into_iter().chain(rest).collect();
+        all.join(" ")
     }
 
     #[test]
@@ -222,10 +229,7 @@ mod tests {
             3 1 0:41 / /mnt/in\\040it rw - xfs /dev/vdb rw\n";
         let of = |options: &str| {
             let text = format!("9 8 0:50 / / rw shared:1 - overlay overlay {options}\n");
-            let found = parse_layers(text.as_bytes(), ours, (0, 50));
-            let rest = (!found.complete).then(|| "?".to_owned());
-            let all: Vec<String> = found.kinds.into_iter().chain(rest).collect();
-            all.join(" ")
+            layers(&beside(text.as_bytes(), ours), (0, 50))
         };
         assert_eq!(
             of("rw,lowerdir=/a:/b,upperdir=/c,workdir=/d"),
@@ -247,9 +251,7 @@ mod tests {
         let most = vec!["/a"; MAX_LAYERS].join(":");
         assert_eq!(of(&format!("rw,lowerdir={most}")), "ext4 overlay");
         assert_eq!(of(&format!("rw,lowerdir={most}:/mnt")), "ext4 overlay ?");
-        let none = parse_layers(ours, ours, (254, 0));
-        assert_eq!(none, Layers::default(), "no overlay");
-        assert_eq!(parse_layers(b"", b"", (0, 50)), Layers::default());
+        assert_eq!(layers(&beside(ours, ours), (254, 0)), "?", "no overlay");
     }
 
     #[test]
@@ -261,17 +263,16 @@ mod tests {
                  4 1 0:51 / /above rw - overlay overlay rw,lowerdir=/below/c\n"
             )
         };
-        let of = |layer: &str| parse_layers(below(layer).as_bytes(), b"", (0, 51));
-        let kinds = |of: &Layers| of.kinds.iter().cloned().collect::<Vec<_>>().join(" ");
+        let of = |layer: &str| beside(below(layer).as_bytes(), b"");
         let (plain, served, relative) = (of("/a"), of("/mnt/a"), of("a"));
-        assert_eq!(
-            (kinds(&plain).as_str(), plain.complete),
-            ("ext4 overlay", true)
-        );
-        assert!(kinds(&served).contains("nfs4") && served.complete);
-        assert!(!relative.complete);
+        assert_eq!(layers(&plain, (0, 51)), "ext4 overlay");
+        assert_eq!(plain.check_device((0, 51)), Ok(()));
+        assert_eq!(layers(&served, (0, 51)), "ext4 nfs4 overlay");
+        let remote = NotLocal::Layer("nfs4".into());
+        assert_eq!(served.check_device((0, 51)), Err(remote));
+        assert_eq!(relative.check_device((0, 51)), Err(NotLocal::Layers));
         // One that lies on itself, as it looks from inside of it, and very many.
-        assert!(of("/above").complete);
+        assert_eq!(of("/above").check_device((0, 51)), Ok(()));
         let many: String = (0..100)
             .map(|n| {
                 format!(
@@ -280,7 +281,75 @@ mod tests {
                 )
             })
             .collect();
-        assert!(!parse_layers(many.as_bytes(), b"", (0, 0)).complete);
+        assert_eq!(
+            beside(many.as_bytes(), b"").check_device((0, 0)),
+            Err(NotLocal::Layers)
+        );
+    }
+
+    #[test]
+    fn only_kinds_that_are_known_to_be_of_this_machine_are_local() {
+        let of = |device: &str, kind: &str| {
+            let text = format!("9 8 {device} / / rw - {kind} source rw\n");
+            let device = device.split_once(':').unwrap();
+            let number = |text: &str| text.parse().unwrap();
+            beside(text.as_bytes(), b"").check_device((number(device.0), number(device.1)))
+        };
+        for kind in ["ext4", "xfs", "vfat", "squashfs", "erofs", "iso9660"] {
+            assert_eq!(of("254:7", kind), Ok(()), "{kind}");
+            // On no disk, whatever it is called.
+            assert_eq!(of("0:7", kind), Err(NotLocal::Kind(kind.into())));
+        }
+        for kind in ["btrfs", "zfs", "tmpfs"] {
+            assert_eq!(of("0:7", kind), Ok(()), "{kind}");
+        }
+        for kind in ["fuse.sshfs", "nfs4", "9p", "virtiofs", "proc", "neverheard"] {
+            assert_eq!(of("0:7", kind), Err(NotLocal::Kind(kind.into())));
+        }
+        // On a disk, and all the same behind a program.
+        assert_eq!(of("8:1", "fuseblk"), Err(NotLocal::Kind("fuseblk".into())));
+        let none = beside(b"", b"1 0 254:0 / / rw - ext4 /dev/vda rw\n");
+        assert_eq!(none.check_device((254, 0)), Ok(()), "by our own list");
+        assert_eq!(none.check_device((254, 1)), Err(NotLocal::Unlisted));
+    }
+
+    #[test]
+    fn an_overlay_of_another_user_is_not_trusted() {
+        let text = b"1 0 254:0 / / rw - ext4 /dev/vda rw\n\
+            4 1 0:51 / /above rw - overlay overlay rw,lowerdir=/a:/b\n";
+        let mut mounts = beside(text, b"");
+        mounts.of_others = true;
+        assert_eq!(mounts.check_device((0, 51)), Err(NotLocal::OfOthers));
+        assert_eq!(mounts.check_device((254, 0)), Ok(()));
+    }
+
+    #[test]
+    fn a_path_is_local_when_all_mounts_on_its_way_are() {
+        let mounts = beside(
+            b"1 0 254:0 / / rw - ext4 /dev/vda rw\n2 1 0:40 / /srv rw - fuse.x x rw\n\
+              3 2 254:1 / /srv/in rw - xfs /dev/vdb rw\n4 1 254:1 / /opt rw - xfs /dev/vdb rw\n",
+            b"",
+        );
+        let at = |path: &str| mounts.check_path(Path::new(path));
+        assert_eq!(at("/opt/lib/x.so"), Ok(()));
+        assert_eq!(at("/srvx"), Ok(()));
+        let served = Err(NotLocal::Kind("fuse.x".into()));
+        assert_eq!(at("/srv/in/x.so"), served, "the way leads through it");
+        // A root directory that is no mount: on what it lies is not told.
+        let inner = beside(b"4 1 254:1 / /opt rw - xfs /dev/vdb rw\n", b"");
+        let at = inner.check_path(Path::new("/opt/lib"));
+        assert_eq!(at, Err(NotLocal::Unlisted));
+    }
+
+    #[test]
+    fn an_open_file_is_judged_by_its_mount() {
+        let mounts = Mounts::of(&Process::own().unwrap()).unwrap();
+        let memory = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        assert_eq!(mounts.check_open(&memory), Ok(()));
+        let proc = std::fs::File::open("/proc/self/stat").unwrap();
+        assert_eq!(mounts.check_open(&proc), Err(NotLocal::Kind("proc".into())));
+        let (pipe, _end) = rustix::pipe::pipe().unwrap();
+        assert_eq!(mounts.check_open(&pipe), Err(NotLocal::Unlisted));
     }
 
     #[test]
@@ -296,8 +365,8 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(text in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse_kinds(&text);
-            let _ = parse_layers(&text, &text, (0, 0));
+            let mounts = Mounts::parse(&text);
+            let _ = (mounts.check_device((0, 0)), mounts.check_path(Path::new("/x")));
         }
     }
 }

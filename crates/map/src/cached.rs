@@ -1,16 +1,16 @@
 //! How much of mapped files is in the page cache, whether this process maps it or not: by
 //! `cachestat` on the files themselves, never by touching them.
 
-use crate::mapped;
+use crate::mapped::{self, Closed};
 use crate::parts::Part;
 use crate::sight::Sight;
 use crate::views::identity;
 use plimsoll_kernel::descriptors;
-use plimsoll_kernel::mounts::kind_of;
+use plimsoll_kernel::mounts::{NotLocal, kind_of};
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -33,10 +33,13 @@ pub struct Cache {
 }
 
 /// Why some files could not be asked about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Untold {
     /// Bytes of mappings whose file could not be opened, or was not the mapped one.
     pub closed: u64,
+    /// Bytes of mappings of files that were not asked about, because they may be behind a server: by what
+    /// they are on.
+    pub not_local: BTreeMap<NotLocal, u64>,
     /// Bytes of mappings of files on an overlay, which has no page cache of its own.
     pub overlay: u64,
     /// Bytes of mappings of files that the kernel tells only their owner about.
@@ -48,7 +51,7 @@ pub struct Untold {
 }
 
 /// Asks about each part; the result has one entry a part, `None` for what is not of a file or cannot
-/// be told. Ends soon after `deadline`, unless a file system does not answer.
+/// be told. Ends soon after `deadline`, unless a disk does not answer.
 pub fn look(
     sight: &Sight,
     parts: &[Part],
@@ -68,9 +71,13 @@ pub fn look(
         }
         let bytes = part.addresses.end - part.addresses.start;
         let asked = match files.of(sight, area) {
-            Ok(file) => file.ask(area, &part.addresses),
-            Err(Closed::Overlay) => {
+            Ok(file) if file.is_overlay => {
                 untold.overlay += bytes;
+                continue;
+            }
+            Ok(file) => file.ask(area, &part.addresses),
+            Err(Closed::NotLocal(on)) => {
+                *untold.not_local.entry(on.clone()).or_default() += bytes;
                 continue;
             }
             Err(Closed::Away) => {
@@ -115,6 +122,9 @@ impl Files {
             return None;
         }
         let file = self.of(sight, area).as_ref().ok()?;
+        if file.is_overlay {
+            return None;
+        }
         let cache = file.cache(pages_of(area, part)).ok()?;
         Some(match file.tmpfs {
             true => cache.swapped,
@@ -136,31 +146,23 @@ struct File {
     descriptor: OwnedFd,
     path: PathBuf,
     tmpfs: bool,
+    /// Its pages are those of a layer's file.
+    is_overlay: bool,
     /// By what was asked, offsets in the file. A process may map the same part several times, as ZGC
     /// does with its heap, and to answer the kernel walks through all pages.
     answers: HashMap<Range<u64>, Cache>,
 }
 
-/// Why a file cannot be asked about.
-enum Closed {
-    /// It could not be opened, or another one is in its place.
-    Away,
-    /// It is on an overlay.
-    Overlay,
-}
-
 impl File {
     /// Opens the file of a mapping.
     fn open(sight: &Sight, area: &Area) -> Result<File, Closed> {
-        let descriptor = mapped::open(sight, area).ok_or(Closed::Away)?;
+        let descriptor = mapped::open(sight, area)?;
         let kind = kind_of(&descriptor);
-        if kind == Some("overlay") {
-            return Err(Closed::Overlay);
-        }
         Ok(File {
             descriptor,
             path: PathBuf::from(&area.name),
             tmpfs: kind == Some("tmpfs"),
+            is_overlay: kind == Some("overlay"),
             answers: HashMap::new(),
         })
     }

@@ -2,41 +2,57 @@
 
 use crate::sight::Sight;
 use plimsoll_kernel::descriptors;
-use plimsoll_kernel::mapped::{Named, is_listed_as};
+use plimsoll_kernel::mapped::{Named, NotNamed, is_listed_as};
+use plimsoll_kernel::mounts::{Mounts, NotLocal};
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+/// Why a file cannot be opened.
+pub(crate) enum Closed {
+    /// Not without asking whoever serves this file system.
+    NotLocal(NotLocal),
+    /// It is not there, not for us, or another one is in its place.
+    Away,
+}
 
 /// Opens the file of a mapping for reading: by the mapping itself, which needs rights, else by its path
 /// below the root of the process. A file at that path that is not the mapped one is none. A file system
 /// may call a file otherwise than the kernel's lists of mappings (overlay, Btrfs); then a mapping of our
 /// own tells.
-pub(crate) fn open(sight: &Sight, area: &Area) -> Option<OwnedFd> {
-    let named = Named::of(sight.pid, &area.addresses, &sight.root, &area.name).ok();
+pub(crate) fn open(sight: &Sight, area: &Area) -> Result<OwnedFd, Closed> {
     let is_memory = area.name.starts_with("/memfd:");
-    let named = match named.filter(|named| named.by_mapping || !is_memory) {
-        None if is_memory => by_descriptor(sight.pid, area.file),
+    let device = (area.file.major, area.file.minor);
+    sight
+        .mounts
+        .check_device(device)
+        .map_err(Closed::NotLocal)?;
+    let named = match Named::of(sight.pid, &area.addresses, &area.name, &sight.mounts) {
+        Err(NotNamed::NotLocal(on)) => return Err(Closed::NotLocal(on)),
+        named => named.ok().filter(|named| named.by_mapping || !is_memory),
+    };
+    let named = match named {
+        None if is_memory => by_descriptor(sight.pid, area.file, &sight.mounts),
         other => other,
-    }?;
-    if !named.is_regular() {
-        return None;
-    }
+    };
+    let named = named.filter(Named::is_regular).ok_or(Closed::Away)?;
     let is_it = named.by_mapping || named.key() == area.file;
-    let file = named.open().ok()?;
-    (is_it || is_listed_as(&file, area.file)).then_some(file)
+    let file = named.open().map_err(|_| Closed::Away)?;
+    let is_it = is_it || is_listed_as(&file, area.file);
+    is_it.then_some(file).ok_or(Closed::Away)
 }
 
 /// Most descriptors of a process that are looked at for one file.
 const MAX_DESCRIPTORS: usize = 4096;
 
 /// Looks up shared memory without a path, which the process itself has open.
-fn by_descriptor(pid: i32, file: FileKey) -> Option<Named> {
+fn by_descriptor(pid: i32, file: FileKey, mounts: &Mounts) -> Option<Named> {
     let is_memory = |target: &Path| {
         let name = target.as_os_str().as_encoded_bytes();
         name.starts_with(b"/memfd:")
     };
     let open = descriptors::of(pid).ok()?.take(MAX_DESCRIPTORS);
     open.filter(|open| is_memory(&open.target))
-        .filter_map(|open| Named::at(&open.path).ok())
+        .filter_map(|open| Named::at(&open.path, mounts).ok())
         .find(|named| named.key() == file)
 }

@@ -31,6 +31,14 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
             mebibytes(untold.denied)
         ));
     }
+    for (on, &bytes) in &untold.not_local {
+        notes.push(format!(
+            "{} of mapped files are not asked about: they are on {on}, which may be behind a server, and to \
+             open a file there may drop its pages or wait. What of them is in the page cache is not known, \
+             and names in them are not read",
+            mebibytes(bytes)
+        ));
+    }
     if untold.overlay > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is not known: they lie on an overlay, whose \

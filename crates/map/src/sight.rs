@@ -1,7 +1,8 @@
 //! What was read of a process in one look.
 
+use plimsoll_kernel::mounts::Mounts;
 use plimsoll_kernel::patience::{Begun, Missed, Turns};
-use plimsoll_kernel::process::{Process, place, proc_path, stack_limit, stack_pointers};
+use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
 use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ pub struct Sight {
     pub pid: i32,
     /// What `/proc/PID/exe` names; empty where that is hidden.
     pub executable: PathBuf,
-    /// Under which its files are seen from here (`/proc/PID/root`); empty in tests.
-    pub root: PathBuf,
+    /// The mounts that it sees. None where they could not be read: then nothing is asked of its files.
+    pub mounts: Arc<Mounts>,
     /// Its mappings as `smaps` lists them, by address. While that is being read: as `maps` lists them,
     /// without any memory.
     pub mappings: Vec<Area>,
@@ -89,7 +90,6 @@ impl Sight {
         let mut sight = Sight {
             pid,
             mappings: mappings.unwrap_or_else(|why| Err(missed(pid, why)))?,
-            root: place(pid, "root"),
             ..Sight::default()
         };
         sight.mappings.sort_by_key(|area| area.addresses.start);
@@ -101,10 +101,20 @@ impl Sight {
         Ok(sight)
     }
 
-    /// The program that it runs, and its stacks.
+    /// The program that it runs, the mounts that it sees, and its stacks.
     fn read_rest(&mut self, process: &Arc<Process>, limit: Duration, turns: &mut Turns) {
         if let Ok(Some(executable)) = process.exe() {
             self.executable = executable;
+        }
+        let reader = Arc::clone(process);
+        match turns.within(limit, move || Mounts::of(&reader)) {
+            Ok(Ok(mounts)) => self.mounts = Arc::new(mounts),
+            Ok(Err(error)) => self
+                .notes
+                .push(format!("on what its files lie is not known: {error}")),
+            Err(why) => self
+                .notes
+                .push(format!("on what its files lie is not known: {why}")),
         }
         let reader = Arc::clone(process);
         match turns.within(limit, move || stack_pointers(&reader, MAX_THREADS)) {

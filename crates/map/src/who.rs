@@ -3,7 +3,7 @@
 use crate::area::Kind;
 use crate::notes::not_told;
 use plimsoll_kernel::mapped::{lists_alike, told_apart};
-use plimsoll_kernel::mounts::kinds;
+use plimsoll_kernel::mounts::Mounts;
 use plimsoll_kernel::patience::{Missed, within};
 use plimsoll_kernel::process::{Process, numbers};
 use plimsoll_kernel::smaps::{Area, FileKey, each_mapping};
@@ -128,11 +128,11 @@ pub(crate) fn sharers(
 
 /// The files that are looked for, by what the kernel lists them as.
 fn wanted(own: i32, files: &[Candidate]) -> HashMap<FileKey, Wanted> {
-    let kinds = kinds(own).unwrap_or_default();
+    let mounts = Process::open(own).and_then(|own| Mounts::of(&own));
+    let mounts = mounts.unwrap_or_default();
     let apart = |area: &Area| {
-        let kind = kinds.get(&(area.file.major, area.file.minor))?;
-        let area = lists_alike(kind).then(|| area.clone())?;
-        within(PATIENCE, move || told_apart(own, &area)).ok()?
+        let kind = mounts.kind((area.file.major, area.file.minor))?;
+        lists_alike(kind).then(|| told_apart(own, area, &mounts))?
     };
     let wanted = files.iter().enumerate().map(|(index, file)| {
         let apart = apart(&file.mapping);
@@ -167,12 +167,15 @@ fn maps_of(
 ) -> plimsoll_kernel::Result<(String, HashSet<usize>)> {
     let process = Process::open(pid)?;
     let mut found = HashSet::new();
+    let mut mounts = None;
     each_mapping(&process, &mut |area| {
         if let Some(Wanted { index, apart }) = files.get(&area.file)
             && !found.contains(index)
         {
-            let is_it =
-                apart.is_none_or(|apart| told_apart(pid, area).is_none_or(|here| here == apart));
+            let is_it = apart.is_none_or(|apart| {
+                let mounts = mounts.get_or_insert_with(|| Mounts::of(&process).unwrap_or_default());
+                told_apart(pid, area, mounts).is_none_or(|here| here == apart)
+            });
             found.extend(is_it.then_some(*index));
         }
         found.len() < files.len()

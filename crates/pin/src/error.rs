@@ -19,9 +19,6 @@ pub enum PinError {
         kind: String,
         why: &'static str,
     },
-    /// It cannot be told whether the overlay lies on a file system behind a server.
-    #[error("{path}: on an overlay, and what that lies on cannot be read: {source}")]
-    Layers { path: String, source: KernelError },
     /// The overlay was mounted with relative paths.
     #[error(
         "{path}: on an overlay of which it is not known what it lies on, so it may be behind a server; that \

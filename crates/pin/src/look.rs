@@ -2,15 +2,13 @@
 //! tables. Reads `maps` and the page map only: no page is touched, no reference bit cleared.
 
 use crate::error::PinError;
-use crate::filesystem::{
-    BEHIND_A_SERVER, Below, OTHERS_OVERLAY, Overlays, file_system, is_no_file, verdict,
-};
+use crate::filesystem::{in_memory, is_in_memory, is_no_file, not_local};
 use crate::options::SECOND;
 use crate::pages::Run;
 use plimsoll_kernel::cgroup::locate;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::mapped::{lists_alike, told_apart};
-use plimsoll_kernel::mounts::{Kinds, kinds, layers};
+use plimsoll_kernel::mounts::{Mounts, NotLocal};
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
@@ -85,10 +83,7 @@ pub struct Watched {
 #[derive(Debug)]
 struct Open {
     map: PageMap,
-    kinds: Kinds,
-    overlays: Overlays,
-    /// Another user made the mounts that it sees.
-    of_others: bool,
+    mounts: Mounts,
     group: Option<PathBuf>,
     /// From then on it is opened again, monotonic ns.
     until_ns: u64,
@@ -98,9 +93,7 @@ impl Open {
     fn of(process: &Process) -> Result<Open> {
         Ok(Open {
             map: PageMap::open(process)?,
-            kinds: kinds(process.pid())?,
-            overlays: Overlays::default(),
-            of_others: mounts_are_of_others(process),
+            mounts: Mounts::of(process)?,
             group: group_of(process.pid())?,
             until_ns: now_ns().saturating_add(KEPT),
         })
@@ -147,13 +140,6 @@ fn look_for_frames() -> Result<bool> {
         false
     })?;
     Ok(shown)
-}
-
-/// Whether a process is in another user namespace than we, of another user: that user
-/// may mount there what they like.
-fn mounts_are_of_others(process: &Process) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    !process.shares_users() && process.ids().map_or(true, |ids| ids.uid != own)
 }
 
 impl Watched {
@@ -250,8 +236,7 @@ impl Watched {
         })?;
         if areas.iter().any(|area| self.is_unknown(area)) {
             // Something was mounted meanwhile.
-            self.open.kinds = kinds(self.pid())?;
-            self.open.overlays = Overlays::default();
+            self.open.mounts = Mounts::of(&self.process)?;
         }
         let mut room = Room {
             frames: MAX_FRAMES,
@@ -279,10 +264,11 @@ impl Watched {
     /// What tells the file of a mapping from all others.
     fn identity(&self, area: &Area) -> FileKey {
         let FileKey { major, minor, .. } = area.file;
-        let kind = self.open.kinds.get(&(major, minor));
+        let mounts = &self.open.mounts;
+        let kind = mounts.kind((major, minor));
         let apart = kind
             .filter(|kind| lists_alike(kind))
-            .and_then(|_| told_apart(self.pid(), area));
+            .and_then(|_| told_apart(self.pid(), area, mounts));
         apart.unwrap_or(area.file)
     }
 
@@ -357,49 +343,29 @@ impl Watched {
         inode != 0
             && major == 0
             && !is_no_file(area)
-            && !self.open.kinds.contains_key(&(major, minor))
+            && self.open.mounts.kind((major, minor)).is_none()
     }
 
     /// Why the file of this mapping cannot be held.
-    fn refusal(&mut self, area: &Area) -> Option<PinError> {
+    fn refusal(&self, area: &Area) -> Option<PinError> {
         let FileKey { major, minor, .. } = area.file;
         let path = || area.name.clone();
         if is_no_file(area) {
-            return Some(file_system(path(), "tmpfs"));
+            return Some(in_memory(path(), "tmpfs"));
         }
-        match self.open.kinds.get(&(major, minor)) {
-            Some(kind) if verdict(kind).is_some() => Some(file_system(path(), kind)),
-            Some(kind) if kind == "overlay" && self.open.of_others => Some(PinError::FileSystem {
-                path: path(),
-                kind: kind.clone(),
-                why: OTHERS_OVERLAY,
-            }),
-            Some(kind) if kind == "overlay" => {
-                let (pid, overlay) = (self.pid(), (major, minor));
-                let overlays = &mut self.open.overlays;
-                match overlays.below(overlay, || layers(pid, overlay)) {
-                    Ok(Below::Here) => None,
-                    Ok(Below::Server(below)) => Some(PinError::FileSystem {
-                        path: path(),
-                        kind: format!("an overlay over {below}"),
-                        why: BEHIND_A_SERVER,
-                    }),
-                    Ok(Below::Unknown) => Some(PinError::UnknownLayers { path: path() }),
-                    Err(source) => Some(PinError::Layers {
-                        path: path(),
-                        source,
-                    }),
-                }
+        let mounts = &self.open.mounts;
+        match mounts.check_device((major, minor)) {
+            Ok(()) => {
+                let kind = mounts.kind((major, minor)).unwrap_or("tmpfs");
+                is_in_memory(kind).then(|| in_memory(path(), kind))
             }
-            Some(_) => None,
-            // A block device has a number of its own; others share 0.
-            None if major != 0 => None,
-            None => Some(PinError::UnknownDevice {
+            Err(NotLocal::Unlisted) => Some(PinError::UnknownDevice {
                 path: path(),
                 major,
                 minor,
                 pid: self.pid(),
             }),
+            Err(on) => Some(not_local(path(), on)),
         }
     }
 }

@@ -3,12 +3,12 @@
 //! may.
 
 use crate::error::PinError;
-use crate::filesystem::verdict;
-use plimsoll_kernel::mapped::Named;
-use plimsoll_kernel::mounts::kind_of;
+use crate::filesystem::not_local;
+use plimsoll_kernel::mapped::{Named, NotNamed};
+use plimsoll_kernel::mounts::Mounts;
 use plimsoll_kernel::page_cache::tells_of;
 use plimsoll_kernel::patience::{Missed, within};
-use plimsoll_kernel::process::{Process, place};
+use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::{Addresses, FileKey};
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -72,26 +72,20 @@ pub fn open_mapped(
     key: FileKey,
     path: &str,
 ) -> Result<Opened, PinError> {
-    let root = place(pid, "root");
     let failed = |errno| failed(path, errno);
-    let named = Named::of(pid, addresses, &root, path).map_err(failed)?;
-    if !named.by_mapping && !may_read(pid, named.stat()) {
+    let process = Process::open(pid)?;
+    let named = match Named::of(pid, addresses, path, &Mounts::of(&process)?) {
+        Ok(named) => named,
+        Err(NotNamed::NotLocal(on)) => return Err(not_local(path.to_owned(), on)),
+        Err(NotNamed::Away(errno)) => return Err(failed(errno)),
+    };
+    if !named.by_mapping && !may_read(&process, named.stat()) {
         return Err(failed(Errno::ACCESS));
     }
     if !named.is_regular() {
         return Err(PinError::NotAFile { path: path.into() });
     }
     let file = named.open().map_err(failed)?;
-    // A device number may have been given to another file system since the list of mounts was read.
-    if let Some(kind) = kind_of(&file)
-        && let Some(why) = verdict(kind)
-    {
-        return Err(PinError::FileSystem {
-            path: path.into(),
-            kind: kind.into(),
-            why,
-        });
-    }
     Ok(Opened {
         certain: named.key() == key,
         tells_cached: tells_of(&file),
@@ -101,8 +95,8 @@ pub fn open_mapped(
 
 /// Whether the user of a process may read a file, by its mode. Further groups of the user and access
 /// lists do not count, so this refuses more than the kernel would, never less.
-fn may_read(pid: i32, file: &Stat) -> bool {
-    let Ok(ids) = Process::open(pid).and_then(|process| process.ids()) else {
+fn may_read(process: &Process, file: &Stat) -> bool {
+    let Ok(ids) = process.ids() else {
         return false;
     };
     is_readable(ids.uid, ids.gid, file.st_uid, file.st_gid, file.st_mode)

@@ -10,12 +10,12 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// The file's name and its bytes.
+/// The file's name, and how many bytes it has where nothing else is asked for.
 const NAME: &str = "file";
-const BYTES: u64 = 1 << 20;
+const BYTES: usize = 1 << 20;
 /// The kernel's numbers of the root and of the file.
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
@@ -42,22 +42,42 @@ const ANSWERS: u8 = 0;
 const STANDS: u8 = 1;
 const ENDS: u8 = 2;
 
-/// A file system with one file; unmounted when this is dropped, whatever waits for it.
+/// What the server's thread and others know of it.
+#[derive(Debug)]
+struct Shared {
+    device: OwnedFd,
+    /// What the file holds.
+    bytes: Vec<u8>,
+    does: AtomicU8,
+    /// Requests that were read, but for those that the kernel makes by itself when it forgets a name.
+    asked: AtomicU64,
+}
+
+/// A file system with one file; unmounted when this is dropped, whatever waits for it. The kernel keeps no
+/// answer of its server: each question about a name or a file is asked.
 #[derive(Debug)]
 pub struct FuseServer {
     path: PathBuf,
-    does: Arc<AtomicU8>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// The directory that it is mounted in.
     _parent: tempfile::TempDir,
 }
 
 impl FuseServer {
-    /// Mounts one and serves it. Where that cannot be done, the test is skipped.
+    /// Mounts one and serves it, with a file of 1 MiB. Where that cannot be done, the test is skipped.
     ///
     /// # Panics
     /// When there is no place for it.
     pub fn start() -> Option<FuseServer> {
+        FuseServer::with(vec![7; BYTES])
+    }
+
+    /// As [`FuseServer::start`], with a file, which may be executed, that holds these bytes.
+    ///
+    /// # Panics
+    /// As [`FuseServer::start`].
+    pub fn with(bytes: Vec<u8>) -> Option<FuseServer> {
         let parent = tempfile::tempdir().expect("a directory");
         let path = parent.path().join("fuse");
         std::fs::create_dir(&path).expect("it can");
@@ -70,35 +90,48 @@ impl FuseServer {
                 return None;
             }
         };
-        let does = Arc::new(AtomicU8::new(ANSWERS));
-        let told = Arc::clone(&does);
-        let thread = std::thread::spawn(move || serve(&device, &told));
+        let shared = Arc::new(Shared {
+            device,
+            bytes,
+            does: AtomicU8::new(ANSWERS),
+            asked: AtomicU64::new(0),
+        });
+        let served = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || serve(&served));
         Some(FuseServer {
             path,
-            does,
+            shared,
             thread: Some(thread),
             _parent: parent,
         })
     }
 
-    /// Its file, of 1 MiB.
+    /// Its file.
     pub fn file(&self) -> PathBuf {
         self.path.join(NAME)
     }
 
     /// From now on nothing is answered: who asks waits, until it is killed or this is dropped.
     pub fn stand_still(&self) {
-        self.does.store(STANDS, Ordering::SeqCst);
+        self.shared.does.store(STANDS, Ordering::SeqCst);
+    }
+
+    /// How many requests it has read, and whether more wait.
+    pub fn asked(&self) -> (u64, bool) {
+        let mut ready = [PollFd::new(&self.shared.device, PollFlags::IN)];
+        let waits = poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+        (self.shared.asked.load(Ordering::SeqCst), waits)
     }
 }
 
 impl Drop for FuseServer {
     fn drop(&mut self) {
-        self.does.store(ENDS, Ordering::SeqCst);
-        // The kernel fails all requests once nobody has the device open.
+        self.shared.does.store(ENDS, Ordering::SeqCst);
         let thread = self.thread.take().map(JoinHandle::join);
         drop(thread);
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
+        // The kernel fails all requests once nobody has the device open; so does this, which comes first.
+        let flags = UnmountFlags::DETACH | UnmountFlags::FORCE;
+        let _ = unmount(&self.path, flags);
     }
 }
 
@@ -114,7 +147,8 @@ fn mounted(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Answers requests until it is told to end.
-fn serve(device: &OwnedFd, does: &AtomicU8) {
+fn serve(shared: &Shared) {
+    let Shared { device, does, .. } = shared;
     let mut buffer = vec![0; BUFFER];
     let soon = Timespec {
         tv_sec: 0,
@@ -139,7 +173,11 @@ fn serve(device: &OwnedFd, does: &AtomicU8) {
         }
         match rustix::io::read(device, &mut buffer) {
             Ok(count) if count >= HEAD => {
-                if let Some(answer) = answer(&buffer[..count]) {
+                let request = &buffer[..count];
+                if !matches!(half(request, 4), FORGET | BATCH_FORGET) {
+                    shared.asked.fetch_add(1, Ordering::SeqCst);
+                }
+                if let Some(answer) = answer(request, &shared.bytes) {
                     // A request may have been given up meanwhile.
                     let _ = rustix::io::write(device, &answer);
                 }
@@ -151,7 +189,7 @@ fn serve(device: &OwnedFd, does: &AtomicU8) {
 }
 
 /// The answer to a request, with its head; `None` where none is waited for.
-fn answer(request: &[u8]) -> Option<Vec<u8>> {
+fn answer(request: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     let (opcode, node) = (half(request, 4), word(request, 16));
     let body = &request[HEAD..];
     let answer = match opcode {
@@ -164,10 +202,11 @@ fn answer(request: &[u8]) -> Option<Vec<u8>> {
         .concat()),
         LOOKUP if body.strip_suffix(&[0]) == Some(NAME.as_bytes()) => {
             let times = halves(&[0, 0]);
-            Ok([words(&[FILE, 0, 3600, 3600]), times, attributes(FILE)].concat())
+            let length = bytes.len() as u64;
+            Ok([words(&[FILE, 0, 0, 0]), times, attributes(FILE, length)].concat())
         }
         LOOKUP => Err(Errno::NOENT),
-        GETATTR => Ok([words(&[3600, 0]), attributes(node)].concat()),
+        GETATTR => Ok([words(&[0, 0]), attributes(node, bytes.len() as u64)].concat()),
         OPEN | OPENDIR => Ok(words(&[0, 0])),
         STATFS => Ok([
             words(&[256, 0, 0, 1, 0]),
@@ -176,8 +215,9 @@ fn answer(request: &[u8]) -> Option<Vec<u8>> {
         ]
         .concat()),
         READ => {
-            let left = BYTES.saturating_sub(word(body, 8));
-            Ok(vec![7; left.min(u64::from(half(body, 16))) as usize])
+            let at = bytes.len().min(word(body, 8) as usize);
+            let most = half(body, 16) as usize;
+            Ok(bytes[at..].iter().take(most).copied().collect())
         }
         _ => Err(Errno::NOSYS),
     };
@@ -191,10 +231,10 @@ fn answer(request: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `struct fuse_attr`.
-fn attributes(node: u64) -> Vec<u8> {
+fn attributes(node: u64, length: u64) -> Vec<u8> {
     let (mode, size) = match node {
         ROOT => (0o040_755, 4096),
-        _ => (0o100_644, BYTES),
+        _ => (0o100_755, length),
     };
     // Number, size, blocks, three times; their parts of a second, mode, links, user, group, device,
     // size of a block, flags.
@@ -230,8 +270,11 @@ mod tests {
             return;
         };
         let bytes = std::fs::read(server.file()).unwrap();
-        assert!(bytes.len() as u64 == BYTES && bytes.iter().all(|byte| *byte == 7));
+        assert!(bytes.len() == BYTES && bytes.iter().all(|byte| *byte == 7));
         assert!(std::fs::metadata(server.path.join("other")).is_err());
+        let (before, _) = server.asked();
+        std::fs::metadata(server.file()).unwrap();
+        assert!(server.asked().0 > before, "no answer is kept");
         server.stand_still();
     }
 }

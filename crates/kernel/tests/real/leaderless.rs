@@ -4,12 +4,14 @@
 use crate::common::{MIB, alone, group};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
 use plimsoll_kernel::cgroup::locate;
+use plimsoll_kernel::mounts::Mounts;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::peek::{Copied, Piece, copy, copy_pieces};
-use plimsoll_kernel::process::{Handle, Process, Walk, page_size, place};
-use plimsoll_kernel::{clock, descriptors, mapped, mounts, referenced, smaps};
+use plimsoll_kernel::process::{Handle, Process, Walk, page_size};
+use plimsoll_kernel::{clock, descriptors, mapped, referenced, smaps};
 use plimsoll_testbed::{Leaderless, skip};
 use rustix::process::Signal;
+use std::os::unix::fs::MetadataExt;
 
 /// Memory that the copy shares with us.
 fn block() -> Vec<u8> {
@@ -25,8 +27,14 @@ fn it_lives_and_has_its_memory() {
     assert!(process.alive() && handle.alive() && !process.is_ending());
     assert!(!process.stat().unwrap().has_ended() && process.stat().unwrap().is_exiting);
     let (slow, fast) = (process.memory().unwrap(), process.memory_fast().unwrap());
-    assert!(slow.anon >= 16 * MIB && slow == handle.memory().unwrap(), "{slow:?}");
-    assert!(fast.size > fast.resident && fast.anon() >= 16 * MIB, "{fast:?}");
+    assert!(
+        slow.anon >= 16 * MIB && slow == handle.memory().unwrap(),
+        "{slow:?}"
+    );
+    assert!(
+        fast.size > fast.resident && fast.anon() >= 16 * MIB,
+        "{fast:?}"
+    );
     let walk = Walk::new(Process::open(child.pid()).unwrap(), 1);
     assert_eq!(walk.totals().unwrap().memory.anon, slow.anon);
     let all = smaps::areas(&process, 65_536).unwrap();
@@ -68,8 +76,10 @@ fn it_has_its_program_its_files_and_its_places() {
     assert!(handle.inner_directory("proc").is_ok() && !handle.lockable().is_empty());
     assert!(descriptors::of(child.pid()).unwrap().count() >= 3);
     assert_eq!(clock::ahead_ns(child.pid() as u32), 0);
-    let kinds = |pid| mounts::kinds(pid).unwrap();
-    assert_eq!(kinds(child.pid()), kinds(own.pid()));
+    let root = std::fs::metadata("/").unwrap().dev();
+    let device = (rustix::fs::major(root), rustix::fs::minor(root));
+    let kind = |process| Mounts::of(process).unwrap().kind(device).map(str::to_owned);
+    assert!(kind(&process).is_some() && kind(&process) == kind(&own));
     assert_eq!(process.cgroup().unwrap(), own.cgroup().unwrap());
 }
 
@@ -89,11 +99,11 @@ fn its_pages_are_seen_copied_and_named() {
     assert_eq!(copy_pieces(&process, pieces).unwrap(), 1);
     assert_eq!(bytes, [7; 100]);
     let program = process.exe().unwrap().unwrap();
+    let mounts = Mounts::of(&process).unwrap();
     let mut named = None;
     smaps::each_mapping(&process, &mut |area| {
         if std::path::Path::new(&area.name) == program {
-            let root = place(child.pid(), "root");
-            named = mapped::Named::of(child.pid(), &area.addresses, &root, &area.name).ok();
+            named = mapped::Named::of(child.pid(), &area.addresses, &area.name, &mounts).ok();
         }
         named.is_none()
     })
@@ -135,12 +145,18 @@ fn it_takes_signals_and_is_gone_when_it_has_ended() {
     handle.signal(Signal::KILL).unwrap();
     let deadline = std::time::Instant::now() + crate::common::PATIENCE;
     while process.alive() || handle.alive() {
-        assert!(std::time::Instant::now() < deadline, "the signal has no effect");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the signal has no effect"
+        );
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     // A zombie, until we wait for it.
     assert!(process.stat().unwrap().has_ended() && process.is_ending());
-    assert_eq!(process.memory().unwrap(), plimsoll_kernel::process::Memory::default());
+    assert_eq!(
+        process.memory().unwrap(),
+        plimsoll_kernel::process::Memory::default()
+    );
     assert!(smaps::areas(&process, 10).is_err_and(|error| error.is_gone()));
     assert!(Handle::new(child.pid() as u32).is_err());
 }

@@ -49,7 +49,7 @@ impl Image {
     /// opened, and if it is not the kind of file that a program or a library is.
     pub(crate) fn of(sight: &Sight, is: impl Fn(&Path) -> bool) -> Option<Image> {
         let first = sight.mappings_of(is).find(|area| area.file.inode != 0)?;
-        let file = QuietFile::new(mapped::open(sight, first)?);
+        let file = QuietFile::new(mapped::open(sight, first).ok()?);
         let header: FileHeader64<Little> = one(&file, 0)?;
         let ident = header.e_ident;
         let is_ours = ident.magic == ELFMAG && ident.class == 2 && ident.data == 1;
@@ -222,8 +222,9 @@ fn is_named(names: &[u8], at: usize, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_kernel::mounts::Mounts;
     use plimsoll_kernel::page_cache;
-    use plimsoll_kernel::process::page_size;
+    use plimsoll_kernel::process::{Process, page_size};
     use plimsoll_kernel::smaps::FileKey;
     use plimsoll_testbed::skip;
     use proptest::prelude::*;
@@ -231,6 +232,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::{FileExt, MetadataExt};
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     /// A process that has mapped a file as the loader does.
     fn sight(path: &Path) -> Sight {
@@ -246,8 +248,9 @@ mod tests {
             ..Area::default()
         };
         Sight {
+            pid: std::process::id() as i32,
             executable: path.into(),
-            root: "/".into(),
+            mounts: Arc::new(Mounts::of(&Process::own().unwrap()).unwrap()),
             mappings: vec![area(0x5500_0000_0000)],
             ..Sight::default()
         }

@@ -7,4 +7,5 @@ mod common;
 mod native;
 mod refaults;
 mod rest;
+mod served;
 mod sums;

@@ -2,11 +2,13 @@
 
 use crate::common::*;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::process::page_size;
+use plimsoll_kernel::process::{Process, page_size};
+use plimsoll_kernel::smaps::each_mapping;
 use plimsoll_pin::evidence::Evidence;
 use plimsoll_pin::look::{Seen, View, Watched};
 use plimsoll_pin::options::SECOND;
-use plimsoll_pin::{Pinner, Programs};
+use plimsoll_pin::source::open_mapped;
+use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, FuseServer, programs, skip};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
@@ -241,7 +243,7 @@ fn an_overlay_that_another_user_made_is_passed_over() {
         .unwrap_or_else(|| panic!("{:?}", seen.passed))
         .1
         .to_string();
-    assert!(why.contains("made by another user"), "{why}");
+    assert!(why.contains("that another user made"), "{why}");
     assert!(of_file(&seen, &path).is_empty());
     assert!(
         !seen.views.is_empty(),
@@ -281,11 +283,26 @@ fn an_overlay_over_a_server_is_passed_over() {
         return;
     }
     server.stand_still();
+    let asked = server.asked();
     let seen = Watched::open(program.pid()).unwrap().look().unwrap();
+    let mut opened = Vec::new();
+    each_mapping(&Process::open(program.pid()).unwrap(), &mut |area| {
+        if area.name.ends_with("/mnt/file") {
+            opened.push(open_mapped(program.pid(), &area.addresses, area.file, &area.name).err());
+        }
+        true
+    })
+    .unwrap();
+    assert_eq!(server.asked(), asked);
+    let refused = |error: &Option<PinError>| matches!(error, Some(PinError::FileSystem { .. }));
+    assert!(
+        !opened.is_empty() && opened.iter().all(refused),
+        "{opened:?}"
+    );
     let passed: Vec<String> = seen.passed.iter().map(|(_, why)| why.to_string()).collect();
     // Kernels before 6.8 list the file as that of the layer.
     let told = |on: &str| {
-        let why = format!("/mnt/file: on {on}, behind a server that may not answer");
+        let why = format!("/mnt/file: on {on}, which may be behind a server that does not answer");
         passed.iter().any(|told| told.contains(&why))
     };
     assert!(told("an overlay over fuse") || told("fuse"), "{passed:?}");
@@ -410,7 +427,7 @@ fn what_lies_below_an_overlay_is_read_again() {
         let passed = watched.look().unwrap().passed;
         let passed: Vec<String> = passed.iter().map(|(_, why)| why.to_string()).collect();
         let told = |told: &String| {
-            told.contains("/mnt/file: on") && told.ends_with("behind a server that may not answer")
+            told.contains("/mnt/file: on") && told.ends_with("behind a server that does not answer")
         };
         if passed.iter().any(told) {
             return;
