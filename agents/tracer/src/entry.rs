@@ -6,7 +6,7 @@ use crate::jni::Jni;
 use crate::jvmti::{Callbacks, Event, Jvmti, Vm};
 use crate::session::{Mode, Session, recording, session};
 use crate::table::{Env, Object};
-use crate::{collector, counters, fields, helper, hooks, report, weave};
+use crate::{collector, counters, fields, helper, hooks, report, sizes, weave};
 use plimsoll_trace::{Deaths, Header};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -107,6 +107,7 @@ fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
         .with(Event::ClassPrepare, on_prepare as *const c_void)
         .with(Event::MonitorWait, on_wait as *const c_void)
         .with(Event::MonitorWaited, on_waited as *const c_void)
+        .with(Event::CollectionFinish, on_collected as *const c_void)
         .with(Event::ObjectFree, on_free as *const c_void);
     // The interval is set before the first thread draws how far its next sample is away.
     if !jvmti.prepare(&callbacks, mode == Mode::Exact) || !jvmti.sample_each(0) {
@@ -129,6 +130,7 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
         };
         let jvmti = session.jvmti;
         counters::prepare(jni);
+        sizes::prepare(jvmti, jni);
         if let Err(why) = change_code(session, jni) {
             eprintln!("plimsoll: nothing is recorded: {why}");
             return;
@@ -139,7 +141,7 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
             Event::ThreadEnd,
         ];
         if session.mode == Mode::Sampled {
-            events.push(Event::ObjectFree);
+            events.extend([Event::ObjectFree, Event::CollectionFinish]);
         }
         if !events.iter().all(|event| jvmti.switch(*event, true)) {
             eprintln!(
@@ -225,7 +227,7 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
             }
             // The machine tells what it has found before it stops telling.
             session.jvmti.switch(Event::ObjectFree, false);
-            session.bury();
+            session.bury_last();
         }
         // What asking allocates is in both counts.
         let by_machine = Jni::of(jni).and_then(counters::end);
@@ -266,7 +268,7 @@ unsafe extern "C" fn on_alloc(
             return;
         };
         match (recording(), session.mode) {
-            (Some(session), _) => session.allocated(jni, object, class, size.max(0) as u64),
+            (Some(session), _) => session.allocated(jni, object, class, size),
             (None, Mode::Exact) => drop(session.number(object)),
             (None, Mode::Sampled) => {}
         }
@@ -355,6 +357,11 @@ unsafe extern "C" fn on_waited(
             session.waited(timed_out != 0);
         }
     });
+}
+
+/// A pause of the collector ends. All threads stand, so nothing is asked of the machine.
+unsafe extern "C" fn on_collected(_env: *mut Env) {
+    report::collected();
 }
 
 unsafe extern "C" fn on_free(_env: *mut Env, tag: i64) {

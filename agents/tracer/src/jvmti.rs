@@ -267,6 +267,22 @@ impl Jvmti {
         (code == OK).then(|| self.text(text)).flatten()
     }
 
+    /// A property of the machine, such as its version.
+    pub fn property(self, name: &CStr) -> Option<String> {
+        let mut text: *mut c_char = null_mut();
+        // SAFETY: as in `hash`; the name ends with a zero.
+        let code = unsafe {
+            call!(
+                self.env(),
+                130,
+                fn(*const c_char, *mut *mut c_char) -> c_int,
+                name.as_ptr(),
+                &raw mut text
+            )
+        };
+        (code == OK).then(|| self.text(text)).flatten()
+    }
+
     /// Takes a text of the machine's, in modified UTF-8.
     fn text(self, text: *mut c_char) -> Option<String> {
         if text.is_null() {
@@ -465,7 +481,8 @@ impl Jvmti {
         })
     }
 
-    /// Tags all objects that have no tag with this one. Returns how many objects and bytes there are.
+    /// Tags all objects that have no tag with this one. Returns how many objects and bytes there are, where
+    /// machines before 18 leave out those of 2 GiB and more (see `sizes`).
     pub fn tag_all(self, tag: i64) -> (u64, u64) {
         #[repr(C)]
         struct Heap {

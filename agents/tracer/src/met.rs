@@ -22,6 +22,8 @@ pub struct Met {
     pub group: u64,
     /// Members of that group so far.
     pub members: u64,
+    /// It is an array whose elements have more than a byte.
+    pub is_wide: bool,
     /// A handle that is never given up. It does not keep the class; when that is gone, it has null.
     kept: usize,
 }
@@ -78,12 +80,13 @@ impl Classes {
     }
 
     /// Adds a class. `kept` is a weak handle to it that is never given up. Returns its place.
-    pub fn add(&mut self, hash: u32, class: ClassId, kept: Object) -> usize {
+    pub fn add(&mut self, hash: u32, class: ClassId, is_wide: bool, kept: Object) -> usize {
         let place = self.all.len();
         self.all.push(Met {
             class,
             group: 0,
             members: 0,
+            is_wide,
             kept: kept as usize,
         });
         self.by_hash.insert(hash, place);
@@ -119,8 +122,8 @@ mod tests {
         let mut classes = Classes::new();
         assert_eq!(classes.find(handle(&local)), None);
         let id = |number| ClassId(NonZeroU32::new(number).unwrap());
-        let one = classes.add(7, id(1), handle(&kept));
-        let two = classes.add(8, id(2), handle(&kept_other));
+        let one = classes.add(7, id(1), false, handle(&kept));
+        let two = classes.add(8, id(2), false, handle(&kept_other));
         assert_eq!(classes.find_by_hash(7, handle(&local)), Some(one));
         assert_eq!(classes.find_by_hash(8, handle(&other)), Some(two));
         assert_eq!(classes.find_by_hash(9, handle(&other)), None);

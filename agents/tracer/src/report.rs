@@ -1,7 +1,7 @@
 //! What the recorder tells `plimsoll trace` at the end: a file of lines, `key value`. `plimsoll trace` makes
 //! it and gives it its length, so that it can be written even when the disk is full.
 
-use crate::session::Session;
+use crate::session::{Mode, Session};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -31,6 +31,14 @@ pub fn own_cycles() {
     OWN_CYCLES.store(true, Ordering::Relaxed);
 }
 
+/// Pauses of the collector, in sampled recordings.
+static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Notes one.
+pub fn collected() {
+    COLLECTIONS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Opens the file.
 pub fn open(folder: &Path) {
     if let Ok(file) = File::options().write(true).open(folder.join(FILE)) {
@@ -56,6 +64,9 @@ pub fn end(session: &Session, allocated: (u64, u64), by_machine: Option<u64>) {
     line("bytes-before", BEFORE[1].load(Ordering::Relaxed));
     line("doubles", session.doubles.load(Ordering::Relaxed));
     line("unchanged", UNCHANGED.load(Ordering::Relaxed));
+    if session.mode == Mode::Sampled {
+        line("collections", COLLECTIONS.load(Ordering::Relaxed));
+    }
     if OWN_CYCLES.load(Ordering::Relaxed) {
         line("own-cycles", 1);
     }

@@ -4,6 +4,7 @@ use crate::biased::{Biased, Own};
 use crate::jni::Jni;
 use crate::jvmti::Jvmti;
 use crate::recorder::Recorder;
+use crate::sizes;
 use crate::table::Object;
 use plimsoll_trace::merlin::groups;
 use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, TraceError};
@@ -82,6 +83,9 @@ thread_local! {
     /// nanoseconds.
     static JOINS: Cell<Option<(u32, ThreadId, u64)>> = const { Cell::new(None) };
 }
+
+/// The name of the stream with the deaths that the last collection finds.
+const LAST: &str = "the end of the machine";
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 /// Whether events are recorded: after everything is set up, and until the machine ends.
@@ -218,8 +222,11 @@ impl Session {
             return Some(recorder);
         }
         let thread = self.thread(self.jvmti.hash(object));
-        let name = self.jvmti.thread(object).name;
-        match Recorder::create(&self.folder, &self.header, thread, &name) {
+        self.begin_stream(thread, &self.jvmti.thread(object).name)
+    }
+
+    fn begin_stream(&self, thread: ThreadId, name: &str) -> Option<&'static Biased<Recorder>> {
+        match Recorder::create(&self.folder, &self.header, thread, name) {
             Ok(recorder) => {
                 let recorder: &'static Biased<Recorder> =
                     Box::leak(Box::new(Biased::new(recorder)));
@@ -277,9 +284,9 @@ impl Session {
         }
     }
 
-    /// The current thread has allocated an object.
-    pub fn allocated(&self, jni: Jni, object: Object, class: Object, size: u64) {
-        let Some(mine) = self.mine().filter(|_| size > 0) else {
+    /// The current thread has allocated an object of which the machine told these bytes.
+    pub fn allocated(&self, jni: Jni, object: Object, class: Object, told: i64) {
+        let Some(mine) = self.mine() else {
             return;
         };
         let mut recorder = own(mine);
@@ -292,6 +299,16 @@ impl Session {
                 };
                 recorder = own(mine);
                 place
+            }
+        };
+        let is_wide = recorder.classes.at(place).is_wide;
+        let size = match sizes::believed(told, is_wide) {
+            Some(size) => size,
+            None => {
+                drop(recorder);
+                let size = self.jvmti.size(object);
+                recorder = own(mine);
+                size
             }
         };
         if self.mode == Mode::Sampled {
@@ -358,6 +375,19 @@ impl Session {
         }
     }
 
+    /// As [`Session::bury`], when the machine ends. The thread that ends it has told of its own end before, so
+    /// what the last collection has found gets a stream of its own.
+    pub fn bury_last(&self) {
+        if matches!(MINE.get(), Mine::Ended) && self.any_freed.load(Ordering::Acquire) {
+            let mut threads = lock(&self.threads);
+            let thread = ThreadId(threads.next);
+            threads.next += 1;
+            drop(threads);
+            self.begin_stream(thread, LAST);
+        }
+        self.bury();
+    }
+
     /// The current thread may be about to clone an object.
     pub fn clones(&self) {
         CLONES.set(true);
@@ -402,9 +432,10 @@ impl Session {
         }
         let kept = jni.weak(class)?;
         let name = self.jvmti.signature(class);
+        let is_wide = name.as_deref().is_some_and(sizes::is_wide);
         let number = self.class(hash);
         let mut recorder = own(mine);
-        let place = recorder.classes.add(hash, number, kept);
+        let place = recorder.classes.add(hash, number, is_wide, kept);
         let named = name.map_or(Ok(()), |name| recorder.name(number, &readable(&name)));
         drop(recorder);
         if let Err(error) = named {

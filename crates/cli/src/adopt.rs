@@ -9,12 +9,12 @@ use crate::rows::{find, shown};
 use crate::run::log::notice;
 use crate::run::member::{self, Member, Wanted};
 use crate::run::signals::Signals;
-use crate::run::{Choices, keep, log, start_steering};
+use crate::run::{Choices, keep, log, put_back, start_steering};
 use crate::size::Human;
 use plimsoll_kernel::process::{Handle, Process};
+use plimsoll_runtimes::called::called;
 use plimsoll_runtimes::hold::Hold;
 use plimsoll_runtimes::{ALL, Policy};
-use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -41,6 +41,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     }
     let signals = Signals::block(&HEARD)?;
     log::start(log::Tone::of(args.quiet, args.verbose), None)?;
+    put_back();
     let policy = args.principal.policy;
     let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
     let member = match alone {
@@ -140,7 +141,11 @@ fn name_of(process: &Process) -> String {
     let by_path = process.exe().ok().flatten();
     let file = by_path.as_deref().and_then(|exe| exe.file_name());
     let name = file.map(|file| file.to_string_lossy().into_owned());
-    mend_name(&name.or_else(|| process.comm().ok()).unwrap_or_default())
+    let name = name.or_else(|| process.comm().ok()).unwrap_or_default();
+    // What a program calls itself may be anything, so its file tells what it is.
+    let mut words = process.cmdline().unwrap_or_default();
+    words.splice(..words.len().min(1), [name]);
+    called(&words)
 }
 
 fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {

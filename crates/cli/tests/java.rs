@@ -3,11 +3,15 @@
 mod common;
 
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_runtimes::hotspot::attach::Attach;
+use plimsoll_runtimes::hotspot::machine::Machine;
+use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::java::compile_into;
 use plimsoll_testbed::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Tests run one at a time, because several machines on two processors start slowly.
 static TURN: Mutex<()> = Mutex::new(());
@@ -142,4 +146,89 @@ fn sizes_that_the_user_gave_start_whatever_the_budget_is() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// A machine's ratios, percent.
+fn ratios(pid: u32) -> Option<[u64; 2]> {
+    let process = Process::new(pid).ok()?;
+    let attach = Attach::new(process).ok()?;
+    let machine = Machine::ask(&attach, Duration::from_secs(20)).ok()?;
+    let ratio = |name| machine.flags.number(name);
+    Some([ratio("MinHeapFreeRatio")?, ratio("MaxHeapFreeRatio")?])
+}
+
+#[test]
+fn what_a_killed_adapter_had_set_is_put_back_by_the_next_command() {
+    let place = Place::new();
+    let (Some(_turn), Some(classes)) = (turn(), classes(&place)) else {
+        return;
+    };
+    let mut command = Command::new("java");
+    command
+        .args(["-XX:+UseG1GC", "-Xmx600m", "-cp"])
+        .arg(&classes);
+    command.args(["Churn", "60", "100"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let java = Started(command.spawn().unwrap());
+    let pid = java.0.id();
+    let before = wait_for("it answers", || ratios(pid));
+    let number = pid.to_string();
+    let mut adopt = place.start(&["adopt", "-n", "one", "--max", "200M", &number]);
+    wait_for("its ratios are set", || {
+        ratios(pid).filter(|now| *now != before)
+    });
+    adopt.signal(libc::SIGKILL);
+    adopt.wait();
+    // The adapter may have been between two commands.
+    assert_ne!(
+        ratios(pid),
+        Some(before),
+        "nobody is there to put them back"
+    );
+    let folder = place.path("b/undo");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    assert!(place.call(&["run", "true"]).status.success());
+    assert_eq!(ratios(pid), Some(before));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
+fn a_program_without_a_name_is_called_by_its_jar_or_class_and_not_by_its_interpreter() {
+    let place = Place::new();
+    let mut command = place.command(&["run", "--", "env", "X=1", "sh", "./start.sh"]);
+    place.write("start.sh", "exec sleep 60\n");
+    let _script = Started(command.stdout(Stdio::null()).spawn().unwrap());
+    assert_eq!(place.attached("start.sh").name, "start.sh");
+    let (Some(_turn), Some(classes)) = (turn(), classes(&place)) else {
+        return;
+    };
+    let classes = classes.display().to_string();
+    let java = ["java", "-Xmx64m", "-cp", &classes, "Churn", "4", "4"];
+    let mut command = place.command(&[&["run", "--"], &java[..]].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let _run = Started(command.spawn().unwrap());
+    place.attached("Churn");
+    // The same of one that runs already, unless a name is given.
+    let mut command = Command::new(java[0]);
+    command
+        .args(&java[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let alone = Started(command.spawn().unwrap());
+    let pid = alone.0.id();
+    let started = || std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    wait_for("it is java", || {
+        started().filter(|exe| exe.ends_with("java"))
+    });
+    let number = pid.to_string();
+    let adopted = place.start(&["adopt", &number]);
+    wait_for("it is called so, too", || {
+        let listing = place.listing()?;
+        let found = listing
+            .principals
+            .into_iter()
+            .find(|it| it.pid == Some(pid))?;
+        (found.name == "Churn").then_some(())
+    });
+    drop(adopted);
 }

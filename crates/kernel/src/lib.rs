@@ -37,6 +37,7 @@
 //! | [`sandbox`] | filters of system calls on this process |
 //! | [`peer`], [`environment`] | which peers and variables to trust |
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
+//! | [`notes`] | what has to be put back if this process is killed |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | [`patience`] | a bounded wait for what may block |
 //! | [`barrier`] | a memory barrier in all threads of this process |
@@ -64,6 +65,7 @@ pub mod locks;
 pub mod mapped;
 pub mod meminfo;
 pub mod mounts;
+pub mod notes;
 pub mod overcommit;
 pub mod page_cache;
 pub mod pages;

@@ -6,6 +6,7 @@ use crate::lever::Lever;
 use crate::news::News;
 use crate::watch::{Followed, Watch};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::notes::Notes;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{
     Parameters, Policy, Rights, SLICES, parameters, processors, set_parameters,
@@ -44,6 +45,8 @@ pub struct Options {
     pub always: bool,
     /// A program, and its command that calls [`crate::undo`], which undoes everything if we are killed.
     pub guard: Option<(PathBuf, &'static str)>,
+    /// Where is noted what to undo if that one is killed, too.
+    pub notes: Option<Arc<Notes>>,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             lever: None,
             always: false,
             guard: None,
+            notes: None,
         }
     }
 }
@@ -139,8 +143,9 @@ pub fn follow(
         processors,
     });
     let guard = options.guard.as_ref();
+    let notes = options.notes.as_deref();
     let guard =
-        guard.map(|(program, command)| Guarded::start((program, command), process, &setter));
+        guard.map(|(program, command)| Guarded::start((program, command), process, &setter, notes));
     if let Some(Err(error)) = &guard {
         tell(&News::NoGuard(error.to_string()));
     }

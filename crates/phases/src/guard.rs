@@ -3,6 +3,7 @@
 //! of a pipe that only the first one has, and undoes then what is left.
 
 use crate::hold::Setter;
+use plimsoll_kernel::notes::{About, Note, Notes};
 use plimsoll_kernel::process::Process;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -14,7 +15,14 @@ const MOST: usize = 65_536;
 
 /// The process that waits. It undoes what is left, and ends, when this is dropped.
 #[derive(Debug)]
-pub struct Guarded(Child);
+pub struct Guarded {
+    child: Child,
+    /// What is left if both are killed.
+    _note: Option<Note>,
+}
+
+/// The kind of our [notes](plimsoll_kernel::notes), which say the words of [`undo`] after the first two.
+pub const NOTE: &str = "phases";
 
 impl Guarded {
     /// Starts `program COMMAND PID START WORDS…`, which is to call [`undo`] with the words after `COMMAND`.
@@ -25,7 +33,16 @@ impl Guarded {
         (program, command): (&Path, &str),
         process: &Process,
         setter: &Setter,
+        notes: Option<&Notes>,
     ) -> std::io::Result<Guarded> {
+        let about = About {
+            pid: process.pid().unsigned_abs(),
+            started: process.start_time(),
+            kind: NOTE.to_owned(),
+        };
+        let text = setter.words().join(" ");
+        // Without a note, only who kills both leaves something.
+        let note = notes.and_then(|notes| notes.write(&about, &text).ok());
         let mut guard = Command::new(program);
         guard
             .arg(command)
@@ -38,14 +55,17 @@ impl Guarded {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Ok(Guarded(guard.spawn()?))
+        Ok(Guarded {
+            child: guard.spawn()?,
+            _note: note,
+        })
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }
 

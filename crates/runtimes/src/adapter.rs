@@ -10,7 +10,7 @@ use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// The longest pause before a program without an adapter is looked at again.
 const LOOK: Duration = Duration::from_secs(2);
@@ -62,6 +62,7 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
                 if watched.leave() {
                     continue;
                 }
+                info!("steering of process {} ended: {ended}", machine.process.pid);
                 ended
             }
             // The program may start a process that can be steered at any time, so the wait is

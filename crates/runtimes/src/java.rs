@@ -3,6 +3,7 @@
 
 pub(crate) use crate::detect::Jvm;
 use crate::detect::{Candidate, Command};
+use crate::elf;
 use crate::regular::Root;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ const LIBRARIES: [&str; 5] = [
     "jre/lib/aarch64",
     "lib/aarch64",
 ];
+/// The library of launchers.
+const LAUNCHING: &[u8] = b"libjli.so";
 /// Folders of `OpenJ9`'s own libraries, below those.
 const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
 
@@ -33,6 +36,16 @@ pub(crate) fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
         return Some(Jvm::OpenJ9);
     }
     library_in(root, home).map(|_| Jvm::HotSpot)
+}
+
+/// As [`of_launcher`], of any launcher of an installation: `java`, or a tool of a JDK such as `javac`, which
+/// starts a machine in itself and takes its options behind `-J`.
+pub(crate) fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
+    let is_java = real.file_name() == Some(OsStr::new("java"));
+    match is_java || elf::needs(real, LAUNCHING) {
+        true => of_launcher(root, &real.with_file_name("java")),
+        false => None,
+    }
 }
 
 /// The virtual machine that a process has, by the libraries that it has mapped.

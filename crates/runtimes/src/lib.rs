@@ -21,10 +21,12 @@
 //!   (evidence by which a runtime is recognised), [`runtime`] (the trait), `java` (installations of Java);
 //! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
 //!   else), and [`example`], which is not in the list;
+//! - [`called`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).
 
 pub mod adapter;
+pub mod called;
 pub mod client;
 pub mod detect;
 mod elf;

@@ -1,5 +1,6 @@
 //! The interface between an adapter and its surroundings.
 
+use plimsoll_kernel::notes::Notes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::path::PathBuf;
@@ -138,6 +139,8 @@ pub struct Options {
     pub agent: Use,
     /// Our own program file, beside which the agent's library is.
     pub own: Option<PathBuf>,
+    /// Where is noted what to restore if we are killed.
+    pub notes: Option<Arc<Notes>>,
 }
 
 impl Default for Options {
@@ -147,6 +150,7 @@ impl Default for Options {
             policy: Policy::Limit,
             agent: Use::Never,
             own: None,
+            notes: None,
         }
     }
 }

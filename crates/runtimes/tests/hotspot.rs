@@ -484,3 +484,46 @@ fn another_users_machine_is_reached_by_root() {
         });
     }
 }
+
+/// Before 22 a machine under G1 prints a warning where it was asked for objects while a thread is in a
+/// critical section.
+#[test]
+fn what_we_ask_a_machine_for_prints_nothing_into_the_output_of_its_program() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (_, home) in jdks().into_iter().filter(|(version, _)| *version < 22) {
+        let classes = compiled("Critical.java");
+        let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
+        // Collections are asked for as if they were objects.
+        let flags = ["-XX:+UseG1GC", "-XX:+DisableExplicitGC", "-Xmx700m", "-cp"];
+        argv.extend(flags.map(OsString::from));
+        argv.extend([classes.path().into(), "Critical".into()]);
+        let program = Program::run(&[], argv, classes);
+        let process = program.machine();
+        eventually("it is ready", || program.printed().contains("ready"));
+        let attach = Attach::new(process).unwrap();
+        let ask = |command: &str| attach.command("jcmd", &[command], LONG).unwrap().text;
+        let warned = || program.printed().contains("GC locker is held");
+        eventually("it warns of what another asks", || {
+            ask("GC.class_histogram");
+            warned()
+        });
+        let before = program.printed();
+        let script = Script::default();
+        script.limit.store(120 * MIB, Ordering::Relaxed);
+        let (mut link, pid) = (script.clone(), program.child.id());
+        let steering =
+            std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
+        eventually("it is asked", || {
+            ask("VM.log list").contains("(reconfigured)")
+        });
+        // Several more requests come while it is above its limit.
+        std::thread::sleep(Duration::from_secs(3));
+        script.stop.store(true, Ordering::Relaxed);
+        assert_eq!(steering.join().unwrap(), Ended::Stopped);
+        assert_eq!(program.printed(), before, "{}", home.display());
+        let log = ask("VM.log list");
+        assert!(log.contains("#0: stdout all=warning uptime,"), "{log}");
+    }
+}

@@ -37,6 +37,21 @@ fn can_read() -> bool {
     tried.status.success()
 }
 
+#[test]
+fn the_modules_are_installed_with_the_version_of_all_else() {
+    let text = std::fs::read_to_string(root().join("clients/python/pyproject.toml")).unwrap();
+    let version = format!("version = \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version), "{text}");
+    let packages = std::fs::read_dir(root().join("clients/python"))
+        .unwrap()
+        .flatten();
+    let is_package = |path: &PathBuf| path.join("__init__.py").is_file();
+    for path in packages.map(|entry| entry.path()).filter(is_package) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(text.contains(&format!("packages = [\"{name}\"]")), "{name}");
+    }
+}
+
 fn lines(file: &Path) -> Output {
     let script = root().join("crates/trace/tests/python/lines.py");
     python(&[&script.display().to_string(), &file.display().to_string()])

@@ -20,6 +20,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// Whether all bytes were read.
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     /// The next `length` bytes.
     ///
     /// # Errors

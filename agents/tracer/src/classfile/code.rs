@@ -381,6 +381,33 @@ fn of_member(code: &[u8], it: &Instruction, pool: &Pool<'_>) -> Result<(usize, u
     })
 }
 
+/// How many places an instruction takes from the stack and puts on it. A call of a subroutine puts the address
+/// to return to.
+///
+/// # Errors
+/// [`Fault::Damaged`].
+pub fn places_of(code: &[u8], it: &Instruction, pool: &Pool<'_>) -> Result<(usize, usize), Fault> {
+    Ok(match it.opcode {
+        op::DUP => (1, 2),
+        90 => (2, 3),
+        91 => (3, 4),
+        op::DUP2 => (2, 4),
+        93 => (3, 5),
+        94 => (4, 6),
+        95 => (2, 2),
+        op::GETSTATIC..=op::INVOKEDYNAMIC => of_member(code, it, pool)?,
+        op::MULTIANEWARRAY => {
+            let dimensions = *code.get(it.at + 3).ok_or(Fault::Damaged)?;
+            (dimensions.into(), 1)
+        }
+        op::WIDE => {
+            let inner = *code.get(it.at + 1).ok_or(Fault::Damaged)?;
+            plain(inner).ok_or(Fault::Damaged)?
+        }
+        opcode => plain(opcode).ok_or(Fault::Damaged)?,
+    })
+}
+
 /// The places that a method's arguments take.
 ///
 /// # Errors

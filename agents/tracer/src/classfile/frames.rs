@@ -14,6 +14,16 @@ pub enum Type {
     New(u16),
 }
 
+impl Type {
+    /// Places that it takes: two for `double` and `long`.
+    fn places(&self) -> usize {
+        match self {
+            Type::Plain(3 | 4) => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// Of unknown type.
 pub const TOP: Type = Type::Plain(0);
 /// `this`, before the constructor of the superclass has returned.
@@ -43,6 +53,25 @@ impl Frame {
         Frame {
             at,
             change: Change::Full(locals, stack),
+        }
+    }
+
+    /// Places that are taken on the stack.
+    pub fn stack_places(&self) -> usize {
+        match &self.change {
+            Change::Same(Some(one)) => one.places(),
+            Change::Full(_, stack) => stack.iter().map(Type::places).sum(),
+            Change::Same(None) | Change::Chop(_) | Change::Append(_) => 0,
+        }
+    }
+
+    /// Changes the places of local variables from the frame before to this one.
+    pub fn apply_places(&self, locals: &mut Vec<usize>) {
+        match &self.change {
+            Change::Same(_) => {}
+            Change::Chop(count) => locals.truncate(locals.len().saturating_sub((*count).into())),
+            Change::Append(more) => locals.extend(more.iter().map(Type::places)),
+            Change::Full(all, _) => *locals = all.iter().map(Type::places).collect(),
         }
     }
 
@@ -112,7 +141,10 @@ pub fn read(content: &[u8]) -> Result<Vec<Frame>, Fault> {
         next = at + 1;
         frames.push(Frame { at, change });
     }
-    Ok(frames)
+    match reader.is_at_end() {
+        true => Ok(frames),
+        false => Err(Fault::Damaged),
+    }
 }
 
 fn put_types(

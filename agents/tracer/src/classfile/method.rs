@@ -25,6 +25,13 @@ pub struct Code<'a> {
     variables: Vec<(u16, &'a [u8])>,
 }
 
+/// Attributes of code of which there may be many.
+const MANY: [&[u8]; 3] = [
+    b"LineNumberTable",
+    b"LocalVariableTable",
+    b"LocalVariableTypeTable",
+];
+
 /// What is inserted into a method.
 #[derive(Debug)]
 pub struct Woven {
@@ -80,7 +87,7 @@ impl<'a> Code<'a> {
         let length = reader.u4()?;
         let bytes = reader.take(length as usize)?;
         // What is proportional to the code stays small then, whatever the file says.
-        if bytes.len() > usize::from(u16::MAX) {
+        if bytes.is_empty() || bytes.len() > usize::from(u16::MAX) {
             return Err(Fault::Damaged);
         }
         let count = reader.u2()?;
@@ -98,11 +105,18 @@ impl<'a> Code<'a> {
             lines: Vec::new(),
             variables: Vec::new(),
         };
+        // The machine refuses a second one of each kind but these.
+        let mut met: Vec<&[u8]> = Vec::new();
         for _ in 0..reader.u2()? {
             let name = reader.u2()?;
             let length = reader.u4()?;
             let content = reader.take(length as usize)?;
-            match pool.text(name)? {
+            let name_text = pool.text(name)?;
+            if !MANY.contains(&name_text) && met.contains(&name_text) {
+                return Err(Fault::Damaged);
+            }
+            met.push(name_text);
+            match name_text {
                 b"StackMapTable" => it.frames = frames::read(content)?,
                 b"LineNumberTable" => it.lines.push(content),
                 b"LocalVariableTable" | b"LocalVariableTypeTable" => {
@@ -113,7 +127,26 @@ impl<'a> Code<'a> {
                 _ => {}
             }
         }
-        Ok(it)
+        match reader.is_at_end() {
+            true => Ok(it),
+            false => Err(Fault::Damaged),
+        }
+    }
+
+    /// Where the handlers of exceptions begin.
+    pub fn handlers(&self) -> impl Iterator<Item = u16> {
+        self.handlers.iter().map(|it| it[2])
+    }
+
+    /// The local variables that have names: which place, and the constant of the type.
+    pub fn variables(&self) -> impl Iterator<Item = Result<(u16, u16), Fault>> {
+        self.variables.iter().flat_map(|(_, content)| {
+            let count = code::u2(content, 0).unwrap_or(0);
+            (0..usize::from(count)).map(|entry| {
+                let at = 2 + 10 * entry;
+                Ok((code::u2(content, at + 8)?, code::u2(content, at + 6)?))
+            })
+        })
     }
 
     /// Which instruction begins at a place.
@@ -239,10 +272,11 @@ impl<'a> Code<'a> {
             ));
         }
         for lines in &self.lines {
-            attributes.push((pool.add_text("LineNumberTable")?, move_lines(lines, moved)?));
+            let lines = move_lines(lines, self.bytes.len(), moved)?;
+            attributes.push((pool.add_text("LineNumberTable")?, lines));
         }
         for (name, variables) in &self.variables {
-            attributes.push((*name, move_variables(variables, moved)?));
+            attributes.push((*name, move_variables(variables, self.bytes.len(), moved)?));
         }
         put2(content, short(attributes.len())?);
         for (name, attribute) in attributes {
@@ -294,21 +328,27 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The content of `LineNumberTable`.
-fn move_lines(content: &[u8], moved: &impl Fn(usize) -> Option<usize>) -> Result<Vec<u8>, Fault> {
+/// The content of `LineNumberTable`, of code of `end` bytes.
+fn move_lines(
+    content: &[u8],
+    end: usize,
+    moved: &impl Fn(usize) -> Option<usize>,
+) -> Result<Vec<u8>, Fault> {
     let mut new = content.to_vec();
     for entry in 0..usize::from(code::u2(content, 0)?) {
         let place = 2 + 4 * entry;
-        let at = moved(code::u2(content, place)?.into()).ok_or(Fault::Damaged)?;
+        let at = usize::from(code::u2(content, place)?);
+        let at = moved(at).filter(|_| at < end).ok_or(Fault::Damaged)?;
         code::u2(content, place + 2)?;
         new[place..place + 2].copy_from_slice(&short(at)?.to_be_bytes());
     }
     Ok(new)
 }
 
-/// The content of `LocalVariableTable` or `LocalVariableTypeTable`.
+/// The content of `LocalVariableTable` or `LocalVariableTypeTable`, of code of this many bytes.
 fn move_variables(
     content: &[u8],
+    whole: usize,
     moved: &impl Fn(usize) -> Option<usize>,
 ) -> Result<Vec<u8>, Fault> {
     let mut new = content.to_vec();
@@ -316,6 +356,9 @@ fn move_variables(
         let place = 2 + 10 * entry;
         let begin = usize::from(code::u2(content, place)?);
         let end = begin + usize::from(code::u2(content, place + 2)?);
+        if begin >= whole {
+            return Err(Fault::Damaged);
+        }
         let (begin, end) = (
             moved(begin).ok_or(Fault::Damaged)?,
             moved(end).ok_or(Fault::Damaged)?,

@@ -10,8 +10,8 @@ enum Constant<'a> {
     Text(&'a [u8]),
     Class(u16),
     NameAndType(u16, u16),
-    /// A field, a method or an interface method: class, name and type.
-    Member(u16, u16),
+    /// A field, a method or an interface method: which of them, class, name and type.
+    Member(u8, u16, u16),
     /// A dynamic constant or call site: name and type.
     Dynamic(u16),
     Other,
@@ -26,7 +26,12 @@ pub struct Member<'a> {
     pub name: &'a [u8],
     /// Its type.
     pub descriptor: &'a [u8],
+    /// Whether it is named as a method of a class, not of an interface.
+    pub is_of_class: bool,
 }
+
+/// The kind of constant that names a method of a class.
+const METHOD: u8 = 10;
 
 /// What is added, so that nothing is added twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +65,13 @@ impl<'a> Pool<'a> {
         let begin = reader.at();
         let mut constants = Vec::with_capacity(count);
         constants.push(Constant::Other);
+        // The greatest number by which a constant names another.
+        let mut named = 0;
+        let mut other = |reader: &mut Reader<'a>| {
+            let index = reader.u2()?;
+            named = named.max(index);
+            Ok(index)
+        };
         while constants.len() < count {
             let tag = reader.u1()?;
             let constant = match tag {
@@ -67,17 +79,20 @@ impl<'a> Pool<'a> {
                     let length = reader.u2()?;
                     Constant::Text(reader.take(length.into())?)
                 }
-                7 => Constant::Class(reader.u2()?),
-                9..=11 => Constant::Member(reader.u2()?, reader.u2()?),
-                12 => Constant::NameAndType(reader.u2()?, reader.u2()?),
+                7 => Constant::Class(other(reader)?),
+                9..=11 => Constant::Member(tag, other(reader)?, other(reader)?),
+                12 => Constant::NameAndType(other(reader)?, other(reader)?),
                 17 | 18 => {
                     reader.u2()?;
-                    Constant::Dynamic(reader.u2()?)
+                    Constant::Dynamic(other(reader)?)
                 }
                 3 | 4 => reader.take(4).map(|_| Constant::Other)?,
                 5 | 6 => reader.take(8).map(|_| Constant::Other)?,
-                8 | 16 | 19 | 20 => reader.take(2).map(|_| Constant::Other)?,
-                15 => reader.take(3).map(|_| Constant::Other)?,
+                8 | 16 | 19 | 20 => other(reader).map(|_| Constant::Other)?,
+                15 => {
+                    reader.u1()?;
+                    other(reader).map(|_| Constant::Other)?
+                }
                 _ => return Err(Fault::Damaged),
             };
             constants.push(constant);
@@ -86,7 +101,10 @@ impl<'a> Pool<'a> {
             }
         }
         let old = bytes.get(begin..reader.at()).ok_or(Fault::Damaged)?;
-        let count = constants.len();
+        // There is one at least, a wide one takes two places, and what is added must not be named by chance.
+        if constants.len() != count || usize::from(named) >= count {
+            return Err(Fault::Damaged);
+        }
         Ok(Pool {
             constants,
             old,
@@ -105,6 +123,11 @@ impl<'a> Pool<'a> {
             count: 1,
             added: HashMap::new(),
         }
+    }
+
+    /// Whether the class file has a constant of this number, or it is 0.
+    pub fn has(&self, index: u16) -> bool {
+        usize::from(index) < self.constants.len()
     }
 
     /// A text.
@@ -134,9 +157,9 @@ impl<'a> Pool<'a> {
     /// # Errors
     /// As [`Pool::text`].
     pub fn member(&self, index: u16) -> Result<Member<'a>, Fault> {
-        let (class, both) = match self.constants.get(usize::from(index)) {
-            Some(Constant::Member(class, both)) => (self.class(*class)?, *both),
-            Some(Constant::Dynamic(both)) => (&[][..], *both),
+        let (tag, class, both) = match self.constants.get(usize::from(index)) {
+            Some(Constant::Member(tag, class, both)) => (*tag, self.class(*class)?, *both),
+            Some(Constant::Dynamic(both)) => (0, &[][..], *both),
             _ => return Err(Fault::Damaged),
         };
         match self.constants.get(usize::from(both)) {
@@ -144,6 +167,7 @@ impl<'a> Pool<'a> {
                 class,
                 name: self.text(*name)?,
                 descriptor: self.text(*descriptor)?,
+                is_of_class: tag == METHOD,
             }),
             _ => Err(Fault::Damaged),
         }

@@ -392,6 +392,10 @@ impl Weaving<'_, '_> {
         name: &str,
         pool: &mut Pool<'_>,
     ) -> Result<(), Fault> {
+        // The machine refuses to call a method of a class as one of an interface.
+        if !member.is_of_class {
+            return Ok(());
+        }
         let descriptor = std::str::from_utf8(member.descriptor).map_err(|_| Fault::Damaged)?;
         self.woven.replaced[index] = Some(call(pool, name, descriptor)?);
         Ok(())
@@ -408,7 +412,8 @@ impl Weaving<'_, '_> {
                 && name.as_bytes() == member.name
                 && descriptor.as_bytes() == member.descriptor
         };
-        if let Some((name, descriptor)) = REPLACED.iter().find(same) {
+        if let Some((name, descriptor)) = REPLACED.iter().find(same).filter(|_| member.is_of_class)
+        {
             self.woven.replaced[index] = Some(call(pool, name, &with_receiver(descriptor))?);
         }
         Ok(())

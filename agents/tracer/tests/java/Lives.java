@@ -16,6 +16,10 @@ public class Lives {
         for (Thread thread : threads) {
             thread.join();
         }
+        if (arguments.length > 2) {
+            long[] large = new long[Integer.parseInt(arguments[2])];
+            sum += large.length;
+        }
         System.out.println(kept.size() + " " + sum);
     }
 

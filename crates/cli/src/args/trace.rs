@@ -29,7 +29,7 @@ pub struct Record {
     /// Lighter: watch one object of each group of 16, and report a death when a collection finds it
     #[arg(long)]
     pub sampled: bool,
-    /// The program: `java` of version 17 or later, and its arguments
+    /// The program: `java` of version 17 or later, or a tool of a JDK (`javac`), and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }

@@ -5,13 +5,14 @@ use super::signals;
 use crate::error::{CliError, RUN_FAILED};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, numbers};
+use plimsoll_runtimes::detect;
+use plimsoll_runtimes::setting::Setting;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -163,15 +164,8 @@ fn not_started(program: &OsString, source: io::Error) -> CliError {
 
 /// Finds the program in `PATH`, or by the path itself.
 pub fn find(program: &Path) -> Option<PathBuf> {
-    if program.as_os_str().as_encoded_bytes().contains(&b'/') {
-        return program.exists().then(|| program.to_path_buf());
-    }
-    let path = std::env::var_os("PATH")?;
-    let candidates = std::env::split_paths(&path).map(|dir| dir.join(program));
-    candidates.into_iter().find(|file| {
-        file.metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    })
+    let found = detect::program(program.as_os_str(), &Setting::ours());
+    found.filter(|file| file.exists())
 }
 
 impl Running {

@@ -14,6 +14,7 @@
 //! | `many` | several programs of a file, under one budget |
 //! | `child` | starts a program, and tells how it ended |
 //! | `steer` | the program's adapter, and the thread that steers |
+//! | `put_back` | what killed processes of ours left is undone |
 //! | `phases` | the thread that orders a program's threads |
 //! | `member` | the principal of a program or a group |
 //! | `keeper` | restarts our broker if it was killed |
@@ -34,12 +35,13 @@ pub mod member;
 mod one;
 pub mod orphans;
 mod phases;
+mod put_back;
 pub mod record;
 pub mod signals;
 mod steer;
 
-pub use one::name_of;
 pub(crate) use one::plainly;
+pub(crate) use put_back::put_back;
 
 use crate::args;
 use crate::embed::Place;
@@ -84,6 +86,7 @@ fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError
         .clone()
         .or_else(|| outputs.as_ref().map(|dir| dir.join("plimsoll.log")));
     log::start(log::Tone::of(args.quiet, args.verbose), log.as_deref())?;
+    put_back();
     let interval = Duration::from_millis(args.interval);
     let record = |path: &PathBuf| Recording::begin(path, &place.socket, interval);
     let recording = args.record.as_ref().map(record).transpose()?;

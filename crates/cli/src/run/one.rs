@@ -4,16 +4,15 @@ use super::child::{self, Launch, Running};
 use super::member::{self, Member, Wanted};
 use super::phases::Ordered;
 use super::signals::{FORWARDED, Received, Signals};
-use super::{keep, log, orphans, steer};
+use super::{keep, log, orphans, put_back, steer};
 use crate::args::{self, PolicyChoice};
 use crate::embed::{self, Place};
 use crate::error::CliError;
 use plimsoll_runtimes::Policy;
+use plimsoll_runtimes::called::called;
 use plimsoll_runtimes::setting::Setting;
-use plimsoll_wire::checks::mend_name;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 use tracing::{info, warn};
 
 /// Runs a program until it ends, and returns its status.
@@ -26,6 +25,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     // Before the first thread, so that the signals are blocked in all threads.
     let signals = Signals::block(&heard)?;
     log::start(log::Tone::of(args.quiet, args.verbose), args.log.as_deref())?;
+    put_back();
     let max = member::bound(args.principal.max)?;
     let alone = is_alone(place, args.principal.policy);
     let found = !alone && find_broker(place);
@@ -36,7 +36,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         .principal
         .name
         .clone()
-        .unwrap_or_else(|| name_of(&args.program[0]));
+        .unwrap_or_else(|| name_of(&args.program));
     let wanted = Wanted {
         name: &name,
         weight: args.principal.weight,
@@ -134,10 +134,13 @@ fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Result<Option<Member>
     Ok(member)
 }
 
-/// A principal's name from the program's file name.
-pub fn name_of(program: &OsStr) -> String {
-    let file = Path::new(program).file_name().unwrap_or(program);
-    mend_name(&file.to_string_lossy())
+/// A principal's name from the command line.
+fn name_of(argv: &[OsString]) -> String {
+    let words: Vec<String> = argv
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    called(&words)
 }
 
 /// Waits for the program's end, and passes on signals that we receive.

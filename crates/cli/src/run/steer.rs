@@ -1,6 +1,7 @@
 //! Prepares a program with its adapter, and runs the thread that steers it.
 
 use super::member::{self, Member};
+use super::put_back;
 use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, Principal};
 use crate::control::Control;
 use crate::embed::Place;
@@ -145,12 +146,12 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
         policy: choices.policy.into(),
         agent: choices.agent.into(),
         own: std::env::current_exe().ok(),
+        notes: put_back::notes(),
         ..Options::default()
     };
     let (end, ended) = channel();
     let steer = move || {
-        let how = plimsoll_runtimes::run(&mut *link, pid, &options);
-        info!("steering of process {pid} ended: {how}");
+        plimsoll_runtimes::run(&mut *link, pid, &options);
         let _ = end.send(());
     };
     let thread = std::thread::Builder::new().name(format!("steer-{pid}"));

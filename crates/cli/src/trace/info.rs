@@ -1,5 +1,6 @@
 //! What a trace is of and what is found in it, as text and as JSON.
 
+use super::counted::{self, Counted};
 use crate::error::CliError;
 use crate::json;
 use crate::rows::shown;
@@ -118,7 +119,7 @@ impl Info {
                 text,
                 "  {:<18} {}",
                 shown(key, LONGEST),
-                shown(value, LONGEST)
+                shown(&meaning(key, value), LONGEST)
             );
         }
         if !self.facts.is_empty() {
@@ -176,6 +177,23 @@ impl Info {
     }
 }
 
+/// The value of a fact with its unit. What the recorder does not write stays as it is.
+fn meaning(key: &str, value: &str) -> String {
+    let Ok(number) = value.parse::<u64>() else {
+        return value.to_owned();
+    };
+    match key {
+        "time" | "processor-time" => format!("{:.3} s", number as f64 / 1e9),
+        counted::FACT | "bytes-before" => format!("{number} bytes ({})", Human(number)),
+        "objects-before" => format!("{number} objects before the program's first line"),
+        "doubles" => format!("{number} objects got numbers that others had"),
+        "unchanged" => format!("{number} classes and methods could not be rewritten"),
+        "collections" => format!("{number} pauses of the collector"),
+        "status" => format!("{number} (of the program's end)"),
+        _ => value.to_owned(),
+    }
+}
+
 fn threads(totals: &BTreeMap<ThreadId, Totals>, names: &Names) -> Vec<Thread> {
     let row = |(thread, it): (&ThreadId, &Totals)| Thread {
         thread: thread.0,
@@ -230,6 +248,10 @@ struct Verified {
     largest_object: u64,
     very_large_objects: u64,
     early_deaths: u64,
+    /// Bytes that the machine counted as allocated, or null.
+    bytes_by_machine: Option<u64>,
+    /// What is no fault, and casts doubt on the trace.
+    warnings: Vec<String>,
 }
 
 fn sums(report: &Report) -> (u64, u64) {
@@ -237,8 +259,9 @@ fn sums(report: &Report) -> (u64, u64) {
     (sum(|it| it.objects), sum(|it| it.allocated))
 }
 
-pub(super) fn report_json(report: &Report) -> String {
+pub(super) fn report_json(trace: &Trace, report: &Report) -> String {
     let (objects, bytes) = sums(report);
+    let counted = Counted::in_trace(bytes, trace.header());
     json::pretty(&Verified {
         faults: report.faults_count,
         messages: report.faults.iter().map(ToString::to_string).collect(),
@@ -250,6 +273,8 @@ pub(super) fn report_json(report: &Report) -> String {
         largest_object: report.largest_object,
         very_large_objects: report.very_large,
         early_deaths: report.early_deaths,
+        bytes_by_machine: counted.map(Counted::machine),
+        warnings: counted.and_then(Counted::warning).into_iter().collect(),
     })
 }
 
@@ -275,6 +300,9 @@ pub(super) fn report_text(trace: &Trace, report: &Report) -> String {
         "{name}: {verdict}; {threads} threads, {objects} objects, {} allocated",
         Human(bytes)
     );
+    if let Some(warning) = Counted::in_trace(bytes, trace.header()).and_then(Counted::warning) {
+        let _ = writeln!(text, "warning: {warning}");
+    }
     let _ = match report.largest_live {
         Some(bytes) => writeln!(text, "largest live size {bytes} bytes ({})", Human(bytes)),
         None => writeln!(

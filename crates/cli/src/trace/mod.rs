@@ -3,12 +3,16 @@
 //! # Map
 //! | module | is |
 //! |---|---|
+//! | `counted` | what the machine counted, beside what a trace has |
 //! | `info` | what a trace is of, and what is found in it, as text and as JSON |
+//! | `passes` | how far a search for deaths is, on a terminal |
 //! | `record` | a Java program recorded |
 //!
 //! The work is that of [`plimsoll_trace`].
 
+mod counted;
 mod info;
+mod passes;
 mod record;
 
 use crate::args::trace::{
@@ -94,7 +98,7 @@ fn verify(args: &Verify) -> Result<u8, CliError> {
     let trace = opened(&args.trace)?;
     let report = check::check(&trace)?;
     if args.json {
-        print(&info::report_json(&report))?;
+        print(&info::report_json(&trace, &report))?;
     } else {
         print(&info::report_text(&trace, &report))?;
     }

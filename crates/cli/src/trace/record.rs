@@ -5,6 +5,8 @@
 //! the trace is complete; when something fails it stays, and `plimsoll trace deaths` makes a trace of it.
 //! What is known of the recording is in files in there, and later in the facts of the trace.
 
+use super::counted::{self, Counted};
+use super::passes::{self, Passes};
 use crate::args::trace::Record;
 use crate::error::CliError;
 use crate::output::Output;
@@ -29,10 +31,10 @@ const KNOWN: usize = 4096;
 const REPORT_FILE: &str = "report";
 /// The file in there that we write.
 const FACTS_FILE: &str = "facts";
-/// What the report and the facts of a trace call the bytes that the machine counted as allocated.
-const COUNTED: &str = "bytes-by-machine";
 /// What the facts call how long the program ran and the time of processors that it used, nanoseconds.
 const TIMES: [&str; 2] = ["time", "processor-time"];
+/// So few collections tell little of when objects died.
+const FEW: u64 = 10;
 /// Keys of the report that do not become facts: whether it got to its end, why not, and what the trace itself
 /// tells.
 const PASSING: [&str; 4] = ["ended", "failed", "objects", "bytes"];
@@ -57,13 +59,10 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
     let mode = if args.sampled { "sampled" } else { "exact" };
     let mut told = OsString::from(format!("{mode}:{identity:032x}:"));
     told.push(&folder.path);
-    let flags = tracing::arguments(&real, &own, &told)
+    let flags = tracing::arguments(&real, &own, &told, args.sampled)
         .map_err(|refusal| CliError::Usage(refusal.to_string()))?;
     let mut argv = vec![program.clone()];
     argv.extend(flags);
-    if args.sampled {
-        argv.extend(tracing::SHORT_YOUNG.map(OsString::from));
-    }
     argv.extend_from_slice(rest);
     let mut facts = facts(args);
     folder.tell(&facts);
@@ -315,19 +314,29 @@ fn deaths(traces: &[Trace], facts: &Known, output: &Path) -> Result<Found, CliEr
     name.push(".raw");
     let merged = PathBuf::from(name);
     let scratch = Scratch(merged.clone());
+    let shown = Passes::new();
     let one = match traces {
         [one] => one.clone(),
         _ => {
             let file = File::create(&merged).map_err(CliError::path(&merged))?;
             let file = std::io::BufWriter::new(file);
-            merge::merge(traces, file, &merged.display().to_string())?;
+            let traces = passes::begin(&shown, "joining threads", traces, 1)?;
+            merge::merge(&traces, file, &merged.display().to_string())?;
             Trace::open(&merged)?
         }
     };
+    let one = passes::begin(&shown, "finding deaths", &[one], 2)?.remove(0);
+    let found = deaths_in(&one, facts, output);
+    passes::clear(&shown);
+    drop(scratch);
+    found
+}
+
+/// As [`deaths`], of one raw trace.
+fn deaths_in(one: &Trace, facts: &Known, output: &Path) -> Result<Found, CliError> {
     let name = output.display().to_string();
     if one.header().deaths == Deaths::AtCollections {
-        let (out, found) = groups::write(&one, facts, Output::create(output)?, &name)?;
-        drop(scratch);
+        let (out, found) = groups::write(one, facts, Output::create(output)?, &name)?;
         out.complete()?;
         return Ok(found);
     }
@@ -338,14 +347,7 @@ fn deaths(traces: &[Trace], facts: &Known, output: &Path) -> Result<Found, CliEr
         )));
     }
     let out = Output::create(output)?;
-    let (out, found) = whole::write(
-        &one,
-        facts,
-        table(output)?,
-        out,
-        &output.display().to_string(),
-    )?;
-    drop(scratch);
+    let (out, found) = whole::write(one, facts, table(output)?, out, &name)?;
     out.complete()?;
     Ok(found)
 }
@@ -388,16 +390,23 @@ fn summary(output: &Path, found: &Found, known: &Known) {
         Human(found.largest_live),
         found.deaths
     ));
-    if let Some(machine) = number(COUNTED) {
-        let apart = found.bytes as f64 / machine.max(1) as f64 * 100.0 - 100.0;
-        say(format_args!(
-            "the Java virtual machine counts {machine} bytes allocated meanwhile: {apart:+.3} %"
-        ));
+    let counted = known.get(counted::FACT).map(String::as_str);
+    if let Some(counted) = Counted::of(found.bytes, counted) {
+        say(format_args!("{counted}"));
+        if let Some(warning) = counted.warning() {
+            say(format_args!("warning: {warning}"));
+        }
     }
     if let (Some(objects @ 1..), Some(bytes)) = (number("objects-before"), number("bytes-before")) {
         say(format_args!(
             "not in the trace: {objects} objects ({}) that were there before the program's first line",
             Human(bytes)
+        ));
+    }
+    if let Some(few @ ..FEW) = number("collections") {
+        say(format_args!(
+            "warning: {few} collections looked for dead objects: when objects died is known roughly (without \
+             --sampled it is known exactly)"
         ));
     }
     if number("own-cycles").is_some() {

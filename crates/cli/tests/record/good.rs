@@ -2,7 +2,7 @@
 
 use crate::common::stderr;
 use crate::{Stage, java, recorded};
-use plimsoll_testbed::cases;
+use plimsoll_testbed::{cases, skip};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -293,4 +293,89 @@ fn programs_are_recorded_under_each_collector() {
             assert_eq!(told.contains(warning), is_poor, "{version}: {told}");
         }
     }
+}
+
+/// Before 18 a machine tells of such an array with a product of 32 bits.
+#[test]
+fn an_array_of_more_than_two_gibibytes_is_in_the_trace() {
+    let Some(stage) = Stage::new() else { return };
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let available = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = available.and_then(|rest| rest.trim().split(' ').next()?.parse::<u64>().ok());
+    if kib.is_none_or(|kib| kib < 6 << 20) {
+        return skip("less than 6 GiB are free");
+    }
+    // Java 17 is the last one that does so.
+    let Some(jdk) = recorded().into_iter().find(|jdk| jdk.version == 17) else {
+        return;
+    };
+    let (java, length) = (jdk.java().display().to_string(), 290_000_000_u64);
+    for mode in [&["-o", "t"][..], &["--sampled", "-o", "t"]] {
+        let flags = ["-Xmx3500m", "-Xmn60m", "-XX:+UseParallelGC", "-cp", "."];
+        let text = length.to_string();
+        let words = [&[java.as_str()], &flags[..], &["Lives", "10", "2", &text]].concat();
+        let output = stage.record(mode, &words);
+        let told = stderr(&output);
+        assert!(output.status.success(), "{told}");
+        let (seen, counted) = counts(&told);
+        assert!(seen > length * 8, "{told}");
+        assert!(seen.abs_diff(counted) <= counted / 1000, "{told}");
+        let checked: Value = serde_json::from_str(&stage.text(&["verify", "t", "--json"])).unwrap();
+        assert_eq!(checked["bytes_by_machine"], counted, "{checked}");
+        assert_eq!(checked["warnings"], serde_json::json!([]), "{checked}");
+        assert!(checked["largest_object"].as_u64().unwrap() > length * 8);
+    }
+}
+
+#[test]
+fn what_a_last_collection_finds_dead_is_dead_in_a_lighter_recording() {
+    let (Some(stage), Some(java)) = (Stage::new(), java()) else {
+        return;
+    };
+    // No collection comes before the end.
+    let flags = ["-Xmx300m", "-Xmn200m", "-XX:+UseSerialGC", "-cp", "."];
+    let words = [&[java.as_str()], &flags[..], &["Lives", "20000"]].concat();
+    let output = stage.record(&["--sampled", "-o", "t"], &words);
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.contains("collections looked for dead objects"),
+        "{told}"
+    );
+    let checked: Value = serde_json::from_str(&stage.text(&["verify", "t", "--json"])).unwrap();
+    assert_eq!(checked["faults"], 0, "{checked}");
+    let (all, left) = (&checked["objects"], &checked["immortal_objects"]);
+    assert!(
+        left.as_u64().unwrap() < all.as_u64().unwrap() / 10,
+        "{checked}"
+    );
+}
+
+#[test]
+fn a_tool_of_a_jdk_is_recorded() {
+    let Some(stage) = Stage::new() else { return };
+    let Some(javac) = recorded()
+        .into_iter()
+        .map(|it| it.home.join("bin/javac"))
+        .find(|it| it.is_file())
+    else {
+        return skip("no javac");
+    };
+    stage.place.write("Empty.java", "class Empty {}\n");
+    let javac = javac.display().to_string();
+    let output = stage.record(
+        &["--sampled", "-o", "t"],
+        &[&javac, "-proc:none", "Empty.java"],
+    );
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(stage.place.path("Empty.class").is_file());
+    assert!(counts(&told).0 > 1 << 20, "{told}");
+    let info = stage.text(&["info", "t"]);
+    assert!(
+        info.contains("pauses of the collector") && info.contains(" s\n"),
+        "{info}"
+    );
 }

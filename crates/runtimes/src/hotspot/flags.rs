@@ -19,6 +19,7 @@ mod words;
 
 pub use files::Files;
 pub(super) use files::path_below_root;
+pub(crate) use given::WITH_VALUE;
 pub use given::{Given, LAUNCHER};
 pub use known::Known;
 

@@ -1,12 +1,47 @@
 //! Restores the flags of a machine that is let go.
 
+use super::attach::Attach;
 use super::machine::Flags;
+use crate::hold::Hold;
+use crate::process::Process;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The flag with the percentage of free heap below which the machine makes its heap larger.
 const MIN: &str = "MinHeapFreeRatio";
 /// The flag with the percentage of free heap above which the machine makes its heap smaller.
 const MAX: &str = "MaxHeapFreeRatio";
+
+/// How long a command may take when the machine is let go. It is short because the caller waits.
+pub(super) const RELEASE: Duration = Duration::from_millis(500);
+/// The kind of our [notes](plimsoll_kernel::notes), which say a flag and its value on each line, in order.
+pub const NOTE: &str = "hotspot";
+
+/// What a note says of the `moved` flags of a machine.
+pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>) -> String {
+    let lines = settings(flags, moved).into_iter();
+    lines
+        .map(|(name, value)| format!("{name} {value}\n"))
+        .collect()
+}
+
+/// Restores what a note says, of a machine whose adapter was killed. False if it cannot be done now.
+pub fn put_back(process: Process, note: &str) -> bool {
+    let Ok(_hold) = Hold::of(&process) else {
+        return false;
+    };
+    let Ok(attach) = Attach::new(process) else {
+        return false;
+    };
+    let settings = note.lines().filter_map(|line| line.split_once(' '));
+    let settings = settings.filter(|(_, value)| value.parse::<u64>().is_ok());
+    for (name, value) in settings {
+        if attach.command("setflag", &[name, value], RELEASE).is_err() {
+            return false;
+        }
+    }
+    true
+}
 
 /// The settings that restore the `moved` flags to their values in `flags`. The order matters,
 /// because the machine refuses a minimum above the maximum.
@@ -40,5 +75,11 @@ mod tests {
         assert_eq!(of(&["SoftMaxHeapSize"]), [("SoftMaxHeapSize", 512)]);
         assert_eq!(of(&[MAX]), [(MIN, 0), (MAX, 70), (MIN, 40)]);
         assert_eq!(of(&["Absent"]), []);
+        let moved = [MAX].into_iter().collect();
+        let text = text(&flags, &moved);
+        assert_eq!(
+            text,
+            "MinHeapFreeRatio 0\nMaxHeapFreeRatio 70\nMinHeapFreeRatio 40\n"
+        );
     }
 }

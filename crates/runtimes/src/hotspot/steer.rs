@@ -1,6 +1,8 @@
 //! The steering loop: looks at the machine, asks the controller, carries out its actions, reports.
 
 mod helper;
+mod hush;
+mod let_go;
 mod limits;
 
 use super::agent::{self, Page, Told, Tries};
@@ -14,7 +16,6 @@ use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::{Collector, Machine};
 use super::recognise::is_machine;
-use super::release;
 use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::stalls::Signal;
@@ -24,15 +25,15 @@ use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
 use crate::link::{Ended, Link};
 use crate::runtime::Target;
+use hush::Hush;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::notes::Note;
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// How long a command may take when the machine is let go. It is short because the caller waits.
-const RELEASE: Duration = Duration::from_millis(500);
 /// How long a collection may take.
 const COLLECTION: Duration = Duration::from_secs(60);
 /// The pause between two looks while something changes.
@@ -131,8 +132,12 @@ struct Loop<'a> {
     reported: Option<(Instant, Report)>,
     /// Commands that failed.
     silence: Silence,
+    /// The machine's log.
+    hush: Hush,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
+    /// What has to be restored if we are killed.
+    note: Option<Note>,
     /// Processor time of the machine during requested commands, nanoseconds.
     asked_processor_ns: u64,
     /// Wall-clock time of these commands.
@@ -207,7 +212,9 @@ impl<'a> Loop<'a> {
             measure_pause: FOOTPRINT,
             reported: None,
             silence: Silence::default(),
+            hush: Hush::default(),
             moved: BTreeSet::new(),
+            note: None,
             asked_processor_ns: 0,
             asked: Duration::ZERO,
             warned: false,
@@ -228,17 +235,6 @@ impl<'a> Loop<'a> {
             }
             let pause = self.step(link);
             link.wait(pause);
-        }
-    }
-
-    /// Restores the machine's flags, so that it sizes its heap by itself again.
-    fn let_go(&mut self) {
-        if let Some(page) = &self.agent {
-            page.wish(None);
-        }
-        for (name, value) in release::settings(&self.machine.flags, &self.moved) {
-            // Commands are carried out in the order sent, even if an answer is late.
-            let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
         }
     }
 
@@ -462,7 +458,7 @@ impl<'a> Loop<'a> {
         for action in actions {
             let done = match action {
                 Action::Set(name, value) => {
-                    self.moved.insert(name);
+                    self.moves(name);
                     self.ask("setflag", &[name, &value.to_string()], COMMAND)
                 }
                 Action::Collect => self.collect(self.control.trigger(), seen),
@@ -490,7 +486,7 @@ impl<'a> Loop<'a> {
         if let Some(beside) = &mut self.beside {
             beside.add(&self.target.process);
         }
-        let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
+        let done = self.ask_for_collection(trigger);
         if let Some(beside) = &mut self.beside {
             beside.skip(&self.target.process);
         }

@@ -12,15 +12,16 @@ pub const OLDEST: u32 = 17;
 
 /// Makes young collections frequent, so that they tell when objects died. The program's own flags come later
 /// and prevail. ZGC and Shenandoah take no notice of them; the recorder sees that, and it is told.
-pub const SHORT_YOUNG: [&str; 2] = ["-XX:NewSize=4m", "-XX:MaxNewSize=4m"];
+const SHORT_YOUNG: [&str; 2] = ["-XX:NewSize=4m", "-XX:MaxNewSize=4m"];
 
 /// Why a program cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Refusal {
     #[error(
-        "{} starts no HotSpot virtual machine itself: only Java programs can be recorded, and only by their \
-         `java` (a script that starts one: give the `java …` that it calls)", .0.display()
+        "{} starts no HotSpot virtual machine itself: only Java programs can be recorded, by their `java` or a \
+         tool of a JDK such as `javac` (a script that starts one: give the `java …` that it calls)",
+        .0.display()
     )]
     NoJava(PathBuf),
     #[error(
@@ -31,13 +32,20 @@ pub enum Refusal {
     NoLibrary,
 }
 
-/// What comes between `java` and its arguments: `mode:identity:folder` is what the recorder is told.
+/// What comes between a launcher and its arguments: `mode:identity:folder` is what the recorder is told. The
+/// Sampled recordings have short young generations, too. A launcher that is not `java` itself takes options
+/// of the machine behind `-J`.
 ///
 /// # Errors
 /// [`Refusal`], when the launcher at `real` (links were followed) starts nothing that can be recorded, or the
 /// recorder is not installed beside `own`, our program.
-pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>, Refusal> {
-    if java::of_launcher(&Root::Ours, real) != Some(Jvm::HotSpot) {
+pub fn arguments(
+    real: &Path,
+    own: &Path,
+    told: &OsStr,
+    is_sampled: bool,
+) -> Result<Vec<OsString>, Refusal> {
+    if java::of_tool(&Root::Ours, real) != Some(Jvm::HotSpot) {
         return Err(Refusal::NoJava(real.to_owned()));
     }
     match java::version_at(real) {
@@ -75,9 +83,18 @@ pub fn arguments(real: &Path, own: &Path, told: &OsStr) -> Result<Vec<OsString>,
         "-XX:CompileCommand=quiet",
         "-XX:CompileCommand=exclude,java.lang.PlimsollRecorder::room",
     ];
-    Ok(std::iter::once(agent)
-        .chain(flags.map(OsString::from))
-        .collect())
+    let short = SHORT_YOUNG.into_iter().filter(|_| is_sampled);
+    let options = std::iter::once(agent).chain(flags.into_iter().chain(short).map(OsString::from));
+    let behind = match real.file_name() == Some(OsStr::new("java")) {
+        true => "",
+        false => "-J",
+    };
+    let put = |option: OsString| {
+        let mut word = OsString::from(behind);
+        word.push(option);
+        word
+    };
+    Ok(options.map(put).collect())
 }
 
 #[cfg(test)]
@@ -88,7 +105,7 @@ mod tests {
     fn what_is_no_java_and_what_is_too_old_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let java = home.path().join("bin/java");
-        let arguments = || arguments(&java, Path::new("/none/plimsoll"), OsStr::new(""));
+        let arguments = || arguments(&java, Path::new("/none/plimsoll"), OsStr::new(""), false);
         std::fs::create_dir_all(home.path().join("lib/server")).unwrap();
         std::fs::create_dir(home.path().join("bin")).unwrap();
         std::fs::write(&java, "").unwrap();

@@ -66,6 +66,24 @@ impl Source for Vec<u8> {
     }
 }
 
+/// Tells of each reading how many bytes it was.
+struct Watched<W> {
+    source: Arc<dyn Source>,
+    watch: W,
+}
+
+impl<W: Fn(u64) + Send + Sync> Source for Watched<W> {
+    fn length(&self) -> io::Result<u64> {
+        self.source.length()
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.source.read(into, offset)?;
+        (self.watch)(into.len() as u64);
+        Ok(())
+    }
+}
+
 /// How a trace ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -169,6 +187,25 @@ impl Trace {
             None => trace.look_for_blocks(begin as u64, length)?,
         }
         Ok(trace)
+    }
+
+    /// The same trace, which calls `watch` with the bytes of each reading, so that a person can be shown how
+    /// far its user is.
+    #[must_use]
+    pub fn watched(&self, watch: impl Fn(u64) + Send + Sync + 'static) -> Trace {
+        let source = Arc::clone(&self.source);
+        Trace {
+            source: Arc::new(Watched { source, watch }),
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of the whole trace.
+    ///
+    /// # Errors
+    /// [`TraceError::Io`].
+    pub fn length(&self) -> Result<u64, TraceError> {
+        self.source.length().map_err(TraceError::io(&self.name))
     }
 
     /// What it says of itself.

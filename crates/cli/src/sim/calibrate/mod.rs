@@ -12,16 +12,13 @@ mod switches;
 use super::constants::{Constants, NAMES};
 use crate::args::sim::Calibrate;
 use crate::error::CliError;
+use crate::progress::Line;
 use crate::{json, print, printed};
 use graph::Graph;
-use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_sim::threads::Costs;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
-
-/// How long it takes until progress is shown, nanoseconds.
-const PATIENCE: u64 = 2_000_000_000;
 
 /// A constant. The JSON contract of `plimsoll sim calibrate --json`; fields may be added.
 #[derive(Debug, Serialize)]
@@ -84,26 +81,18 @@ pub(super) fn run(args: &Calibrate) -> Result<u8, CliError> {
 }
 
 fn measure(args: &Calibrate) -> Result<Document, CliError> {
-    let begin = now_ns();
+    let mut line = Line::new(false);
+    line.show(|| "a heap is made, to collect it".to_owned());
     let graph = Graph::new(args.live);
     let mut room = graph.room();
     let mut found: [Vec<f64>; NAMES.len()] = Default::default();
     for repetition in 0..args.repeat {
-        if std::io::stderr().is_terminal() && now_ns() - begin > PATIENCE {
-            let _ = write!(
-                std::io::stderr(),
-                "\rrepetition {} of {} ",
-                repetition + 1,
-                args.repeat
-            );
-        }
+        line.show(|| format!("repetition {} of {}", repetition + 1, args.repeat));
         for (values, value) in found.iter_mut().zip(once(&graph, &mut room)?) {
             values.push(value);
         }
     }
-    if std::io::stderr().is_terminal() && now_ns() - begin > PATIENCE {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
+    line.clear();
     let paper = Constants::from(Costs::PAPER);
     let constants = NAMES.iter().zip(found);
     Ok(Document {

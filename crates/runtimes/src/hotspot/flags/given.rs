@@ -24,7 +24,7 @@ const FIRST: &str = "JAVA_TOOL_OPTIONS";
 const LAST: &str = "_JAVA_OPTIONS";
 /// The launcher's options whose value is the next word (its `IsWhiteSpaceOption`, without the
 /// module to start). The machine itself has none.
-const WITH_VALUE: [&str; 16] = [
+pub(crate) const WITH_VALUE: [&str; 16] = [
     "-cp",
     "-classpath",
     "--class-path",
