@@ -139,7 +139,10 @@ fn labelled(
         }
     };
     let (seen, words) = (Arc::clone(sight), Arc::clone(&memory));
-    let of_runtime = reads.files.within(limit, move || {
+    // Each ends by itself, well before it is given up.
+    let patience = limit.saturating_mul(2);
+    memory.limit(limit);
+    let of_runtime = reads.files.within(patience, move || {
         let mut labels = Labels::default();
         let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
         runtime.label(&seen, &*words, &mut labels);
@@ -156,8 +159,15 @@ fn labelled(
             None
         }
     };
+    if memory.has_refused() {
+        labels.note(
+            "not all of what its memory is for was read: that would be more than one look may, or take longer \
+             than --timeout",
+        );
+    }
     let seen = Arc::clone(sight);
-    let of_program = reads.process.within(limit, move || {
+    memory.limit(limit);
+    let of_program = reads.process.within(patience, move || {
         let mut labels = Labels::default();
         native::label(&seen, &*memory, &mut labels);
         labels

@@ -1,11 +1,13 @@
 //! Words of another process's memory, read only where it is resident.
 
 use plimsoll_kernel::Result;
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::peek::{self, Copied};
 use plimsoll_kernel::process::Process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why memory was not read.
@@ -25,8 +27,8 @@ pub enum Unread {
     /// Nothing is mapped there, or the process exited.
     #[error("nothing is mapped there")]
     Unmapped,
-    /// More was read of the process in this look than is allowed.
-    #[error("more of its memory would have to be read than one look may")]
+    /// More was read of the process in this look than is allowed, or for longer.
+    #[error("more of its memory would have to be read than one look may, or for longer")]
     TooMuch,
 }
 
@@ -68,6 +70,10 @@ pub struct ProcessMemory {
     process: Arc<Process>,
     pages: PageMap,
     left: AtomicUsize,
+    /// Until when it is read, monotonic ns.
+    until_ns: AtomicU64,
+    /// A read was refused since that was set.
+    refused: AtomicBool,
 }
 
 impl ProcessMemory {
@@ -80,7 +86,23 @@ impl ProcessMemory {
             pages: PageMap::open(process)?,
             process: Arc::clone(process),
             left: AtomicUsize::new(MAX_BYTES),
+            until_ns: AtomicU64::new(u64::MAX),
+            refused: AtomicBool::new(false),
         })
+    }
+
+    /// From now on it is read for so long. Whoever reads ends by itself then: a process may hold anything,
+    /// and what looks at it for ever keeps a thread, of which there are few for all processes.
+    pub(crate) fn limit(&self, time: Duration) {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until = now_ns().saturating_add(time);
+        self.until_ns.store(until, Ordering::Relaxed);
+        self.refused.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether something was not read since then, because it was too much or took too long.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -88,7 +110,9 @@ impl Memory for ProcessMemory {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Unread> {
         let take = |left: usize| left.checked_sub(into.len());
         let order = Ordering::Relaxed;
-        if self.left.fetch_update(order, order, take).is_err() {
+        let is_late = now_ns() >= self.until_ns.load(order);
+        if is_late || self.left.fetch_update(order, order, take).is_err() {
+            self.refused.store(true, order);
             return Err(Unread::TooMuch);
         }
         match peek::copy(&self.process, &self.pages, at, into) {
@@ -98,5 +122,25 @@ impl Memory for ProcessMemory {
             Err(error) if error.is_denied() => Err(Unread::Denied),
             Err(_) => Err(Unread::Unmapped),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_for_its_time_and_again_when_it_has_more() {
+        let memory = ProcessMemory::open(&Arc::new(Process::own().unwrap())).unwrap();
+        let word = 7u64;
+        let at = &raw const word as u64;
+        assert_eq!((memory.word(at), memory.has_refused()), (Ok(7), false));
+        memory.limit(Duration::ZERO);
+        assert_eq!(
+            (memory.word(at), memory.has_refused()),
+            (Err(Unread::TooMuch), true)
+        );
+        memory.limit(Duration::from_secs(60));
+        assert_eq!((memory.word(at), memory.has_refused()), (Ok(7), false));
     }
 }

@@ -84,6 +84,7 @@ pub struct Watched {
 struct Open {
     map: PageMap,
     mounts: Mounts,
+    user: u32,
     group: Option<PathBuf>,
     /// From then on it is opened again, monotonic ns.
     until_ns: u64,
@@ -94,6 +95,7 @@ impl Open {
         Ok(Open {
             map: PageMap::open(process)?,
             mounts: Mounts::of(process)?,
+            user: process.ids()?.uid,
             group: group_of(process.pid())?,
             until_ns: now_ns().saturating_add(KEPT),
         })
@@ -176,6 +178,11 @@ impl Watched {
     /// The memory cgroup that it was in when it was opened last.
     pub fn group(&self) -> Option<&Path> {
         self.open.group.as_deref()
+    }
+
+    /// The effective user that it had when it was opened last.
+    pub fn user(&self) -> u32 {
+        self.open.user
     }
 
     /// Whether it still runs.

@@ -4,10 +4,15 @@
 //! its pages again, ns a second; its price is how many of its pages are in use. The best blocks are
 //! taken until the allowance is used up. Blocks that are held already count half as much again, so
 //! that equals do not take turns.
+//!
+//! The users whose programs map the files have equal parts of the allowance: first each gets the best of
+//! its own, as far as its part goes, and then the best of all get what is left. So refaults that a program
+//! makes up take nothing from the parts of others. Files that programs of several users map have a part
+//! together, as if they were of one more user.
 
 use crate::pages::{PageSet, Run, blocks, runs_of};
 use plimsoll_kernel::smaps::FileKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much more a block counts that is held already.
 pub const LOYALTY: f64 = 1.5;
@@ -27,6 +32,8 @@ pub struct Candidate {
     pub value: f64,
     /// The domain whose memory they are in: an index into [`Bounds::domains`].
     pub domain: usize,
+    /// Whose part it takes, a number of a user or of those who share files. A file is of one.
+    pub user: usize,
 }
 
 impl Candidate {
@@ -64,17 +71,25 @@ pub fn choose(candidates: &[Candidate], bounds: &Bounds) -> BTreeMap<FileKey, Pa
         let by_worth = b.density().total_cmp(&a.density());
         by_worth.then_with(|| place(a).cmp(&place(b)))
     });
+    let users: BTreeSet<usize> = order.iter().map(|candidate| candidate.user).collect();
+    let part = bounds.pages / users.len().max(1) as u64;
+    let mut parts: BTreeMap<usize, u64> = users.into_iter().map(|user| (user, part)).collect();
     let mut left = bounds.clone();
     let mut taken = Taken::default();
-    for candidate in order {
-        let room = left.domains.get(candidate.domain).copied().unwrap_or(0);
-        let count = candidate.count();
-        if count > left.pages || count > room {
-            continue;
-        }
-        left.pages -= count;
-        left.domains[candidate.domain] -= count;
-        taken.add(candidate);
+    for within_part in [true, false] {
+        order.retain(|candidate| {
+            let room = left.domains.get(candidate.domain).copied().unwrap_or(0);
+            let of_user = parts.get_mut(&candidate.user).filter(|_| within_part);
+            let count = candidate.count();
+            if count > left.pages.min(room) || of_user.as_ref().is_some_and(|own| count > **own) {
+                return true;
+            }
+            of_user.into_iter().for_each(|own| *own -= count);
+            left.pages -= count;
+            left.domains[candidate.domain] -= count;
+            taken.add(candidate);
+            false
+        });
     }
     taken.close_gaps(&mut left);
     taken.drop_worst(left.runs);
@@ -87,6 +102,8 @@ struct Taken {
     sets: BTreeMap<FileKey, PageSet>,
     /// By file and block: value a page, and domain.
     worth: BTreeMap<(FileKey, u64), (f64, usize)>,
+    /// Whose part a file takes.
+    users: BTreeMap<FileKey, usize>,
 }
 
 impl Taken {
@@ -97,6 +114,7 @@ impl Taken {
         }
         let worth = (candidate.density(), candidate.domain);
         self.worth.insert((candidate.file, candidate.block), worth);
+        self.users.insert(candidate.file, candidate.user);
     }
 
     fn runs(&self) -> usize {
@@ -133,12 +151,18 @@ impl Taken {
         }
     }
 
-    /// Gives up the runs whose pages are worth least until there are few enough.
+    /// Gives up the runs whose pages are worth least until there are few enough: of those users that have
+    /// more than their part of them.
     fn drop_worst(&mut self, most: usize) {
-        let surplus = self.runs().saturating_sub(most);
+        let mut surplus = self.runs().saturating_sub(most);
         if surplus == 0 {
             return;
         }
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for (file, set) in &self.sets {
+            *counts.entry(self.users[file]).or_default() += set.runs().len();
+        }
+        let part = most / counts.len();
         let mut runs: Vec<(f64, FileKey, Run)> = Vec::new();
         for (file, set) in &self.sets {
             let worth = |run: &Run| {
@@ -156,9 +180,14 @@ impl Taken {
             let place = |r: &(f64, FileKey, Run)| (r.1, r.2.start);
             a.0.total_cmp(&b.0).then_with(|| place(a).cmp(&place(b)))
         });
-        for (_, file, run) in runs.iter().take(surplus) {
-            if let Some(set) = self.sets.get_mut(file) {
-                set.remove(run);
+        for (_, file, run) in runs {
+            let count = counts.entry(self.users[&file]).or_default();
+            if surplus > 0
+                && *count > part
+                && let Some(set) = self.sets.get_mut(&file)
+            {
+                set.remove(&run);
+                (surplus, *count) = (surplus - 1, *count - 1);
             }
         }
         self.sets.retain(|_, set| !set.is_empty());
@@ -179,6 +208,7 @@ mod tests {
             held: 0,
             value,
             domain: 0,
+            user: 0,
         }
     }
 
@@ -228,6 +258,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_user_makes_up_takes_nothing_of_the_parts_of_others() {
+        let made_up = (0..100).map(|block| Candidate {
+            user: 1,
+            ..candidate(1, block, 0b0101, 1e9)
+        });
+        let honest = (0..10).map(|block| candidate(2, block, 0b0101, 1.0));
+        let all: Vec<Candidate> = made_up.chain(honest).collect();
+        let pages = |bounds: &Bounds| {
+            let chosen = choose(&all, bounds);
+            [1, 2].map(|inode| chosen.get(&key(inode)).map_or(0, PageSet::pages))
+        };
+        // Half of the pages, and of the runs, are each one's part.
+        assert_eq!(pages(&bounds(40, 1000)), [20, 20]);
+        assert_eq!(pages(&bounds(200, 40)), [20, 20]);
+        // What one does not want is the other's.
+        assert_eq!(pages(&bounds(100, 1000)), [80, 20]);
+        assert_eq!(pages(&bounds(20, 1000)), [10, 10]);
+    }
+
+    #[test]
     fn small_gaps_are_closed_when_there_are_too_many_runs() {
         let all = [
             candidate(1, 0, 0b1, 9.0),
@@ -248,6 +298,7 @@ mod tests {
             held: held & pages,
             // A file is in one domain.
             domain: inode as usize - 1,
+            user: inode as usize % 2,
             ..candidate(inode, block, pages, value)
         })
     }
@@ -295,7 +346,7 @@ mod tests {
         ) {
             let mut once = distinct(all);
             for c in &mut once {
-                c.domain = 0;
+                (c.domain, c.user) = (0, 0);
             }
             let chosen = choose(&once, &bounds(pages, 10_000));
             let taken = |c: &&Candidate| {

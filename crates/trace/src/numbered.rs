@@ -1,46 +1,18 @@
 //! Maps by the numbers of a trace: those of objects, monitors and threads, which follow each other or are
-//! addresses. The same in every run.
+//! addresses, or were chosen by whoever made the trace. So each map hashes with keys of its own, which
+//! nobody knows: numbers that collide in one do not in another. Nothing that is told depends on their order.
 
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasher;
 
 /// Slots of an empty table; a power of two.
 const FEWEST: usize = 64;
 /// A table grows when more than this part of its slots is taken: 5 of 8.
 const FULL: (usize, usize) = (5, 8);
 
-/// A number in which each bit depends on all those of another one.
-#[inline]
-fn mixed(number: u64) -> u64 {
-    // An odd number near 2^64 divided by the golden ratio; the product's halves mix all bits.
-    let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
-    (product as u64) ^ (product >> 64) as u64
-}
-
-/// Spreads numbers over the buckets of a map. They come from a trace and may be chosen so that they collide;
-/// the map is slow then, but right.
-#[derive(Debug, Default)]
-pub struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mixed(self.0 ^ number);
-    }
-}
-
 /// A map by one number.
-pub type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+pub type ByNumber<K, V> = HashMap<K, V, RandomState>;
 
 /// A map by numbers of objects, monitors or threads.
 pub(crate) type Map<V> = ByNumber<u64, V>;
@@ -55,7 +27,7 @@ struct Slot<V> {
 
 /// A map by number for what comes and goes by the million, while about as many are there.
 ///
-/// A number is in the slot that `mixed` says, or in the first one behind it that was free: between these
+/// A number is in the slot that its hash says, or in the first one behind it that was free: between these
 /// two, no slot is free. A removal moves up those that had to step aside, so nothing stays behind that would
 /// fill the table. It is as large as for the most that were in it at once, however many there were.
 #[derive(Clone, Debug)]
@@ -63,6 +35,7 @@ pub struct Table<V> {
     /// As many as a power of two.
     slots: Vec<Slot<V>>,
     count: usize,
+    keys: RandomState,
 }
 
 impl<V: Copy> Default for Table<V> {
@@ -70,6 +43,7 @@ impl<V: Copy> Default for Table<V> {
         Table {
             slots: Table::free(FEWEST),
             count: 0,
+            keys: RandomState::default(),
         }
     }
 }
@@ -157,7 +131,7 @@ impl<V: Copy> Table<V> {
     /// The slot that a number has if no other one does.
     #[inline]
     fn home(&self, number: u64) -> usize {
-        mixed(number) as usize & (self.slots.len() - 1)
+        self.keys.hash_one(number) as usize & (self.slots.len() - 1)
     }
 
     /// The slot behind another one.
@@ -217,5 +191,28 @@ mod tests {
             }
         }
         assert_eq!((table.len(), table.slots.len()), (1000, 2048));
+    }
+
+    /// An unkeyed hash: the numbers that a known one brings together are chosen so.
+    fn unkeyed(number: u64) -> u64 {
+        let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
+        (product as u64) ^ (product >> 64) as u64
+    }
+
+    #[test]
+    fn numbers_that_collide_under_a_known_hash_do_not_collide_here() {
+        const SLOTS: u64 = 1 << 14;
+        let chosen = (0..).filter(|number| unkeyed(*number) % SLOTS == 0);
+        let mut table = Table::default();
+        for number in chosen.take(4000) {
+            table.insert(number, number);
+        }
+        let from_home = |(at, slot): (usize, &Slot<u64>)| {
+            let home = slot.value.map_or(at, |_| table.home(slot.number));
+            at.wrapping_sub(home) & (table.slots.len() - 1)
+        };
+        // Unkeyed, the last of them is 4000 slots from its home, and all of them together 8 million.
+        let away: usize = table.slots.iter().enumerate().map(from_home).sum();
+        assert!(away < 10 * table.len(), "{away}");
     }
 }

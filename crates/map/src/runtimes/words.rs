@@ -4,13 +4,16 @@
 use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// What is read at a time, bytes: never more than a page of the kernel's.
 pub(crate) const PIECE: u64 = 4096;
 /// The most pieces that are kept: half a MiB.
 const KEPT: usize = 128;
+/// The most times that words are looked up for one process. A heap of a million spans takes 2 million; what
+/// a program has made up to look like very many tables would take for ever.
+const MAX_LOOKUPS: u64 = 1 << 23;
 
 type Piece = Option<Box<[u8; PIECE as usize]>>;
 
@@ -21,6 +24,8 @@ pub(crate) struct Words<'a> {
     /// What is absent there was never written to.
     allocated: Ranges,
     kept: RefCell<HashMap<u64, Piece>>,
+    /// How many more times words are looked up.
+    left: Cell<u64>,
 }
 
 impl<'a> Words<'a> {
@@ -30,6 +35,7 @@ impl<'a> Words<'a> {
             memory,
             allocated: Ranges::allocated(sight),
             kept: RefCell::new(HashMap::new()),
+            left: Cell::new(MAX_LOOKUPS),
         }
     }
 
@@ -38,8 +44,13 @@ impl<'a> Words<'a> {
         self.kept.get_mut().clear();
     }
 
-    /// Fills `into` from address `at`. False if some of it is not in memory.
+    /// Fills `into` from address `at`. False if some of it is not in memory, and for ever once too much was
+    /// looked up.
     pub(crate) fn fill(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return false;
+        };
+        self.left.set(left);
         let mut kept = self.kept.borrow_mut();
         let mut done = 0;
         while done < into.len() {
@@ -96,7 +107,7 @@ impl<'a> Words<'a> {
         }
         let mut at = range.start.next_multiple_of(8);
         let mut bytes = vec![0; PIECE as usize + 8 * (N - 1)];
-        while at < end {
+        while at < end && self.left.get() > 0 {
             let next = (at / PIECE + 1) * PIECE;
             // The words behind the last ones of this piece are in the next, which may be absent.
             let length = (next.min(end) - at) as usize;
@@ -198,4 +209,24 @@ fn is_allocated(area: &Area) -> bool {
     let is_anonymous = name.is_empty() || name == "[heap]" || name.starts_with("[anon:");
     let is_private = area.file.inode == 0 && !area.shared_mapping;
     is_private && is_anonymous && area.readable && area.writable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::noise::Noise;
+
+    #[test]
+    fn words_are_looked_up_so_often_and_no_more() {
+        let process = Noise::still(0x1000..0x3000);
+        let words = Words::new(&process.sight(), &process);
+        let found = (0..2 * MAX_LOOKUPS).filter(|_| words.word(0x1000).is_some());
+        assert_eq!(found.count() as u64, MAX_LOOKUPS);
+        let mut told = 0;
+        words.each(&(0x1000..0x3000), u64::MAX, &mut |_, [_]| {
+            told += 1;
+            true
+        });
+        assert_eq!((told, process.reads.get()), (0, 1));
+    }
 }

@@ -323,9 +323,27 @@ impl Pinner {
         })
     }
 
+    /// Whose part each file takes: that of the user whose programs map it, or 0, that of several users
+    /// together.
+    fn users(&self) -> BTreeMap<FileKey, usize> {
+        let of_file = |file: &Tracked| {
+            let pids = file.pids();
+            let mut users = pids.into_iter().filter_map(|pid| self.gather.user_of(pid));
+            let first = users.next()?;
+            users
+                .all(|user| user == first)
+                .then_some(first as usize + 1)
+        };
+        let files = self.evidence.files().iter();
+        files
+            .map(|(key, file)| (*key, of_file(file).unwrap_or(0)))
+            .collect()
+    }
+
     fn candidates(&self) -> Vec<Candidate> {
         let (scale, waited) = (self.evidence.scale(), self.evidence.waited());
         let elsewhere = self.domains.groups.len();
+        let users = self.users();
         let mut all = Vec::new();
         for (key, file) in self.evidence.files().iter().filter(|(_, f)| f.is_mapped()) {
             let domain = *self.domains.of_file.get(key).unwrap_or(&elsewhere);
@@ -351,6 +369,7 @@ impl Pinner {
                     held,
                     value: reads.max(f64::MIN_POSITIVE) * read_ns,
                     domain,
+                    user: *users.get(key).unwrap_or(&0),
                 });
             }
         }
