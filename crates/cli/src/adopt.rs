@@ -84,6 +84,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         priority: args.principal.priority,
         max: args.principal.max.map(|max| max.bytes(member::capacity())),
         adapter: adapter(args.principal.adapter, args.pid),
+        whole: args.whole,
     };
     let member = Member::join(place, wanted, None)?;
     member.attach(args.pid)?;

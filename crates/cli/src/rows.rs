@@ -2,6 +2,7 @@
 
 use plimsoll_wire::checks::is_printable;
 use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
+use plimsoll_wire::page::Level;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -127,6 +128,26 @@ pub fn shown(name: &str, width: usize) -> String {
     kept.chain(std::iter::once('~')).collect()
 }
 
+/// Appends lines, each broken between words where it is longer than `most` columns.
+pub fn wrap(lines: &str, most: usize, into: &mut String) {
+    for line in lines.lines() {
+        let mut column = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if column > 0 && column + 1 + length > most {
+                into.push_str("\n  ");
+                column = 2;
+            } else if column > 0 {
+                into.push(' ');
+                column += 1;
+            }
+            into.push_str(&shown(word, most - 2));
+            column += length;
+        }
+        into.push('\n');
+    }
+}
+
 /// How the name of an adapter ends that has an agent of ours in the program.
 const WITH_AGENT: &str = "-agent";
 
@@ -148,6 +169,16 @@ pub fn remarks(principal: &Principal) -> String {
     all.join(", ")
 }
 
+/// The level of a principal, in a word. One that cannot go lower has a word of its own.
+pub fn level(principal: &Principal) -> &'static str {
+    match principal.level {
+        Level::Normal if principal.at_least => "floor",
+        Level::Normal => "normal",
+        Level::Warning => "warning",
+        Level::Critical => "critical",
+    }
+}
+
 /// A weight and a priority in one column: `40` or `40(+2)`.
 pub fn standing(principal: &Principal) -> String {
     match principal.priority {
@@ -159,9 +190,6 @@ pub fn standing(principal: &Principal) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use plimsoll_wire::messages::Kind;
-    use plimsoll_wire::page::Level;
-
     const MIB: u64 = 1 << 20;
 
     /// A listing with a bit of everything.

@@ -51,6 +51,9 @@ impl Many {
         recording: Option<Recording>,
         outputs: Option<PathBuf>,
     ) -> Many {
+        for doubt in file.doubts(member::capacity()) {
+            warn!("{doubt}");
+        }
         let bytes = file.budget.map(|budget| budget.bytes(member::capacity()));
         let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
             Ok(budget) => Some(budget),
@@ -65,6 +68,7 @@ impl Many {
             priority: file.standing.priority,
             max: bytes,
             adapter: None,
+            whole: false,
         };
         let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir))
             .inspect_err(|error| warn!("the programs run without a broker: {error}"))
@@ -268,6 +272,7 @@ impl Many {
             priority: program.standing.priority,
             max: program.max.map(|max| max.bytes(member::capacity())),
             adapter,
+            whole: false,
         };
         Member::join(&self.place, wanted, Some(self.group.as_ref()?))
             .inspect_err(|error| warn!("{} runs without a broker: {error}", program.name))

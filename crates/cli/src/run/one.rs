@@ -42,6 +42,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         priority: args.principal.priority,
         max: args.principal.max.map(|max| max.bytes(member::capacity())),
         adapter: steered.adapter,
+        whole: false,
     };
     let member = broker.and_then(|place| join(place, wanted, found));
     let mut launch = Launch {

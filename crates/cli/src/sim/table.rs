@@ -2,7 +2,7 @@
 //! than under the first.
 
 use super::run::{Cell, Run};
-use crate::rows::shown;
+use crate::rows::{shown, wrap};
 use crate::size::Human;
 use plimsoll_policy::phases::Ties;
 use plimsoll_sim::threads::Outcome;
@@ -14,6 +14,8 @@ use std::fmt::Write as _;
 const WIDTHS: (usize, usize) = (20, 20);
 /// Schedulers side by side. Of more, the others follow below, each time beside the first.
 const BESIDE: usize = 3;
+/// Columns of the whole table.
+const WHOLE: usize = WIDTHS.0 + BESIDE * WIDTHS.1;
 /// The longest name of a trace that is shown, characters.
 const LONGEST_NAME: usize = 60;
 
@@ -158,7 +160,7 @@ fn columns(text: &mut String, runs: &[(&str, &Run)]) {
 /// What has to be said of a run beside its numbers.
 fn remarks(text: &mut String, name: &str, run: &Run) {
     if let Some(error) = &run.error {
-        wrap(&format!("{name}: {error}"), text);
+        wrap(&format!("{name}: {error}"), WHOLE, text);
     }
     let Some(outcome) = &run.outcome else { return };
     for (count, what) in [
@@ -172,29 +174,8 @@ fn remarks(text: &mut String, name: &str, run: &Run) {
         ),
     ] {
         if count > 0 {
-            wrap(&format!("{name}: {count} {what}"), text);
+            wrap(&format!("{name}: {count} {what}"), WHOLE, text);
         }
-    }
-}
-
-/// Appends lines, each broken between words where it is longer than the table is wide.
-fn wrap(lines: &str, into: &mut String) {
-    let most = WIDTHS.0 + BESIDE * WIDTHS.1;
-    for line in lines.lines() {
-        let mut column = 0;
-        for word in line.split_whitespace() {
-            let length = word.chars().count();
-            if column > 0 && column + 1 + length > most {
-                into.push_str("\n  ");
-                column = 2;
-            } else if column > 0 {
-                into.push(' ');
-                column += 1;
-            }
-            into.push_str(&shown(word, most - 2));
-            column += length;
-        }
-        into.push('\n');
     }
 }
 
@@ -288,6 +269,7 @@ mod tests {
         let mut text = String::new();
         wrap(
             &format!("{} {}\nend", "word ".repeat(40), "x".repeat(200)),
+            WHOLE,
             &mut text,
         );
         assert!(

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::state::State;
-use crate::rows::{Faults, Row, remarks, shown, standing, total};
+use crate::rows::{Faults, Row, level, remarks, shown, standing, total};
 use crate::size::Human;
 use plimsoll_wire::messages::Listing;
 use plimsoll_wire::page::Level;
@@ -222,9 +222,10 @@ fn row_line<'a>(
     if state.selected == Some(p.id) {
         style = style.add_modifier(Modifier::REVERSED);
     }
+    let floor = (level(p) == "floor").then(|| "floor ".to_owned());
     let remarks = match remarks(p) {
-        none if none.is_empty() => none,
-        some => format!("{some} "),
+        none if none.is_empty() => floor.unwrap_or_default(),
+        some => format!("{some} {}", floor.unwrap_or_default()),
     };
     let history = widths.history.saturating_sub(1 + remarks.len());
     let history = sparkline(&state.history(p.id, history), p.limit);
@@ -267,6 +268,7 @@ fn help_lines() -> Vec<Line<'static>> {
         " OWES     bytes it must give back       WSET   bytes it touched recently",
         " FLT/S    major faults a second         HISTORY what it used, newest right",
         " N stalls/s  it waited for memory within its limit, which does not rise meanwhile",
+        " floor    it has more than it should, and cannot go lower",
         " agent    a Java program has our agent in it",
         " !        at its limit, or owing with time left     *  owing and late",
         " the bar  ▒ outsiders  █ principals  ░ reserve",
