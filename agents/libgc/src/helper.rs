@@ -110,12 +110,23 @@ fn live(gc: &'static Libgc, reports: bool) {
 unsafe extern "C" fn blocking(data: *mut c_void) -> *mut c_void {
     // SAFETY: `live` passed a helper that nobody else refers to.
     let helper = unsafe { &mut *data.cast::<Helper>() };
-    let outcome = catch_unwind(AssertUnwindSafe(|| helper.run()));
-    if outcome.is_err() {
+    if !caught(|| helper.run()) {
         // After a panic in the adapter, the program must run on without it.
-        let _ = catch_unwind(AssertUnwindSafe(|| disengage(helper.gc)));
+        caught(|| disengage(helper.gc));
     }
     std::ptr::null_mut()
+}
+
+/// Does some work; whether it ended without a panic.
+fn caught(work: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(()) => true,
+        Err(payload) => {
+            // Dropping what a panic carried may panic, too.
+            std::mem::forget(payload);
+            false
+        }
+    }
 }
 
 /// Work to do inside `GC_call_with_gc_active`.
@@ -128,7 +139,7 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
     // SAFETY: `inside` passed a task of its own frame.
     let task = unsafe { &mut *data.cast::<Task<'_>>() };
     // A panic must not cross libgc's frames; the state it leaves is counters only.
-    let _ = catch_unwind(AssertUnwindSafe(|| (task.work)(task.gc)));
+    caught(|| (task.work)(task.gc));
     std::ptr::null_mut()
 }
 

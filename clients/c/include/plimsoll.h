@@ -8,11 +8,12 @@
  *     plimsoll *p = plimsoll_open("my-cache", NULL);
  *     plimsoll_numbers now;
  *     for (;;) {
- *         int event = plimsoll_wait(p, -1, &now);
+ *         int event = plimsoll_wait(p, 1000, &now);
  *         if (event < 0) { fprintf(stderr, "%s\n", plimsoll_error()); break; }
- *         resize_cache(now.limit);
  *         if (now.owed > 0)
  *             plimsoll_released(p, drop_bytes(now.owed));
+ *         else if (now.uses < now.limit)
+ *             let_cache_grow_by(now.limit - now.uses);
  *     }
  *     plimsoll_close(p);
  *
@@ -146,7 +147,9 @@ int plimsoll_fd(plimsoll *principal);
 /* Reports what the program knows of itself. Does not wait. */
 int plimsoll_report(plimsoll *principal, const plimsoll_known *known);
 
-/* Reports that the program gave bytes back. Does not wait. */
+/* Reports that the program has given bytes back. Does not wait. Call it after the memory was freed, with
+ * the bytes that really were: from then on they are not owed any more, also where the broker has not
+ * seen it yet. If the broker then finds the memory still in use, it is owed again. */
 int plimsoll_released(plimsoll *principal, uint64_t bytes);
 
 /* Sets the process of the principal. If no broker runs, this is kept until one does. */

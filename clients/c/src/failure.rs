@@ -46,7 +46,9 @@ impl From<Error> for Failure {
 /// Runs the body of a function of the header: a failure becomes its number and is kept for
 /// `plimsoll_error`, a panic becomes `PLIMSOLL_EINTERNAL`.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        // Dropping what a panic carried may panic, too.
+        std::mem::forget(payload);
         Err(Failure {
             code: EINTERNAL,
             message: "libplimsoll: an internal fault; please report it".to_owned(),
@@ -80,5 +82,25 @@ pub(crate) fn in_general(code: c_int) -> &'static CStr {
         ESYSTEM => c"the system or the other end of a socket failed",
         EINTERNAL => c"a fault of libplimsoll",
         _ => c"no failure of libplimsoll",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Spiteful;
+
+    impl Drop for Spiteful {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn a_panic_whose_payload_panics_does_not_leave_the_library() {
+        let code = guarded(|| std::panic::panic_any(Spiteful));
+        assert_eq!(code, EINTERNAL);
     }
 }

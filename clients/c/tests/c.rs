@@ -3,6 +3,8 @@
 
 #[path = "../../../crates/client/tests/fake/mod.rs"]
 mod fake;
+#[path = "../../../crates/client/tests/neighbour/mod.rs"]
+mod neighbour;
 
 use fake::{Fake, Script, numbers};
 use plimsoll_testbed::cargo::{self, profile};
@@ -282,6 +284,14 @@ fn the_example_lives_under_a_real_broker() {
     let limits = told.map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap());
     let highest = limits.max().expect("the broker told it something");
     assert!(highest > 0 && highest <= 256, "{text}");
+}
+
+#[test]
+fn the_example_pays_a_debt_once_and_keeps_its_limit() {
+    let directory = fake::directory();
+    let program = compile("examples/cache.c", directory.path(), true);
+    let (_broker, socket) = real_broker(directory.path());
+    neighbour::keeps_its_limit(&program, &socket);
 }
 
 /// `cap_net_bind_service=ep`, as the kernel keeps it (linux/capability.h).

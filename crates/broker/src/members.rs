@@ -71,6 +71,10 @@ pub struct Member {
     pub figures: Figures,
     /// Bytes accounted to it and bytes in swap, as read last.
     pub last: (u64, u64),
+    /// When they were read, ns; 0 before the first time.
+    pub read_at: u64,
+    /// When it said last that it gave memory back, ns, unless it was read since then.
+    pub released_at: Option<u64>,
     /// Its part of the shared memory that it maps, where measured.
     pub shared: Option<Portion>,
     /// Shared memory last reported to the sampling thread, bytes.
@@ -134,6 +138,7 @@ impl Member {
             return (0, 0);
         };
         self.figures = tree.read(now, all);
+        self.read_at = tree.read_at();
         let shmem = self.shared.map_or(self.figures.shmem, |portion| {
             portion.now(self.figures.shmem_sum)
         });
@@ -180,6 +185,16 @@ impl Member {
             collection_ms: figures.collection_ms,
             stall_rate: figures.stall_rate,
             doubted: figures.doubted,
+            demand: match self.kind {
+                Kind::Process => figures.demand,
+                Kind::Group => 0,
+            },
+            target: match self.kind {
+                Kind::Process => figures.target,
+                Kind::Group => 0,
+            },
+            lacks: figures.lacks,
+            at_least: figures.at_least,
             collector: figures.collector,
             page: Some(self.page.path().display().to_string()),
             children: Vec::new(),

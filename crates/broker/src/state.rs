@@ -171,6 +171,12 @@ impl State {
         self.next_id
     }
 
+    /// Whether such a principal was here before a crash and has not rejoined yet.
+    #[must_use]
+    pub fn knows(&self, identity: &Identity) -> bool {
+        self.waiting.contains_key(&identity.key())
+    }
+
     /// The settings of a rejoined principal; returned once.
     pub fn rejoin(&mut self, identity: &Identity) -> Option<Kept> {
         self.waiting.remove(&identity.key()).map(|entry| entry.kept)

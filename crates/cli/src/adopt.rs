@@ -121,6 +121,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         priority: args.principal.priority,
         max: member::bound(args.principal.max)?,
         adapter: adapter(args.principal.adapter, args.pid),
+        whole: args.whole,
     };
     let member = Member::join(place, wanted, None)?;
     member.attach(args.pid)?;

@@ -19,7 +19,7 @@
 //! | [`control`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
-//! | [`ps`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
+//! | [`ps`], [`explain`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
 //! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
@@ -35,6 +35,7 @@ mod descriptors;
 pub mod doctor;
 pub mod embed;
 pub mod error;
+pub mod explain;
 mod group;
 pub mod json;
 pub mod man;
@@ -107,6 +108,10 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             } else {
                 ps::table(&listing)
             })
+        }
+        Command::Explain(args) => {
+            let mut control = Control::connect(&place().socket)?;
+            print(&explain::run(&mut control, args)?)
         }
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),

@@ -22,7 +22,7 @@
 //! ```
 
 use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
-use crate::size::bound;
+use crate::size::{Human, bound};
 use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
@@ -150,6 +150,33 @@ pub enum ProgramsError {
 }
 
 impl Programs {
+    /// What the file says that is possible, and hardly meant. `capacity` in bytes.
+    pub fn doubts(&self, capacity: u64) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for (at, program) in self.programs.iter().enumerate() {
+            let same = |other: &Program| other.name == program.name;
+            let before = self.programs[..at]
+                .iter()
+                .filter(|other| same(other))
+                .count();
+            if before == 1 {
+                doubts.push(format!(
+                    "several programs are called `{}`: `plimsoll set` takes their numbers only",
+                    program.name
+                ));
+            }
+        }
+        let budget = self.budget.map(|budget| budget.bytes(capacity));
+        if let Some(budget) = budget.filter(|&budget| budget > capacity) {
+            doubts.push(format!(
+                "the budget of {} is more than the {} that there are",
+                Human(budget),
+                Human(capacity)
+            ));
+        }
+        doubts
+    }
+
     /// Reads and checks a file. Relative paths in it are taken from its directory.
     ///
     /// # Errors

@@ -177,3 +177,19 @@ proptest! {
         let _ = parse_duration(&text);
     }
 }
+
+#[test]
+fn two_of_a_name_and_a_budget_above_the_machine_are_doubted() {
+    let program = "[[program]]\nname = \"a\"\ncommand = \"x\"\n";
+    let programs = parse(&format!("budget = \"100G\"\n{}", program.repeat(3))).unwrap();
+    let doubts = programs.doubts(24 << 30);
+    assert_eq!(
+        doubts,
+        [
+            "several programs are called `a`: `plimsoll set` takes their numbers only",
+            "the budget of 100G is more than the 24.0G that there are",
+        ]
+    );
+    assert!(programs.doubts(100 << 30).len() == 1);
+    assert!(parse(program).unwrap().doubts(1).is_empty());
+}

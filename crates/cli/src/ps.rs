@@ -9,14 +9,14 @@
 //! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
 //! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `stall_rate`
 //! (allocation stalls per second within its limit, or null), `doubted` (whether these keep the limit from
-//! rising), `collector` (null, or what a collector reports of itself) and `children`. All sizes are bytes.
+//! rising), `demand` (what it can make use of), `target` (what it should have at rest), `lacks` (what it lacks
+//! of that while it is near its limit), `at_least` (whether it cannot go lower), `collector` (null, or what a collector reports of itself) and `children`. All sizes are bytes.
 //! Fields may be added, but none is removed or changes its meaning.
 
 use crate::json;
-use crate::rows::{Faults, Order, Row, adapter, remarks, rows, shown, standing};
+use crate::rows::{Faults, Order, Row, adapter, level, remarks, rows, shown, standing};
 use crate::size::Human;
 use plimsoll_wire::messages::{Kind, Listing};
-use plimsoll_wire::page::Level;
 use std::fmt::Write as _;
 
 /// Number of columns for a name, indentation included.
@@ -80,11 +80,7 @@ fn add_line(text: &mut String, row: Row<'_>) {
         (Kind::Process, Some(adapter)) => shown(adapter, 7),
         (Kind::Process, None) => "-".to_owned(),
     };
-    let level = match p.level {
-        Level::Normal => "normal",
-        Level::Warning => "warning",
-        Level::Critical => "critical",
-    };
+    let level = level(p);
     let remarks = match remarks(p) {
         none if none.is_empty() => none,
         some => format!(", {some}"),
@@ -123,6 +119,20 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
    3   index                     4711 hotspot        10   212M   214M   300M      0 normal
 ";
         assert_eq!(table(&sample()), expected);
+    }
+
+    #[test]
+    fn a_principal_that_cannot_go_lower_has_a_word_of_its_own() {
+        let mut listing = sample();
+        for principal in [0, 1] {
+            listing.principals[principal].at_least = true;
+        }
+        let table = table(&listing);
+        assert_eq!(table.matches(" floor\n").count(), 1, "{table}");
+        assert_eq!(table.matches(" warning\n").count(), 1, "{table}");
+        let value: serde_json::Value = serde_json::from_str(&to_json(&listing)).unwrap();
+        assert_eq!(value["principals"][0]["at_least"], true);
+        assert_eq!(value["principals"][0]["level"], "normal");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use plimsoll_wire::checks::is_printable;
 use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
+use plimsoll_wire::page::Level;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -158,6 +159,16 @@ pub fn remarks(principal: &Principal) -> String {
     all.join(", ")
 }
 
+/// The level of a principal, in a word. One that cannot go lower has a word of its own.
+pub fn level(principal: &Principal) -> &'static str {
+    match principal.level {
+        Level::Normal if principal.at_least => "floor",
+        Level::Normal => "normal",
+        Level::Warning => "warning",
+        Level::Critical => "critical",
+    }
+}
+
 /// A weight and a priority in one column: `40` or `40(+2)`.
 pub fn standing(principal: &Principal) -> String {
     match principal.priority {
@@ -169,9 +180,6 @@ pub fn standing(principal: &Principal) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use plimsoll_wire::messages::Kind;
-    use plimsoll_wire::page::Level;
-
     const MIB: u64 = 1 << 20;
 
     /// A listing with a bit of everything.

@@ -14,13 +14,14 @@ const LONGEST: Duration = Duration::from_secs(3600);
 ///
 /// ```no_run
 /// use plimsoll_client::{Adaptive, Principal};
-/// # struct Cache; impl Cache { fn resize(&self, _: u64) {} fn drop_bytes(&self, owed: u64) -> u64 { owed } }
+/// # struct Cache; impl Cache { fn drop_bytes(&self, owed: u64) -> u64 { owed } }
 /// # let cache = Cache;
 /// let principal = Principal::builder("my-cache").adapter("self").open()?;
-/// let adaptive = Adaptive::on_change(principal, move |limit, owed| {
-///     cache.resize(limit);
-///     cache.drop_bytes(owed)
-/// })?;
+/// let adaptive = Adaptive::on_change(principal, move |_limit, owed| cache.drop_bytes(owed))?;
+/// // Before the cache grows by `bytes`:
+/// # let bytes = 1;
+/// let now = adaptive.principal().read();
+/// let may_grow = now.uses + bytes <= now.limit;
 /// # Ok::<(), plimsoll_client::Error>(())
 /// ```
 #[derive(Debug)]
@@ -35,8 +36,10 @@ pub struct Adaptive {
 
 impl Adaptive {
     /// Calls `change(limit, owed)`, both in bytes, once at the start, at each change, and each
-    /// second while memory is owed. `change` returns how many bytes it freed, and the broker is
-    /// told. A panic in it ends the calls and nothing else.
+    /// second while memory is owed. `change` frees what is owed and nothing more: the limit is that of
+    /// the whole program, and what is owed is already the part of its use that is above. It returns
+    /// how many bytes it freed; the broker is told, and they are not owed any more. A panic in it ends
+    /// the calls and nothing else.
     ///
     /// # Errors
     /// [`crate::Error::Resource`] when the kernel gives no thread.

@@ -4,14 +4,18 @@
 //! use plimsoll_client::{Event, Principal};
 //! use std::time::Duration;
 //!
-//! let principal = Principal::builder("my-cache").weight(20).adapter("self").open()?;
+//! let principal = Principal::builder("my-cache").weight(50).adapter("self").open()?;
 //! let mut cache: Vec<Vec<u8>> = Vec::new();
 //! loop {
 //!     match principal.wait(Duration::from_secs(60)) {
 //!         Event::Owed(now) => {
-//!             let before = cache.len();
-//!             cache.truncate(before / 2);
-//!             principal.released(now.owed);
+//!             let mut freed = 0;
+//!             while freed < now.owed
+//!                 && let Some(entry) = cache.pop()
+//!             {
+//!                 freed += entry.capacity() as u64;
+//!             }
+//!             principal.released(freed);
 //!         }
 //!         event => println!("may use {} bytes now", event.reading().limit),
 //!     }

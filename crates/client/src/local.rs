@@ -92,7 +92,7 @@ impl Local {
         if !is_close(&fresh, &self.last) {
             self.last = fresh;
         }
-        self.last.uses = fresh.uses;
+        (self.last.uses, self.last.sensed) = (fresh.uses, fresh.sensed);
         self.last
     }
 
@@ -193,6 +193,7 @@ pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -
         uses: sensed.uses,
         share: 0,
         level,
+        sensed: now_ns,
     }
 }
 

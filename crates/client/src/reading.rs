@@ -58,6 +58,7 @@ impl Reading {
             uses: 0,
             share: 0,
             level: plimsoll_wire::page::Level::Normal,
+            sensed: 0,
         },
         source: Source::Local,
         generation: 0,

@@ -1,6 +1,8 @@
 //! The client with the real broker: it joins, gets its share, survives the broker's death by SIGKILL, and
 //! joins again.
 
+mod neighbour;
+
 use plimsoll_client::{Connection, Event, Principal, Socket, Source};
 use plimsoll_testbed::cargo;
 use std::path::{Path, PathBuf};
@@ -157,4 +159,15 @@ fn joins_survives_and_rejoins_the_real_broker() {
         .map(|principal| principal.weight)
         .collect();
     assert_eq!(weights, [30, 30], "with what they were given last");
+}
+
+#[test]
+fn the_example_of_the_book_pays_a_debt_once_and_keeps_its_limit() {
+    let directory = tempfile::Builder::new()
+        .prefix("plimsoll-test-client-")
+        .tempdir()
+        .unwrap();
+    let _broker = Broker::start(directory.path());
+    let example = cargo::profile().join("examples/cache");
+    neighbour::keeps_its_limit(&example, &directory.path().join("broker.sock"));
 }

@@ -12,6 +12,8 @@ use super::Nanos;
 pub(super) struct Debt {
     /// Use in bytes that the principal must come down to for this batch.
     pub(super) due: u64,
+    /// Use in bytes when the batch began.
+    pub(super) from: u64,
     /// Deadline of this batch.
     pub(super) deadline: Nanos,
 }
@@ -27,6 +29,7 @@ impl Debt {
     ) -> Option<Debt> {
         let begin = Debt {
             due: limit,
+            from: uses,
             deadline: now.saturating_add(reaction),
         };
         match debt {

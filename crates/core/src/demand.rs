@@ -25,6 +25,8 @@ const LENDING: u32 = 50;
 /// Growth within [`HORIZON`] by less than this part of its use (a quarter) does not count as waking
 /// up.
 const WAKING: u64 = 4;
+/// A program that allocates less for no longer than this counts as working on, nanoseconds.
+const LULL: Nanos = 5_000_000_000;
 /// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
@@ -112,20 +114,35 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
     }
 }
 
-/// The collector's figures, replaced only when one of them moved much, so that the square-root rule
+/// Takes over the collector's figures, only when one of them moved much, so that the square-root rule
 /// does not move memory because of noise. A rate that is wrong by half makes the room differ by a
 /// quarter from the best. That costs a thirtieth more collection time: less than the collections by
 /// which a heap follows a new limit.
-pub(super) fn steadied_collector(held: Collector, reported: &Reported) -> Collector {
-    let new = Collector {
+///
+/// A rate that falls counts only when it stays low for a while: a program that pauses for seconds
+/// would lend its memory, and have it back by a collection of another, again and again.
+pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
+    let (held, reported) = (node.collector, &node.reported);
+    let mut new = Collector {
         live: reported.live.unwrap_or(0),
         allocation_rate: reported.allocation_rate.unwrap_or(0),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };
+    let turns = turned(held.allocation_rate, new.allocation_rate);
+    let falls = turns && new.allocation_rate < held.allocation_rate && new.is_known();
+    node.quiet_since = falls.then(|| node.quiet_since.unwrap_or(now));
+    if node
+        .quiet_since
+        .is_some_and(|since| now.saturating_sub(since) < LULL)
+    {
+        new.allocation_rate = held.allocation_rate;
+    }
     let moved = held.live.abs_diff(new.live) > held.live / 8
         || turned(held.allocation_rate, new.allocation_rate)
         || turned(held.collection_speed, new.collection_speed);
-    if moved { new } else { held }
+    if moved {
+        node.collector = new;
+    }
 }
 
 /// Whether a rate changed by a factor of 2.5, up or down.

@@ -28,6 +28,7 @@
 //! | `demand` | how much memory a principal can use |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
+//! | `least` | what a program cannot go below |
 //! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
 //! | `pace` | when the next tick and glance are due |
 //! | `view`, `keep` | listings; settings that survive a crash |
@@ -44,6 +45,7 @@ mod domain;
 mod flow;
 mod keep;
 mod ladder;
+mod least;
 mod node;
 mod pace;
 mod revoke;

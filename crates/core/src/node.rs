@@ -4,6 +4,7 @@ use super::debt::Debt;
 use super::domain::Domain;
 use super::flow::Flow;
 use super::ladder::Ladder;
+use super::least::Least;
 use super::trust::Trust;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
@@ -23,6 +24,8 @@ const GRACE: Nanos = 3_000 * MILLISECOND;
 const URGENT_GRACE: Nanos = 1_000 * MILLISECOND;
 /// An adapter that reported nothing for this long is not collecting.
 const SILENT: Nanos = 4_000 * MILLISECOND;
+/// How long a principal that came near its limit counts as lacking memory.
+pub(super) const LACKING: Nanos = 3_000 * MILLISECOND;
 /// Time constant for a principal's growth.
 pub(super) const TREND_TAU: Nanos = 500 * MILLISECOND;
 
@@ -98,12 +101,18 @@ pub(super) struct Node {
     pub(super) reported_at: Option<Nanos>,
     /// Smoothed figures for the square-root rule.
     pub(super) collector: Collector,
+    /// Since when it reports a much lower allocation rate than they hold, in core time.
+    pub(super) quiet_since: Option<Nanos>,
 
     // Sensed.
     /// Whether it was ever sensed.
     pub(super) seen: bool,
     /// Bytes accounted to it.
     pub(super) uses: u64,
+    /// When that was read, on the clock of the pages.
+    pub(super) read_at: Nanos,
+    /// Whether the next numbers answer a release of memory.
+    pub(super) answers: bool,
     /// Bytes in swap.
     pub(super) swapped: u64,
     /// Bytes touched recently, where sampled.
@@ -132,6 +141,10 @@ pub(super) struct Node {
     pub(super) limit: u64,
     /// Since when it has been below an entitlement that it wants, in core time.
     pub(super) waits: Option<Nanos>,
+    /// When it lacked memory last, in core time.
+    pub(super) lacked_at: Option<Nanos>,
+    /// What it proved not to be able to go below.
+    pub(super) least: Option<Least>,
     pub(super) debt: Option<Debt>,
     pub(super) ladder: Ladder,
     /// Whether it stalls within its limit.
@@ -161,8 +174,11 @@ impl Node {
             reported: Reported::default(),
             reported_at: None,
             collector: Collector::default(),
+            quiet_since: None,
             seen: false,
             uses: 0,
+            read_at: 0,
+            answers: false,
             swapped: 0,
             working_set: None,
             bare: false,
@@ -178,6 +194,8 @@ impl Node {
             subtree_limit: 0,
             limit: 0,
             waits: None,
+            lacked_at: None,
+            least: None,
             debt: None,
             ladder: Ladder::default(),
             trust: Trust::default(),
@@ -205,6 +223,18 @@ impl Node {
             (true, true) => URGENT_GRACE,
             (true, false) => GRACE,
         }
+    }
+
+    /// Bytes that it comes to soon, at least `margin` more than it uses. One that lacked memory lately
+    /// still does: what others give back for it comes in the meantime.
+    pub(super) fn reach(&self, margin: u64, now: Nanos) -> u64 {
+        let lately = |at: Nanos| now.saturating_sub(at) < LACKING;
+        if self.lacked_at.is_some_and(lately) {
+            return u64::MAX;
+        }
+        let growth = self.trend(super::demand::HORIZON).max(0) as u64;
+        let margin = margin.max(self.uses / 6).max(growth);
+        self.uses.saturating_add(margin)
     }
 
     /// Expected change of its own memory within `horizon`, bytes.

@@ -2,7 +2,7 @@
 //! subscribers must be woken.
 
 use super::debt::{Debt, slop, tolerance};
-use super::node::{Node, Told};
+use super::node::{LACKING, Node, Told};
 use super::{Nanos, Rung};
 use plimsoll_wire::page::{Level, Numbers};
 
@@ -26,14 +26,25 @@ pub(super) struct Moment {
 }
 
 /// Puts the limit in force and computes the debt. A fall takes effect at once, a rise only when it
-/// is large enough. So the sum of the limits in force never exceeds the sum of the decided limits.
+/// is large enough or spares a debt. So the sum of the limits in force never exceeds the sum of the
+/// decided limits.
 pub(super) fn settle(node: &mut Node, now: Nanos) {
     let decided = node.share.limit;
-    if decided < node.limit || decided > node.limit.saturating_add(step(node.limit)) {
+    let over = node.uses > node.limit.saturating_add(slop(node.limit) / 2);
+    let frees = over && decided >= node.uses;
+    if decided < node.limit || frees || decided > node.limit.saturating_add(step(node.limit)) {
         node.limit = decided;
     }
     let reaction = node.ladder.patience(node.reaction());
     node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
+    node.learn_least(now);
+    if node.share.lacks > 0
+        && node
+            .lacked_at
+            .is_none_or(|at| now.saturating_sub(at) >= LACKING)
+    {
+        node.lacked_at = Some(now);
+    }
     let lacks = node.gap() > tolerance(node.limit);
     node.waits = if lacks {
         node.waits.or(Some(now))
@@ -68,6 +79,7 @@ impl Node {
             uses: self.uses,
             share: self.share.entitlement,
             level: self.urgency(moment.now),
+            sensed: self.read_at,
         }
     }
 

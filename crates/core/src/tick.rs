@@ -5,7 +5,7 @@ use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Word};
 use super::{
-    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, demand, flow, settle,
+    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, flow, settle,
 };
 use plimsoll_policy::shares::Principal;
 use plimsoll_wire::messages::Kind;
@@ -13,6 +13,8 @@ use plimsoll_wire::page::{Level, Numbers};
 
 /// Least fall of a principal's use between two ticks, in bytes, that counts as giving memory back.
 const FREED: u64 = 4 << 20;
+/// A principal is near its limit within this many bytes, a sixteenth of the capacity at most.
+const REACH: u64 = 64 << 20;
 
 impl Core {
     /// Runs one tick. `now` is the clock of the pages. Principals missing in `sensed` keep their
@@ -63,6 +65,8 @@ impl Core {
             node.seen = true;
             freeing |= node.uses > uses.saturating_add(FREED);
             node.uses = uses;
+            node.read_at = one.read_at;
+            node.answers |= one.answers;
             node.swapped = one.swapped;
             node.working_set = one.working_set;
             node.bare = one.bare;
@@ -153,7 +157,7 @@ impl Core {
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            node.collector = demand::steadied_collector(node.collector, &node.reported);
+            demand::steady_collector(node, now);
             node.demand = demand::steadied(node.demand, demand::wanted(node));
             if node.trust.is_doubted(now) {
                 node.demand = node.demand.min(node.limit.max(node.uses));
@@ -195,6 +199,7 @@ impl Core {
 
     fn decide(&mut self) {
         self.inputs.clear();
+        let reach = REACH.min(self.root.sensed.capacity / 16);
         for place in 0..self.tree.len() {
             let node = self.tree.at(self.tree.ordered(place));
             let parent = node.parent.map(|above| self.tree.at(above).place);
@@ -211,6 +216,10 @@ impl Core {
                 modest: node.modest,
                 max: node.account.bound,
                 last_limit: node.limit,
+                reach: node.reach(reach, self.clock.now),
+                slight: debt::slop(node.limit),
+                least: node.least(),
+                waits: node.waits.is_some(),
                 collector: node.collector,
                 apart: node.tenant,
             });
@@ -249,7 +258,11 @@ impl Core {
                     continue;
                 }
                 let numbers = node.numbers;
-                let wake = match settle::word(&node.told, &numbers, moment) {
+                let word = match std::mem::take(&mut node.answers) {
+                    true => Word::Wake,
+                    false => settle::word(&node.told, &numbers, moment),
+                };
+                let wake = match word {
                     Word::None => continue,
                     Word::Write => false,
                     Word::Wake => true,
@@ -280,7 +293,11 @@ impl Core {
             node.numbers = match node.kind {
                 Kind::Process => own,
                 Kind::Group => Numbers {
-                    available: node.share.available.max(all.limit),
+                    available: node
+                        .share
+                        .subtree_available
+                        .max(all.available)
+                        .max(all.limit),
                     ..all
                 },
             };
@@ -292,9 +309,14 @@ impl Core {
     }
 }
 
-/// Adds two principals' numbers; keeps the nearer deadline and the more urgent level.
+/// Adds two principals' numbers; keeps the nearer deadline, the more urgent level and the earlier
+/// reading.
 fn add(one: &Numbers, other: &Numbers) -> Numbers {
     let deadline = match (one.deadline, other.deadline) {
+        (0, any) | (any, 0) => any,
+        (one, other) => one.min(other),
+    };
+    let sensed = match (one.sensed, other.sensed) {
         (0, any) | (any, 0) => any,
         (one, other) => one.min(other),
     };
@@ -306,5 +328,6 @@ fn add(one: &Numbers, other: &Numbers) -> Numbers {
         uses: one.uses.saturating_add(other.uses),
         share: one.share.saturating_add(other.share),
         level: Level::max(one.level, other.level),
+        sensed,
     }
 }

@@ -120,7 +120,7 @@ pub struct Figures {
     pub target: u64,
     /// Demand: bytes that it can use, as computed by the core.
     pub demand: u64,
-    /// Bytes touched recently, where measured.
+    /// Bytes touched recently, where measured; no more than it uses now.
     pub working_set: Option<u64>,
     /// Bytes in swap.
     pub swapped: u64,
@@ -138,6 +138,10 @@ pub struct Figures {
     pub doubted: bool,
     /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
+    /// It has more than its target, and cannot go lower.
+    pub at_least: bool,
+    /// Bytes of its target that it lacks: it is near its limit.
+    pub lacks: u64,
     /// Rung of the ladder that was reached with it.
     pub rung: Rung,
 }
@@ -237,6 +241,10 @@ pub struct SensedPrincipal {
     pub id: Id,
     /// Bytes accounted to it (resident anonymous and its part of shared memory).
     pub uses: u64,
+    /// When that was read, on the clock of the pages.
+    pub read_at: Nanos,
+    /// It said that it gave memory back, and was read after that: the subscribers hear what was found.
+    pub answers: bool,
     /// Bytes in swap.
     pub swapped: u64,
     /// Bytes touched recently, where it was sampled.

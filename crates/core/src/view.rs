@@ -104,7 +104,7 @@ impl Core {
             subtree_limit: node.subtree_limit,
             target: node.share.target,
             demand: node.demand,
-            working_set: node.working_set,
+            working_set: node.working_set.map(|touched| touched.min(node.uses)),
             swapped: node.swapped,
             joined: node.joined,
             live: node.reported.live,
@@ -113,6 +113,8 @@ impl Core {
             stall_rate: node.trust.rate(self.clock.now),
             doubted: node.trust.is_doubted(self.clock.now),
             collector: node.reported.collector,
+            at_least: node.is_at_least(),
+            lacks: node.share.lacks,
             rung: node.ladder.rung,
         }
     }

@@ -156,12 +156,8 @@ impl Companion {
         self.stalls.look(told, keeps);
         let now = now_ns();
         shared.owes(granted.owed > 0);
-        let before = self.asks.owed;
         if self.asks.asks(granted.owed, now) {
             shared.want();
-        }
-        if granted.owed < before {
-            follower.released(before - granted.owed);
         }
         if now.saturating_sub(self.reported) >= REPORT_EVERY {
             self.reported = now;

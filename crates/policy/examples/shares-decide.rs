@@ -33,6 +33,10 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
         },
         modest: u64::MAX,
         last_limit: scrambled % (2 << 20),
+        reach: u64::MAX,
+        slight: 0,
+        least: 0,
+        waits: true,
         collector: Collector {
             live: scrambled % (1 << 20) * u64::from(i % 2),
             allocation_rate: 1 << 20,

@@ -75,6 +75,10 @@ fn decisions_allocate_nothing() {
             demand: u64::from(i % 1000) << 16,
             max: if i % 5 == 0 { 1 << 22 } else { u64::MAX },
             last_limit: 0,
+            reach: u64::MAX,
+            slight: 0,
+            least: 0,
+            waits: true,
             modest: u64::MAX,
             collector: Collector {
                 live: u64::from(i),

@@ -125,6 +125,7 @@ fn publish(file: &File, image: &mut PageImage, limit: u64, uses: u64) {
         uses,
         share: limit,
         level,
+        sensed: now,
     };
     for step in image.publish(&numbers, now) {
         put(file, &step);

@@ -46,6 +46,10 @@ pub struct Register {
     pub cgroup: Option<CgroupPath>,
     /// The adapter that steers it (`hotspot`, `libgc`, `self`); passive when absent.
     pub adapter: Option<Adapter>,
+    /// Whether the process may be the first of a container, or have very many descendants, although
+    /// the caller started neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<bool>,
 }
 
 /// Reply to `Register`.
@@ -74,6 +78,9 @@ pub struct Attach {
     /// Its process, in the broker's pid namespace.
     #[serde(deserialize_with = "checked::pid")]
     pub pid: u32,
+    /// As in [`Register`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<bool>,
 }
 
 /// `Adapt`: sets the adapter of a principal.
@@ -271,6 +278,14 @@ pub struct Principal {
     pub stall_rate: Option<u64>,
     /// Such stalls keep its limit from rising: the kernel did not have what was granted.
     pub doubted: bool,
+    /// It can make use of this, as far as the broker knows; for a group 0.
+    pub demand: u64,
+    /// It should have this when all have come to rest; for a group 0.
+    pub target: u64,
+    /// It lacks this of its target now: it is near its limit.
+    pub lacks: u64,
+    /// It uses more than its target and cannot go lower: it was asked in vain, or its adapter says so.
+    pub at_least: bool,
     /// Statistics of the collector as reported.
     pub collector: Option<Statistics>,
     /// Absolute path of its availability page, if the broker reports it.

@@ -246,6 +246,7 @@ fn parameters_are_the_declared_ones() {
         max: Max::new(1 << 20).unwrap(),
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
+        whole: Some(true),
     };
     // The kind has a default on the wire, which a Rust `Option` would not express.
     let mut declared = asks("Register").clone();
@@ -254,8 +255,16 @@ fn parameters_are_the_declared_ones() {
         "?Kind"
     );
     check(&declared, "Register", &full, &Register::default());
-    let attach = Attach { id: 1, pid: 1 };
-    check(asks("Attach"), "Attach", &attach, &attach);
+    let least = Attach {
+        id: 1,
+        pid: 1,
+        whole: None,
+    };
+    let attach = Attach {
+        whole: Some(true),
+        ..least
+    };
+    check(asks("Attach"), "Attach", &attach, &least);
     let adapt = Adapt {
         id: 1,
         adapter: Adapter::new("self").ok(),

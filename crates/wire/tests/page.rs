@@ -39,6 +39,7 @@ fn woven(n: u64) -> Numbers {
         uses: !n,
         share: n.rotate_left(9),
         level: Level::from_number(n % 3),
+        sensed: n.wrapping_mul(5),
     }
 }
 
@@ -98,6 +99,7 @@ fn the_layout_is_the_documented_one() {
         (23, !6, 6 << 9, 0)
     );
     assert_eq!((word(80), word(88), word(96)), (1234, 1, 0x0102_0304));
+    assert_eq!(word(104), 30);
 }
 
 #[test]
@@ -345,7 +347,7 @@ proptest! {
     ) {
         let [limit, available, owed, deadline, uses, share] = values;
         let level = Level::from_number(level);
-        let numbers = Numbers { limit, available, owed, deadline, uses, share, level };
+        let numbers = Numbers { limit, available, owed, deadline, uses, share, level, sensed: now };
         let words = blank();
         let mut image = PageImage::new(id);
         for step in image.publish(&numbers, now) {

@@ -131,8 +131,10 @@ pub fn parse(text: &str, path: &Path) -> Result<File, ConfigError> {
     let mut file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         let mut message = error.message().lines().collect::<Vec<_>>().join("; ");
-        if message.contains("unknown field") {
-            message = format!("{message}; {KNOWN}");
+        if let Some((unknown, _)) = message.split_once(", expected")
+            && unknown.starts_with("unknown field")
+        {
+            message = format!("{unknown}; {KNOWN}");
         }
         wrong(line, message)
     })?;
@@ -153,7 +155,7 @@ pub fn parse(text: &str, path: &Path) -> Result<File, ConfigError> {
     }
     for (index, rule) in file.rules.iter_mut().enumerate() {
         rule.check()
-            .map_err(|message| wrong(line_of(text, "[[rule]]", index), message))?;
+            .map_err(|message| wrong(line_in_rule(text, index, &message), message))?;
     }
     Ok(file)
 }
@@ -164,6 +166,21 @@ fn line_at(text: &str, offset: usize) -> usize {
         .filter(|&&byte| byte == b'\n')
         .count()
         + 1
+}
+
+/// Number of the line in the `nth` rule that a message is about: that of the key with which it begins, or
+/// else the first.
+fn line_in_rule(text: &str, nth: usize, message: &str) -> usize {
+    let first = line_of(text, "[[rule]]", nth);
+    let key = message.split(' ').next().unwrap_or_default();
+    let lines = text.lines().enumerate().skip(first);
+    let own = lines.take_while(|(_, line)| !line.trim_start().starts_with('['));
+    let names = |line: &str| {
+        let rest = line.trim_start().strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    let mut named = own.filter(|(_, line)| names(line));
+    named.next().map_or(first, |(index, _)| index + 1)
 }
 
 /// Number of the `nth` line (from 0) that starts with `what`.
@@ -201,21 +218,31 @@ mod tests {
                 4,
                 "without a condition",
             ),
-            ("[[rule]]\nunit = \"a\"\nweight = 0\n", 1, "give 1 to 10000"),
+            ("[[rule]]\nunit = \"a\"\nweight = 0\n", 3, "give 1 to 10000"),
+            (
+                "[[rule]]\nunit = \"a\"\nweight=7\n[[rule]]\nunit = \"b\"\n\n weight=0\n",
+                7,
+                "give 1 to 10000",
+            ),
+            (
+                "[[rule]]\nunit = \"a\"\nadapter = \"hotspott\"\n",
+                3,
+                "give one of hotspot, libgc, mmtk, self, none",
+            ),
             (
                 "[[rule]]\nunit = \"a\"\npriority = 101\n",
-                1,
+                3,
                 "give -100 to 100",
             ),
             ("[[rule]]\nunit = \"a\"\n", 1, "gives nothing"),
             (
                 "[[rule]]\nuser = \"0\"\nuser_weight = 0\n",
-                1,
+                3,
                 "give 1 to 10000",
             ),
             (
                 "[[rule]]\nuser = \"0\"\nuser_priority = -101\n",
-                1,
+                3,
                 "give -100 to 100",
             ),
             (
@@ -240,6 +267,10 @@ mod tests {
                 "{text:?}: {message}"
             );
             assert!(message.contains(say), "{text:?}: {message}");
+            assert!(
+                message.matches("max_principals, ").count() <= 1,
+                "{message}"
+            );
         }
     }
 

@@ -5,6 +5,10 @@ use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
 
+/// The adapters that a rule may give: those that `plimsoll` brings, those that programs have in them, and
+/// `none`. A program may name others by itself.
+pub const ADAPTERS: [&str; 5] = ["hotspot", "libgc", "mmtk", "self", "none"];
+
 /// One `[[rule]]`. All conditions that are given must hold; a rule needs at least one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -21,7 +25,7 @@ pub struct Rule {
     pub weight: Option<i64>,
     /// -100 to 100.
     pub priority: Option<i64>,
-    /// The adapter that `plimsoll` brings (`hotspot`, `libgc`, `none`).
+    /// One of [`ADAPTERS`].
     pub adapter: Option<String>,
     /// 1 to 10000: weight of the user's group against other users' groups, in the system's broker.
     pub user_weight: Option<i64>,
@@ -133,7 +137,13 @@ impl Rule {
             );
         }
         if let Some(adapter) = &self.adapter {
-            plimsoll_wire::checks::adapter(adapter).map_err(|error| error.message)?;
+            if !ADAPTERS.contains(&adapter.as_str()) {
+                let known = ADAPTERS.join(", ");
+                return Err(format!(
+                    "adapter `{}` is not known: give one of {known}",
+                    adapter.escape_debug()
+                ));
+            }
         }
         if self.cgroup.is_none()
             && self.unit.is_none()

@@ -78,6 +78,10 @@ impl Daemon {
             process: process.as_ref().map(instance).or(keeper),
             group: asked.kind == Kind::Group,
         };
+        // One that was here before the broker was restarted may have grown since then.
+        if let Some(process) = process.as_ref().filter(|_| !self.state.knows(&identity)) {
+            Daemon::check_extent(caller, process, asked.whole)?;
+        }
         let facts = process.as_ref().map(sense::facts_of).unwrap_or_default();
         let given = match process {
             Some(_) => self.config.given(&facts),
@@ -271,6 +275,8 @@ impl Daemon {
             subscribers: Vec::new(),
             figures: sense::Figures::default(),
             last: (0, 0),
+            read_at: 0,
+            released_at: None,
             shared: None,
             shmem_told: 0,
             working_set: None,

@@ -235,6 +235,10 @@ mod tests {
             collection_ms: most,
             stall_rate: most,
             doubted: false,
+            demand: u64::MAX,
+            target: u64::MAX,
+            lacks: u64::MAX,
+            at_least: false,
             collector: Some(Statistics {
                 heap: most,
                 last_pause_us: most,

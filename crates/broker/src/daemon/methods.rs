@@ -5,6 +5,7 @@ use super::calls::Caller;
 use crate::core::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Changed, Id, Nothing, Released, Report, Set, Watch, Which};
 use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
 
@@ -89,6 +90,9 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let released: Released = call.parameters()?;
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_at(id);
+    if let Some(member) = daemon.members.get_mut(id) {
+        member.released_at = Some(now_ns());
+    }
     daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
 }

@@ -6,13 +6,15 @@ use crate::members::Member;
 use crate::sense::{self, Tree};
 use crate::server::poll::{Interest, Token};
 use crate::server::reply::{Answer, once, process_refused, refused};
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, descendants_within, own};
 use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::path::{Path, PathBuf};
 
 /// Most ancestors examined to find the principal that a new one descends from.
 const MAX_LINE: usize = 64;
+/// A process with more descendants than this is adopted only if the caller says that it knows.
+const MANY: usize = 100;
 
 impl Daemon {
     /// Opens a process for its owner, unless it already is a principal.
@@ -24,6 +26,14 @@ impl Daemon {
         if owner != caller.peer.uid && !self.is_ruler(caller.peer.uid) {
             let message = format!(
                 "process {pid} belongs to user {owner}; only that user or root may register it"
+            );
+            return Err(WireError::new(ErrorName::NotPermitted, message));
+        }
+        if owner != self.uid && self.uid != 0 && !self.options.system {
+            let message = format!(
+                "process {pid} belongs to user {owner}, and this broker is user {}'s own: it shares out the \
+                 memory of that user's programs only; the system's broker serves all users",
+                self.uid
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
@@ -43,6 +53,44 @@ impl Daemon {
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
         Ok(process)
+    }
+
+    /// Refuses a process that stands for much more than one program, unless the caller started it or
+    /// knows (`whole`).
+    pub(super) fn check_extent(
+        caller: &Caller,
+        process: &Process,
+        whole: Option<bool>,
+    ) -> Result<(), WireError> {
+        let pid = process.pid();
+        if descends(process, caller.peer.pid) {
+            return Ok(());
+        }
+        let refuse = |why: &str| {
+            let message = format!("process {pid} {why}");
+            Err(WireError::new(ErrorName::NotPermitted, message))
+        };
+        if pid == 1 && own::is_in_first_namespace() {
+            return refuse("is the first process of this machine; adopt a program below it");
+        }
+        if whole == Some(true) {
+            return Ok(());
+        }
+        if process.ids().is_ok_and(|ids| ids.inner_pid == 1) {
+            return refuse(
+                "is the first process of a container, and stands for all of it; adopt a program below \
+                 it, or say `--whole`",
+            );
+        }
+        let (mut found, mut threads) = (Vec::new(), MANY * 64);
+        match descendants_within(pid, MANY + 1, &mut threads, &mut found) {
+            Ok(complete) if complete && found.len() <= MANY => Ok(()),
+            Ok(_) => refuse(&format!(
+                "has more than {MANY} descendants, which would all count as one program; adopt a program \
+                 below it, or say `--whole`"
+            )),
+            Err(error) => Err(process_refused(pid.unsigned_abs(), &error)),
+        }
     }
 
     /// The principal that a process of user `user` descends from: one of the caller's, or, where
@@ -76,6 +124,7 @@ impl Daemon {
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
         let process = self.claim(caller, asked.pid)?;
+        Daemon::check_extent(caller, &process, asked.whole)?;
         self.place_by_process(id, &process, caller);
         let facts = sense::facts_of(&process);
         self.give_process(id, process);

@@ -14,6 +14,8 @@ use plimsoll_wire::messages::Id;
 const MIN_TICK_NS: u64 = 2_000_000;
 /// Delay of the tick for a user that asks for too many, ns.
 const LATER_NS: u64 = 100_000_000;
+/// Longest time until memory that was given back is looked at, ns.
+const ANSWER_NS: u64 = 25_000_000;
 /// Change of the domain's use between two ticks, in bytes, above which every principal is read.
 const MOVED: u64 = 8 << 20;
 /// Longest time between two writes of a page, ns.
@@ -155,10 +157,14 @@ impl Daemon {
             if !may {
                 put_off = put_off.or(Some(id));
             }
+            let answers = may && member.released_at.is_some_and(|at| now >= at);
             let (uses, swapped) = match may {
-                true => member.read(now, all),
+                true => member.read(now, all || answers),
                 false => member.last,
             };
+            if answers {
+                member.released_at = None;
+            }
             let domain = member.domain.as_mut().map(|domain| match may {
                 true => domain.read(),
                 false => domain.last(),
@@ -166,6 +172,8 @@ impl Daemon {
             self.sensed.push(SensedPrincipal {
                 id: member.id,
                 uses,
+                read_at: member.read_at,
+                answers,
                 swapped,
                 working_set: member.working_set,
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
@@ -232,6 +240,14 @@ impl Daemon {
     fn pace(&mut self, now: u64) {
         let pace = self.core.pace();
         self.tick_at = now.saturating_add(pace.tick.max(MIN_TICK_NS));
+        // A release that came while this tick was due is answered by the next one.
+        if self
+            .members
+            .iter()
+            .any(|member| member.released_at.is_some())
+        {
+            self.tick_at = self.tick_at.min(now.saturating_add(ANSWER_NS));
+        }
         self.glance_at = now.saturating_add(pace.glance.max(MIN_TICK_NS));
     }
 

@@ -167,6 +167,12 @@ impl Tree {
         figures
     }
 
+    /// Time of the last read, ns.
+    #[must_use]
+    pub fn read_at(&self) -> u64 {
+        self.read_at
+    }
+
     fn sum(&mut self, now: u64) -> Figures {
         let mut figures = Figures::default();
         for seen in &mut self.seen {

@@ -20,6 +20,29 @@ fn numbers_are_on_the_page_before_the_reply_and_the_heart_beats() {
     });
 }
 
+/// By this a client knows whether the numbers show what it gave back.
+#[test]
+fn a_release_is_answered_with_numbers_that_were_read_after_it() {
+    let broker = Broker::start();
+    let mut program = Program::register(&broker, "p", json!({"adapter": "self"}));
+    let mut subscriber = broker.connect();
+    subscriber
+        .subscribe("Subscribe", json!({"id": program.id}))
+        .expect("it may");
+    // Nothing changes, so that nothing else would be told.
+    for _ in 0..3 {
+        let at = plimsoll_kernel::clock::now_ns();
+        let released = json!({"id": program.id, "bytes": 1});
+        program.client.call("Released", released).expect("it may");
+        until("it is told", || {
+            let told = subscriber.reply().expect("a change");
+            told["parameters"]["numbers"]["sensed"].as_u64() > Some(at)
+        });
+        let page = program.read_page().expect("numbers");
+        assert!(page.numbers.sensed > at);
+    }
+}
+
 #[test]
 fn a_subscriber_hears_of_each_change_that_matters_and_of_the_end() {
     let broker = Broker::with_config("budget = \"256M\"\n");

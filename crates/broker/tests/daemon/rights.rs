@@ -73,3 +73,91 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
     root.call("Register", json!({"name": "child", "parent": id}))
         .expect("root may");
 }
+
+#[test]
+fn a_users_broker_takes_no_process_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can become another user for this test");
+        return;
+    }
+    let own = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(
+        own.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .expect("it can");
+    let user = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let by = user.map(str::to_owned).into();
+    let broker = Broker::start_by(&own.path().join("run"), Vec::new(), by);
+    let sleeper = Sleeper::start();
+    // Root may ask it, too: the programs are not that user's.
+    for pid in [1, sleeper.pid()] {
+        let mut client = broker.connect();
+        let asked = json!({"name": "other", "pid": pid, "whole": true});
+        client.refuses("Register", asked, "NotPermitted", "belongs to user 0");
+        let registered = client.call("Register", json!({"name": "later"}));
+        let id = &registered.expect("without a process")["id"];
+        let asked = json!({"id": id, "pid": pid, "whole": true});
+        client.refuses("Attach", asked, "NotPermitted", "belongs to user 0");
+    }
+    assert_eq!(broker.connect().list()["principals"], json!([]));
+}
+
+/// A shell of a process group of its own with this many children, that descends from nobody here.
+struct Orphans(i32);
+
+impl Orphans {
+    fn start(children: usize) -> Orphans {
+        let many = format!("for i in $(seq {children}); do sleep 600 & done; wait");
+        let orphan = format!("setsid sh -c '{many}' >/dev/null 2>&1 & echo $!");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &orphan])
+            .output()
+            .expect("sh starts");
+        let pid = String::from_utf8_lossy(&output.stdout).trim().parse();
+        let orphans = Orphans(pid.expect("a number"));
+        until("they run", || {
+            let mut found = Vec::new();
+            let looked = plimsoll_kernel::process::descendants(orphans.0, 1000, &mut found);
+            looked.is_ok() && found.len() >= children
+        });
+        orphans
+    }
+}
+
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        // SAFETY: a system call that takes numbers; the group is that of the shell started above.
+        unsafe { libc::kill(-self.0, libc::SIGKILL) };
+    }
+}
+
+#[test]
+fn what_stands_for_more_than_a_program_is_taken_only_where_the_caller_knows() {
+    let broker = Broker::start();
+    let mut client = broker.connect();
+    let first = json!({"name": "first", "pid": 1});
+    client.refuses("Register", first, "NotPermitted", "is the first process of");
+    if plimsoll_kernel::process::own::is_in_first_namespace() {
+        let first = json!({"name": "first", "pid": 1, "whole": true});
+        client.refuses("Register", first, "NotPermitted", "of this machine");
+    }
+    let (few, many) = (Orphans::start(3), Orphans::start(101));
+    let asked = json!({"name": "many", "pid": many.0});
+    client.refuses(
+        "Register",
+        asked,
+        "NotPermitted",
+        "more than 100 descendants",
+    );
+    let whole = json!({"name": "many", "pid": many.0, "whole": true});
+    client.call("Register", whole).expect("the caller knows");
+    let mut other = broker.connect();
+    let asked = json!({"name": "few", "pid": few.0});
+    other.call("Register", asked).expect("it is small");
+}

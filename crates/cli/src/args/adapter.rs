@@ -103,6 +103,17 @@ mod tests {
     const WRITE: &str = "PLIMSOLL_WRITE_DOCS";
 
     #[test]
+    fn a_rule_of_the_broker_may_name_each_adapter() {
+        let adapters = ALL.0.iter().filter_map(|runtime| runtime.adapter());
+        for adapter in adapters.chain(["self", "none"]) {
+            assert!(
+                plimsoll_broker::config::ADAPTERS.contains(&adapter),
+                "{adapter}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_given_is_what_is_listed() {
         assert_eq!(
             AdapterChoice::try_from("hotspot".to_owned()),

@@ -88,6 +88,8 @@ pub enum Command {
     Top(Top),
     /// List principals and their memory
     Ps(Ps),
+    /// Tell why a principal may use as much as it may, who has the rest, and what would help
+    Explain(Explain),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
     /// Show where the memory of programs is: by area and state, resident, swapped or cached
@@ -204,6 +206,9 @@ pub struct Adopt {
     /// The settings of its principal.
     #[command(flatten)]
     pub principal: Principal,
+    /// Also adopt the first process of a container, or one with more than 100 descendants
+    #[arg(long)]
+    pub whole: bool,
     /// Go on in the background until the program ends
     #[arg(short, long)]
     pub detach: bool,
@@ -241,6 +246,17 @@ pub struct Ps {
     pub json: bool,
 }
 
+/// `plimsoll explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Name of the principal, or its number when several have the name
+    #[arg(value_name = "NAME|ID")]
+    pub which: String,
+    /// Print the reason, the numbers and the sentences, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `plimsoll set`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
@@ -248,7 +264,7 @@ pub struct Set {
     /// Name of the principal, or its number when several have the name
     #[arg(value_name = "NAME|ID")]
     pub which: String,
-    /// Weight relative to its siblings, 1 to 10000
+    /// Weight relative to its siblings, 1 to 10000; 100 where none was given
     #[arg(
         short,
         long,

@@ -58,6 +58,9 @@ impl Many {
         recording: Option<Recording>,
         outputs: Option<PathBuf>,
     ) -> Result<Many, CliError> {
+        for doubt in file.doubts(member::capacity()) {
+            warn!("{doubt}");
+        }
         let bytes = member::bound(file.budget)?;
         let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
             Ok(budget) => Some(budget),
@@ -72,6 +75,7 @@ impl Many {
             priority: file.standing.priority,
             max: bytes,
             adapter: None,
+            whole: false,
         };
         let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir));
         let group = unless_asked(group, || "the programs run".to_owned())?;
@@ -319,6 +323,7 @@ impl Many {
             priority: program.standing.priority,
             max: member::bound(program.max)?,
             adapter,
+            whole: false,
         };
         let member = Member::join(&self.place, wanted, Some(group));
         unless_asked(member, || format!("{} runs", program.name))

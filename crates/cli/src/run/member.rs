@@ -3,9 +3,10 @@
 
 use super::child::Launch;
 use super::gather::gather;
-use crate::control::told;
+use crate::control::{Control, told};
 use crate::embed::Place;
 use crate::error::CliError;
+use crate::rows::find;
 use crate::size;
 use plimsoll_client::Principal;
 use plimsoll_kernel::capacity::Domain;
@@ -16,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tracing::warn;
+use tracing::{info, warn};
 
 /// The memory pressure protocol (systemd's MEMORY_PRESSURE document). These name the file to watch
 /// and the text to write there first; `DO_NOT` in place of a file means not to watch.
@@ -37,6 +38,8 @@ pub struct Wanted<'a> {
     pub max: Option<u64>,
     /// The adapter that steers it.
     pub adapter: Option<&'static str>,
+    /// Its process may be the first of a container, or have very many descendants.
+    pub whole: bool,
 }
 
 /// A principal of ours. It leaves when this is dropped.
@@ -45,6 +48,8 @@ pub struct Member {
     principal: Arc<Principal>,
     place: Place,
     adapter: Option<&'static str>,
+    /// The weight that was asked for.
+    weight: Option<Weight>,
 }
 
 impl Member {
@@ -63,6 +68,9 @@ impl Member {
             None => Principal::builder(wanted.name).socket(place.socket.clone()),
         };
         builder = builder.without_process();
+        if wanted.whole {
+            builder = builder.whole();
+        }
         if let Some(adapter) = wanted.adapter {
             builder = builder.adapter(adapter);
         }
@@ -106,6 +114,7 @@ impl Member {
             principal: Arc::new(principal),
             place: place.clone(),
             adapter: wanted.adapter,
+            weight: wanted.weight,
         })
     }
 
@@ -144,7 +153,28 @@ impl Member {
     pub fn attach(&self, pid: u32) -> Result<(), CliError> {
         self.principal
             .attach(pid)
-            .map_err(|error| told(error, &self.place.socket))
+            .map_err(|error| told(error, &self.place.socket))?;
+        if tracing::enabled!(tracing::Level::INFO)
+            && let Some(told) = self.other_weight()
+        {
+            info!("{told}");
+        }
+        Ok(())
+    }
+
+    /// What there is to say if the broker gave another weight than was asked for.
+    fn other_weight(&self) -> Option<String> {
+        let (id, asked) = (self.principal.id()?, self.weight?);
+        let listing = Control::connect(&self.place.socket).ok()?.list().ok()?;
+        let given = find(&listing, id)?;
+        (given.weight != asked.get()).then(|| {
+            format!(
+                "a rule of the broker's configuration gives `{}` the weight {}, not {}",
+                given.name,
+                given.weight,
+                asked.get()
+            )
+        })
     }
 
     /// Assigns a process that has just started in the cgroup `started_in`, with the children that

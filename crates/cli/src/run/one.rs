@@ -43,6 +43,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         priority: args.principal.priority,
         max,
         adapter: steered.adapter,
+        whole: false,
     };
     let member = match broker {
         Some(place) => join(place, wanted, found)?,

@@ -15,6 +15,8 @@ use std::fmt::Write as _;
 const WIDTHS: (usize, usize) = (20, 20);
 /// Schedulers side by side. Of more, the others follow below, each time beside the first.
 const BESIDE: usize = 3;
+/// Columns of the whole table.
+const WHOLE: usize = WIDTHS.0 + BESIDE * WIDTHS.1;
 /// The longest name of a trace that is shown, characters.
 const LONGEST_NAME: usize = 60;
 
@@ -180,9 +182,8 @@ fn remarks(text: &mut String, name: &str, run: &Run) {
 
 /// Appends lines, each broken between words where it is longer than the table is wide.
 fn broken(lines: &str, into: &mut String) {
-    let most = WIDTHS.0 + BESIDE * WIDTHS.1;
     for line in lines.lines() {
-        wrap(into, "", line, 2, most);
+        wrap(into, "", line, 2, WHOLE);
     }
 }
 

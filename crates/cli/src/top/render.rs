@@ -3,7 +3,7 @@
 use super::columns::{self, Columns, fitting};
 use super::page;
 use super::state::State;
-use crate::rows::{Faults, Row, ending, remarks, shown, total};
+use crate::rows::{Faults, Row, ending, level, remarks, shown, total};
 use crate::size::Human;
 use plimsoll_wire::messages::Listing;
 use plimsoll_wire::page::Level;
@@ -178,7 +178,9 @@ fn row_line<'a>(
     // A remark that has no room is left out; it is never cut.
     let room = columns.history.saturating_sub(1);
     let mut told = String::from(" ");
-    for remark in remarks(p).split(", ").filter(|remark| !remark.is_empty()) {
+    let remarks = remarks(p);
+    let floor = Some(level(p)).filter(|&level| level == "floor");
+    for remark in remarks.split(", ").filter(|remark| !remark.is_empty()).chain(floor) {
         if told.chars().count() + remark.chars().count() <= room {
             told += &format!("{remark} ");
         }
@@ -216,6 +218,7 @@ fn help_lines() -> Vec<Line<'static>> {
         " OWES     bytes it must give back       WSET   bytes it touched recently",
         " FLT/S    major faults a second         HISTORY what it used, newest right",
         " N stalls/s  it waited for memory within its limit, which does not rise meanwhile",
+        " floor    it has more than it should, and cannot go lower",
         " agent    a Java program has our agent in it",
         " !        at its limit, or owing with time left     *  owing and late",
         " the bar  ▒ outsiders  █ principals  ░ reserve",

@@ -24,7 +24,12 @@ impl Connection {
     /// # Errors
     /// As [`Connection::register`].
     pub fn attach(&mut self, id: Id, pid: u32) -> Result<()> {
-        self.acknowledged(Method::Attach, &Attach { id, pid })
+        self.attach_as(id, pid, None)
+    }
+
+    /// The same; `whole` as in [`plimsoll_wire::messages::Register`].
+    pub(crate) fn attach_as(&mut self, id: Id, pid: u32, whole: Option<bool>) -> Result<()> {
+        self.acknowledged(Method::Attach, &Attach { id, pid, whole })
     }
 
     /// Tells which adapter steers a principal from now on; `None` if none does.

@@ -92,6 +92,13 @@ impl Builder {
         self
     }
 
+    /// The process may be the first of a container, or have more than 100 descendants, although this
+    /// process started neither.
+    pub fn whole(mut self) -> Builder {
+        self.wish.register.whole = Some(true);
+        self
+    }
+
     /// Makes it a group, which has no process and is only a parent of others.
     pub fn group(mut self) -> Builder {
         self.wish.register.kind = Kind::Group;

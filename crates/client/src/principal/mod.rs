@@ -8,11 +8,13 @@
 //! | `join` | joins a broker: registers and subscribes |
 //! | `watcher` | the thread that keeps a principal's numbers current |
 //! | `outbox` | messages that wait to be sent |
+//! | `paid` | what was given back and does not show yet |
 //! | `shared` | what the user's threads and the watcher share |
 
 mod builder;
 mod join;
 mod outbox;
+mod paid;
 mod shared;
 mod watcher;
 
@@ -49,7 +51,8 @@ impl Principal {
     }
 
     /// The present numbers. Takes a few loads, no lock, no system call. Never fails and never
-    /// blocks. [`Reading::source`] tells where they come from.
+    /// blocks. [`Reading::source`] tells where they come from. Memory that [`Principal::released`]
+    /// told of counts as given back at once; until the broker has seen that, reading takes a lock.
     #[inline]
     pub fn read(&self) -> Reading {
         self.shared.read()
@@ -88,7 +91,9 @@ impl Principal {
         self.shared.report(report);
     }
 
-    /// Reports that the program gave back this many bytes. Does not wait.
+    /// Reports that the program has given back this many bytes. Does not wait. Call it after the memory
+    /// was freed, with the bytes that really were: from then on they are not owed any more. If the
+    /// broker finds the memory still in use, it is owed again.
     pub fn released(&self, bytes: u64) {
         self.shared.released(bytes);
     }
@@ -100,8 +105,8 @@ impl Principal {
     /// The broker's refusal.
     pub fn attach(&self, pid: u32) -> Result<()> {
         checks::pid(pid)?;
-        let id = self.shared.wish_pid(pid);
-        self.kept(id, |connection, id| connection.attach(id, pid))
+        let (id, whole) = self.shared.wish_pid(pid);
+        self.kept(id, |connection, id| connection.attach_as(id, pid, whole))
     }
 
     /// Tells which adapter steers it from now on; `None` if none does. While alone this is kept for
@@ -158,7 +163,7 @@ impl Principal {
     }
 
     /// The address of the page, to read the numbers without a call (layout: `plimsoll_wire::page`).
-    /// Valid as long as the principal.
+    /// Valid as long as the principal. Memory that was given back after `sensed` is not in them.
     pub fn page(&self) -> *const u8 {
         self.shared.window.base()
     }

@@ -2,9 +2,11 @@
 
 use super::join::Wish;
 use super::outbox::Outbox;
+use super::paid::{self, Paid};
 use crate::reading::Told;
 use crate::window::Window;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
+use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,6 +31,9 @@ pub(crate) struct Shared {
     /// The source of the numbers, [`CHANGING`], and the number of changes of the window. Written by the
     /// watcher only.
     state: AtomicU64,
+    /// When memory was given back last, `CLOCK_MONOTONIC` ns; 0 before the first time. Written under
+    /// the lock of `inner`. Numbers that are older need `inner.paid`.
+    paid_at: AtomicU64,
     inner: Mutex<Inner>,
     /// Wakes threads that wait for events.
     changed: Condvar,
@@ -53,6 +58,8 @@ struct Inner {
     joined: Option<Known>,
     /// Messages that the watcher has to send.
     outbox: Outbox,
+    /// What was given back and does not show yet.
+    paid: Paid,
     /// Whether one wait is to end without an event.
     interrupted: bool,
     /// Whether the principal was dropped: the watcher must end.
@@ -72,6 +79,16 @@ pub(super) struct Known {
     pub(super) socket: Socket,
 }
 
+impl Inner {
+    /// The present state, with what was given back.
+    fn settled(&self) -> Told {
+        Told {
+            reading: self.paid.settle(self.now.reading),
+            ..self.now
+        }
+    }
+}
+
 impl Shared {
     pub(super) fn new(wish: Wish) -> Result<Shared> {
         let nothing = Told {
@@ -82,12 +99,14 @@ impl Shared {
         Ok(Shared {
             window: Window::new()?,
             state: AtomicU64::new(Source::Local as u64),
+            paid_at: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 wish,
                 now: nothing,
                 told: nothing,
                 joined: None,
                 outbox: Outbox::default(),
+                paid: Paid::default(),
                 interrupted: false,
                 closing: false,
                 error: None,
@@ -103,10 +122,21 @@ impl Shared {
 
     #[inline]
     pub(super) fn read(&self) -> Reading {
-        match self.read_once() {
+        let reading = match self.read_once() {
             Some(reading) => reading,
             None => self.read_again(),
+        };
+        match self.paid_at.load(Ordering::Relaxed) > paid::as_of(&reading) {
+            true => self.settled(reading),
+            false => reading,
         }
+    }
+
+    /// Numbers that do not show yet what was given back.
+    #[cold]
+    #[inline(never)]
+    fn settled(&self, reading: Reading) -> Reading {
+        self.lock().paid.settle(reading)
     }
 
     /// One load. Takes the lock only if the window holds no number.
@@ -154,18 +184,21 @@ impl Shared {
         let deadline = Instant::now() + timeout.min(LONGEST);
         let mut inner = self.lock();
         loop {
-            if let Some(event) = inner.now.news_since(&inner.told) {
-                inner.told = inner.now;
+            let now = inner.settled();
+            if let Some(event) = now.news_since(&inner.told) {
+                inner.told = now;
                 self.drain_notify();
                 return event;
             }
             // Small changes are taken over without an event.
-            inner.told = inner.now;
+            inner.told = now;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || inner.interrupted || inner.closing {
                 inner.interrupted = false;
                 self.drain_notify();
-                return Event::Timeout(inner.now.reading);
+                drop(inner);
+                // Events skip small changes; the page has them.
+                return Event::Timeout(self.read());
             }
             let (next, _) = self
                 .changed
@@ -205,14 +238,22 @@ impl Shared {
     pub(super) fn released(&self, bytes: u64) {
         let mut inner = self.lock();
         inner.outbox.add_released(bytes);
+        if bytes > 0 {
+            let (now, shown) = (now_ns(), inner.now.reading);
+            inner.paid.add(bytes, now, &shown);
+            self.paid_at.store(now, Ordering::Relaxed);
+            self.announce(&inner);
+        }
         drop(inner);
         self.nudge();
     }
 
-    pub(super) fn wish_pid(&self, pid: u32) -> Option<Id> {
+    /// Sets the process. Returns the principal's id while joined, and whether it may be any process.
+    pub(super) fn wish_pid(&self, pid: u32) -> (Option<Id>, Option<bool>) {
         let mut inner = self.lock();
         inner.wish.register.pid = Some(pid);
-        inner.joined.as_ref().map(|joined| joined.id)
+        let id = inner.joined.as_ref().map(|joined| joined.id);
+        (id, inner.wish.register.whole)
     }
 
     /// Sets the adapter. Returns whether it changed.
@@ -358,7 +399,7 @@ impl Shared {
     }
 
     fn announce(&self, inner: &MutexGuard<'_, Inner>) {
-        if inner.now.news_since(&inner.told).is_some() {
+        if inner.settled().news_since(&inner.told).is_some() {
             self.changed.notify_one();
             self.ring_if_news(inner);
         }
@@ -366,7 +407,7 @@ impl Shared {
 
     fn ring_if_news(&self, inner: &MutexGuard<'_, Inner>) {
         if let Some(fd) = self.notify.get()
-            && inner.now.news_since(&inner.told).is_some()
+            && inner.settled().news_since(&inner.told).is_some()
         {
             ring(fd);
         }

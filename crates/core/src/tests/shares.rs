@@ -160,6 +160,11 @@ fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
     assert_eq!(bench.numbers(idle).owed, 0);
     let busy = bench.add(&new("busy"), 0);
     bench.ticks(5, 50 * MS);
+    assert_eq!(bench.numbers(idle).owed, 0, "nobody lacks anything yet");
+    let limit = bench.numbers(busy).limit;
+    assert!(limit > 300 * MIB, "{limit}");
+    bench.uses(busy, limit);
+    bench.ticks(5, 50 * MS);
     assert!(
         bench.numbers(idle).owed > 400 * MIB,
         "{:?}",

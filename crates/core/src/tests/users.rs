@@ -52,6 +52,8 @@ fn weights_and_priorities_count_within_a_users_group_only() {
     let first = bench.add(&loud(hostile), 100 * MIB);
     let second = bench.add(&quiet(hostile), 100 * MIB);
     demand(&mut bench, first, u64::MAX);
+    bench.ticks(3, 50 * MS);
+    bench.uses(first, bench.numbers(first).limit);
     let actions = bench.ticks(200, 50 * MS);
     let harmed = |action: &Action| {
         !matches!(action, Action::Publish { .. })

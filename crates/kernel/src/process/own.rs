@@ -16,6 +16,13 @@ pub fn is_shown() -> bool {
     named.is_some_and(|named| named.as_os_str() == number.as_str())
 }
 
+/// Whether it is in the machine's own pid namespace, so that its process 1 is the machine's. The kernel
+/// gives that namespace a fixed number (`PROC_PID_INIT_INO` in include/linux/proc_ns.h).
+pub fn is_in_first_namespace() -> bool {
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    namespace.is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
 /// Its short name, with the end of the line.
 ///
 /// # Errors

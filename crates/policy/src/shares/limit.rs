@@ -3,44 +3,54 @@
 //!
 //! Under every `max` and under the budget, the sum of what is *held* (the greater of use and limit)
 //! stays within the cap, or within the sum of the uses where that is already more.
+//!
+//! A principal that holds more than its target must give that back only when it is *called*: when
+//! somebody whom it would help lacks memory, or when the members of a family use more than it may
+//! have. Otherwise its limit is what it holds.
 
 use super::fill::Filler;
-use super::tree::{MOST_BUDGET, Node, Tree, next_class};
+use super::tree::{Call, MOST_BUDGET, Node, Tree, next_class};
 use super::{Principal, Share};
 
 /// Sums up from the leaves what each holds, keeps and may hold at most.
 fn prepare(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
-        node.tops = node.uses.max(node.target);
+        let last = if node.wants() { p.last_limit } else { 0 };
+        // A use that changes by a trifle moves no limit.
+        let near = last.min(node.uses.saturating_add(p.slight));
+        node.tops = node.uses.max(node.target).max(near);
         // An unused grant is kept up to the entitlement; the rest is shared out anew.
-        node.keeps = node
-            .uses
-            .max(p.last_limit.min(node.target).min(node.entitlement));
+        let kept = last.min(node.target).min(node.entitlement);
+        node.keeps = node.uses.max(kept).max(near);
+        node.likes = node.tops.max(last);
     }
     for family in (1..=n).rev() {
         let (nodes, members) = tree.open(family);
-        let (mut keeps, mut tops, mut entitled) = (0u64, 0u64, 0u64);
+        let (mut keeps, mut tops, mut likes, mut entitled) = (0u64, 0u64, 0u64, 0u64);
         for &m in members {
             let node = &nodes[m as usize];
             keeps = keeps.saturating_add(node.keeps);
             tops = tops.saturating_add(node.tops);
+            likes = likes.saturating_add(node.likes);
             entitled = entitled.saturating_add(node.entitlement);
         }
         let node = &mut nodes[family - 1];
         let cap = node.max.max(node.uses);
         node.tops = tops.min(cap);
+        node.likes = likes.min(cap);
         // Grants that no longer fit under the cap are all shared out anew.
         node.keeps = if keeps <= cap { keeps } else { node.uses };
         node.entitlement = entitled;
     }
 }
 
-/// Divides what a family holds. A class gets no grant while a higher class lacks memory.
+/// Divides what a family holds. A class gets no grant while a higher class lacks memory. What is left
+/// when nobody lacks any keeps limits from falling.
 fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];
-        node.holds = holds.min(node.tops);
+        node.holds = holds.min(node.likes);
         return;
     }
     let kept: u128 = members
@@ -69,6 +79,83 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
             nodes[item.node as usize].holds = item.got;
         }
     }
+    if free > 0 {
+        leave(nodes, members, free, shift, filler);
+    }
+}
+
+/// Leaves `free` bytes that nobody wants to those whose limits would fall otherwise.
+fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mut Filler) {
+    let would_fall = |&m: &u32| nodes[m as usize].holds < nodes[m as usize].likes;
+    if !members.iter().any(would_fall) {
+        return;
+    }
+    filler.clear();
+    let mut held = 0u64;
+    for &m in members {
+        let node = &nodes[m as usize];
+        held = held.saturating_add(node.holds);
+        filler.push(m, node.entitlement >> shift, node.holds, node.likes);
+    }
+    filler.fill(held.saturating_add(free));
+    for item in &filler.items {
+        nodes[item.node as usize].holds = item.got;
+    }
+}
+
+/// Finds who lacks memory, from the leaves up: a principal that is near what it may use and wants
+/// more. A branch lacks no more than its own target gives.
+fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
+    let n = tree.count();
+    for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
+        let presses = node.wants() && node.holds <= p.reach;
+        let below = |goal: u64| match goal.saturating_sub(node.holds) {
+            lack if presses && lack > p.slight => lack,
+            _ => 0,
+        };
+        let waits = if p.waits { node.entitlement } else { 0 };
+        (node.lacks, node.waits) = (below(node.target), below(node.target.min(waits)));
+    }
+    for family in (1..=n).rev() {
+        let (nodes, members) = tree.open(family);
+        let (mut lacks, mut waits) = (0u64, 0u64);
+        for &m in members {
+            lacks = lacks.saturating_add(nodes[m as usize].lacks);
+            waits = waits.saturating_add(nodes[m as usize].waits);
+        }
+        let node = &mut nodes[family - 1];
+        let most = node.target.saturating_sub(node.holds);
+        (node.lacks, node.waits) = (lacks.min(most), waits.min(most));
+    }
+}
+
+/// Calls in what the members of a family hold above their targets, and so in the families below.
+fn call(tree: &mut Tree, budget: u64) {
+    for family in 0..=tree.count() {
+        let (cap, from_above) = match family {
+            0 => (budget, Call::None),
+            _ => {
+                let node = &tree.nodes[family - 1];
+                (node.max, node.call)
+            }
+        };
+        let (nodes, members) = tree.open(family);
+        let (mut uses, mut lacks, mut waits) = (0u64, 0u64, 0u64);
+        for &m in members {
+            let node = &nodes[m as usize];
+            uses = uses.saturating_add(node.uses);
+            lacks = lacks.saturating_add(node.lacks);
+            waits = waits.saturating_add(node.waits);
+        }
+        let own = match (uses > cap || waits > 0, lacks > 0) {
+            (true, _) => Call::Needed,
+            (false, true) => Call::Wanted,
+            (false, false) => Call::None,
+        };
+        for &m in members {
+            nodes[m as usize].call = own.max(from_above);
+        }
+    }
 }
 
 /// Decides the limits, after entitlements and targets are known.
@@ -88,11 +175,17 @@ pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, fil
         let (nodes, members) = tree.open(family);
         grant(nodes, members, holds, shift, filler);
     }
+    find_lacks(tree, principals);
+    call(tree, budget);
 }
 
 /// Writes the result of one principal.
 pub(super) fn share(own: &Node, p: &Principal) -> Share {
-    let limit = own.holds.min(own.target);
+    let limit = match own.call {
+        Call::None => own.holds,
+        Call::Wanted => own.holds.min(own.target.max(p.least.min(p.uses))),
+        Call::Needed => own.holds.min(own.target),
+    };
     Share {
         entitlement: own.entitlement,
         target: own.target,
@@ -100,5 +193,7 @@ pub(super) fn share(own: &Node, p: &Principal) -> Share {
         available: own.available.max(limit),
         owed: p.uses.saturating_sub(limit),
         subtree_limit: limit,
+        subtree_available: 0,
+        lacks: own.lacks,
     }
 }

@@ -11,8 +11,10 @@
 //! - *modest*: the size at which its collections still cost it little.
 //! - *target*: its size at rest: weighted max-min by priority class, capped by demand, with the
 //!   slack distributed by the square-root rule.
-//! - *limit*: what it may use now: at most the target. The sum of what all may use or still use
-//!   never exceeds the budget.
+//! - *limit*: what it may use now. The sum of what all may use or still use never exceeds the
+//!   budget.
+//! - *lacks*: it is near its limit and below its target. Then what others hold above their targets is
+//!   *called*.
 //! - *slack*: the part of entitlements that their owners do not want.
 //! - *apart*: a principal that neither lends to its siblings nor borrows from them: a user's group.
 //!
@@ -43,7 +45,9 @@
 //! and use) sums up to no more than the cap, or than the use where that is already more. No limit
 //! falls below the rightful use (use up to the target). Unused grants are kept up to the
 //! entitlement. Further free memory goes to the members furthest below their entitlements, in
-//! proportion to these.
+//! proportion to these. Free memory that no member wants keeps limits from falling. A member that holds
+//! more than its target keeps that until somebody lacks it whom it would help. A member at its *least*
+//! owes only to one that waits for its entitlement.
 //!
 //! # Example
 //! Weights 10, 40 and 20 share 1600 MB. If all want any amount, the entitlements and the targets
@@ -159,6 +163,8 @@ impl Shares {
             if let Some(parent) = tree::parent(principals, i) {
                 self.out[parent].subtree_limit += self.out[i].subtree_limit;
             }
+            let own = &mut self.out[i];
+            own.subtree_available = self.tree.nodes[i].available.max(own.subtree_limit);
         }
     }
 }

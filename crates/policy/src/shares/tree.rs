@@ -14,6 +14,18 @@ const MOST_PULL: f64 = (1u64 << 48) as f64;
 /// Square roots are kept in units of 1/256.
 const PULL_UNIT: f64 = 256.0;
 
+/// Whether what is held above a target must be given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Call {
+    /// Nobody lacks it.
+    #[default]
+    None,
+    /// A principal that has its entitlement wants more.
+    Wanted,
+    /// A principal waits for its entitlement, or a family uses more than it may have.
+    Needed,
+}
+
 /// One competitor. Bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
@@ -42,7 +54,14 @@ pub(super) struct Node {
     pub(super) keeps: u64,
     /// The most it can hold: the greater of its target and its use.
     pub(super) tops: u64,
+    /// As much as keeps its limit from falling.
+    pub(super) likes: u64,
     pub(super) holds: u64,
+    /// What it lacks of its target, and of its entitlement.
+    pub(super) lacks: u64,
+    pub(super) waits: u64,
+    /// Whether it must give back what it holds above its target.
+    pub(super) call: Call,
     pub(super) effective: u64,
     pub(super) available: u64,
 }

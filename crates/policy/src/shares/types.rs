@@ -46,6 +46,15 @@ pub struct Principal {
     pub max: u64,
     /// Its own limit as decided last, bytes; 0 for a new one.
     pub last_limit: u64,
+    /// Bytes that its own memory comes to soon. While it may use more, it lacks nothing.
+    pub reach: u64,
+    /// A lack of no more bytes than this is none, and a use that changes by no more moves no limit.
+    pub slight: u64,
+    /// Bytes below which it has shown or said that it cannot go; 0 when unknown. Of what it uses, it
+    /// owes these only to those who wait for their entitlements.
+    pub least: u64,
+    /// Whether it waits for a good part of its entitlement.
+    pub waits: bool,
     /// Known figures of its collector.
     pub collector: Collector,
     /// It stands apart from its siblings: they lend each other nothing, whatever is reported about
@@ -68,6 +77,10 @@ pub struct Share {
     pub owed: u64,
     /// The limit of it and its children together.
     pub subtree_limit: u64,
+    /// What it and its children together could have if they asked.
+    pub subtree_available: u64,
+    /// Bytes of its target that it lacks: it is near its limit.
+    pub lacks: u64,
 }
 
 /// The principal to revoke memory from first.

@@ -11,7 +11,7 @@ pub struct Step<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The last publication for one principal, and the next writes. 112 bytes; no I/O, no allocation.
+/// The last publication for one principal, and the next writes. 120 bytes; no I/O, no allocation.
 ///
 /// To make a page: create the file, set its length to [`PAGE_SIZE`], write [`PageImage::create`].
 /// To publish: write the three steps of [`PageImage::publish`] in order, with a full fence
@@ -67,6 +67,7 @@ impl PageImage {
         }
         self.put(offset::USES, numbers.uses);
         self.put(offset::SHARE, numbers.share);
+        self.put(offset::SENSED, numbers.sensed);
         self.put(offset::HEARTBEAT, now_ns);
         if changed || sequence == 0 {
             self.put(offset::GENERATION, self.generation() + 1);
@@ -77,7 +78,7 @@ impl PageImage {
                 offset: offset::SEQUENCE as u64,
                 bytes: &self.odd,
             },
-            self.part(offset::LIMIT, offset::ID),
+            self.part(offset::LIMIT, offset::END),
             self.part(offset::SEQUENCE, offset::LIMIT),
         ]
     }

@@ -17,6 +17,7 @@
 //! | 80 | heartbeat | `CLOCK_MONOTONIC` ns of the last publication |
 //! | 88 | generation | counts changes of limit, available, owed, deadline or level |
 //! | 96 | id | the principal's id |
+//! | 104 | sensed | `CLOCK_MONOTONIC` ns at which `uses` was read |
 //!
 //! One aligned load of `limit` always gives a whole value; [`PageView::read`] gives a consistent
 //! set.
@@ -57,7 +58,8 @@ pub mod offset {
     pub const HEARTBEAT: usize = 80;
     pub const GENERATION: usize = 88;
     pub const ID: usize = 96;
-    pub const END: usize = 104;
+    pub const SENSED: usize = 104;
+    pub const END: usize = 112;
 }
 
 /// Urgency of the numbers, for programs that only handle levels. Derived from the amounts.
@@ -114,4 +116,8 @@ pub struct Numbers {
     pub share: u64,
     /// Derived from the amounts.
     pub level: Level,
+    /// `CLOCK_MONOTONIC` ns at which `uses` was read. Memory that was given back later is not in these
+    /// numbers yet. 0 from a broker that does not say.
+    #[serde(default)]
+    pub sensed: u64,
 }

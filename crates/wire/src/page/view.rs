@@ -137,6 +137,7 @@ impl<'a> PageView<'a> {
                 uses: self.word(offset::USES),
                 share: self.word(offset::SHARE),
                 level: Level::from_number(self.word(offset::LEVEL)),
+                sensed: self.word(offset::SENSED),
             },
             heartbeat: self.word(offset::HEARTBEAT),
             generation: self.word(offset::GENERATION),

@@ -6,6 +6,7 @@
 //! | held | no limit lets a principal grow into memory that others still use |
 //! | priority | no lower class has memory that a higher one wants |
 //! | entitled | once things are calm, no principal at its limit stays below its entitlement less its loans |
+//! | called | nobody owes unless somebody is near its limit and lacks memory, or more is used than there is |
 //! | users | a user who wants anything is entitled to an equal part of the budget, whatever others ask for |
 //! | waste | once things are calm, memory that a principal wants does not stay unused |
 //! | victims | rungs hit only a principal that owes, past its deadline, and for no more than it owes |
@@ -159,6 +160,7 @@ impl Checker {
         rules::budgets(seen, &all, &figures)?;
         rules::priorities(seen, &all, &figures)?;
         rules::users(seen, &all)?;
+        rules::called(seen, &all, &figures)?;
         self.entitled(seen, &all)?;
         self.waste(seen, &all)?;
         self.steady(seen, &all)?;

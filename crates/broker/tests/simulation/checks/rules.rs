@@ -157,6 +157,38 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
     )
 }
 
+/// Rule `called`. A lack counts for three seconds.
+pub(super) fn called(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
+    let lacks = |one: &Figures| one.lacks > 0 && one.numbers.limit < one.target.min(one.demand);
+    let domain = seen.core.domain(None).unwrap_or_default();
+    let mut uses = vec![0u64; all.len()];
+    let mut root = 0;
+    let mut over = false;
+    for at in (0..all.len()).rev() {
+        let one = &all[at];
+        if one.kind == Kind::Process {
+            uses[at] += one.numbers.uses;
+        }
+        let inner = seen.core.domain(Some(one.id));
+        let cap = inner.map_or(u64::MAX, |domain| domain.budget);
+        over |= uses[at] > cap.min(one.max.cap());
+        match one.parent.map(|id| figures[&id]) {
+            Some(above) => uses[above] += uses[at],
+            None => root += uses[at],
+        }
+    }
+    over |= root > domain.budget;
+    let debtor = all.iter().find(|one| one.numbers.owed > 0);
+    let fair = over || debtor.is_none() || all.iter().any(lacks);
+    hold(
+        fair,
+        seen,
+        "called",
+        &[debtor.map_or(0, |one| one.id)],
+        || format!("{debtor:?} owes, and nobody lacks anything"),
+    )
+}
+
 /// Rule `users`, where no group and no `max` bounds a user. A user without any process does not
 /// count.
 pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {

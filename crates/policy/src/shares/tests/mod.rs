@@ -2,6 +2,7 @@
 //! literally.
 
 mod algorithms;
+mod calls;
 mod literal;
 mod rest;
 mod safety;
@@ -24,6 +25,10 @@ pub(super) fn simple(weight: u32, uses: u64, demand: u64) -> Principal {
         demand,
         max: u64::MAX,
         last_limit: 0,
+        reach: u64::MAX,
+        slight: 0,
+        least: 0,
+        waits: true,
         modest: u64::MAX,
         collector: Collector::default(),
         apart: false,
@@ -81,6 +86,10 @@ fn principal() -> impl Strategy<Value = Principal> {
         demand: sizes.3,
         max: sizes.4,
         last_limit: sizes.5,
+        reach: u64::MAX,
+        slight: 0,
+        least: 0,
+        waits: true,
         modest: sizes.6,
         collector,
         apart: false,

@@ -27,7 +27,8 @@ fn check(principals: &[Principal], shares: &[Share], budget: u64) -> Result<(), 
         prop_assert!(targets[i] <= p.max && held[i] <= p.max.max(uses[i]));
         prop_assert_eq!(limits[i], s.subtree_limit);
         prop_assert_eq!(s.owed, p.uses.saturating_sub(s.limit));
-        prop_assert!(s.limit <= s.target && s.target <= p.demand);
+        let had = s.target.max(p.uses).max(p.last_limit);
+        prop_assert!(s.limit <= had && s.target <= p.demand);
         // Its rightful use is never taken from it.
         prop_assert!(s.limit >= p.uses.min(s.target));
     }

@@ -1,0 +1,75 @@
+//! The least that a program can go down to. A program that was asked for memory and gave nearly none, or
+//! that uses no more than its adapter calls its floor, is at its least. It is not asked again for a
+//! while, unless another program waits for what it is guaranteed.
+
+use super::Nanos;
+use super::debt::{Debt, slop, tolerance};
+use super::node::Node;
+
+const SECOND: Nanos = 1_000_000_000;
+/// Shortest time after a deadline in which a program may still give something.
+const AFTER: Nanos = SECOND;
+/// After this time it is asked again: it may have changed.
+const AGAIN: Nanos = 300 * SECOND;
+/// Growth beyond its least by less than this (or an eighth) gives it nothing to give back, bytes.
+const GROWTH: u64 = 16 << 20;
+/// Less than this part of a debt is as good as nothing.
+const PART: u64 = 8;
+
+/// What a program proved not to be able to go below.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Least {
+    /// Use when it was asked in vain, bytes.
+    bytes: u64,
+    /// When that was, in core time.
+    at: Nanos,
+}
+
+impl Least {
+    /// Whether a program that uses this much is still at its least.
+    fn holds(&self, uses: u64, now: Nanos) -> bool {
+        let band = (self.bytes / PART).max(GROWTH);
+        let fell = uses.saturating_add(self.bytes / PART) < self.bytes;
+        let grew = uses > self.bytes.saturating_add(band);
+        !fell && !grew && now.saturating_sub(self.at) < AGAIN
+    }
+
+    /// What a debt teaches: whether its deadline passed and nothing came.
+    fn of_debt(debt: &Debt, uses: u64, reaction: Nanos, now: Nanos) -> Option<Least> {
+        let waited = debt.deadline.saturating_add(reaction.max(AFTER));
+        let paid = debt.from.saturating_sub(uses);
+        let asked = debt.from.saturating_sub(debt.due);
+        (now >= waited && paid < asked / PART).then_some(Least {
+            bytes: uses,
+            at: now,
+        })
+    }
+}
+
+impl Node {
+    /// Learns from the debt of this tick, and forgets what does not hold any more.
+    pub(super) fn learn_least(&mut self, now: Nanos) {
+        self.least = self.least.filter(|least| least.holds(self.uses, now));
+        if let Some(debt) = self.debt.filter(|_| self.adaptive) {
+            let learned = Least::of_debt(&debt, self.uses, self.reaction(), now);
+            self.least = self.least.or(learned);
+        }
+    }
+
+    /// Bytes below which it cannot go, as far as is known; 0 otherwise.
+    pub(super) fn least(&self) -> u64 {
+        let floor = self.reported.floor.filter(|_| self.adaptive).unwrap_or(0);
+        let told = self.uses <= floor.saturating_add(tolerance(floor));
+        match told || self.least.is_some() {
+            true => self.uses,
+            false => 0,
+        }
+    }
+
+    /// Whether it has more than it should, and cannot go lower.
+    pub(super) fn is_at_least(&self) -> bool {
+        let target = self.share.target;
+        let above = self.uses > target.saturating_add(slop(target));
+        above && self.least() > 0 && self.debt.is_none()
+    }
+}

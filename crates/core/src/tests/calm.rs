@@ -1,0 +1,182 @@
+//! No debt while nobody lacks, a word for programs at their least, and limits that do not swing.
+
+use super::*;
+use plimsoll_wire::page::Level;
+
+/// Idle services of 57 MiB with 20 MiB alive and a busy program of 230 MiB, in 1200 MiB.
+struct Shop {
+    bench: Bench,
+    services: Vec<Id>,
+    busy: Id,
+}
+
+fn shop() -> Shop {
+    let mut bench = Bench::new(1240 * MIB);
+    let services: Vec<Id> = (0..4)
+        .map(|_| bench.add(&new("service"), 57 * MIB))
+        .collect();
+    for &id in &services {
+        bench.reports_idle(id, 20 * MIB);
+    }
+    let busy = bench.add(&new("busy"), 230 * MIB);
+    works(&mut bench, busy, 80 * MIB);
+    Shop {
+        bench,
+        services,
+        busy,
+    }
+}
+
+/// Reports 150 MiB alive and this allocation rate.
+fn works(bench: &mut Bench, id: Id, rate: u64) {
+    let report = Report {
+        id,
+        live: Some(150 * MIB),
+        allocation_rate: Some(rate),
+        collection_speed: Some(1 << 30),
+        ..Report::default()
+    };
+    bench.core.report(&report).expect("is registered");
+}
+
+#[test]
+fn idle_services_owe_nothing_while_a_busy_program_has_room() {
+    let mut shop = shop();
+    let mut lowest = u64::MAX;
+    for round in 0..400 {
+        // It fills its heap up to 600 MiB and collects it.
+        shop.bench
+            .uses(shop.busy, (230 + round % 100 * 370 / 100) * MIB);
+        shop.bench.tick(50 * MS);
+        for &id in &shop.services {
+            let numbers = shop.bench.numbers(id);
+            assert_eq!((numbers.owed, numbers.level), (0, Level::Normal), "{round}");
+        }
+        if round > 2 {
+            lowest = lowest.min(shop.bench.numbers(shop.busy).limit);
+        }
+    }
+    assert!(lowest > 900 * MIB, "{lowest}");
+}
+
+#[test]
+fn who_is_asked_in_vain_is_at_its_least_and_owes_only_to_those_who_wait() {
+    let mut shop = shop();
+    let bench = &mut shop.bench;
+    bench.ticks(3, 50 * MS);
+    bench.uses(shop.busy, bench.numbers(shop.busy).limit);
+    bench.ticks(3, 50 * MS);
+    let service = shop.services[0];
+    assert!(bench.numbers(service).owed > 0, "it is asked");
+    // It gives nothing within its time.
+    let in_debt = (0..400).filter(|_| {
+        bench.tick(50 * MS);
+        bench.numbers(service).owed > 0
+    });
+    assert!(in_debt.count() < 60);
+    let figures = bench.core.figures(service).expect("is there");
+    assert!(figures.at_least, "{figures:?}");
+    assert_eq!(figures.numbers.level, Level::Normal);
+    // A newcomer that waits for what it is guaranteed is served all the same.
+    let late = bench.add(&new("late"), 0);
+    bench.tick(50 * MS);
+    bench.uses(late, bench.numbers(late).limit);
+    bench.ticks(3, 50 * MS);
+    assert!(bench.numbers(shop.busy).owed > 300 * MIB);
+    assert!(bench.numbers(service).owed > 0);
+}
+
+#[test]
+fn who_can_shrink_after_all_is_asked_again() {
+    let mut shop = shop();
+    let bench = &mut shop.bench;
+    bench.ticks(3, 50 * MS);
+    bench.uses(shop.busy, bench.numbers(shop.busy).limit);
+    bench.ticks(200, 50 * MS);
+    let service = shop.services[0];
+    assert!(bench.core.figures(service).is_some_and(|one| one.at_least));
+    bench.uses(service, 100 * MIB);
+    bench.ticks(3, 50 * MS);
+    assert!(bench.numbers(service).owed > 40 * MIB, "it grew");
+}
+
+#[test]
+fn a_pause_of_seconds_moves_no_memory_and_a_longer_one_does() {
+    let mut bench = Bench::new(1240 * MIB);
+    let busy = bench.add(&new("busy"), 600 * MIB);
+    let other = bench.add(&new("other"), 100 * MIB);
+    for id in [busy, other] {
+        works(&mut bench, id, 200 * MIB);
+    }
+    // Both keep to their limits, and the other one wants more.
+    let follow = |bench: &mut Bench, ticks: usize| {
+        for _ in 0..ticks {
+            bench.tick(50 * MS);
+            bench.uses(other, bench.numbers(other).limit);
+            bench.uses(busy, bench.numbers(busy).limit);
+        }
+    };
+    follow(&mut bench, 20);
+    let before = bench.numbers(busy).limit;
+    for _ in 0..3 {
+        works(&mut bench, busy, 0);
+        follow(&mut bench, 60);
+        assert!(
+            bench.numbers(busy).limit + before / 50 >= before,
+            "a pause of 3 s"
+        );
+        works(&mut bench, busy, 200 * MIB);
+        follow(&mut bench, 60);
+    }
+    works(&mut bench, busy, 0);
+    follow(&mut bench, 120);
+    assert!(bench.numbers(busy).limit < before / 2, "it rests for 6 s");
+}
+
+#[test]
+fn a_limit_that_nobody_wants_stays() {
+    let mut bench = Bench::new(1240 * MIB);
+    let id = bench.add(&new("busy"), 600 * MIB);
+    works(&mut bench, id, 200 * MIB);
+    let report = Report {
+        id,
+        demand: Some(900 * MIB),
+        ..Report::default()
+    };
+    bench.core.report(&report).expect("is registered");
+    bench.ticks(3, 50 * MS);
+    let before = bench.numbers(id).limit;
+    // It shrinks, and says that it needs little; nobody else is there.
+    bench.uses(id, 200 * MIB);
+    bench.reports_idle(id, 100 * MIB);
+    bench.ticks(400, 50 * MS);
+    assert_eq!(bench.numbers(id).limit, before);
+}
+
+#[test]
+fn a_release_is_answered_even_if_nothing_changed() {
+    let mut core = Core::new(Config::default());
+    let id = core.register(&new("p"), 0).expect("registers");
+    let whole = SensedDomain {
+        capacity: 1000 * MIB,
+        used: 100 * MIB,
+        cliff: false,
+    };
+    let mut wakes = |at: u64, answers: bool| {
+        let one = SensedPrincipal {
+            read_at: at * MS,
+            answers,
+            ..sensed(id, 100 * MIB)
+        };
+        let wakes = |action: &Action| match action {
+            Action::Publish { numbers, wake, .. } => *wake && numbers.sensed == at * MS,
+            _ => false,
+        };
+        core.tick(at * MS, &whole, &[one]).iter().any(wakes)
+    };
+    assert!(wakes(1000, false), "the first numbers");
+    for at in 1001..1010 {
+        wakes(at, false);
+    }
+    assert!(!wakes(1010, false) && wakes(1011, true) && !wakes(1012, false));
+}
