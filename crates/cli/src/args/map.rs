@@ -55,4 +55,7 @@ pub struct Map {
     #[arg(short, long, value_name = "COLUMNS",
         value_parser = clap::value_parser!(u16).range(60..=500))]
     pub width: Option<u16>,
+    /// The broker, for --principal.
+    #[command(flatten)]
+    pub at: Option<super::At>,
 }

@@ -56,9 +56,10 @@ pub struct Outputs {
     /// Print the same for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
-    /// Print the same as comma-separated values, a line for each simulation
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+    /// Print the same as comma-separated values, or write them to a file (--csv=FILE)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+        conflicts_with = "json")]
+    pub csv: Option<PathBuf>,
     /// Keep the outcomes in this file, as Parquet; simulations that it already has are not repeated
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -18,6 +18,33 @@ fn definitions_hold_together() {
 }
 
 #[test]
+fn the_brokers_socket_is_for_commands_that_ask_it() {
+    let socket = |line: &str| parse(line).unwrap().socket().map(Path::to_owned);
+    for line in [
+        "plimsoll ps --socket /x",
+        "plimsoll --socket /x ps",
+        "plimsoll --socket /y ps --socket /x",
+    ] {
+        assert_eq!(socket(line).as_deref(), Some(Path::new("/x")), "{line}");
+    }
+    let mut command = Cli::command();
+    command.build();
+    for sub in command.get_subcommands() {
+        let asks = [
+            "run", "adopt", "top", "ps", "set", "map", "doctor", "broker",
+        ]
+        .contains(&sub.get_name());
+        let has = sub
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some("socket"));
+        assert_eq!(has, asks, "{}", sub.get_name());
+        let runs = ["run", "trace"].contains(&sub.get_name());
+        let help = sub.clone().render_help().to_string();
+        assert!(runs || !help.contains("plimsoll run` exits"), "{help}");
+    }
+}
+
+#[test]
 fn everything_after_the_program_is_its_own() {
     let run = run_of("plimsoll run -w 40 java -jar x.jar --weight 3 -- y");
     assert_eq!(run.principal.weight, Weight::new(40).ok());

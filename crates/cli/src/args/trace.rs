@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_trace::synth::table::PROGRAMS;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `plimsoll trace`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = super::EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(after_help = super::RUN_EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Trace {
     /// What to do with traces.
     #[command(subcommand)]
@@ -112,6 +112,9 @@ pub struct Convert {
     /// A trace, text or CSV, which its first bytes tell apart (- is standard input, for text and CSV)
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
+    /// Where to write, as with -o
+    #[arg(value_name = "INTO", conflicts_with = "output")]
+    pub into: Option<PathBuf>,
     /// Where to write (standard output when absent, for text and CSV)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -124,6 +127,13 @@ pub struct Convert {
     /// How hard to compress a trace, 1 to 19
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub level: Option<i32>,
+}
+
+impl Convert {
+    /// Where to write; standard output when absent.
+    pub fn place(&self) -> Option<&Path> {
+        self.output.as_deref().or(self.into.as_deref())
+    }
 }
 
 /// `plimsoll trace merge`.
