@@ -152,6 +152,7 @@ fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
 
 /// Writes to standard error. Ignores errors, because nobody may read it.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    let text = words::plainly(&text.to_string());
     let _ = writeln!(std::io::stderr(), "plimsoll: {text}");
 }
 

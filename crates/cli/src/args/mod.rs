@@ -10,6 +10,7 @@
 //! | `policy` | `--policy` |
 //! | `phases` | `--phases` |
 //! | `check` | names, by the broker's rules |
+//! | `number` | whole numbers |
 //! | `map` | `plimsoll map` |
 //! | `pin` | `plimsoll pin` |
 //! | `trace` | `plimsoll trace` |
@@ -22,6 +23,7 @@ mod agent;
 mod check;
 mod map;
 mod model;
+mod number;
 mod phases;
 mod pin;
 mod policy;
@@ -216,7 +218,7 @@ pub struct Run {
     pub record: Option<PathBuf>,
     /// With --record: milliseconds between two lines (100 to 60000)
     #[arg(long, value_name = "MS", default_value_t = 1000, requires = "record",
-        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+        value_parser = number::within::<u64>(100..=60_000))]
     pub interval: u64,
     /// With -f: show the live screen while the programs run
     #[arg(long, requires = "file")]
@@ -237,7 +239,7 @@ pub struct Run {
 #[derive(Debug, Args)]
 pub struct Adopt {
     /// Process id; the descendants are adopted too
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(value_name = "PID", value_parser = number::pid::<u32>)]
     pub pid: u32,
     /// The settings of its principal.
     #[command(flatten)]
@@ -270,7 +272,7 @@ pub struct Top {
     pub collector: Option<String>,
     /// Milliseconds between two updates (100 to 60000)
     #[arg(short, long, value_name = "MS", default_value_t = 1000,
-        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+        value_parser = number::within::<u64>(100..=60_000))]
     pub interval: u64,
     /// The broker.
     #[command(flatten)]

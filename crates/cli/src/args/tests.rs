@@ -83,11 +83,15 @@ fn bad_input_is_named() {
         ("plimsoll adopt --max 1K 5", "max 1024 is out of range"),
         ("plimsoll set x --max 1K", "max 1024 is out of range"),
         ("plimsoll run -f p.toml -w 3", "cannot be used with"),
-        ("plimsoll adopt 0", "0 is not in"),
+        ("plimsoll adopt 0", "`0` is no process number"),
         ("plimsoll adopt -- -4", "-4"),
-        ("plimsoll adopt 4294967297", "not in"),
+        ("plimsoll adopt 4294967297", "no process number"),
+        ("plimsoll adopt java", "`java` is no process number"),
         ("plimsoll set x", "--weight"),
-        ("plimsoll top --interval 5", "5 is not in 100..=60000"),
+        (
+            "plimsoll top --interval 5",
+            "`5` is out of range: give a whole number, 100 to 60000",
+        ),
         ("plimsoll pin", "--all"),
         ("plimsoll pin 1 --all", "cannot be used with"),
         ("plimsoll pin 1 --budget much", "is no size"),
@@ -97,7 +101,10 @@ fn bad_input_is_named() {
         ("plimsoll trace synth lusearch", "--output"),
         ("plimsoll trace synth solitaire -o x", "hsqldb, lusearch"),
         ("plimsoll trace synth ecperf -o x --scale 0", "is no factor"),
-        ("plimsoll trace convert x --level 20", "20 is not in 1..=19"),
+        (
+            "plimsoll trace convert x --level 20",
+            "a whole number, 1 to 19",
+        ),
         ("plimsoll completions cmd", "invalid value"),
     ] {
         let error = parse(line).expect_err(line);

@@ -99,7 +99,7 @@ pub struct Together {
     pub paging: PagingChoice,
     /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
     #[arg(long, value_name = "N", default_value_t = 4,
-        value_parser = clap::value_parser!(u64).range(0..=1000))]
+        value_parser = super::number::within::<u64>(0..=1000))]
     pub reach: u64,
     /// How threads are simulated.
     #[command(flatten)]

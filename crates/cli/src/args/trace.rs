@@ -85,13 +85,13 @@ pub struct Head {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// How many events
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = super::number::from(1))]
     pub events: u64,
     /// Skip the first N events
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::number::from(0))]
     pub skip: u64,
     /// Only the events of this thread
-    #[arg(short, long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER", value_parser = super::number::within::<u32>(0..=u32::MAX))]
     pub thread: Option<u32>,
 }
 
@@ -125,7 +125,7 @@ pub struct Convert {
     #[arg(long)]
     pub raw: bool,
     /// How hard to compress a trace, 1 to 19
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, value_name = "LEVEL", value_parser = super::number::within::<i32>(1..=19))]
     pub level: Option<i32>,
 }
 
@@ -174,7 +174,7 @@ pub struct Synth {
     #[arg(long, value_name = "N", default_value = "1", value_parser = factor)]
     pub shorten: f64,
     /// The seed of all random choices; the same seed makes the same file
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::number::from(0))]
     pub seed: u64,
 }
 
