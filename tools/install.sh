@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Installs what `make build` left in target/release:
-#   tools/install.sh [PREFIX]          (/usr/local when absent)
+#   tools/install.sh [PREFIX]                (/usr/local when absent)
+#   tools/install.sh --uninstall [PREFIX]    removes what was installed there
 # DESTDIR=DIR puts everything below DIR, for packages; BINARIES=DIR takes the binaries from DIR instead of
 # target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binaries=${BINARIES:-target/release}
 destdir=${DESTDIR:-}
+uninstall=
+if [ "${1:-}" = --uninstall ]; then
+  uninstall=yes
+  shift
+fi
 prefix=${1:-/usr/local}
 # `make install DESTDIR=…` passes DESTDIR and PREFIX as one path.
 if [ -n "$destdir" ]; then prefix=${prefix#"$destdir"}; fi
@@ -36,10 +42,14 @@ put() {
   mkdir -p "$directory" || fail "cannot make $directory: run this as root, or give another PREFIX"
   local target
   target=$directory/${4:-$(basename "$2")}
-  if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; }; then
-    fail "cannot write $target"
+  if ! { install -m "$1" "$2" "$target.new" && mv -f "$target.new" "$target"; } 2>"$work/why"; then
+    fail "cannot write $target ($(sed 's/.*: //' "$work/why")): run this as root, or give another PREFIX"
   fi
+  list "$target"
 }
+
+# list FILE: notes it, for --uninstall.
+list() { printf '%s\n' "${1#"$root"/}" >>"$work/installed"; }
 
 # built NAME: whether cargo built it. If not, says that it is left out.
 built() {
@@ -63,6 +73,7 @@ c_library() {
   if built libplimsoll.so; then
     put 755 "$binaries/libplimsoll.so" lib libplimsoll.so.0
     ln -sfn libplimsoll.so.0 "$root/lib/libplimsoll.so"
+    list "$root/lib/libplimsoll.so"
   fi
   if built libplimsoll.a; then put 644 "$binaries/libplimsoll.a" lib; fi
   put 644 clients/c/include/plimsoll.h include
@@ -114,6 +125,48 @@ documents() {
   done
 }
 
+# The list of what is installed, with itself as its last line.
+LIST=share/doc/plimsoll/installed
+
+removed() {
+  local file
+  [ -f "$root/$LIST" ] || fail "nothing to remove: there is no $root/$LIST"
+  while IFS= read -r file; do
+    case $file in
+      /* | *..*) fail "$root/$LIST names $file, which is not below $root" ;;
+    esac
+    rm -f "$root/$file" || fail "cannot remove $root/$file: run this as root"
+  done <"$root/$LIST"
+  # Directories that are ours alone.
+  rmdir "$root/lib/plimsoll/gc" "$root/lib/plimsoll" "$root/share/doc/plimsoll" 2>/dev/null || true
+  printf 'removed plimsoll from below %s; the user `plimsoll` and /etc/plimsoll stay, if there are any\n' "$root"
+}
+
+# What the environment needs to find what is below PREFIX.
+hints() {
+  case :$PATH: in
+    *:"$prefix/bin":*) ;;
+    *) printf '  to find the programs:  export PATH=%s/bin:$PATH\n' "$prefix" ;;
+  esac
+  case $prefix in /usr | /usr/local) return 0 ;; esac
+  printf '  to build C programs:   export PKG_CONFIG_PATH=%s/lib/pkgconfig\n' "$prefix"
+  printf '  to run them:           export LD_LIBRARY_PATH=%s/lib   (or link with -Wl,-rpath,%s/lib)\n' \
+    "$prefix" "$prefix"
+  if [ "$(id -u)" = 0 ]; then
+    printf '  the service:           systemctl link %s/lib/systemd/system/plimsolld.{socket,service}\n' "$prefix"
+    case $prefix in
+      /home/* | /root/*) printf '  (the service may not read below %s: ProtectHome=)\n' "/${prefix#/}" ;;
+    esac
+  else
+    printf '  a service of yours:    systemctl --user link %s/lib/systemd/user/plimsolld.{socket,service}\n' \
+      "$prefix"
+  fi
+}
+
+if [ -n "$uninstall" ]; then
+  removed
+  exit
+fi
 programs
 c_library
 drop_in
@@ -121,6 +174,8 @@ manual
 completions
 units
 documents
+printf '%s\n' "$LIST" >>"$work/installed"
+put 644 "$work/installed" share/doc/plimsoll
 if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
   if command -v ldconfig >/dev/null; then ldconfig; fi
   # The user that runs the system's service.
@@ -130,3 +185,4 @@ if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
   fi
 fi
 printf 'installed plimsoll %s below %s\n' "$version" "$root"
+if [ -z "$destdir" ]; then hints; fi

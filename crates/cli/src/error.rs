@@ -56,6 +56,8 @@ pub enum CliError {
     Programs(#[from] ProgramsError),
     #[error("{}: {source}", path.display())]
     Path { path: PathBuf, source: io::Error },
+    #[error("cwd {}: {source}", path.display())]
+    Cwd { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
     System {
         what: &'static str,

@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli) -> Result<u8, CliError> {
-    let place = || embed::place(cli.socket.as_deref());
+    let place = || embed::place(cli.socket());
     match &cli.command {
         Command::Run(args) => run::run(&place(), args),
         Command::Adopt(args) => adopt::run(&place(), args),
@@ -129,7 +129,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         }
         Command::Completions(args) => print(&man::completions(args.shell)),
         Command::Man(args) => man::write(&args.dir).map(|()| 0),
-        Command::Broker(args) => broker(args, cli.socket.as_deref()),
+        Command::Broker(args) => broker(args, cli.socket()),
         Command::UndoPhases(args) => {
             match plimsoll_phases::undo(&mut std::io::stdin(), &args.words) {
                 true => Ok(0),
@@ -157,6 +157,7 @@ fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
 
 /// Writes to standard error. Ignores errors, because nobody may read it.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    let text = words::plainly(&text.to_string());
     let _ = writeln!(std::io::stderr(), "plimsoll: {text}");
 }
 

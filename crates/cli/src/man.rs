@@ -3,6 +3,7 @@
 use crate::args::Cli;
 use crate::error::CliError;
 use clap::CommandFactory;
+use clap_complete::Shell;
 use std::path::Path;
 
 /// Writes `plimsoll.1`, one `plimsoll-COMMAND.1` for each command, and one for each command below such a
@@ -34,11 +35,79 @@ fn write_page(command: clap::Command, name: &str, dir: &Path) -> Result<(), CliE
 }
 
 /// The completion script of a shell.
-pub fn completions(shell: clap_complete::Shell) -> String {
+pub fn completions(shell: Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    clap_complete::generate(shell, &mut shown_commands(), "plimsoll", &mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match shell {
+        Shell::Bash => text + BASH_NAMES,
+        Shell::Fish => text + FISH_NAMES,
+        Shell::Zsh => {
+            // The script completes file names there. It calls a function that it defines last.
+            let text = text.replace("NAME|ID:_default", "NAME|ID:_plimsoll_names");
+            let text = text.replace(
+                "several have the name:_default",
+                "several have the name:_plimsoll_names",
+            );
+            let (head, rest) = text.split_once('\n').unwrap_or((&text, ""));
+            format!("{head}\n{ZSH_NAMES}{rest}")
+        }
+        _ => text,
+    }
 }
+
+/// The commands without those that are hidden: the completions of a shell show all that they get.
+fn shown_commands() -> clap::Command {
+    let all = Cli::command();
+    let shown = all
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set())
+        .cloned();
+    clap::Command::new("plimsoll")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(shown)
+}
+
+/// Names of principals where one is meant. The names come from the listing of the broker, if one answers.
+const BASH_NAMES: &str = r#"
+_plimsoll_names() {
+    plimsoll ps --json 2>/dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p' |
+        while read -r name; do printf '%q\n' "$name"; done
+}
+_plimsoll_with_names() {
+    local before=${COMP_WORDS[COMP_CWORD-1]}
+    case "$before" in
+        set|--parent|--principal|--collector)
+            local IFS=$'\n'
+            COMPREPLY=($(compgen -W "$(_plimsoll_names)" -- "${COMP_WORDS[COMP_CWORD]}"))
+            [ ${#COMPREPLY[@]} -gt 0 ] && return 0 ;;
+    esac
+    _plimsoll "$@"
+}
+complete -F _plimsoll_with_names -o bashdefault -o default plimsoll
+"#;
+
+/// As [`BASH_NAMES`].
+const FISH_NAMES: &str = r#"
+function __plimsoll_names
+    plimsoll ps --json 2>/dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p'
+end
+complete -c plimsoll -n "__fish_seen_subcommand_from set" -f -a "(__plimsoll_names)"
+complete -c plimsoll -n "__fish_seen_subcommand_from set" -l parent -x -a "(__plimsoll_names)"
+complete -c plimsoll -n "__fish_seen_subcommand_from map" -l principal -x -a "(__plimsoll_names)"
+complete -c plimsoll -n "__fish_seen_subcommand_from top" -s g -l collector -x -a "(__plimsoll_names)"
+"#;
+
+/// As [`BASH_NAMES`].
+const ZSH_NAMES: &str = r#"
+_plimsoll_names() {
+    local -a names
+    names=(${(f)"$(plimsoll ps --json 2>/dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p')"})
+    compadd -a names
+}
+"#;
 
 #[cfg(test)]
 mod tests {
@@ -69,8 +138,17 @@ mod tests {
     #[test]
     fn every_shell_gets_a_script() {
         use clap::ValueEnum;
-        for shell in clap_complete::Shell::value_variants() {
-            assert!(completions(*shell).contains("adopt"), "{shell}");
+        for shell in Shell::value_variants() {
+            let script = completions(*shell);
+            assert!(script.contains("adopt"), "{shell}");
+            assert!(
+                !script.contains("undo-phases") && !script.contains("undo__phases"),
+                "{shell}"
+            );
+        }
+        for (shell, times) in [(Shell::Bash, 2), (Shell::Fish, 5), (Shell::Zsh, 5)] {
+            let names = completions(shell).matches("plimsoll_names").count();
+            assert!(names >= times, "{shell}: {names}");
         }
     }
 

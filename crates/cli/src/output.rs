@@ -2,6 +2,7 @@
 //! the new one is whole.
 
 use crate::error::CliError;
+use crate::{print, printed};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -64,6 +65,27 @@ impl Output {
         written.map_err(CliError::path(&output.part))?;
         output.complete()
     }
+}
+
+/// Writes a whole text to this file, or to standard output where that is `-`.
+pub(crate) fn put(path: &Path, text: &str) -> Result<(), CliError> {
+    match path == Path::new("-") {
+        true => print(text).map(|_| ()),
+        false => Output::replace(path, text),
+    }
+}
+
+/// As [`put`], for what is written piece by piece.
+pub(crate) fn write(
+    path: &Path,
+    writing: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CliError> {
+    if path == Path::new("-") {
+        return printed(writing(&mut io::stdout().lock())).map(|_| ());
+    }
+    let mut output = Output::create(path)?;
+    writing(&mut output).map_err(CliError::path(path))?;
+    output.complete()
 }
 
 impl Write for Output {

@@ -44,7 +44,9 @@ pub struct Programs {
     /// Memory that all programs and outsiders of the file share; the machine's memory when absent.
     pub budget: Option<Size>,
     /// The weight of the group relative to other principals, as written.
+    #[serde(default, deserialize_with = "whole")]
     weight: Option<i64>,
+    #[serde(default, deserialize_with = "whole")]
     priority: Option<i64>,
     /// Weight and priority, parsed when the file was read.
     #[serde(skip)]
@@ -67,7 +69,9 @@ pub struct Program {
     /// Program and arguments.
     pub command: Command,
     /// Its weight relative to its siblings, as written.
+    #[serde(default, deserialize_with = "whole")]
     weight: Option<i64>,
+    #[serde(default, deserialize_with = "whole")]
     priority: Option<i64>,
     /// Weight and priority, parsed when the file was read.
     #[serde(skip)]
@@ -312,6 +316,24 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// A whole number in a TOML file.
+fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    struct Whole;
+
+    impl serde::de::Visitor<'_> for Whole {
+        type Value = i64;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a whole number without quotes, such as 40")
+        }
+
+        fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<i64, E> {
+            Ok(number)
+        }
+    }
+    from.deserialize_i64(Whole).map(Some)
 }
 
 /// A span of time in a TOML file: seconds, or a string with a unit.

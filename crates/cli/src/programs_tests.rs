@@ -102,6 +102,14 @@ fn says_what_is_wrong_and_where() {
             "weight 0 is out of range: give 1 to 10000",
         ),
         (one("weight = -3"), "weight"),
+        (
+            one("weight = 'ten'"),
+            "expected a whole number without quotes",
+        ),
+        (
+            one("priority = 1.5"),
+            "expected a whole number without quotes",
+        ),
         (one("priority = 101"), "priority 101 is out of range"),
         (one("max = '-1M'"), "negative"),
         (one("max = 'lots'"), "no size"),

@@ -2,12 +2,16 @@
 
 use crate::rows::shown;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 /// Shortest time between two writings.
 const PACE: Duration = Duration::from_millis(500);
+
+/// What takes less time than this shows no line.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// The line, on standard error; nothing is shown where that is no terminal.
 #[derive(Debug)]
@@ -44,4 +48,27 @@ impl Line {
             let _ = std::io::stderr().flush();
         }
     }
+}
+
+/// Does something, and meanwhile shows how far it is, from a second on.
+pub(crate) fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
+    let mut line = Line::new(false);
+    if !line.is_terminal {
+        return work();
+    }
+    let (over, ends) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let wait = |time| ends.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            let mut time = FIRST;
+            while wait(time) {
+                line.show(&words);
+                time = PACE;
+            }
+            line.clear();
+        });
+        let done = work();
+        drop(over);
+        done
+    })
 }

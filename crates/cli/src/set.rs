@@ -21,6 +21,9 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
         .map(|parent| resolve(&listing, parent))
         .transpose()?;
     let id = resolve(&listing, &args.which)?;
+    if let Some(parent) = parent {
+        check_parent(&listing, id, parent)?;
+    }
     let max = args
         .max
         .map(|max| Max::or_none(max.bytes(listing.capacity)));
@@ -38,6 +41,29 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
         crate::say(format_args!("{}", changes(&listing, &set)));
     }
     Ok(())
+}
+
+/// Refuses a parent that is the principal itself or below it, by its names.
+fn check_parent(listing: &Listing, id: Id, parent: Id) -> Result<(), CliError> {
+    let all = rows(listing, Order::Arrival, &Faults::new());
+    let Some(at) = all.iter().position(|row| row.principal.id == id) else {
+        return Ok(());
+    };
+    let own = all[at];
+    let name = shown(&own.principal.name, 64);
+    if id == parent {
+        return Err(CliError::Usage(format!(
+            "`{name}` cannot be its own parent"
+        )));
+    }
+    let below = all[at + 1..].iter().take_while(|row| row.depth > own.depth);
+    match below.into_iter().find(|row| row.principal.id == parent) {
+        None => Ok(()),
+        Some(found) => Err(CliError::Usage(format!(
+            "`{name}` cannot move below `{}`, which is below it",
+            shown(&found.principal.name, 64)
+        ))),
+    }
 }
 
 /// What was changed, from what to what.
@@ -133,6 +159,21 @@ mod tests {
         assert!(
             error.contains("  4  search  pid 4712  uses 900M"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn a_parent_below_is_refused_by_name() {
+        let refused = |id, parent| {
+            let refused = check_parent(&sample(), id, parent);
+            refused.map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(2, 2), Err("`demo` cannot be its own parent".into()));
+        let below = "`demo` cannot move below `search`, which is below it";
+        assert_eq!(refused(2, 4), Err(below.into()));
+        assert_eq!(
+            (refused(4, 1), refused(2, 1), refused(1, 2)),
+            (Ok(()), Ok(()), Ok(()))
         );
     }
 

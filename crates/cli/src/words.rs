@@ -50,9 +50,43 @@ pub(crate) fn wrap(into: &mut String, head: &str, words: &str, indent: usize, wi
     into.push('\n');
 }
 
+/// A message without the number that the standard library adds to what the system says (`(os error 2)`).
+pub(crate) fn plainly(message: &str) -> String {
+    const ADDED: &str = " (os error ";
+    let mut plain = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(ADDED) {
+        plain.push_str(before);
+        let digits = after
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(after.len());
+        rest = match after[digits..].strip_prefix(')') {
+            Some(after) if digits > 0 => after,
+            _ => {
+                plain.push_str(ADDED);
+                after
+            }
+        };
+    }
+    plain + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_system_says_is_said_without_its_number() {
+        let said = std::io::Error::from_raw_os_error(2).to_string();
+        let message = format!("a: {said}; b: {said}");
+        assert_eq!(
+            plainly(&message),
+            "a: No such file or directory; b: No such file or directory"
+        );
+        for message in ["", "nothing", "x (os error 2", "x (os error )"] {
+            assert_eq!(plainly(message), message);
+        }
+    }
 
     #[test]
     fn lines_are_broken_between_words_and_indented() {

@@ -243,3 +243,26 @@ fn programs_are_linked_with_it_by_pkg_config_and_use_the_systems_libgccpp() {
         prefix.join("lib/plimsoll/gc/libgc.so.1")
     );
 }
+
+#[test]
+fn what_was_installed_is_removed_again_and_nothing_else() {
+    let place = Place::new();
+    let prefix = install(&place);
+    let kept = prefix.join("lib/of-somebody-else");
+    fs::write(&kept, "kept").unwrap();
+    let uninstall = || {
+        Command::new(checkout().join("tools/install.sh"))
+            .args(["--uninstall", "/opt/plimsoll"])
+            .env("DESTDIR", place.path("root"))
+            .output()
+            .unwrap()
+    };
+    let output = uninstall();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut left = Vec::new();
+    files_below(&place.path("root"), &mut left);
+    assert_eq!(left, [kept]);
+    assert!(!prefix.join("lib/plimsoll").exists());
+    let again = uninstall();
+    assert!(!again.status.success() && stderr(&again).contains("nothing to remove"));
+}

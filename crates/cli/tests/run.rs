@@ -154,7 +154,8 @@ fn names_that_several_have_are_listed() {
     }
     let second = listing.principals[1].id.to_string();
     let cycle = place.call(&["set", &second, "--parent", &second]);
-    assert_eq!(cycle.status.code(), Some(1), "{}", stderr(&cycle));
+    assert_eq!(cycle.status.code(), Some(2), "{}", stderr(&cycle));
+    assert!(stderr(&cycle).contains("`twin` cannot be its own parent"));
     let unknown = place.call(&["set", "nobody", "-w", "5"]);
     assert!(stderr(&unknown).contains("no principal is called `nobody`"));
     drop(runs);

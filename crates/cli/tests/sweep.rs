@@ -52,6 +52,12 @@ fn a_sweep_is_one_file_and_the_same_bytes_each_time() {
     assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
     let said = "a.parquet: 12 simulations, 12 of them made now, 6 without an outcome\n";
     assert_eq!(stdout(&out), said);
+    let why = stderr(&out);
+    assert!(
+        why.contains("without an outcome: RR with GenMC, heap 137K and 2 more: "),
+        "{why}"
+    );
+    assert!(why.contains("the heap is too small"), "{why}");
     sweep(&place, &["-o", "b.parquet", "-j", "3"]);
     let bytes = read(&place.path("a.parquet"));
     assert!(bytes == read(&place.path("b.parquet")));

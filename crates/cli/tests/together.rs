@@ -39,6 +39,7 @@ fn two_traces_share_a_memory_by_each_policy() {
     for needle in [
         "shares in 16.0M",
         "fixed in 16.0M",
+        "costs of the paper (2007)",
         "mark/cons",
         "average ideal",
         "met in time",
@@ -77,6 +78,27 @@ fn two_traces_share_a_memory_by_each_policy() {
     place.text(&[&args[..14], &["plot.html"]].concat());
     let html = std::fs::read_to_string(place.path("plot.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains(&svg));
+    assert!(
+        svg.contains("2 programs in 16.0 MiB, by shares, weights, "),
+        "a headline"
+    );
+    assert!(svg.contains("a (weight 2) from 0 s, b (weight 1) from 0.02 s") && svg.contains("MiB"));
+    // The same flags as `plimsoll sim`.
+    assert_eq!(place.text(&[&args[..13], &["--html", "-"]].concat()), html);
+    let csv = place.text(&[&args[..13], &["--csv"]].concat());
+    assert!(
+        csv.starts_with("policy,memory_bytes,trace,weight,"),
+        "{csv}"
+    );
+    assert!(
+        csv.lines().count() == 11 && csv.contains("\nfixed,16777216,b.plt,1,0,20000000,"),
+        "{csv}"
+    );
+    assert_eq!(place.text(&[&args[..13], &["--csv=all.csv"]].concat()), "");
+    assert_eq!(std::fs::read_to_string(place.path("all.csv")).unwrap(), csv);
+    let out = place.call(&["sim", "a.plt", "--csv", "s.csv"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).contains("say --csv=s.csv"), "{}", stderr(&out));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn traces_become_text_and_csv_and_come_back() {
     let text = std::fs::read_to_string(place.path("t.txt")).unwrap();
     assert_eq!(place.text(&["trace", "convert", "t"]), text);
     place.text(&["trace", "convert", "t.txt", "-o", "back"]);
-    place.text(&["trace", "convert", "t", "--to", "csv", "-o", "t.csv"]);
+    place.text(&["trace", "convert", "t", "--to", "csv", "t.csv"]);
     place.text(&["trace", "convert", "t.csv", "-o", "from-csv"]);
     // In place, and with another compression.
     place.text(&[

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
 pub struct Map {
     /// The processes
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), group = "which")]
+    #[arg(value_name = "PID", value_parser = super::number::pid::<i32>, group = "which")]
     pub pids: Vec<i32>,
     /// All processes of this cgroup and of those below it
     #[arg(long, value_name = "PATH", group = "which")]
@@ -21,15 +21,15 @@ pub struct Map {
     pub principal: Option<String>,
     /// Repeat the look at this interval (1 to 3600 s; 2 when absent), and tell what happened meanwhile
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
-        value_parser = clap::value_parser!(u64).range(1..=3600))]
+        value_parser = super::number::within::<u64>(1..=3600))]
     pub watch: Option<u64>,
     /// With --watch: end after N looks
     #[arg(long, value_name = "N", requires = "watch",
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = super::number::from(1))]
     pub count: Option<u64>,
     /// With --watch: end after this time, 1 to 1000000 s
     #[arg(long, value_name = "SECONDS", requires = "watch",
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        value_parser = super::number::within::<u64>(1..=1_000_000))]
     pub r#for: Option<u64>,
     /// With --watch: clear the reference bits at each look, so that REFERENCED is what was touched
     /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
@@ -49,10 +49,13 @@ pub struct Map {
     pub html: Option<PathBuf>,
     /// The longest that reading one thing of one process may take, in seconds (1 to 600)
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=600))]
+        value_parser = super::number::within::<u64>(1..=600))]
     pub timeout: u64,
     /// Columns of the text (60 to 500); the terminal's when absent, and 80 where there is none
     #[arg(short, long, value_name = "COLUMNS",
-        value_parser = clap::value_parser!(u16).range(60..=500))]
+        value_parser = super::number::within::<u16>(60..=500))]
     pub width: Option<u16>,
+    /// The broker, for --principal.
+    #[command(flatten)]
+    pub at: Option<super::At>,
 }

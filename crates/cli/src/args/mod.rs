@@ -10,6 +10,7 @@
 //! | `policy` | `--policy` |
 //! | `phases` | `--phases` |
 //! | `check` | names, by the broker's rules |
+//! | `number` | whole numbers |
 //! | `map` | `plimsoll map` |
 //! | `pin` | `plimsoll pin` |
 //! | `trace` | `plimsoll trace` |
@@ -22,6 +23,7 @@ mod agent;
 mod check;
 mod map;
 mod model;
+mod number;
 mod phases;
 mod pin;
 mod policy;
@@ -46,13 +48,20 @@ use clap::{Args, Parser, Subcommand};
 use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::size::Size;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The variable with the path of the broker's socket.
 pub const SOCKET: &str = "PLIMSOLL_SOCKET";
 
-/// The text below every command's help.
+/// The text below the help of commands that run no program.
 const EXIT_CODES: &str = "\
+Exit status:
+  0    done
+  1    not done; the message says why
+  2    the command line is invalid";
+
+/// The text below the help of those that run one.
+const RUN_EXIT_CODES: &str = "\
 Exit status:
   0    done
   1    not done: no broker, refused, or no such program; the message says which
@@ -62,7 +71,7 @@ itself failed, 126 when the program cannot be executed, 127 when it was not foun
 
 /// Memory shared by weight between programs that could use less or more of it.
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(name = "plimsoll", version, after_help = RUN_EXIT_CODES, disable_help_subcommand = true)]
 #[command(
     infer_subcommands = true,
     subcommand_required = true,
@@ -70,11 +79,39 @@ itself failed, 126 when the program cannot be executed, 127 when it was not foun
 )]
 pub struct Cli {
     /// Path of the broker's socket, instead of that of the user's or the system's broker
-    #[arg(long, global = true, value_name = "PATH", env = SOCKET)]
+    #[arg(long, value_name = "PATH", env = SOCKET)]
     pub socket: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The broker's socket, if one is given. After the command it counts more than before it.
+    pub fn socket(&self) -> Option<&Path> {
+        let at = match &self.command {
+            Command::Run(args) => &args.at,
+            Command::Adopt(args) => &args.at,
+            Command::Top(args) => &args.at,
+            Command::Ps(args) => &args.at,
+            Command::Set(args) => &args.at,
+            Command::Map(args) => &args.at,
+            Command::Doctor(args) => &args.at,
+            Command::Broker(args) => &args.at,
+            _ => &None,
+        };
+        let own = at.as_ref().and_then(|at| at.socket.as_deref());
+        own.or(self.socket.as_deref())
+    }
+}
+
+/// Where the broker is. Only commands that ask one have it.
+#[derive(Clone, Debug, Args)]
+pub struct At {
+    /// Path of the broker's socket, instead of that of the user's or the system's broker (also
+    /// PLIMSOLL_SOCKET)
+    #[arg(long, value_name = "PATH", id = "at")]
+    pub socket: Option<PathBuf>,
 }
 
 /// The commands.
@@ -155,7 +192,7 @@ pub struct Principal {
 
 /// `plimsoll run`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES, override_usage = "\
+#[command(after_help = RUN_EXIT_CODES, override_usage = "\
 plimsoll run [OPTIONS] [--] PROGRAM [ARGS]...
        plimsoll run [--record FILE [--interval MS]] [--top] -f PROGRAMS.TOML")]
 pub struct Run {
@@ -183,11 +220,14 @@ pub struct Run {
     pub record: Option<PathBuf>,
     /// With --record: milliseconds between two lines (100 to 60000)
     #[arg(long, value_name = "MS", default_value_t = 1000, requires = "record",
-        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+        value_parser = number::within::<u64>(100..=60_000))]
     pub interval: u64,
     /// With -f: show the live screen while the programs run
     #[arg(long, requires = "file")]
     pub top: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -201,7 +241,7 @@ pub struct Run {
 #[derive(Debug, Args)]
 pub struct Adopt {
     /// Process id; the descendants are adopted too
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(value_name = "PID", value_parser = number::pid::<u32>)]
     pub pid: u32,
     /// The settings of its principal.
     #[command(flatten)]
@@ -221,6 +261,9 @@ pub struct Adopt {
     /// Say nothing but warnings
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll top`.
@@ -234,8 +277,11 @@ pub struct Top {
     pub collector: Option<String>,
     /// Milliseconds between two updates (100 to 60000)
     #[arg(short, long, value_name = "MS", default_value_t = 1000,
-        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+        value_parser = number::within::<u64>(100..=60_000))]
     pub interval: u64,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll ps`.
@@ -244,6 +290,9 @@ pub struct Ps {
     /// Print a tree of principals in exact bytes, for programs
     #[arg(long)]
     pub json: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll explain`.
@@ -298,6 +347,9 @@ pub struct Set {
     /// Do not say what was changed
     #[arg(short, long)]
     pub quiet: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll doctor`.
@@ -306,6 +358,9 @@ pub struct Doctor {
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll completions`.
@@ -330,6 +385,9 @@ pub struct Broker {
     /// Exit some seconds after the last principal is gone
     #[arg(long, hide = true)]
     pub embedded: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll undo-phases`, started by `plimsoll run --phases`.

@@ -7,7 +7,7 @@ use plimsoll_sim::threads::heap::NewRatio;
 use std::path::PathBuf;
 
 /// The most processors of a program.
-const MOST_PROCESSORS: i64 = 1024;
+const MOST_PROCESSORS: u32 = 1024;
 
 /// How threads are simulated. Of the lists `plimsoll sim` simulates each value, and `plimsoll together` takes
 /// one for all programs or one for each.
@@ -42,7 +42,7 @@ pub struct Model {
     pub patience: u32,
     /// How many processors a program has, 1 to 1024
     #[arg(short, long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=MOST_PROCESSORS))]
+        value_parser = super::number::within::<u32>(1..=MOST_PROCESSORS))]
     pub processors: u32,
     /// Heed the priorities that a program gave its threads
     #[arg(long)]

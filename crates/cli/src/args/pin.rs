@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Pin {
     /// Watch these processes and their descendants
     #[arg(value_name = "PID", group = "programs",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+        value_parser = super::number::pid::<u32>)]
     pub pids: Vec<u32>,
     /// Watch all processes in this cgroup and below it
     #[arg(long, value_name = "PATH", group = "programs")]

@@ -56,9 +56,10 @@ pub struct Outputs {
     /// Print the same for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
-    /// Print the same as comma-separated values, a line for each simulation
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+    /// Print the same as comma-separated values, or write them to a file (--csv=FILE)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+        conflicts_with = "json")]
+    pub csv: Option<PathBuf>,
     /// Keep the outcomes in this file, as Parquet; simulations that it already has are not repeated
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -66,7 +67,7 @@ pub struct Outputs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// How many simulations are made at the same time (as many as there are processors when absent)
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(short, long, value_name = "N", value_parser = super::number::within::<u16>(1..=1024))]
     pub jobs: Option<u16>,
     /// Simulate nothing, and print for programs what would be simulated
     #[arg(long, conflicts_with_all = ["json", "csv", "cell"])]
@@ -91,7 +92,7 @@ pub struct Calibrate {
     pub output: Option<PathBuf>,
     /// How often each is measured, 5 to 1000
     #[arg(long, value_name = "N", default_value_t = 7,
-        value_parser = clap::value_parser!(u32).range(5..=1000))]
+        value_parser = super::number::within::<u32>(5..=1000))]
     pub repeat: u32,
     /// Live bytes of the heap that is collected, 1M to 4G; about seven times as much memory is used
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = live)]

@@ -18,6 +18,33 @@ fn definitions_hold_together() {
 }
 
 #[test]
+fn the_brokers_socket_is_for_commands_that_ask_it() {
+    let socket = |line: &str| parse(line).unwrap().socket().map(Path::to_owned);
+    for line in [
+        "plimsoll ps --socket /x",
+        "plimsoll --socket /x ps",
+        "plimsoll --socket /y ps --socket /x",
+    ] {
+        assert_eq!(socket(line).as_deref(), Some(Path::new("/x")), "{line}");
+    }
+    let mut command = Cli::command();
+    command.build();
+    for sub in command.get_subcommands() {
+        let asks = [
+            "run", "adopt", "top", "ps", "set", "map", "doctor", "broker",
+        ]
+        .contains(&sub.get_name());
+        let has = sub
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some("socket"));
+        assert_eq!(has, asks, "{}", sub.get_name());
+        let runs = ["run", "trace"].contains(&sub.get_name());
+        let help = sub.clone().render_help().to_string();
+        assert!(runs || !help.contains("plimsoll run` exits"), "{help}");
+    }
+}
+
+#[test]
 fn everything_after_the_program_is_its_own() {
     let run = run_of("plimsoll run -w 40 java -jar x.jar --weight 3 -- y");
     assert_eq!(run.principal.weight, Weight::new(40).ok());
@@ -56,11 +83,15 @@ fn bad_input_is_named() {
         ("plimsoll adopt --max 1K 5", "max 1024 is out of range"),
         ("plimsoll set x --max 1K", "max 1024 is out of range"),
         ("plimsoll run -f p.toml -w 3", "cannot be used with"),
-        ("plimsoll adopt 0", "0 is not in"),
+        ("plimsoll adopt 0", "`0` is no process number"),
         ("plimsoll adopt -- -4", "-4"),
-        ("plimsoll adopt 4294967297", "not in"),
+        ("plimsoll adopt 4294967297", "no process number"),
+        ("plimsoll adopt java", "`java` is no process number"),
         ("plimsoll set x", "--weight"),
-        ("plimsoll top --interval 5", "5 is not in 100..=60000"),
+        (
+            "plimsoll top --interval 5",
+            "`5` is out of range: give a whole number, 100 to 60000",
+        ),
         ("plimsoll pin", "--all"),
         ("plimsoll pin 1 --all", "cannot be used with"),
         ("plimsoll pin 1 --budget much", "is no size"),
@@ -70,7 +101,10 @@ fn bad_input_is_named() {
         ("plimsoll trace synth lusearch", "--output"),
         ("plimsoll trace synth solitaire -o x", "hsqldb, lusearch"),
         ("plimsoll trace synth ecperf -o x --scale 0", "is no factor"),
-        ("plimsoll trace convert x --level 20", "20 is not in 1..=19"),
+        (
+            "plimsoll trace convert x --level 20",
+            "a whole number, 1 to 19",
+        ),
         ("plimsoll completions cmd", "invalid value"),
     ] {
         let error = parse(line).expect_err(line);

@@ -99,7 +99,7 @@ pub struct Together {
     pub paging: PagingChoice,
     /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
     #[arg(long, value_name = "N", default_value_t = 4,
-        value_parser = clap::value_parser!(u64).range(0..=1000))]
+        value_parser = super::number::within::<u64>(0..=1000))]
     pub reach: u64,
     /// How threads are simulated.
     #[command(flatten)]
@@ -107,9 +107,16 @@ pub struct Together {
     /// Draw memory and work over time into this file: SVG, or HTML where its name ends so
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+    /// Write a page with the same pictures (- is standard output), instead of printing tables
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// The same for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
+    /// Print the same as comma-separated values, or write them to a file (--csv=FILE)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+        conflicts_with = "json")]
+    pub csv: Option<PathBuf>,
 }
 
 /// What sizes the heaps.

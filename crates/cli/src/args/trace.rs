@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_trace::synth::table::PROGRAMS;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `plimsoll trace`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = super::EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(after_help = super::RUN_EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Trace {
     /// What to do with traces.
     #[command(subcommand)]
@@ -85,13 +85,13 @@ pub struct Head {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// How many events
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = super::number::from(1))]
     pub events: u64,
     /// Skip the first N events
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::number::from(0))]
     pub skip: u64,
     /// Only the events of this thread
-    #[arg(short, long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER", value_parser = super::number::within::<u32>(0..=u32::MAX))]
     pub thread: Option<u32>,
 }
 
@@ -112,6 +112,9 @@ pub struct Convert {
     /// A trace, text or CSV, which its first bytes tell apart (- is standard input, for text and CSV)
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
+    /// Where to write, as with -o
+    #[arg(value_name = "INTO", conflicts_with = "output")]
+    pub into: Option<PathBuf>,
     /// Where to write (standard output when absent, for text and CSV)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -122,8 +125,15 @@ pub struct Convert {
     #[arg(long)]
     pub raw: bool,
     /// How hard to compress a trace, 1 to 19
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, value_name = "LEVEL", value_parser = super::number::within::<i32>(1..=19))]
     pub level: Option<i32>,
+}
+
+impl Convert {
+    /// Where to write; standard output when absent.
+    pub fn place(&self) -> Option<&Path> {
+        self.output.as_deref().or(self.into.as_deref())
+    }
 }
 
 /// `plimsoll trace merge`.
@@ -164,7 +174,7 @@ pub struct Synth {
     #[arg(long, value_name = "N", default_value = "1", value_parser = factor)]
     pub shorten: f64,
     /// The seed of all random choices; the same seed makes the same file
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::number::from(0))]
     pub seed: u64,
 }
 

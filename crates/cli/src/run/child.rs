@@ -81,7 +81,10 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         .args(&launch.argv[1..])
         .envs(launch.environment.iter().cloned());
     if let Some(cwd) = &launch.cwd {
-        std::fs::read_dir(cwd).map_err(CliError::path(cwd))?;
+        std::fs::read_dir(cwd).map_err(|source| CliError::Cwd {
+            path: cwd.clone(),
+            source,
+        })?;
         command.current_dir(cwd);
     }
     if let Some(path) = &launch.stdout {
@@ -155,6 +158,10 @@ fn not_started(program: &OsString, source: io::Error) -> CliError {
         None if source.kind() == io::ErrorKind::NotFound => {
             CliError::ProgramNotFound { program: name }
         }
+        Some(path) if path.is_dir() => CliError::NotExecutable {
+            program: name,
+            source: io::Error::other("it is a directory"),
+        },
         _ => CliError::NotExecutable {
             program: name,
             source,
@@ -264,6 +271,7 @@ fn status(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn launch(words: &[&str]) -> Launch {
         Launch {
@@ -300,6 +308,8 @@ mod tests {
         assert_eq!(status(&["/nonexistent/program"]), 127);
         assert_eq!(status(&[path]), 126);
         assert_eq!(status(&["/tmp"]), 126);
+        let error = spawn(&launch(&["/tmp"])).unwrap_err().to_string();
+        assert_eq!(error, "/tmp: cannot be executed: it is a directory");
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let error = spawn(&launch(&[path])).unwrap_err();
         assert!(error.to_string().contains("interpreter"), "{error}");
@@ -323,7 +333,9 @@ mod tests {
             },
         ] {
             let error = spawn(&broken).unwrap_err();
-            assert!(error.to_string().starts_with("/nonexistent/x: "), "{error}");
+            let error = error.to_string();
+            let error = error.strip_prefix("cwd ").unwrap_or(&error);
+            assert!(error.starts_with("/nonexistent/x: "), "{error}");
         }
     }
 

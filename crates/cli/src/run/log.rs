@@ -2,6 +2,7 @@
 //! (`-v`, `PLIMSOLL_LOG=debug`) or less (`-q`) is asked for.
 
 use crate::error::CliError;
+use crate::words::plainly;
 use plimsoll_kernel::environment::variable;
 use plimsoll_wire::checks::is_printable;
 use std::fmt;
@@ -105,7 +106,7 @@ where
         let mut line = Line(String::new());
         event.record(&mut line);
         // Keep an event on one line, even if a file or a broker put line ends into it.
-        let clean = line.0.replace(|c: char| !is_printable(c), " ");
+        let clean = plainly(&line.0).replace(|c: char| !is_printable(c), " ");
         writeln!(writer, "plimsoll: {}", clean.trim_end())
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::args::Model;
 use crate::error::CliError;
+use crate::words::wrap;
 use plimsoll_sim::threads::Costs;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -139,6 +140,33 @@ pub(crate) fn costs(args: &Model) -> Result<Costs, CliError> {
     })
 }
 
+/// What things cost in what follows, and where that comes from, as lines of 80 columns.
+pub(crate) fn told(costs: &Costs) -> String {
+    let it = Constants::from(*costs);
+    let bytes = match it.copied_byte == it.marked_byte {
+        true => format!("a byte copied or marked {} ns", it.copied_byte),
+        false => format!(
+            "a byte copied {} ns, marked {} ns",
+            it.copied_byte, it.marked_byte
+        ),
+    };
+    let (whose, hint) = match *costs == Costs::PAPER {
+        true => (
+            " of the paper (2007)",
+            "; `plimsoll sim calibrate -o FILE` and `--constants FILE`: this machine's",
+        ),
+        false => ("", ""),
+    };
+    let line = format!(
+        "costs{whose}: {bytes}, a contention {} ns, a switch {} ns{hint}",
+        it.contention, it.switch
+    );
+    let mut text = String::new();
+    wrap(&mut text, "", &line, 2, 80);
+    text.push('\n');
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +180,28 @@ mod tests {
         assert_eq!(Constants::read(&path).unwrap(), paper);
         assert_eq!(Costs::from(paper), Costs::PAPER);
         assert_eq!(paper.get("switch"), 2.3);
+    }
+
+    #[test]
+    fn costs_are_told_with_where_they_come_from() {
+        let paper = told(&Costs::PAPER);
+        assert!(
+            paper.starts_with("costs of the paper (2007): a byte copied or marked 18 ns,"),
+            "{paper}"
+        );
+        assert!(
+            paper.contains("calibrate") && paper.lines().all(|line| line.len() <= 80),
+            "{paper}"
+        );
+        let own = told(&Costs {
+            copied_byte: 990,
+            ..Costs::PAPER
+        });
+        assert!(
+            own.starts_with("costs: a byte copied 0.99 ns, marked 18 ns,"),
+            "{own}"
+        );
+        assert!(!own.contains("calibrate"), "{own}");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use plimsoll_trace::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A program and the count of its events that were read.
-pub(super) struct Counted<'a, P> {
+pub(crate) struct Counted<'a, P> {
     program: P,
     read: &'a AtomicU64,
 }
 
 impl<P> Counted<'_, P> {
     /// Counts on from what is in `read`.
-    pub(super) fn new(program: P, read: &AtomicU64) -> Counted<'_, P> {
+    pub(crate) fn new(program: P, read: &AtomicU64) -> Counted<'_, P> {
         Counted { program, read }
     }
 }

@@ -10,11 +10,24 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of the writer.
 pub(super) fn write(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let names = COLUMNS.iter().map(|column| column.name);
+    table(names, runs.iter().map(row), out)
+}
+
+/// Writes a line of names, and rows of values.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn table(
+    names: impl IntoIterator<Item = &'static str>,
+    rows: impl IntoIterator<Item = Vec<Value>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
-    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
     writeln!(out, "{}", names.join(","))?;
-    for run in runs {
-        let fields: Vec<String> = row(run).iter().map(field).collect();
+    for row in rows {
+        let fields: Vec<String> = row.iter().map(field).collect();
         writeln!(out, "{}", fields.join(","))?;
     }
     out.flush()

@@ -31,19 +31,21 @@ mod store;
 mod sweep;
 mod table;
 
-pub(crate) use constants::costs;
-pub(crate) use plan::{open, settings};
+pub(crate) use constants::{costs, told};
+pub(crate) use counted::Counted;
+pub(crate) use csv::table as csv_table;
+pub(crate) use plan::{events, open, settings};
 pub(crate) use table::time;
 
 use crate::args::Sim;
 use crate::args::sim::{Outputs, SimCommand};
 use crate::error::{CliError, FAILED};
-use crate::output::Output;
-use crate::{json, print, printed, say};
+use crate::{json, output, print, printed, say};
 use plan::Plan;
 use run::{Cell, Run, Status};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -199,7 +201,7 @@ impl<'a> Session<'a> {
     /// Whether tables are what is asked for.
     fn has_tables(&self) -> bool {
         let Outputs { json, csv, .. } = self.outputs;
-        !json && !csv && self.store.is_none() && self.outputs.html.is_none()
+        !json && csv.is_none() && self.store.is_none() && self.outputs.html.is_none()
     }
 
     /// Prints the tables that are complete.
@@ -212,6 +214,9 @@ impl<'a> Session<'a> {
                 .map(Option::as_ref)
                 .collect();
             let Some(runs) = runs else { break };
+            if self.shown == 0 {
+                print(&constants::told(&runs[0].cell.costs))?;
+            }
             print(&table::text(&runs))?;
             self.shown = end;
         }
@@ -220,22 +225,23 @@ impl<'a> Session<'a> {
 
     /// What was asked for beside tables and the file.
     fn print(&self, runs: &[Run], made: usize) -> Result<(), CliError> {
-        let mut out = std::io::stdout().lock();
         if self.outputs.json {
-            printed(json::write(&runs, true, &mut out))?;
-        } else if self.outputs.csv {
-            printed(csv::write(runs, &mut out))?;
+            printed(json::write(&runs, true, &mut std::io::stdout().lock()))?;
+        } else if let Some(path) = &self.outputs.csv {
+            output::write(path, |out| csv::write(runs, out))?;
         } else if let Some(path) = &self.outputs.output {
             let without = runs.iter().filter(|run| run.status != Status::Done).count();
             let (path, all) = (path.display(), runs.len());
             print(&format!(
                 "{path}: {all} simulations, {made} of them made now, {without} without an outcome\n"
             ))?;
+            let mut why = String::new();
+            table::failures(&mut why, runs);
+            let _ = std::io::stderr().write_all(why.as_bytes());
         }
         match self.outputs.html.as_deref() {
             None => Ok(()),
-            Some(path) if path == Path::new("-") => print(&report::page(runs)).map(|_| ()),
-            Some(path) => Output::replace(path, &report::page(runs)),
+            Some(path) => output::put(path, &report::page(runs)),
         }
     }
 

@@ -30,11 +30,10 @@ struct Subject {
 impl Subject {
     fn open(path: &Path) -> Result<Subject, CliError> {
         let trace = open(path)?;
-        let totals = trace.streams().values().filter_map(|info| info.totals);
-        let events = totals.map(|it| it.events).fold(0, u64::saturating_add);
+        let events = events(&trace).max(1);
         Ok(Subject {
             trace,
-            events: events.max(1),
+            events,
             survey: OnceLock::new(),
         })
     }
@@ -171,11 +170,31 @@ impl Plan {
     }
 }
 
+/// The number of events of a trace, as far as its index tells.
+pub(crate) fn events(trace: &Trace) -> u64 {
+    let totals = trace.streams().values().filter_map(|info| info.totals);
+    totals.map(|it| it.events).fold(0, u64::saturating_add)
+}
+
 /// Opens a trace, and warns of what makes its simulation less exact.
 ///
 /// # Errors
 /// It cannot be read, or nobody has found yet when its objects die.
 pub(crate) fn open(path: &Path) -> Result<Trace, CliError> {
+    let is_output = |kind: &str| path.extension().is_some_and(|it| it == kind);
+    let kind = ["csv", "html", "svg", "json", "parquet"]
+        .into_iter()
+        .find(|it| is_output(it));
+    if let Some(kind) = kind.filter(|_| !path.exists()) {
+        let name = path.display();
+        return Err(CliError::Usage(match kind {
+            "csv" => format!("there is no trace {name}; to write that file, say --csv={name}"),
+            "json" => format!(
+                "there is no trace {name}; --json prints to standard output: --json > {name}"
+            ),
+            _ => format!("there is no trace {name}; a file to write comes after its flag (--help)"),
+        }));
+    }
     let trace = crate::trace::opened(path)?;
     let name = trace.name();
     if trace.header().raw {

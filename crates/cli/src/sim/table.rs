@@ -95,6 +95,43 @@ pub(super) fn text(runs: &[&Run]) -> String {
     text
 }
 
+/// The most reasons that are named.
+const MOST_REASONS: usize = 8;
+
+/// Why simulations have no outcome: a line for each reason, with the simulations that have it.
+pub(super) fn failures(text: &mut String, runs: &[Run]) {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for run in runs {
+        let Some(error) = run.error.as_deref() else {
+            continue;
+        };
+        let cell = &run.cell;
+        let who = format!(
+            "{} with {}, heap {}",
+            cell.scheduler,
+            collector(cell),
+            Human(cell.heap)
+        );
+        match reasons.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, all)) => all.push(who),
+            None => reasons.push((error, vec![who])),
+        }
+    }
+    for (error, who) in reasons.iter().take(MOST_REASONS) {
+        let more = match who.len() {
+            1 => String::new(),
+            several => format!(" and {} more", several - 1),
+        };
+        broken(
+            &format!("without an outcome: {}{more}: {error}", who[0]),
+            text,
+        );
+    }
+    if reasons.len() > MOST_REASONS {
+        let _ = writeln!(text, "and {} more reasons", reasons.len() - MOST_REASONS);
+    }
+}
+
 /// The name of a collector, with the ratio where that is another than the paper's.
 pub(super) fn collector(cell: &Cell) -> String {
     match cell.new_ratio {
@@ -270,6 +307,20 @@ mod tests {
             );
         }
         assert!(text.contains("MQRR: the heap is too small,"));
+    }
+
+    #[test]
+    fn why_there_is_no_outcome_is_named_once() {
+        let mut text = String::new();
+        failures(
+            &mut text,
+            &[samples::done(), samples::failed(), samples::failed()],
+        );
+        assert_eq!(text.matches("without an outcome: ").count(), 1, "{text}");
+        assert!(
+            text.contains("MQRR with ") && text.contains(" and 1 more: the heap is too small"),
+            "{text}"
+        );
     }
 
     #[test]

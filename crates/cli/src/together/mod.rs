@@ -4,25 +4,28 @@
 //! | module | is |
 //! |---|---|
 //! | `table` | a table for people, of 80 columns |
+//! | `rows` | comma-separated values |
 //! | `plot` | memory and work over time, as SVG and HTML |
 //!
 //! The work is that of [`plimsoll_sim::together`].
 
 mod plot;
+mod rows;
 mod table;
 
 use crate::args::Together;
 use crate::args::sim::HeapChoice;
 use crate::args::together::of;
 use crate::error::CliError;
-use crate::output::Output;
-use crate::sim::{costs, settings};
-use crate::{json, print, printed, say};
+use crate::progress::during;
+use crate::sim::{Counted, costs, events, settings, told};
+use crate::{json, output, print, printed, say};
 use plimsoll_policy::phases::Quanta;
 use plimsoll_sim::threads::{self, Costs, Settings, Survey, Traced};
 use plimsoll_sim::together::{Entrant, Outcome, Policy, Setup, simulate};
 use plimsoll_trace::Trace;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A trace that was read once.
 struct Known {
@@ -38,28 +41,50 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
     if let Some(fault) = args.fault() {
         return Err(CliError::Usage(fault));
     }
-    let known = read(&args.traces)?;
+    let known = during(|| "reading the traces".to_owned(), || read(&args.traces))?;
     let costs = costs(&args.model)?;
+    let has_tables = !args.json && args.csv.is_none() && args.html.is_none();
+    if has_tables {
+        print(&told(&costs))?;
+    }
+    let all_events: u64 = known.iter().map(|it| events(&it.trace)).sum();
     let mut all = Vec::new();
     for &policy in &args.policy {
         let setup = setup(args, policy.into(), costs, &known);
         warn(&setup);
-        let opened = known.iter();
-        let mut programs: Vec<Traced> = opened
+        let read = AtomicU64::new(0);
+        let mut programs: Vec<_> = known
+            .iter()
             .map(|it| Traced::new(&it.trace, &it.survey, args.model.instructions))
+            .map(|program| Counted::new(program, &read))
             .collect();
         let mut programs: Vec<&mut dyn threads::Program> = programs
             .iter_mut()
             .map(|it| it as &mut dyn threads::Program)
             .collect();
-        let outcome = simulate(&setup, &mut programs)?;
-        if !args.json {
+        let far = || {
+            let part = read.load(Ordering::Relaxed) as f64 / all_events.max(1) as f64;
+            let (name, number) = (setup.policy.name(), all.len() + 1);
+            let of = args.policy.len();
+            format!(
+                "{name} ({number} of {of}): {:.0} % of the events",
+                100.0 * part.min(1.0)
+            )
+        };
+        let outcome = during(far, || simulate(&setup, &mut programs))?;
+        if has_tables {
             print(&table::text(&outcome))?;
         }
         all.push(outcome);
     }
     if let Some(path) = &args.plot {
-        Output::replace(path, &plot::file(&all, path)?)?;
+        output::put(path, &plot::file(&all, path)?)?;
+    }
+    if let Some(path) = &args.html {
+        output::put(path, &plot::page(&all)?)?;
+    }
+    if let Some(path) = &args.csv {
+        output::write(path, |out| rows::write(&all, out))?;
     }
     match args.json {
         true => printed(json::write(&all, true, &mut std::io::stdout().lock())),

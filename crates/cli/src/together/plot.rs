@@ -5,6 +5,8 @@
 
 use super::table::short;
 use super::{CliError, Outcome};
+use crate::picture::scale;
+use crate::picture::svg::escape;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_sim::together::{Point, Program};
@@ -14,6 +16,12 @@ use std::path::Path;
 
 /// Width and height of a picture in pixels.
 const SIZE: (u32, u32) = (1100, 340);
+/// Height of what stands above the pictures, pixels.
+const HEADLINE: u32 = 60;
+/// Programs that are named there.
+const MOST_NAMED: usize = 4;
+/// Numbers along an axis, at most.
+const TICKS: usize = 6;
 /// Room for names at the right, pixels.
 const NAMES: u32 = 190;
 /// The longest name that is written, characters.
@@ -61,21 +69,77 @@ struct Picture<'a> {
 /// # Errors
 /// It cannot be drawn.
 pub(super) fn file(all: &[Outcome], path: &Path) -> Result<String, CliError> {
-    let svg = svg(all).map_err(|error| CliError::Plot {
-        name: path.display().to_string(),
-        why: error.to_string(),
-    })?;
     let is_html = path
         .extension()
         .is_some_and(|it| it.eq_ignore_ascii_case("html") || it.eq_ignore_ascii_case("htm"));
-    Ok(match is_html {
-        true => format!(
-            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-             <title>plimsoll together</title>\n\
-             <body style=\"margin:1em;background:#fff\">\n{svg}</body>\n</html>\n"
-        ),
-        false => svg,
+    match is_html {
+        true => page(all),
+        false => drawn(all),
+    }
+}
+
+/// A page with these pictures.
+///
+/// # Errors
+/// They cannot be drawn.
+pub(super) fn page(all: &[Outcome]) -> Result<String, CliError> {
+    let svg = drawn(all)?;
+    let title = escape(&headline(all));
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <title>{title}</title>\n\
+         <body style=\"margin:1em;background:#fff\">\n{svg}</body>\n</html>\n"
+    ))
+}
+
+fn drawn(all: &[Outcome]) -> Result<String, CliError> {
+    svg(all).map_err(|error| CliError::Plot {
+        name: "plimsoll together".to_owned(),
+        why: error.to_string(),
     })
+}
+
+/// What is simulated, in one line.
+fn headline(all: &[Outcome]) -> String {
+    let policies: Vec<&str> = all.iter().map(|one| one.policy.name()).collect();
+    let Some(first) = all.first() else {
+        return String::new();
+    };
+    let count = first.programs.len();
+    let memory = scale::size(first.memory);
+    let plural = if count == 1 { "" } else { "s" };
+    format!(
+        "{count} program{plural} in {memory}, by {}",
+        policies.join(", ")
+    )
+}
+
+/// What the programs are and when they run, in one line.
+fn settings(all: &[Outcome]) -> String {
+    let Some(first) = all.first() else {
+        return String::new();
+    };
+    let program = |it: &Program| {
+        let start = scale::number(seconds(it.began));
+        format!(
+            "{} (weight {}) from {start} s",
+            shown(&short(&it.name), LONGEST_NAME),
+            it.weight
+        )
+    };
+    let all: Vec<String> = first
+        .programs
+        .iter()
+        .take(MOST_NAMED)
+        .map(program)
+        .collect();
+    let more = first.programs.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 {
+        format!(", and {more} more")
+    } else {
+        String::new()
+    };
+    all.join(", ") + &more
 }
 
 fn svg(all: &[Outcome]) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
@@ -87,14 +151,17 @@ fn svg(all: &[Outcome]) -> Result<String, DrawingAreaErrorKind<std::io::Error>> 
         .collect();
     let mut text = String::new();
     let count = pictures.len().max(1);
-    let root = SVGBackend::with_string(&mut text, (SIZE.0, SIZE.1 * count as u32));
+    let root = SVGBackend::with_string(&mut text, (SIZE.0, HEADLINE + SIZE.1 * count as u32));
     let root = root.into_drawing_area();
     root.fill(&WHITE)?;
-    for (area, picture) in root.split_evenly((count, 1)).iter().zip(&pictures) {
+    root.draw(&Text::new(headline(all), (10, 8), font(22, DARK)))?;
+    root.draw(&Text::new(settings(all), (10, 38), font(14, FAINT)))?;
+    let (_, below) = root.split_vertically(HEADLINE);
+    for (area, picture) in below.split_evenly((count, 1)).iter().zip(&pictures) {
         picture.draw(area)?;
     }
     root.present()?;
-    drop(root);
+    drop((below, root));
     Ok(text)
 }
 
@@ -190,6 +257,9 @@ impl Picture<'_> {
     fn draw(&self, root: &Root<'_>) -> Drawn {
         let values = self.lines.iter().flat_map(|line| &line.points);
         let top = values.map(|point| point.1).fold(1.0, f64::max);
+        // Round numbers of a unit of memory, not of bytes.
+        let unit = scale::Unit::of(top as u64);
+        let top = top / unit.bytes;
         let mut axes = ChartBuilder::on(root)
             .caption(&self.title, font(17, DARK))
             .margin(10)
@@ -204,10 +274,16 @@ impl Picture<'_> {
             .axis_style(DARK.mix(0.4))
             .label_style(font(14, FAINT))
             .x_desc("seconds")
-            .y_label_formatter(&|value| Human(*value as u64).to_string())
+            .y_desc(unit.name)
+            .y_labels(TICKS)
+            .y_label_formatter(&|value| scale::number(*value))
             .draw()?;
         for line in &self.lines {
-            let points = || line.points.iter().copied();
+            let points = || {
+                line.points
+                    .iter()
+                    .map(|&(at, bytes)| (at, bytes / unit.bytes))
+            };
             let thin = line.colour.stroke_width(1);
             match line.style {
                 Style::Area => {

@@ -180,7 +180,11 @@ fn row_line<'a>(
     let mut told = String::from(" ");
     let remarks = remarks(p);
     let floor = Some(level(p)).filter(|&level| level == "floor");
-    for remark in remarks.split(", ").filter(|remark| !remark.is_empty()).chain(floor) {
+    for remark in remarks
+        .split(", ")
+        .filter(|remark| !remark.is_empty())
+        .chain(floor)
+    {
         if told.chars().count() + remark.chars().count() <= room {
             told += &format!("{remark} ");
         }

@@ -152,14 +152,14 @@ fn convert(args: &Convert) -> Result<u8, CliError> {
                 Some(Target::Csv) => Form::Csv,
                 _ => Form::Text,
             };
-            lines(&open(&args.from)?, form, args.output.as_deref())
+            lines(&open(&args.from)?, form, args.place())
         }
         (false, None | Some(Target::Trace)) => {
             let header = Header {
                 raw: args.raw,
                 ..Header::default()
             };
-            let out = Output::create(needed(args.output.as_deref())?)?;
+            let out = Output::create(needed(args.place())?)?;
             let out = text::read(&mut *input, &name, &header, out)?;
             out.complete().map(|()| 0)
         }
@@ -204,7 +204,7 @@ fn lines(trace: &Trace, form: Form, output: Option<&Path>) -> Result<u8, CliErro
 
 /// Writes a trace again, such as with another level of compression.
 fn again(trace: &Trace, args: &Convert) -> Result<u8, CliError> {
-    let path = needed(args.output.as_deref())?;
+    let path = needed(args.place())?;
     let out = Output::create(path)?;
     let mut writer = Writer::new(out, &path.display().to_string(), trace.header())?;
     if let Some(level) = args.level {
