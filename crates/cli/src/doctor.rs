@@ -2,7 +2,8 @@
 //! and whether a broker answers.
 //!
 //! # The JSON contract
-//! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
+//! `kernel`, `user` (number), `capacity` (bytes), `domain` and `unseen` (whether limits may bind it that it does not see)
+//! as this process sees them; `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
 //! path) and `stalls`; `libgc`: `drop_in` and
@@ -38,6 +39,8 @@ pub struct Findings {
     pub capacity: u64,
     /// `machine`, or the cgroup with that limit.
     pub domain: String,
+    /// Whether limits may bind us that are not visible here.
+    pub unseen: bool,
     /// Where a broker is looked for.
     pub socket: String,
     /// The broker that answers there.
@@ -137,6 +140,7 @@ pub fn examine(place: &Place) -> Findings {
         user: rustix::process::geteuid().as_raw(),
         capacity,
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
+        unseen: domain.as_ref().is_some_and(Domain::is_unseen),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
         java: Java::examine(own.as_deref(), &capabilities),
@@ -144,6 +148,12 @@ pub fn examine(place: &Place) -> Findings {
         capabilities,
     }
 }
+
+/// What is told where our own group is not visible.
+const UNSEEN: &str = "\
+         our own memory cgroup is not visible here: if it has a limit, there is less than this;
+         make /sys/fs/cgroup visible, or give `budget` in the broker's configuration
+";
 
 /// The findings as text for people.
 pub fn text(findings: &Findings) -> String {
@@ -158,6 +168,9 @@ pub fn text(findings: &Findings) -> String {
         findings.kernel, findings.user
     );
     let _ = writeln!(text, "memory   {} by {domain}", Human(findings.capacity));
+    if findings.unseen {
+        text.push_str(UNSEEN);
+    }
     let _ = writeln!(text, "socket   {}", shown(&findings.socket, 200));
     let _ = match &findings.broker {
         None => writeln!(text, "broker   none answers; `plimsoll run` starts one"),
@@ -225,6 +238,7 @@ mod tests {
             user: 1000,
             capacity: 4 << 30,
             domain: "machine".into(),
+            unseen: false,
             socket: "/run/user/1000/plimsoll/broker.sock".into(),
             broker: None,
             capabilities: vec![
@@ -257,6 +271,14 @@ none  zap    zap tier
         assert_eq!(text, expected);
         assert!(rest.starts_with("java     programs"), "{rest}");
         assert!(rest.contains("\nlibgc    programs"), "{rest}");
+    }
+
+    #[test]
+    fn a_group_that_is_not_visible_is_told() {
+        let mut findings = sample();
+        assert!(!text(&findings).contains("not visible"));
+        findings.unseen = true;
+        assert!(text(&findings).contains(UNSEEN));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_cli::embed::IDLE_EXIT;
 use plimsoll_runtimes::hold::Hold;
 use plimsoll_runtimes::process::Process;
+use plimsoll_testbed::Leaderless;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -60,6 +61,25 @@ fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
         Some(0),
         "another is started"
     );
+}
+
+/// After `pthread_exit` in `main` the kernel shows a process as it shows one that has ended.
+#[test]
+fn a_program_whose_first_thread_has_ended_is_counted_and_mapped() {
+    let place = Place::new();
+    let program = Leaderless::program(100 << 20);
+    let words = std::iter::once(program.get_program()).chain(program.get_args());
+    let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
+    let _run = place.start(&[&["run", "-n", "leaderless", "--"], &words[..]].concat());
+    let counted = wait_for("its memory is counted", || {
+        let found = place.listing()?.principals.into_iter().next()?;
+        (found.uses >= 100 << 20).then_some(found)
+    });
+    let map = place.text(&["map", &counted.pid.unwrap().to_string()]);
+    assert!(map.contains("total"), "{map}");
+    // It is followed by its number too.
+    let adopted = place.call(&["adopt", &counted.pid.unwrap().to_string()]);
+    assert!(!stderr(&adopted).contains("no process"), "{}", stderr(&adopted));
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Daemon {
             reserve: domain.reserve.saturating_add(domain.expected),
             budget: domain.budget,
             domain: self.domain.name(),
+            unseen: self.domain.is_unseen(),
             principals: nest(shown.collect()),
             left_out: left_out as u64,
             pinned: self
