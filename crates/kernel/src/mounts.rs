@@ -89,6 +89,24 @@ pub(crate) fn text_of(pid: impl Display) -> Result<Vec<u8>> {
     })
 }
 
+/// Whether `/proc` hides the processes of other users here (`hidepid`); root sees them nevertheless.
+pub fn hides_processes() -> bool {
+    text_of("self").is_ok_and(|text| parse_hides(&text))
+}
+
+/// Parses the mounts for [`hides_processes`]: of several at `/proc` the last one counts.
+pub fn parse_hides(text: &[u8]) -> bool {
+    let listed = mounts(text);
+    let mut at = listed
+        .iter()
+        .filter(|mount| mount.point.as_os_str() == "/proc");
+    let shows = [&b"hidepid=0"[..], b"hidepid=off"];
+    at.next_back().is_some_and(|mount| {
+        let mut options = mount.options.split(|&b| b == b',');
+        options.any(|option| option.starts_with(b"hidepid=") && !shows.contains(&option))
+    })
+}
+
 /// What the layers of an overlay lie on, which a process sees as this device. As far as their paths tell:
 /// those are of the time of the mount, most likely as seen from here.
 ///
@@ -214,6 +232,21 @@ mod tests {
         assert_eq!(kinds[&(0, 21)], "proc");
         let own = std::process::id() as i32;
         assert!(!super::kinds(own).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_proc_that_hides_processes_is_told() {
+        let hides = |options: &str| {
+            let text = format!(
+                "22 1 0:21 / /proc rw - proc proc rw{options}\n23 1 0:5 / /y rw - proc proc rw\n"
+            );
+            parse_hides(text.as_bytes())
+        };
+        assert!(hides(",hidepid=2") && hides(",hidepid=invisible,gid=7") && hides(",hidepid=1"));
+        assert!(!hides("") && !hides(",hidepid=0") && !hides(",hidepid=off"));
+        let twice =
+            b"22 1 0:21 / /proc rw - proc proc rw,hidepid=2\n24 1 0:22 / /proc rw - proc proc rw\n";
+        assert!(!parse_hides(twice) && !parse_hides(b""));
     }
 
     #[test]

@@ -170,7 +170,9 @@ fn located(
         dir,
         exact,
         ..
-    } = choose(membership, mounts, &|_| v2_has_memory, &|mount, name| mount.below(name, None))?;
+    } = choose(membership, mounts, &|_| v2_has_memory, &|mount, name| {
+        mount.below(name, None)
+    })?;
     Some((version, dir.to_str().unwrap().to_owned(), exact))
 }
 

@@ -37,6 +37,6 @@ fn by_descriptor(pid: i32, file: FileKey) -> Option<Named> {
     };
     let open = descriptors::of(pid).ok()?.take(MAX_DESCRIPTORS);
     open.filter(|open| is_memory(&open.target))
-        .filter_map(|open| Named::at(&open.path).ok())
+        .filter_map(|open| Named::memory(&open.path).ok())
         .find(|named| named.key() == file)
 }

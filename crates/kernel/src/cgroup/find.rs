@@ -67,7 +67,12 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
     mounts.retain(is_visible);
     let own = own_names(&mounts, b"memory");
     let place = |mount: &Mount, name: &Path| mount.below(name, own_name(&own, mount.version));
-    Ok(choose(&membership, &mounts, &|mount| has_memory(mount), &place))
+    Ok(choose(
+        &membership,
+        &mounts,
+        &|mount| has_memory(mount),
+        &place,
+    ))
 }
 
 /// Whether a process may be in a group below the top one of which nothing is visible here. Then limits may bind it that

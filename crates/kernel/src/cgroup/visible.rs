@@ -3,10 +3,10 @@
 //! group that lists us is looked for at that depth. Source: `cgroup_namespaces(7)`, `proc_pid_mountinfo(5)`.
 
 use super::find::Mount;
+use crate::descriptors::mount_of;
 use crate::reader::read_text;
 use rustix::fs::{Mode, OFlags, open};
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,17 +28,7 @@ pub(super) fn is_visible(mount: &Mount) -> bool {
     let Ok(point) = open(&mount.point, flags, Mode::empty()) else {
         return false;
     };
-    mount_id(&point).is_none_or(|id| id == mount.id)
-}
-
-/// The number of the mount that an open file is on; `None` before Linux 3.15.
-fn mount_id(file: &OwnedFd) -> Option<u64> {
-    let path = format!("/proc/thread-self/fdinfo/{}", file.as_raw_fd());
-    let mut text = Vec::new();
-    read_text(Path::new(&path), 4096, &mut text).ok()?;
-    let text = std::str::from_utf8(&text).ok()?;
-    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
-    id.trim().parse().ok()
+    mount_of(&point).is_none_or(|id| id == mount.id)
 }
 
 impl Mount {
@@ -50,7 +40,9 @@ impl Mount {
             let rest = name.strip_prefix(&self.root).ok()?;
             return (climbs(rest).0 == 0).then(|| self.point.join(rest));
         }
-        let down = up.checked_sub(top.components().count()).filter(|&down| down > 0)?;
+        let down = up
+            .checked_sub(top.components().count())
+            .filter(|&down| down > 0)?;
         let (climbed, rest) = climbs(name);
         let keep = down.checked_sub(climbed)?;
         let way = way_to_us(self, down, own?)?;
@@ -132,7 +124,11 @@ fn search(top: &Path, down: usize, is: &dyn Fn(&Path) -> bool) -> Option<PathBuf
         }
         let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
         let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        open.extend(below.take(MAX_LOOKED_AT).map(|entry| (entry.path(), depth + 1)));
+        open.extend(
+            below
+                .take(MAX_LOOKED_AT)
+                .map(|entry| (entry.path(), depth + 1)),
+        );
     }
     None
 }
@@ -157,8 +153,11 @@ mod tests {
         let us = std::process::id().to_string();
         for (name, listed) in [("a/x", "7"), ("a/y", &us), ("b/y", "8"), ("a/y/deep", &us)] {
             std::fs::create_dir_all(dir.path().join(name)).unwrap();
-            std::fs::write(dir.path().join(name).join("cgroup.procs"), format!("1\n{listed}\n"))
-                .unwrap();
+            std::fs::write(
+                dir.path().join(name).join("cgroup.procs"),
+                format!("1\n{listed}\n"),
+            )
+            .unwrap();
         }
         let at = |name: &str| dir.path().join(name);
         let two = mount(dir.path(), "/../..");
@@ -172,7 +171,10 @@ mod tests {
         assert_eq!(find(&two, "/../../b/y", "/"), Some(at("b/y")));
         assert_eq!(find(&two, "/../../../c", "/"), None);
         // A part of the tree above us, and one beside us.
-        assert_eq!(find(&mount(&at("a"), "/../../a"), "/", "/"), Some(at("a/y")));
+        assert_eq!(
+            find(&mount(&at("a"), "/../../a"), "/", "/"),
+            Some(at("a/y"))
+        );
         assert_eq!(find(&mount(&at("b"), "/../../b"), "/", "/"), None);
         assert_eq!(find(&mount(dir.path(), "/../../../.."), "/", "/"), None);
         assert_eq!(two.below(Path::new("/"), None), None);
@@ -203,10 +205,19 @@ mod tests {
         let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let last = text.lines().rfind(|line| line.contains(" /proc ")).unwrap();
         let id: u64 = last.split(' ').next().unwrap().parse().unwrap();
-        let proc = Mount { id, ..mount(Path::new("/proc"), "/") };
+        let proc = Mount {
+            id,
+            ..mount(Path::new("/proc"), "/")
+        };
         assert!(is_visible(&proc));
-        assert!(!is_visible(&Mount { id: id + 1000, ..proc.clone() }));
+        assert!(!is_visible(&Mount {
+            id: id + 1000,
+            ..proc.clone()
+        }));
         let nowhere = PathBuf::from("/nowhere");
-        assert!(!is_visible(&Mount { point: nowhere, ..proc }));
+        assert!(!is_visible(&Mount {
+            point: nowhere,
+            ..proc
+        }));
     }
 }

@@ -259,9 +259,12 @@ impl Process {
     /// # Errors
     /// [`Error::Denied`] for other users' processes, [`Error::Gone`].
     pub fn exe(&self) -> Result<Option<PathBuf>> {
-        let target = through(self.pid, "exe", |_| false, |path| {
-            std::fs::read_link(path).map_err(|error| Error::of_io("read", path, &error))
-        });
+        let target = through(
+            self.pid,
+            "exe",
+            |_| false,
+            |path| std::fs::read_link(path).map_err(|error| Error::of_io("read", path, &error)),
+        );
         match target {
             Ok(target) => self.still(Some(target)),
             Err(error) if error.is_absent() || error.is_gone() => self.still(None),

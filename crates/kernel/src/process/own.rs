@@ -67,7 +67,9 @@ pub fn anonymous() -> Option<Anonymous> {
         }
     }
     let statm = [c"/proc/thread-self/statm", c"/proc/self/statm"];
-    let got = statm.iter().find_map(|statm| read_beginning(statm, &mut buffer))?;
+    let got = statm
+        .iter()
+        .find_map(|statm| read_beginning(statm, &mut buffer))?;
     Some(Anonymous {
         resident: parse_statm(&buffer[..got], page_size())?.anon(),
         swapped: 0,

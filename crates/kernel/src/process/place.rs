@@ -43,7 +43,8 @@ pub(crate) fn living_thread(pid: impl Display) -> Option<i32> {
     }
     let threads = std::fs::read_dir(proc_path(&pid, "task")).ok()?.flatten();
     let mut threads = threads.take(MAX_LOOKED_AT).map(|thread| thread.path());
-    let living = threads.find(|thread| stat(&thread.join("stat")).is_some_and(|it| !it.is_exiting))?;
+    let living =
+        threads.find(|thread| stat(&thread.join("stat")).is_some_and(|it| !it.is_exiting))?;
     living.file_name()?.to_str()?.parse().ok()
 }
 
@@ -70,11 +71,15 @@ pub(crate) fn through_living<T>(
     mut read: impl FnMut(&Path) -> Result<T>,
 ) -> Result<T> {
     for _ in 0..MAX_TURNS {
-        let is_told = found.as_ref().map_or_else(Error::is_denied, |found| !says_nothing(found));
+        let is_told = found
+            .as_ref()
+            .map_or_else(Error::is_denied, |found| !says_nothing(found));
         if is_told {
             break;
         }
-        let Some(tid) = living_thread(&pid) else { break };
+        let Some(tid) = living_thread(&pid) else {
+            break;
+        };
         found = read(&of_thread(&pid, tid, name));
         if !is_thread(&pid, tid) {
             // What was read may be of another process, which got the number since.

@@ -25,8 +25,14 @@ fn it_lives_and_has_its_memory() {
     assert!(process.alive() && handle.alive() && !process.is_ending());
     assert!(!process.stat().unwrap().has_ended() && process.stat().unwrap().is_exiting);
     let (slow, fast) = (process.memory().unwrap(), process.memory_fast().unwrap());
-    assert!(slow.anon >= 16 * MIB && slow == handle.memory().unwrap(), "{slow:?}");
-    assert!(fast.size > fast.resident && fast.anon() >= 16 * MIB, "{fast:?}");
+    assert!(
+        slow.anon >= 16 * MIB && slow == handle.memory().unwrap(),
+        "{slow:?}"
+    );
+    assert!(
+        fast.size > fast.resident && fast.anon() >= 16 * MIB,
+        "{fast:?}"
+    );
     let walk = Walk::new(Process::open(child.pid()).unwrap(), 1);
     assert_eq!(walk.totals().unwrap().memory.anon, slow.anon);
     let all = smaps::areas(&process, 65_536).unwrap();
@@ -135,12 +141,18 @@ fn it_takes_signals_and_is_gone_when_it_has_ended() {
     handle.signal(Signal::KILL).unwrap();
     let deadline = std::time::Instant::now() + crate::common::PATIENCE;
     while process.alive() || handle.alive() {
-        assert!(std::time::Instant::now() < deadline, "the signal has no effect");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the signal has no effect"
+        );
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     // A zombie, until we wait for it.
     assert!(process.stat().unwrap().has_ended() && process.is_ending());
-    assert_eq!(process.memory().unwrap(), plimsoll_kernel::process::Memory::default());
+    assert_eq!(
+        process.memory().unwrap(),
+        plimsoll_kernel::process::Memory::default()
+    );
     assert!(smaps::areas(&process, 10).is_err_and(|error| error.is_gone()));
     assert!(Handle::new(child.pid() as u32).is_err());
 }
