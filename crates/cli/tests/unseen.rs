@@ -20,7 +20,9 @@ fn inside(place: &Place, before: &str, words: &[&str]) -> Option<(TestCgroup, Ou
             return None;
         }
     };
-    let tried = Command::new("unshare").args(["--mount", "--cgroup", "true"]).status();
+    let tried = Command::new("unshare")
+        .args(["--mount", "--cgroup", "true"])
+        .status();
     if !tried.is_ok_and(|status| status.success()) {
         skip("no namespaces can be made here");
         return None;
@@ -83,7 +85,10 @@ fn a_group_that_is_hidden_or_not_mounted_is_not_taken_for_none() {
         let Some((capacity, domain, unseen)) = found(before) else {
             return;
         };
-        assert!(capacity > LIMIT && unseen && domain == "machine", "{before}: {domain}");
+        assert!(
+            capacity > LIMIT && unseen && domain == "machine",
+            "{before}: {domain}"
+        );
     }
 }
 
@@ -96,5 +101,8 @@ fn a_broker_that_does_not_see_its_group_serves_and_says_so() {
         return;
     };
     let table = String::from_utf8_lossy(&output.stdout);
-    assert!(table.contains("inner") && table.contains("not visible"), "{table}");
+    assert!(
+        table.contains("inner") && table.contains("not visible"),
+        "{table}"
+    );
 }

@@ -69,7 +69,9 @@ impl Leaderless {
 
     fn has_lost_its_first(&self) -> bool {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        text.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"))
+        text.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" Z"))
     }
 
     /// A program that is such a process: it takes this many bytes, prints `ready`, and stays.

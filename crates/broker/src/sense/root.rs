@@ -49,9 +49,11 @@ impl RootDomain {
         let reading = domain.read().map_err(failed)?;
         let last = sensed(&reading, domain.is_cliff().unwrap_or(false));
         if domain.is_unseen() {
-            tracing::warn!("the memory cgroup of this broker is not visible here: if it has a limit, the programs \
+            tracing::warn!(
+                "the memory cgroup of this broker is not visible here: if it has a limit, the programs \
                  have less than is shared out; make /sys/fs/cgroup visible (in a container, do not mount over it), \
-                 or give `budget` in the configuration");
+                 or give `budget` in the configuration"
+            );
         }
         Ok(RootDomain {
             domain,
