@@ -1,9 +1,12 @@
 //! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
 //! [`sizes`]: of files, lines and functions; [`names`]: maps and constants; [`proc`]: what reads `/proc`;
+//! [`opens`]: what opens files that others name;
 //! [`words`]: what nobody understands at once.
 
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/opens.rs"]
+mod opens;
 #[path = "tidy/proc.rs"]
 mod proc;
 #[path = "tidy/sizes.rs"]

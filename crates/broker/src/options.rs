@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use plimsoll_kernel::environment::variable;
-use plimsoll_kernel::peer::is_own_directory;
+use plimsoll_kernel::peer::{IN_HOME, is_own_directory, is_taken};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub struct Options {
     /// Whether to be the system's broker for all users: `/run/plimsoll`,
     /// `/etc/plimsoll/plimsoll.toml`.
     pub system: bool,
-    /// Directory of the socket, pages and state; the default depends on `system` and the
-    /// environment ([`user_directory`]).
+    /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]), `system` and
+    /// the environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
     /// The socket, `broker.sock` in the directory by default.
     pub socket: Option<PathBuf>,
@@ -62,14 +62,14 @@ impl Options {
     pub fn paths(&self) -> Result<Paths, Error> {
         let directory = match (&self.directory, &self.socket) {
             (Some(directory), _) => directory.clone(),
-            (None, Some(socket)) => socket.parent().unwrap_or(Path::new(".")).to_path_buf(),
+            (None, Some(socket)) => directory_of(socket),
             (None, None) if self.system => PathBuf::from(SYSTEM_DIRECTORY),
             (None, None) => user_directory(),
         };
         let directory = absolute(&directory)?;
         let socket = match &self.socket {
             Some(socket) => absolute(socket)?,
-            None => directory.join("broker.sock"),
+            None => directory.join(USUAL),
         };
         let config = match &self.config {
             Some(path) => (absolute(path)?, true),
@@ -93,6 +93,24 @@ impl Options {
     }
 }
 
+/// Name of a socket whose directory is its broker's.
+const USUAL: &str = "broker.sock";
+
+/// The directory of the broker at a socket: that of the socket, or, for another name than the usual one,
+/// `NAME.d` beside it. So each socket of a directory has a broker of its own.
+#[must_use]
+pub fn directory_of(socket: &Path) -> PathBuf {
+    let parent = socket.parent().unwrap_or(Path::new("."));
+    match socket.file_name() {
+        Some(name) if name != USUAL => {
+            let mut name = name.to_os_string();
+            name.push(".d");
+            parent.join(name)
+        }
+        _ => parent.to_path_buf(),
+    }
+}
+
 /// The user's configuration file. Relative paths are ignored, as the XDG base directory
 /// specification requires: a broker must not take a configuration from the directory in which it
 /// happens to start.
@@ -106,8 +124,8 @@ fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBu
 }
 
 /// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
-/// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`.
-/// `PLIMSOLL_SOCKET` overrides it with its parent.
+/// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`, or, where another user has taken
+/// that, `~/.cache/plimsoll`. `PLIMSOLL_SOCKET` overrides it with its parent.
 #[must_use]
 pub fn user_directory() -> PathBuf {
     if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())
@@ -121,10 +139,25 @@ pub fn user_directory() -> PathBuf {
         return runtime.join("plimsoll");
     }
     let runtime = PathBuf::from(format!("/run/user/{uid}"));
-    match runtime.is_dir() {
-        true => runtime.join("plimsoll"),
-        false => PathBuf::from(format!("/tmp/plimsoll-{uid}")),
+    if runtime.is_dir() {
+        return runtime.join("plimsoll");
     }
+    let usual = temporary(uid);
+    let home = variable("HOME").map(PathBuf::from);
+    let home = home.filter(|home| is_taken(&usual, uid) && is_own_directory(home, uid));
+    home.map_or(usual, |home| home.join(IN_HOME))
+}
+
+fn temporary(uid: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/plimsoll-{uid}"))
+}
+
+/// The usual place of a user's broker, if its directory is elsewhere because another user took that place.
+#[must_use]
+pub fn taken(directory: &Path) -> Option<PathBuf> {
+    let usual = temporary(rustix::process::getuid().as_raw());
+    let is_elsewhere = directory.ends_with(IN_HOME) && directory == user_directory();
+    is_elsewhere.then_some(usual)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
@@ -138,6 +171,28 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_socket_of_a_directory_has_a_broker_of_its_own() {
+        let paths = |socket: &str| {
+            let socket = Some(PathBuf::from(socket));
+            Options {
+                socket,
+                ..Options::default()
+            }
+            .paths()
+            .unwrap()
+        };
+        let (one, other, usual) = (
+            paths("/d/a.sock"),
+            paths("/d/b.sock"),
+            paths("/d/broker.sock"),
+        );
+        assert_eq!(one.directory, Path::new("/d/a.sock.d"));
+        assert_eq!(usual.directory, Path::new("/d"));
+        assert!(one.pages != other.pages && one.state != other.state);
+        assert_eq!(one.socket, Path::new("/d/a.sock"));
+    }
 
     #[test]
     fn a_configuration_is_never_taken_from_the_working_directory() {

@@ -3,7 +3,8 @@
 //!
 //! # The JSON contract
 //! `verdict`: `standing` (`good`, `enough` or `little`), `says`, and `helps`, a list of `what`, `gains` and
-//! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `socket`,
+//! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes), `domain` and `unseen`
+//! (whether limits may bind this process that it does not see); `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
 //! path) and `stalls`; `libgc`: `drop_in` and
@@ -43,6 +44,8 @@ pub struct Findings {
     pub capacity: u64,
     /// `machine`, or the cgroup with that limit.
     pub domain: String,
+    /// Whether limits may bind us that are not visible here.
+    pub unseen: bool,
     /// Where a broker is looked for.
     pub socket: String,
     /// The broker that answers there.
@@ -146,6 +149,7 @@ pub fn examine(place: &Place) -> Findings {
         user: rustix::process::geteuid().as_raw(),
         capacity,
         domain: binding.map_or_else(|| "machine".to_owned(), |dir| dir.display().to_string()),
+        unseen: domain.as_ref().is_some_and(Domain::is_unseen),
         socket: place.socket.path().display().to_string(),
         broker: listing.map(BrokerFound::from),
         java,
@@ -153,6 +157,10 @@ pub fn examine(place: &Place) -> Findings {
         capabilities,
     }
 }
+
+/// What is told where our own group is not visible.
+const UNSEEN: &str = "our own memory cgroup is not visible here: if it has a limit, there is less than this; \
+    make /sys/fs/cgroup visible, or give `budget` in the broker's configuration";
 
 /// The findings as text for people, `width` columns wide: first what they come to, and what helps.
 pub fn text(findings: &Findings, width: usize) -> String {
@@ -207,13 +215,17 @@ fn add_place(text: &mut String, findings: &Findings, width: usize) {
     };
     let kernel = format!("{}, as user {}", findings.kernel, findings.user);
     let memory = format!("{} by {domain}", Human(findings.capacity));
+    let unseen = if findings.unseen { UNSEEN } else { "" };
     for (name, said) in [
         ("kernel   ", kernel),
         ("memory   ", memory),
+        ("         ", unseen.to_owned()),
         ("socket   ", shown(&findings.socket, 200)),
         ("broker   ", broker),
     ] {
-        wrap(text, name, &said, name.len(), width);
+        if !said.is_empty() {
+            wrap(text, name, &said, name.len(), width);
+        }
     }
 }
 
@@ -241,6 +253,7 @@ mod tests {
             user: 1000,
             capacity: 4 << 30,
             domain: "machine".into(),
+            unseen: false,
             socket: "/run/user/1000/plimsoll/broker.sock".into(),
             broker: None,
             capabilities: vec![
@@ -277,6 +290,14 @@ none  zap    zap tier
         assert_eq!(text, expected);
         assert!(rest.starts_with("java     programs"), "{rest}");
         assert!(rest.contains("\nlibgc    programs"), "{rest}");
+    }
+
+    #[test]
+    fn a_group_that_is_not_visible_is_told() {
+        let mut findings = sample();
+        assert!(!text(&findings, 200).contains("not visible"));
+        findings.unseen = true;
+        assert!(text(&findings, 200).contains(UNSEEN));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::descriptors;
 use crate::error::CliError;
 use crate::run::signals;
-use plimsoll_broker::options::user_directory;
+use plimsoll_broker::options::{directory_of, taken, user_directory};
 use plimsoll_broker::server::listener::make_directory;
 use plimsoll_client::{SYSTEM, Socket, Surroundings};
 use plimsoll_kernel::process::own;
@@ -92,6 +92,11 @@ pub fn ensure(place: &Place) -> Result<bool, CliError> {
         Err(CliError::NoBroker { .. }) if place.ours => {}
         Err(error) => return Err(error),
     }
+    let directory = directory_of(place.socket.path());
+    if let Some(taken) = taken(&directory) {
+        let (taken, directory) = (taken.display(), directory.display());
+        tracing::warn!("{taken} is not ours: the broker is in {directory} instead");
+    }
     let mut log = open_log(place.socket.path())?;
     let before = log.seek(SeekFrom::End(0)).unwrap_or(0);
     spawn(place.socket.path(), &log)?;
@@ -122,8 +127,11 @@ pub fn ensure(place: &Place) -> Result<bool, CliError> {
 }
 
 fn open_log(socket: &Path) -> Result<File, CliError> {
-    let directory = socket.parent().unwrap_or(Path::new("."));
-    make_directory(directory, false).map_err(|error| CliError::NotStarted(error.to_string()))?;
+    let directory = directory_of(socket);
+    for directory in [socket.parent().unwrap_or(Path::new(".")), &directory] {
+        make_directory(directory, false)
+            .map_err(|error| CliError::NotStarted(error.to_string()))?;
+    }
     let path = directory.join("broker.log");
     let log = OpenOptions::new()
         .read(true)

@@ -1,7 +1,8 @@
 //! `plimsoll ps`: principals and their memory, as a table or as JSON.
 //!
 //! # The JSON contract
-//! One object: `version`, `pid` (the broker's), `domain`, `capacity`, `outsiders`, `reserve`, `budget`,
+//! One object: `version`, `pid` (the broker's), `domain`, `unseen` (whether a limit may bind the broker that it does not
+//! see), `capacity`, `outsiders`, `reserve`, `budget`,
 //! `principals` (a list of trees), `left_out` (the number of principals that are not in the list), and
 //! `pinned` (null, or which file pages are held: `state`, `held`, `allowance`, `budget`, `why`). Each
 //! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,
@@ -22,6 +23,12 @@ use std::fmt::Write as _;
 /// Number of columns for a name, indentation included.
 const NAME_WIDTH: usize = 24;
 
+/// What is told where the broker's own group is not visible to it.
+const UNSEEN: &str = "\
+the broker's own memory cgroup is not visible to it: if it has a limit, programs have less than this;
+  make /sys/fs/cgroup visible, or give `budget` in the broker's configuration
+";
+
 /// The listing in the form of the JSON contract.
 pub fn to_json(listing: &Listing) -> String {
     json::pretty(listing)
@@ -37,6 +44,9 @@ pub fn table(listing: &Listing) -> String {
         Human(listing.reserve),
         Human(listing.budget),
     );
+    if listing.unseen {
+        text.push_str(UNSEEN);
+    }
     if let Some(pinned) = &listing.pinned {
         let _ = match &pinned.why {
             None => writeln!(
@@ -136,6 +146,15 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
     }
 
     #[test]
+    fn a_group_that_the_broker_does_not_see_is_told() {
+        let mut listing = sample();
+        for unseen in [false, true] {
+            listing.unseen = unseen;
+            assert_eq!(table(&listing).contains(UNSEEN), unseen);
+        }
+    }
+
+    #[test]
     fn a_principal_that_stalls_within_its_limit_is_told() {
         let mut listing = sample();
         for (rate, told) in [(None, false), (Some(0), false), (Some(12), true)] {
@@ -226,6 +245,7 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             "version",
             "pid",
             "domain",
+            "unseen",
             "capacity",
             "outsiders",
             "reserve",

@@ -247,6 +247,7 @@ pub(crate) mod tests {
             reserve: 82 * MIB,
             budget: 3314 * MIB,
             domain: "machine".into(),
+            unseen: false,
             principals: vec![editor, demo],
             left_out: 0,
             pinned: None,

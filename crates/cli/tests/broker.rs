@@ -4,10 +4,12 @@ mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_cli::embed::IDLE_EXIT;
+use plimsoll_client::{Connection, Socket};
 use plimsoll_runtimes::hold::Hold;
 use plimsoll_runtimes::process::Process;
+use plimsoll_testbed::Leaderless;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn sleeper() -> Started {
     Started(Command::new("sleep").arg("600").spawn().unwrap())
@@ -59,6 +61,63 @@ fn the_broker_is_nobodys_zombie_and_leaves_by_itself() {
         place.call(&["run", "true"]).status.code(),
         Some(0),
         "another is started"
+    );
+}
+
+/// After `pthread_exit` in `main` the kernel shows a process as it shows one that has ended.
+#[test]
+fn a_program_whose_first_thread_has_ended_is_counted_and_mapped() {
+    let place = Place::new();
+    let program = Leaderless::program(100 << 20);
+    let words = std::iter::once(program.get_program()).chain(program.get_args());
+    let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
+    let _run = place.start(&[&["run", "-n", "leaderless", "--"], &words[..]].concat());
+    let counted = wait_for("its memory is counted", || {
+        let found = place.listing()?.principals.into_iter().next()?;
+        (found.uses >= 100 << 20).then_some(found)
+    });
+    let map = place.text(&["map", &counted.pid.unwrap().to_string()]);
+    assert!(map.contains("total"), "{map}");
+    // It is followed by its number too.
+    let adopted = place.call(&["adopt", &counted.pid.unwrap().to_string()]);
+    assert!(
+        !stderr(&adopted).contains("no process"),
+        "{}",
+        stderr(&adopted)
+    );
+}
+
+#[test]
+fn two_sockets_in_one_folder_are_two_brokers() {
+    let place = Place::new();
+    let at = |name: &str| {
+        let mut command = place.command(&["run", "-n", name, "--"]);
+        command.arg(env!("CARGO_BIN_EXE_plimsoll")).arg("ps");
+        command.env("PLIMSOLL_SOCKET", place.path(&format!("b/{name}.sock")));
+        command
+    };
+    let first = place.path("b/first.sock").display().to_string();
+    let mut run = place.command(&["run", "-n", "first", "sleep", "600"]);
+    run.env("PLIMSOLL_SOCKET", &first);
+    let _run = Started(run.stdout(Stdio::null()).spawn().unwrap());
+    let socket = Socket::at(&first);
+    wait_for("the first broker knows it", || {
+        let listing = Connection::open(&socket, Duration::from_secs(10))
+            .ok()?
+            .list()
+            .ok()?;
+        (listing.principals.len() == 1).then_some(())
+    });
+    let second = common::until_known(|| at("second"));
+    let table = String::from_utf8_lossy(&second.stdout);
+    assert!(
+        table.contains("second") && !table.contains("first"),
+        "{table}"
+    );
+    assert!(
+        !stderr(&second).contains("already serves"),
+        "{}",
+        stderr(&second)
     );
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use plimsoll_kernel::environment::variable;
-use plimsoll_kernel::peer::{is_own_directory, peer_of};
+use plimsoll_kernel::peer::{IN_HOME, is_own_directory, peer_of};
 use rustix::fs::{FileType, Mode};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Surroundings {
     pub socket: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, if it is the user's own.
     pub runtime_dir: Option<PathBuf>,
+    /// `HOME`, if it is the user's own.
+    pub home: Option<PathBuf>,
     /// The real user.
     pub uid: u32,
 }
@@ -41,6 +43,7 @@ impl Surroundings {
         Surroundings {
             socket: path("PLIMSOLL_SOCKET").filter(|path| !path.as_os_str().is_empty()),
             runtime_dir: path("XDG_RUNTIME_DIR").filter(|path| is_own_directory(path, uid)),
+            home: path("HOME").filter(|path| is_own_directory(path, uid)),
             uid,
         }
     }
@@ -56,13 +59,13 @@ impl Socket {
     }
 
     /// The places, in the order to try them. Only `PLIMSOLL_SOCKET` if it is set; else the user's
-    /// broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`), then
-    /// the system's.
+    /// broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`, `~/.cache/plimsoll`, where
+    /// it is if another user took the place before), then the system's.
     pub fn candidates(around: &Surroundings) -> Vec<Socket> {
         if let Some(path) = &around.socket {
             return vec![Socket::at(path)];
         }
-        let mut found: Vec<Socket> = Vec::with_capacity(4);
+        let mut found: Vec<Socket> = Vec::with_capacity(5);
         let runtime = around.runtime_dir.iter().cloned();
         let by_user = PathBuf::from(format!("/run/user/{}", around.uid));
         for directory in runtime.chain([by_user]) {
@@ -78,6 +81,10 @@ impl Socket {
             path: PathBuf::from(format!("/tmp/plimsoll-{}/broker.sock", around.uid)),
             owner: Some(around.uid),
         });
+        found.extend(around.home.iter().map(|home| Socket {
+            path: home.join(IN_HOME).join("broker.sock"),
+            owner: Some(around.uid),
+        }));
         found.push(Socket::at(SYSTEM));
         found
     }

@@ -41,6 +41,9 @@ fn places_are_looked_at_in_order() {
         [&[by_user], &rest[..]].concat(),
         "not twice"
     );
+    around.home = Some("/h".into());
+    let home = PathBuf::from("/h/.cache/plimsoll/broker.sock");
+    assert_eq!(paths(&around)[2], home, "after those, before the system's");
     around.socket = Some("/y.sock".into());
     assert_eq!(
         paths(&around),

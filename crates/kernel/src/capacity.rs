@@ -1,6 +1,6 @@
 //! How much memory there is: the machine's, or that of the tightest cgroup above a process.
 
-use crate::cgroup::{Cgroup, MAX_DEPTH};
+use crate::cgroup::{self, Cgroup, MAX_DEPTH};
 use crate::meminfo::MeminfoReader;
 use crate::{Error, Result};
 use std::path::Path;
@@ -62,6 +62,8 @@ pub struct Domain {
     whose: Whose,
     machine: MeminfoReader,
     groups: Vec<Cgroup>,
+    /// Whether limits may bind it that are not visible here.
+    is_unseen: bool,
     binding: Option<usize>,
     lowest: Option<usize>,
     reads: u32,
@@ -103,6 +105,7 @@ impl Domain {
     fn new(whose: Whose) -> Result<Domain> {
         let groups = groups_of(&whose)?;
         Ok(Domain {
+            is_unseen: is_unseen(&whose, &groups)?,
             whose,
             machine: MeminfoReader::open()?,
             groups,
@@ -121,6 +124,13 @@ impl Domain {
     /// machine has less memory.
     pub fn lowest(&self) -> Option<&Path> {
         Some(self.groups[self.lowest?].dir())
+    }
+
+    /// Whether limits may bind it that nobody can tell us, because the group of the process is not visible here: its
+    /// file system is not mounted, lies below another mount, or shows other groups only. Then the figures are those of
+    /// the machine, and the process may have far less.
+    pub fn is_unseen(&self) -> bool {
+        self.is_unseen
     }
 
     /// The group that bound at the last read.
@@ -194,6 +204,7 @@ impl Domain {
 
     fn rescan(&mut self) -> Result<()> {
         self.groups = groups_of(&self.whose)?;
+        self.is_unseen = is_unseen(&self.whose, &self.groups)?;
         (self.binding, self.lowest) = (None, None);
         self.reads = 0;
         Ok(())
@@ -247,6 +258,13 @@ impl Domain {
             }
         }
         Ok(tightest)
+    }
+}
+
+fn is_unseen(whose: &Whose, groups: &[Cgroup]) -> Result<bool> {
+    match whose {
+        Whose::Process(pid) if groups.is_empty() => cgroup::is_unseen(*pid),
+        _ => Ok(false),
     }
 }
 

@@ -68,7 +68,7 @@ pub fn raise_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
-/// The number of the mount that an open descriptor's file was looked up on. Asks nothing of its file system.
+/// The number of the mount that an open descriptor's file was looked up on; `None` before Linux 3.15. Asks nothing of its file system.
 pub(crate) fn mount_of(file: &impl AsRawFd) -> Option<u64> {
     let path = format!("/proc/thread-self/fdinfo/{}", file.as_raw_fd());
     let mut text = Vec::new();

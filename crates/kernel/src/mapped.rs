@@ -4,17 +4,20 @@
 //! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the root of the process, where
 //! another file may be by now. Source: kernel document `proc.rst` 1.1; `openat2(2)`.
 //!
-//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened. Before
-//! that, and before it is asked anything, the list of mounts has told that no server is asked then
-//! ([`crate::mounts`]).
+//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened: whoever
+//! owns the name may have put one there. This is how the whole project opens what another user may name. Of a
+//! mapping, the list of mounts has told before that no server is asked then ([`crate::mounts`]).
 
 use crate::Error;
 use crate::descriptors::path_of;
-use crate::mounts::{Mounts, NotLocal};
+use crate::mounts::{Mounts, NotLocal, is_memory};
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
+use rustix::fs::{
+    FileType, MemfdFlags, Mode, OFlags, ResolveFlags, Stat, fstat, major, memfd_create, minor,
+    open, openat2,
+};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -86,11 +89,11 @@ impl Named {
         match descriptor {
             Ok(descriptor) => Ok(Named {
                 by_mapping: true,
-                ..Named::new(descriptor, mounts)?
+                ..Named::local(descriptor, mounts)?
             }),
             Err(_) => {
                 mounts.check_path(Path::new(name))?;
-                Named::new(below(&place(pid, "root"), name)?, mounts)
+                Named::local(below(&place(pid, "root"), name)?, mounts)
             }
         }
     }
@@ -99,14 +102,35 @@ impl Named {
     ///
     /// # Errors
     /// As [`Named::of`].
-    pub fn at(path: &Path, mounts: &Mounts) -> Result<Named, NotNamed> {
-        let descriptor = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Named::new(descriptor, mounts)
+    pub fn at(path: &Path) -> Result<Named, Errno> {
+        Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    fn new(descriptor: OwnedFd, mounts: &Mounts) -> Result<Named, NotNamed> {
+    /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system anything:
+    /// one that does not answer may have a file there that is called like a memory file.
+    ///
+    /// # Errors
+    /// What the system says; `ENODEV` if it is none.
+    pub fn memory(path: &Path) -> Result<Named, Errno> {
+        let descriptor = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        match is_memory(&descriptor) {
+            true => Named::new(descriptor),
+            false => Err(Errno::NODEV),
+        }
+    }
+
+    /// What an `O_PATH` descriptor names, where that asks no server.
+    fn local(descriptor: OwnedFd, mounts: &Mounts) -> Result<Named, NotNamed> {
         // A device number may have been given to another file system since the list of mounts was read.
         mounts.check_open(&descriptor)?;
+        Ok(Named::new(descriptor)?)
+    }
+
+    /// What an `O_PATH` descriptor names.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(descriptor: OwnedFd) -> Result<Named, Errno> {
         Ok(Named {
             stat: fstat(&descriptor)?,
             descriptor,
@@ -124,6 +148,20 @@ impl Named {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
+    /// This, if it is a regular file of this user of at most so many bytes.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for other kinds of files, `EPERM` for another user's, `EFBIG` for a longer one.
+    pub fn checked(self, owner: u32, most: u64) -> Result<Named, Errno> {
+        let size = u64::try_from(self.stat.st_size).unwrap_or(u64::MAX);
+        match () {
+            () if !self.is_regular() => Err(Errno::OPNOTSUPP),
+            () if self.stat.st_uid != owner => Err(Errno::PERM),
+            () if size > most => Err(Errno::FBIG),
+            () => Ok(self),
+        }
+    }
+
     /// What its file system calls it. The kernel may list its mappings under another number: that of
     /// the lower file of an overlay, or the device of a whole Btrfs where this is its subvolume's.
     /// [`is_listed_as`] tells.
@@ -138,14 +176,28 @@ impl Named {
     /// Opens it for reading and mapping. Changes no access time where we may leave it as it is.
     ///
     /// # Errors
-    /// `EACCES` where we may not read it.
+    /// `EOPNOTSUPP` for what is no regular file, which is not opened; `EACCES` where we may not read it.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
-        let path = path_of(&self.descriptor);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        match open(&path, flags | OFlags::NOATIME, Mode::empty()) {
-            Err(Errno::PERM) => open(&path, flags, Mode::empty()),
+        match self.open_as(OFlags::RDONLY | OFlags::NOATIME) {
+            Err(Errno::PERM) => self.open_as(OFlags::RDONLY),
             other => other,
         }
+    }
+
+    /// Opens it for reading and writing.
+    ///
+    /// # Errors
+    /// As [`Named::open`].
+    pub fn open_to_write(&self) -> Result<OwnedFd, Errno> {
+        self.open_as(OFlags::RDWR)
+    }
+
+    fn open_as(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if !self.is_regular() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        open(&path_of(&self.descriptor), flags, Mode::empty())
     }
 }
 
@@ -181,11 +233,54 @@ fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
 mod tests {
     use super::*;
 
+    /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver would make
+    /// another terminal.
+    #[test]
+    fn a_device_or_a_pipe_at_a_name_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).unwrap();
+        let has_reader = || {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+            open(&pipe, flags, Mode::empty()).err() != Some(Errno::NXIO)
+        };
+        let own = rustix::process::geteuid().as_raw();
+        for path in [
+            &pipe,
+            Path::new("/dev/ptmx"),
+            Path::new("/dev/null"),
+            dir.path(),
+        ] {
+            let named = Named::at(path).unwrap();
+            assert!(!named.is_regular() && !has_reader(), "{}", path.display());
+            assert_eq!(named.open().err(), Some(Errno::OPNOTSUPP));
+            assert_eq!(named.open_to_write().err(), Some(Errno::OPNOTSUPP));
+            assert_eq!(named.checked(own, u64::MAX).err(), Some(Errno::OPNOTSUPP));
+            assert_eq!(Named::memory(path).err(), Some(Errno::NODEV));
+        }
+        assert!(!has_reader());
+    }
+
+    #[test]
+    fn a_file_of_another_owner_or_length_is_not_the_one_that_was_meant() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "text").unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let check = |owner, most| Named::at(file.path()).unwrap().checked(owner, most).err();
+        assert_eq!(check(own, 4), None);
+        assert_eq!(check(own, 3), Some(Errno::FBIG));
+        assert_eq!(check(own + 1, 4), Some(Errno::PERM));
+        assert_eq!(Named::memory(file.path()).err(), Some(Errno::NODEV));
+        let memory = memfd_create(c"x", MemfdFlags::CLOEXEC).unwrap();
+        let memory = Named::memory(&path_of(&memory)).unwrap();
+        assert!(memory.is_regular() && memory.open_to_write().is_ok());
+    }
+
     #[test]
     fn a_file_is_listed_as_itself_and_as_no_other() {
         let path = std::env::current_exe().unwrap();
         let mounts = Mounts::of(&Process::own().unwrap()).unwrap();
-        let named = Named::at(&path, &mounts).unwrap();
+        let named = Named::at(&path).unwrap();
         let mut listed = None;
         each_mapping(&Process::own().unwrap(), &mut |area| {
             if Path::new(&area.name) == path {

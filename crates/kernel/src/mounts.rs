@@ -10,6 +10,7 @@
 mod local;
 
 pub use local::NotLocal;
+pub(crate) use local::is_memory;
 
 use crate::Result;
 use crate::parse::{lines, number, unescape, words};
@@ -145,6 +146,21 @@ fn are_of_others(process: &Process) -> bool {
     !process.shares_users() && process.ids().map_or(true, |ids| ids.uid != own)
 }
 
+/// Whether `/proc` hides the processes of other users here (`hidepid`); root sees them nevertheless.
+pub fn hides_processes() -> bool {
+    text_of("self").is_ok_and(|text| parse_hides(&text))
+}
+
+/// Parses the mounts for [`hides_processes`]: of several at `/proc` the last one counts.
+pub fn parse_hides(text: &[u8]) -> bool {
+    let shows = [&b"hidepid=0"[..], b"hidepid=off"];
+    let of_proc = |line: &&[u8]| words(line).nth(4) == Some(b"/proc");
+    lines(text).filter(of_proc).last().is_some_and(|line| {
+        let mut options = words(line).last().unwrap_or_default().split(|&b| b == b',');
+        options.any(|option| option.starts_with(b"hidepid=") && !shows.contains(&option))
+    })
+}
+
 /// `36 35 98:0 /root /point options optional... - kind source options`
 fn parse_mount(line: &[u8]) -> Option<Mount> {
     let mut fields = words(line);
@@ -221,6 +237,21 @@ mod tests {
         let rest = (!found.complete).then(|| "?".to_owned());
         let all: Vec<String> = found.kinds.into_iter().chain(rest).collect();
         all.join(" ")
+    }
+
+    #[test]
+    fn a_proc_that_hides_processes_is_told() {
+        let hides = |options: &str| {
+            let text = format!(
+                "22 1 0:21 / /proc rw - proc proc rw{options}\n23 1 0:5 / /y rw - proc proc rw\n"
+            );
+            parse_hides(text.as_bytes())
+        };
+        assert!(hides(",hidepid=2") && hides(",hidepid=invisible,gid=7") && hides(",hidepid=1"));
+        assert!(!hides("") && !hides(",hidepid=0") && !hides(",hidepid=off"));
+        let twice =
+            b"22 1 0:21 / /proc rw - proc proc rw,hidepid=2\n24 1 0:22 / /proc rw - proc proc rw\n";
+        assert!(!parse_hides(twice) && !parse_hides(b""));
     }
 
     #[test]

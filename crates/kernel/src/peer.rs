@@ -1,6 +1,7 @@
 //! Checks of trust: which process is at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)),
 //! and which user owns a directory.
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -55,10 +56,31 @@ pub fn is_own_directory(directory: &Path, uid: u32) -> bool {
     directory.is_absolute() && status().is_some_and(|status| status.st_uid == uid)
 }
 
+/// Whether there is something of another user, or no directory, at the path of a directory of this user. In `/tmp`
+/// anybody may put it there first.
+pub fn is_taken(directory: &Path, uid: u32) -> bool {
+    rustix::fs::lstat(directory).is_ok_and(|found| {
+        let kind = FileType::from_raw_mode(found.st_mode);
+        found.st_uid != uid || kind != FileType::Directory
+    })
+}
+
+/// Where a broker goes below a user's home if its usual places are [taken](is_taken).
+pub const IN_HOME: &str = ".cache/plimsoll";
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_place_is_taken_by_whatever_is_not_our_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
+        assert!(!is_taken(dir.path(), own) && is_taken(dir.path(), own + 1));
+        assert!(is_taken(&dir.path().join("link"), own) && !is_taken(&dir.path().join("x"), own));
+    }
 
     #[test]
     fn both_ends_are_ours() {

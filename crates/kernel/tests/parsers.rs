@@ -170,7 +170,9 @@ fn located(
         dir,
         exact,
         ..
-    } = choose(membership, mounts, &|_| v2_has_memory)?;
+    } = choose(membership, mounts, &|_| v2_has_memory, &|mount, name| {
+        mount.below(name, None)
+    })?;
     Some((version, dir.to_str().unwrap().to_owned(), exact))
 }
 
@@ -256,7 +258,8 @@ fn parse_all(text: &[u8]) {
     let _ = plimsoll_kernel::advise::coldest_first(&areas);
     let membership = parse_membership(text);
     let mounts = parse_mounts(text);
-    if let Some(found) = choose(&membership, &mounts, &|_| true) {
+    let place = |mount: &Mount, name: &Path| mount.below(name, None);
+    if let Some(found) = choose(&membership, &mounts, &|_| true, &place) {
         assert!(found.dir.starts_with(&found.mount));
     }
     let _ = parse_swaps(text);

@@ -40,7 +40,7 @@ impl Counters {
     /// Reads them; what is not shown stays 0 or `None`.
     pub fn of(process: &Process) -> Counters {
         let faults = process.faults().unwrap_or_default();
-        let group = process.cgroup().ok().flatten();
+        let group = process.cgroup().ok().flatten().filter(|group| group.exact);
         let stat = group.and_then(|place| Cgroup::open(place).ok()?.stat().ok());
         let page = plimsoll_kernel::process::page_size();
         Counters {

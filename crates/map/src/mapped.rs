@@ -3,7 +3,7 @@
 use crate::sight::Sight;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::{Named, NotNamed, is_listed_as};
-use plimsoll_kernel::mounts::{Mounts, NotLocal};
+use plimsoll_kernel::mounts::NotLocal;
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn open(sight: &Sight, area: &Area) -> Result<OwnedFd, Closed> {
         named => named.ok().filter(|named| named.by_mapping || !is_memory),
     };
     let named = match named {
-        None if is_memory => by_descriptor(sight.pid, area.file, &sight.mounts),
+        None if is_memory => by_descriptor(sight.pid, area.file),
         other => other,
     };
     let named = named.filter(Named::is_regular).ok_or(Closed::Away)?;
@@ -46,13 +46,13 @@ pub(crate) fn open(sight: &Sight, area: &Area) -> Result<OwnedFd, Closed> {
 const MAX_DESCRIPTORS: usize = 4096;
 
 /// Looks up shared memory without a path, which the process itself has open.
-fn by_descriptor(pid: i32, file: FileKey, mounts: &Mounts) -> Option<Named> {
+fn by_descriptor(pid: i32, file: FileKey) -> Option<Named> {
     let is_memory = |target: &Path| {
         let name = target.as_os_str().as_encoded_bytes();
         name.starts_with(b"/memfd:")
     };
     let open = descriptors::of(pid).ok()?.take(MAX_DESCRIPTORS);
     open.filter(|open| is_memory(&open.target))
-        .filter_map(|open| Named::at(&open.path, mounts).ok())
+        .filter_map(|open| Named::memory(&open.path).ok())
         .find(|named| named.key() == file)
 }

@@ -12,6 +12,7 @@ pub(crate) use made::program as made_up_program;
 pub(crate) use sections::made_up;
 pub(crate) use sections::{has_section, section};
 
+use plimsoll_kernel::mapped::Named;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -81,10 +82,7 @@ fn read_at(file: &mut File, at: u64, length: u64) -> Option<Vec<u8>> {
 
 /// A 64-bit little-endian ELF file, and its header.
 fn opened(path: &Path) -> Option<(File, Vec<u8>)> {
-    let mut file = File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let mut file = File::from(Named::at(path).ok()?.open().ok()?);
     let header = read_at(&mut file, 0, 64)?;
     (header.get(..6)? == b"\x7fELF\x02\x01").then_some((file, header))
 }

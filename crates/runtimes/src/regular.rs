@@ -2,13 +2,13 @@
 //! file. So a file is examined before it is opened, never waited for, and read up to a bound.
 
 use plimsoll_kernel::descriptors::path_of;
+use plimsoll_kernel::mapped::Named;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// File systems whose files the kernel makes up. Reading such a file can have side effects, or give
@@ -86,10 +86,7 @@ fn is_regular(found: &OwnedFd) -> bool {
 /// Opens exactly this file, even if its name belongs to another by now. It has to be a regular
 /// file.
 pub(crate) fn open(found: &OwnedFd) -> std::io::Result<File> {
-    File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path_of(found))
+    Ok(Named::new(found.try_clone()?)?.open()?.into())
 }
 
 /// Reads up to `most` bytes of a file. Returns the text and whether it is complete; `None` if the

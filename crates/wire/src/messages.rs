@@ -328,6 +328,9 @@ pub struct Listing {
     pub budget: u64,
     /// Source of the capacity: `machine` or a cgroup's path.
     pub domain: String,
+    /// Whether the broker may be bound by a limit that is not visible to it.
+    #[serde(default)]
+    pub unseen: bool,
     /// Top-level principals.
     pub principals: Vec<Principal>,
     /// Number of principals left out because the listing would be too long.

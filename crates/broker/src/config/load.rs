@@ -34,7 +34,7 @@ pub enum ConfigError {
 }
 
 const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, \
-                     sharing, revoke, \
+                     sharing, revoke, show_others, \
                      [balance] with measure, shift, [pin] with enabled, budget, window \
                      and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, \
                      user_weight, \

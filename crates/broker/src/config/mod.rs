@@ -95,6 +95,7 @@ pub struct File {
     working_sets: Option<bool>,
     sharing: Option<bool>,
     revoke: Option<bool>,
+    show_others: Option<bool>,
     balance: BalanceFile,
     pin: PinFile,
     #[serde(rename = "rule")]
@@ -120,6 +121,9 @@ pub struct Config {
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
+    /// Whether a listing tells a user what the principals of other users are called. `None`: where `/proc` shows their
+    /// processes too.
+    pub show_others: Option<bool>,
     /// The balance of reclaim.
     pub balance: Balance,
     /// Keeping file pages in memory.
@@ -139,6 +143,7 @@ impl Default for Config {
             working_sets: true,
             sharing: true,
             revoke: true,
+            show_others: None,
             balance: Balance {
                 measure: true,
                 shift: false,
@@ -194,6 +199,7 @@ impl Config {
         self.working_sets = file.working_sets.unwrap_or(self.working_sets);
         self.sharing = file.sharing.unwrap_or(self.sharing);
         self.revoke = file.revoke.unwrap_or(self.revoke);
+        self.show_others = file.show_others.or(self.show_others);
         self.balance = Balance {
             measure: file.balance.measure.unwrap_or(self.balance.measure),
             shift: file.balance.shift.unwrap_or(self.balance.shift),

@@ -3,15 +3,20 @@
 //! where it is used.
 //!
 //! A live broker holds a lock on its pages and one in its own directory. A cgroup carries the tag
-//! of its broker. If no lock holder has this tag, the broker is dead.
+//! of its broker. If no lock holder of this user has this tag, the broker is dead.
+//!
+//! Programs of others may hold very many locks and files. So the search is a thread's, begun once the broker answers,
+//! looks at the processes of the broker's own user alone, and at a bounded number of their files.
 
 use crate::act::PARENT;
 use crate::publish::remove_unused;
 use crate::server::listener::{LOCK, tag_of};
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::locks;
-use rustix::fs::{Mode, OFlags};
-use std::collections::HashSet;
+use plimsoll_kernel::mapped::Named;
+use plimsoll_kernel::process::Process;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,12 +25,25 @@ use std::path::{Path, PathBuf};
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Longest content of a lock file in bytes: a process id and a tag.
 const LONGEST: u64 = 64;
+/// Most lock holders whose files are examined.
+const MOST_HOLDERS: usize = 1024;
+/// Most open files examined, of all holders together.
+const MOST_FILES: usize = 65_536;
 /// Most names examined in one directory.
 const MOST: usize = 4096;
 
+/// Starts the search, and does not wait for it. Without a thread the leftovers stay until the next broker.
+pub(super) fn start(own: Option<&Path>) {
+    let own = own.map(Path::to_path_buf);
+    let thread = std::thread::Builder::new().name("leftovers".into());
+    if let Err(error) = thread.spawn(move || sweep(own.as_deref())) {
+        tracing::debug!(%error, "no thread to look for leftovers of killed brokers");
+    }
+}
+
 /// Removes the certain leftovers of dead brokers of this user: page directories without a lock
 /// holder, and empty cgroups under `own`.
-pub(super) fn sweep(own: Option<&Path>) {
+fn sweep(own: Option<&Path>) {
     for path in pages().filter(|path| remove_unused(path)) {
         told(&path);
     }
@@ -77,17 +95,35 @@ fn tag(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 16).ok().filter(|_| whole)
 }
 
-/// The tags of all live brokers, read from the locks that are held; `None` when they cannot be
+/// The tags of all live brokers of this user, read from the locks that are held; `None` when they cannot be
 /// known.
 fn living() -> Option<HashSet<u32>> {
+    let uid = rustix::process::geteuid().as_raw();
+    let holders: BTreeSet<i32> = locks::holders().ok()?.into_iter().collect();
+    // Others' leftovers are not ours to remove.
+    let is_ours = |pid: &i32| {
+        Process::open(*pid).is_ok_and(|process| process.uid().is_ok_and(|its| its == uid))
+    };
+    living_among(holders.into_iter().filter(is_ours), uid)
+}
+
+/// As [`living`], among these processes; `None` too if they are too many, or have too many files.
+fn living_among(holders: impl Iterator<Item = i32>, uid: u32) -> Option<HashSet<u32>> {
     let mut tags = HashSet::new();
-    for holder in locks::holders().ok()? {
-        // The process is gone, or belongs to another user, whose leftovers are not ours to remove.
+    let mut left = MOST_FILES;
+    for (index, holder) in holders.enumerate() {
+        if index >= MOST_HOLDERS {
+            return None;
+        }
         let open = descriptors::of(holder).into_iter().flatten();
-        for Open { path, target } in open.filter(|open| is_lock(&open.target)) {
+        for Open { path, target } in open {
+            left = left.checked_sub(1)?;
+            if !is_lock(&target) {
+                continue;
+            }
             // If a broker has not written its tag yet, the tag is computed from its directory and
             // lock.
-            let words = words(&path).unwrap_or_default();
+            let words = words(&path, uid).unwrap_or_default();
             let written = words.lines().nth(1).and_then(tag);
             let computed = || Some(tag_of(target.parent()?, path.metadata().ok()?.ino()));
             tags.extend(written.or_else(computed));
@@ -97,15 +133,14 @@ fn living() -> Option<HashSet<u32>> {
     (!tags.is_empty()).then_some(tags)
 }
 
-/// Content of a lock file. Any lock holder can give a file this name, so a pipe is not waited for
-/// and an endless file not read.
-fn words(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file: std::fs::File = rustix::fs::open(path, flags, Mode::empty()).ok()?.into();
+/// Content of a lock file of a user. Any lock holder can give a file this name.
+fn words(path: &Path, uid: u32) -> Option<String> {
+    let named = Named::at(path)
+        .and_then(|named| named.checked(uid, LONGEST))
+        .ok()?;
     let mut words = String::new();
-    if file.metadata().ok()?.is_file() {
-        file.take(LONGEST).read_to_string(&mut words).ok()?;
-    }
+    let file = File::from(named.open().ok()?);
+    file.take(LONGEST).read_to_string(&mut words).ok()?;
     Some(words)
 }
 
@@ -118,6 +153,37 @@ fn is_lock(file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_read_of_its_holder_and_a_pipe_or_a_device_of_its_name_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join(LOCK);
+        std::fs::write(&lock, "7\n0000beef\n").unwrap();
+        let _held = File::open(&lock).unwrap();
+        let (own, uid) = (
+            std::process::id() as i32,
+            rustix::process::geteuid().as_raw(),
+        );
+        let found = || living_among([own].into_iter(), uid).unwrap();
+        assert!(found().contains(&0xbeef));
+        assert_eq!(words(&lock, uid + 1), None);
+        assert_eq!(words(Path::new("/dev/zero"), 0), None);
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        assert_eq!(words(&pipe, uid), None);
+        // Longer than a lock: some other file.
+        std::fs::write(&lock, "7\n0000cafe\n".repeat(9)).unwrap();
+        assert!(!found().contains(&0xcafe));
+    }
+
+    #[test]
+    fn a_search_among_very_many_is_given_up() {
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(
+            living_among(std::iter::repeat_n(0, MOST_HOLDERS + 1), uid),
+            None
+        );
+    }
 
     #[test]
     fn a_tag_has_eight_digits() {

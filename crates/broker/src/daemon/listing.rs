@@ -8,6 +8,7 @@ use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::again;
 use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::mounts::hides_processes;
 use plimsoll_wire::messages::{Id, Listing, Principal};
 use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
@@ -23,6 +24,8 @@ const LARGEST: usize = 1536;
 /// Most principals in a listing: all that the broker accepts by default, and as many groups.
 const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;
 const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
+/// The name of a principal whose name is not told.
+const HIDDEN: &str = "another user's";
 
 /// The last listing, encoded once for all callers within a short time. Belongs to the deciding thread.
 #[derive(Debug, Default)]
@@ -33,13 +36,16 @@ pub(super) struct Shown {
     made_at: u64,
     /// Planned time of the next tick when the listing was made, ns; differs after a tick.
     tick_at: u64,
+    /// The user whose own principals alone are named in it; `None` if all are.
+    named_for: Option<u32>,
     /// Whether a caller asked for a listing since [`Shown::watch_use`].
     used: bool,
 }
 
 impl Shown {
-    fn is_good(&self, now: u64, tick_at: u64) -> bool {
+    fn is_good(&self, now: u64, tick_at: u64, named_for: Option<u32>) -> bool {
         self.encoded.is_some()
+            && self.named_for == named_for
             && self.tick_at == tick_at
             && now.saturating_sub(self.made_at) < GOOD_NS
     }
@@ -68,11 +74,14 @@ impl Shown {
 }
 
 impl Daemon {
-    /// The encoded listing: as of the last tick and of every answered call.
-    pub(super) fn listing(&mut self) -> Option<&RawValue> {
+    /// The encoded listing for a user: as of the last tick and of every answered call.
+    pub(super) fn listing(&mut self, uid: u32) -> Option<&RawValue> {
         let now = now_ns();
-        if !self.shown.is_good(now, self.tick_at) {
-            self.shown.encoded = self.encode_listing(now);
+        let sees_all = uid == 0 || uid == self.uid || self.shows_others();
+        let named_for = (!sees_all).then_some(uid);
+        if !self.shown.is_good(now, self.tick_at, named_for) {
+            self.shown.encoded = self.encode_listing(now, named_for);
+            self.shown.named_for = named_for;
             self.shown.made_at = now;
             self.shown.tick_at = self.tick_at;
         }
@@ -80,11 +89,19 @@ impl Daemon {
         self.shown.encoded.as_deref()
     }
 
+    /// Whether users are told what the principals of others are called. Where `/proc` hides others' processes, they are
+    /// not, unless the configuration says so.
+    fn shows_others(&self) -> bool {
+        self.config
+            .show_others
+            .unwrap_or_else(|| !hides_processes())
+    }
+
     /// Encodes the listing; never longer than a reply may be.
-    fn encode_listing(&mut self, now: u64) -> Option<Box<RawValue>> {
+    fn encode_listing(&mut self, now: u64, named_for: Option<u32>) -> Option<Box<RawValue>> {
         let mut most = MOST;
         loop {
-            let encoded = to_raw_value(&self.make_listing(now, most)).ok()?;
+            let encoded = to_raw_value(&self.make_listing(now, most, named_for)).ok()?;
             if most == 0 || encoded.get().len() <= MAX_REPLY - AROUND {
                 return Some(encoded);
             }
@@ -92,7 +109,7 @@ impl Daemon {
         }
     }
 
-    fn make_listing(&mut self, now: u64, most: usize) -> Listing {
+    fn make_listing(&mut self, now: u64, most: usize, named_for: Option<u32>) -> Listing {
         let domain = self.core.domain(None).unwrap_or_default();
         let all: Vec<Figures> = self.core.iter().collect();
         let count = all.len();
@@ -101,7 +118,12 @@ impl Daemon {
         let left_out = count.saturating_sub(figures.len());
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
-            Some((figures.parent, member.show(figures, now)))
+            let shown = member.show(figures, now);
+            let shown = match named_for.is_none_or(|uid| uid == member.uid) {
+                true => shown,
+                false => nameless(shown),
+            };
+            Some((figures.parent, shown))
         });
         Listing {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -111,6 +133,7 @@ impl Daemon {
             reserve: domain.reserve.saturating_add(domain.expected),
             budget: domain.budget,
             domain: self.domain.name(),
+            unseen: self.domain.is_unseen(),
             principals: nest(shown.collect()),
             left_out: left_out as u64,
             pinned: self
@@ -152,10 +175,22 @@ impl Daemon {
         if connection.queued() > 0 || !self.may_spend(uid, now) {
             return;
         }
-        let encoded = again(&self.listing());
+        let encoded = again(&self.listing(uid));
         if let Ok(encoded) = encoded {
             self.send(slot, &encoded, now);
         }
+    }
+}
+
+/// A principal as those see it who may not know what it is: its sizes, which tell where the memory is.
+fn nameless(principal: Principal) -> Principal {
+    Principal {
+        name: HIDDEN.to_owned(),
+        pid: None,
+        adapter: None,
+        collector: None,
+        page: None,
+        ..principal
     }
 }
 
@@ -260,16 +295,17 @@ mod tests {
     #[test]
     fn a_listing_is_good_until_a_tick_or_a_change_and_for_a_moment() {
         let mut shown = Shown::default();
-        assert!(!shown.is_good(1, 0));
+        assert!(!shown.is_good(1, 0, None));
         shown.encoded = to_raw_value(&Listing::default()).ok();
         (shown.made_at, shown.tick_at) = (10, 500);
-        assert!(shown.is_good(10, 500) && shown.is_good(9 + GOOD_NS, 500));
-        assert!(!shown.is_good(10 + GOOD_NS, 500), "a moment is over");
-        assert!(!shown.is_good(10, 501), "a tick was planned anew");
+        assert!(shown.is_good(10, 500, None) && shown.is_good(9 + GOOD_NS, 500, None));
+        assert!(!shown.is_good(10 + GOOD_NS, 500, None), "a moment is over");
+        assert!(!shown.is_good(10, 501, None), "a tick was planned anew");
         shown.sweep(9 + GOOD_NS);
-        assert!(shown.is_good(10, 500));
+        assert!(shown.is_good(10, 500, None));
+        assert!(!shown.is_good(10, 500, Some(7)), "another user's");
         shown.forget();
-        assert!(!shown.is_good(10, 500));
+        assert!(!shown.is_good(10, 500, None));
     }
 
     #[test]

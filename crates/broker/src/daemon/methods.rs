@@ -140,15 +140,15 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     })
 }
 
-fn list(daemon: &mut Daemon, _caller: &Caller, call: &Call<'_>) -> Answer {
+fn list(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let Nothing {} = call.parameters()?;
-    once(&daemon.listing())
+    once(&daemon.listing(caller.peer.uid))
 }
 
 fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let watch: Watch = call.parameters()?;
     let interval = watch.interval_ms * 1_000_000;
-    let reply = again(&daemon.listing())?;
+    let reply = again(&daemon.listing(caller.peer.uid))?;
     if let Some(connection) = daemon.clients.get_mut(caller.slot) {
         connection.occupation = Occupation::Watching {
             interval,

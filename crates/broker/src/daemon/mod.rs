@@ -179,6 +179,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let mut daemon = Daemon::start(options, paths, config)?;
     daemon.manager.ready(&daemon.status());
     tracing::info!(socket = %daemon.paths.socket.display(), domain = %daemon.domain.name(), "ready");
+    leftovers::start(daemon.cgroups.own());
     let result = daemon.serve();
     daemon.stop();
     result
@@ -205,7 +206,6 @@ impl Daemon {
         let capacity = domain.last().capacity;
         let core = Core::new(core_config(&options, &config, capacity, state.next_id()));
         let cgroups = Cgroups::new(listener.tag(), state.kept_homes());
-        leftovers::sweep(cgroups.own());
         let sampler = Sampler::start(config.working_sets, config.sharing)?;
         let balancer = config.balance.measure.then(Balancer::start).transpose()?;
         lock_memory();

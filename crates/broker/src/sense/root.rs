@@ -48,6 +48,13 @@ impl RootDomain {
         .map_err(failed)?;
         let reading = domain.read().map_err(failed)?;
         let last = sensed(&reading, domain.is_cliff().unwrap_or(false));
+        if domain.is_unseen() {
+            tracing::warn!(
+                "the memory cgroup of this broker is not visible here: if it has a limit, the programs \
+                 have less than is shared out; make /sys/fs/cgroup visible (in a container, do not mount over it), \
+                 or give `budget` in the configuration"
+            );
+        }
         Ok(RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
@@ -97,6 +104,12 @@ impl RootDomain {
             Some(directory) => directory.display().to_string(),
             None => "machine".to_owned(),
         }
+    }
+
+    /// Whether limits may bind it that are not visible here.
+    #[must_use]
+    pub fn is_unseen(&self) -> bool {
+        self.domain.is_unseen()
     }
 
     /// The cgroup for which this domain was opened.

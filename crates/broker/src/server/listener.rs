@@ -1,7 +1,7 @@
 //! The listening socket: permission to bind it, stale sockets, and credentials of peers.
 
 use crate::error::Error;
-use crate::options::Paths;
+use crate::options::{Paths, directory_of};
 use crate::own_name::OwnName;
 use plimsoll_kernel::peer::{Peer, peer_of};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -51,6 +51,10 @@ impl Listener {
     /// [`Error::Taken`] when another broker serves it, [`Error::Unsafe`] when others may write to
     /// the directory, [`Error::Path`] for everything that the file system refuses.
     pub fn open(paths: &Paths, everybody: bool) -> Result<Listener, Error> {
+        if paths.directory == directory_of(&paths.socket) {
+            // Whoever may write to the socket's directory could put another socket there.
+            make_directory(paths.socket.parent().unwrap_or(Path::new("/")), everybody)?;
+        }
         make_directory(&paths.directory, everybody)?;
         let lock = take_lock(&paths.directory, &paths.socket)?;
         if let Some(fd) = inherited()? {
@@ -131,7 +135,7 @@ pub fn bind(path: &Path, mode: u32) -> Result<OwnedFd, Error> {
     let address = SocketAddrUnix::new(path).map_err(|errno| {
         Error::path(
             path,
-            "the path is too long for a socket (107 bytes at most); give a shorter `--directory`",
+            "the path is too long for a socket (107 bytes at most); give a shorter `--socket`",
             errno,
         )
     })?;
@@ -153,10 +157,10 @@ pub fn bind(path: &Path, mode: u32) -> Result<OwnedFd, Error> {
 pub fn advice(errno: Errno, what: &str) -> String {
     let todo = match errno {
         Errno::ROFS => {
-            "the file system is read-only; mount it for writing or give another `--directory`"
+            "the file system is read-only; mount it for writing or give a `--socket` elsewhere"
         }
         Errno::NOSPC | Errno::DQUOT => {
-            "the file system is full; free some of it or give another `--directory`"
+            "the file system is full; free some of it or give a `--socket` elsewhere"
         }
         Errno::ACCESS | Errno::PERM => "it is not ours to write; check its owner and permissions",
         Errno::NOENT => "its directory is gone; start the broker again",
@@ -192,11 +196,13 @@ pub fn make_directory(path: &Path, everybody: bool) -> Result<(), Error> {
     let uid = rustix::process::geteuid().as_raw();
     let problem = match status {
         _ if !status.is_dir() => {
-            "is not a directory (a link is not followed); remove it or give another `--directory`"
+            "is not a directory (a link is not followed); remove it or give a `--socket` elsewhere"
         }
-        _ if status.uid() != uid => "belongs to somebody else; give another `--directory`",
+        _ if status.uid() != uid => {
+            "belongs to somebody else; give a `--socket` in a directory of your own"
+        }
         _ if status.mode() & 0o022 != 0 => {
-            "others may write to it; `chmod go-w` it or give another `--directory`"
+            "others may write to it; `chmod go-w` it or give a `--socket` in a directory of your own"
         }
         _ => return Ok(()),
     };

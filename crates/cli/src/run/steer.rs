@@ -80,7 +80,7 @@ pub(crate) fn prepare(
             .ok()
     };
     let listing = told();
-    let budget = budget.or_else(|| listing.as_ref().map(lasting));
+    let budget = budget.or_else(|| listing.as_ref().and_then(lasting));
     let group = member::lowest_limit();
     let shared = listing.filter(|listing| group.is_some_and(|group| listing.capacity <= group));
     let plan = Plan {
@@ -108,11 +108,12 @@ pub(crate) fn prepare(
 
 /// What a program alone could use of the broker's memory after present outsiders are gone, bytes. A
 /// maximum heap is fixed for the program's life, and one below what the program takes without us
-/// might end it.
-fn lasting(listing: &Listing) -> u64 {
+/// might end it. `None` where the broker does not see what bounds it: the machine's memory is no measure then, and the
+/// program knows no less than we do.
+fn lasting(listing: &Listing) -> Option<u64> {
     let some_day = listing.budget.saturating_add(listing.outsiders);
     let alone = flags::heap_alone(listing.capacity);
-    listing.budget.max(alone.min(some_day))
+    (!listing.unseen).then(|| listing.budget.max(alone.min(some_day)))
 }
 
 /// A thread that steers a program. It continues when this is dropped.
@@ -181,10 +182,20 @@ mod tests {
 
     #[test]
     fn a_heap_may_become_what_it_may_alone_although_others_hold_the_memory_now() {
-        assert_eq!(lasting(&listing(24000, 1000, 22000)), 22000 * MIB);
-        assert_eq!(lasting(&listing(24000, 22000, 1000)), 6000 * MIB);
-        assert_eq!(lasting(&listing(350, 250, 80)), 126 * MIB);
+        let lasting = |listing| super::lasting(&listing).unwrap();
+        assert_eq!(lasting(listing(24000, 1000, 22000)), 22000 * MIB);
+        assert_eq!(lasting(listing(24000, 22000, 1000)), 6000 * MIB);
+        assert_eq!(lasting(listing(350, 250, 80)), 126 * MIB);
         // A budget that is bounded on purpose stays bounded.
-        assert_eq!(lasting(&listing(24000, 500, 2000)), 2500 * MIB);
+        assert_eq!(lasting(listing(24000, 500, 2000)), 2500 * MIB);
+    }
+
+    #[test]
+    fn of_a_limit_that_is_not_seen_no_maximum_is_made() {
+        let unseen = Listing {
+            unseen: true,
+            ..listing(24000, 1000, 22000)
+        };
+        assert_eq!(lasting(&unseen), None);
     }
 }

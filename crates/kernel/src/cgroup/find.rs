@@ -1,12 +1,15 @@
 //! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo`
-//! where the names are mounted. Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst`
+//! where the names are mounted. Of mounts over one another the one on top counts. Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst`
 //! ("Namespace"), `proc.rst` 3.5.
 
-use crate::parse::{lines, unescape, words};
+use super::visible::is_visible;
+use crate::mounts;
+use crate::parse::{lines, number, unescape, words};
 use crate::process::through;
 use crate::reader::read_text;
 use crate::{Error, Result};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -22,9 +25,12 @@ pub enum Version {
 /// A mounted hierarchy that has the memory controller (or another requested one).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number in `mountinfo`.
+    pub id: u64,
     /// Its interface.
     pub version: Version,
-    /// Which group of the hierarchy is at the mount point (`/` unless a container mounted a part).
+    /// Which group of the hierarchy is at the mount point (`/` unless a container mounted a part), as our cgroup
+    /// namespace names it: `/../..` is two levels above the namespace's root.
     pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
@@ -45,7 +51,6 @@ pub struct Location {
 }
 
 /// Longest texts read here, bytes.
-const MAX_MOUNTINFO: usize = 4 << 20;
 const MAX_MEMBERSHIP: usize = 64 << 10;
 
 /// Finds the memory cgroup of a process. `None` if there is no memory controller (no cgroups, or
@@ -54,19 +59,86 @@ const MAX_MEMBERSHIP: usize = 64 << 10;
 /// # Errors
 /// [`Error::Gone`] when the process is no more; [`Error::Denied`], [`Error::Io`] when `/proc` cannot be read.
 pub fn locate(pid: i32) -> Result<Option<Location>> {
-    let Some(mut text) = text_of(pid)? else {
+    let Some(text) = text_of(pid)? else {
         return Ok(None);
     };
     let membership = parse_membership(&text);
-    text.clear();
-    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
-    Ok(choose(&membership, &parse_mounts(&text), &|mount| {
-        has_memory(mount)
-    }))
+    let mut mounts = parse_mounts(&mounts::text_of("self")?);
+    mounts.retain(is_visible);
+    let own = own_names(&mounts, b"memory");
+    let place = |mount: &Mount, name: &Path| mount.below(name, own_name(&own, mount.version));
+    Ok(choose(
+        &membership,
+        &mounts,
+        &|mount| has_memory(mount),
+        &place,
+    ))
+}
+
+/// Whether a process may be in a group below the top one of which nothing is visible here. Then limits may bind it that
+/// nobody can tell us.
+///
+/// # Errors
+/// As [`locate`].
+pub fn is_unseen(pid: i32) -> Result<bool> {
+    if locate(pid)?.is_some_and(|found| found.exact) {
+        return Ok(false);
+    }
+    let names = membership(pid)?;
+    let Some(name) = names.memory_v1.as_deref().or(names.unified.as_deref()) else {
+        return Ok(false);
+    };
+    let is_top = name == Path::new("/") && !is_in_namespace();
+    Ok(!is_top && is_there(&names)?)
+}
+
+/// Whether the kernel has the memory controller on a hierarchy that the process is in. A mount of version 2 that is
+/// visible tells whether it is handed down to there.
+fn is_there(names: &Membership) -> Result<bool> {
+    if names.memory_v1.is_some() {
+        return Ok(true);
+    }
+    let mut mounts = parse_mounts(&mounts::text_of("self")?);
+    mounts.retain(|mount| mount.version == Version::V2 && is_visible(mount));
+    if !mounts.is_empty() {
+        return Ok(mounts.iter().any(has_memory));
+    }
+    let mut text = Vec::new();
+    // Without this file (it may go one day) the controller is most likely there.
+    let read = read_text(Path::new("/proc/cgroups"), MAX_MEMBERSHIP, &mut text);
+    let is_off = |line: &[u8]| {
+        let mut words = words(line);
+        words.next() == Some(b"memory") && words.nth(2) == Some(b"0")
+    };
+    Ok(read.is_err() || !lines(&text).any(is_off))
+}
+
+/// Whether we are in a cgroup namespace that is not the machine's first one, in which `/` is the top group.
+fn is_in_namespace() -> bool {
+    /// `PROC_CGROUP_INIT_INO` (`linux/proc_ns.h`).
+    const FIRST: &str = "cgroup:[4026531835]";
+    let own = std::fs::read_link("/proc/thread-self/ns/cgroup");
+    own.is_ok_and(|own| own != Path::new(FIRST))
+}
+
+/// The names of our own groups: version 1, version 2. Only asked for where a mount begins above our namespace.
+fn own_names(mounts: &[Mount], controller: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
+    if mounts.iter().all(|mount| !climbs(&mount.root)) {
+        return (None, None);
+    }
+    let text = text_of("self").ok().flatten();
+    text.map_or((None, None), |text| names(&text, controller))
+}
+
+fn own_name(own: &(Option<PathBuf>, Option<PathBuf>), version: Version) -> Option<&Path> {
+    match version {
+        Version::V1 => own.0.as_deref(),
+        Version::V2 => own.1.as_deref(),
+    }
 }
 
 /// The text of `/proc/PID/cgroup`; `None` on a kernel without cgroups.
-fn text_of(pid: i32) -> Result<Option<Vec<u8>>> {
+fn text_of(pid: impl Display) -> Result<Option<Vec<u8>>> {
     let text = through(pid, "cgroup", is_all_top, |path| {
         let mut text = Vec::new();
         read_text(path, MAX_MEMBERSHIP, &mut text)?;
@@ -99,24 +171,20 @@ pub fn membership(pid: i32) -> Result<Membership> {
 /// # Errors
 /// As [`locate`].
 pub(super) fn groups(pid: i32, controller: &[u8]) -> Result<Vec<(Version, PathBuf, PathBuf)>> {
-    let Some(mut text) = text_of(pid)? else {
+    let Some(text) = text_of(pid)? else {
         return Ok(Vec::new());
     };
-    let (first, unified) = names(&text, controller);
-    text.clear();
-    read_text(Path::new("/proc/self/mountinfo"), MAX_MOUNTINFO, &mut text)?;
-    let mut found = Vec::new();
-    for mount in lines(&text).filter_map(|line| parse_mount(line, controller)) {
-        let name = match mount.version {
-            Version::V1 => first.as_deref(),
-            Version::V2 => unified.as_deref(),
-        };
-        let below = name.and_then(|name| name.strip_prefix(&mount.root).ok());
-        if let Some(below) = below.filter(|rest| !climbs(rest)) {
-            found.push((mount.version, mount.point.join(below), mount.point));
-        }
-    }
-    Ok(found)
+    let named = names(&text, controller);
+    let text = mounts::text_of("self")?;
+    let mounts = lines(&text).filter_map(|line| parse_mount(line, controller));
+    let mounts: Vec<Mount> = mounts.filter(is_visible).collect();
+    let own = own_names(&mounts, controller);
+    let placed = mounts.into_iter().filter_map(|mount| {
+        let name = own_name(&named, mount.version)?;
+        let dir = mount.below(name, own_name(&own, mount.version))?;
+        Some((mount.version, dir, mount.point))
+    });
+    Ok(placed.collect())
 }
 
 /// The directory of a process's group in the version 2 hierarchy, whichever controllers it has;
@@ -187,7 +255,8 @@ pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
 
 fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     let mut fields = words(line);
-    let root = fields.nth(3)?;
+    let id = number(fields.next()?)?;
+    let root = fields.nth(2)?;
     let point = fields.next()?;
     let mut rest = fields.skip_while(|word| *word != b"-").skip(1);
     let (kind, _source, options) = (rest.next()?, rest.next()?, rest.next()?);
@@ -198,19 +267,23 @@ fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     };
     let path = |escaped: &[u8]| PathBuf::from(OsStr::from_bytes(&unescape(escaped)));
     Some(Mount {
+        id,
         version,
         root: path(root),
         point: path(point),
     })
 }
 
-/// Picks the one hierarchy that has the memory controller, and finds the group's directory in it.
-/// `has_memory` tells whether a v2 mount has the controller.
+/// Picks the one hierarchy that has the memory controller, and finds the group's directory in it: below the first mount
+/// that shows it, else the first mount's top. `has_memory` tells whether a v2 mount has the controller, `place` where a
+/// group of this name is below a mount.
 pub fn choose(
     membership: &Membership,
     mounts: &[Mount],
     has_memory: &dyn Fn(&Mount) -> bool,
+    place: &dyn Fn(&Mount, &Path) -> Option<PathBuf>,
 ) -> Option<Location> {
+    let mut nearest = None;
     for mount in mounts {
         let name = match mount.version {
             Version::V1 => membership.memory_v1.as_deref(),
@@ -220,23 +293,24 @@ pub fn choose(
         if mount.version == Version::V2 && !has_memory(mount) {
             continue;
         }
-        let below = name
-            .strip_prefix(&mount.root)
-            .ok()
-            .filter(|rest| !climbs(rest));
-        return Some(Location {
+        let below = place(mount, name);
+        let location = Location {
             version: mount.version,
-            dir: below.map_or_else(|| mount.point.clone(), |rest| mount.point.join(rest)),
-            mount: mount.point.clone(),
             exact: below.is_some(),
-        });
+            dir: below.unwrap_or_else(|| mount.point.clone()),
+            mount: mount.point.clone(),
+        };
+        if location.exact {
+            return Some(location);
+        }
+        nearest.get_or_insert(location);
     }
-    None
+    nearest
 }
 
-/// Whether a relative name leaves the namespace (`..`). Such a group is under no mount of ours.
-fn climbs(rest: &Path) -> bool {
-    rest.components()
+/// Whether a name leaves the namespace (`..`).
+fn climbs(name: &Path) -> bool {
+    name.components()
         .any(|c| matches!(c, std::path::Component::ParentDir))
 }
 

@@ -6,6 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | `find` | where a process's memory cgroup is |
+//! | `visible` | which mounts can be reached; our group below one that begins above our namespace |
 //! | `named` | a group named by somebody who is not trusted |
 //! | `members` | the processes in a group; making and removing groups |
 //! | `stat` | `memory.stat` of both versions, under one set of names |
@@ -20,10 +21,11 @@ mod members;
 mod named;
 mod stat;
 mod take;
+mod visible;
 
 pub(crate) use find::unified;
 pub use find::{
-    Location, Membership, Mount, Version, choose, locate, membership, parse_membership,
+    Location, Membership, Mount, Version, choose, is_unseen, locate, membership, parse_membership,
     parse_mounts, version_of,
 };
 pub use frozen::is_frozen;
@@ -56,18 +58,19 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The group that a process is in, or `None` where there is no memory controller.
+    /// The group that a process is in, or `None` where there is no memory controller, or the group is not
+    /// visible here.
     ///
     /// # Errors
     /// As [`locate`] and [`Cgroup::at`].
     pub fn of(pid: i32) -> Result<Option<Cgroup>> {
-        match locate(pid)? {
+        match locate(pid)?.filter(|location| location.exact) {
             Some(location) => Ok(Some(Cgroup::open(location)?)),
             None => Ok(None),
         }
     }
 
-    /// The group that this process is in, or `None` where there is no memory controller.
+    /// The group that this process is in, or `None` as of [`Cgroup::of`].
     ///
     /// # Errors
     /// As [`Cgroup::of`].

@@ -79,7 +79,7 @@ impl Mounts {
     /// What it is on instead.
     pub fn check_open(&self, file: &impl AsRawFd) -> Result<(), NotLocal> {
         let id = mount_of(file).ok_or(NotLocal::Unlisted)?;
-        if memory().is_some_and(|(_, own)| own == id) {
+        if is_memory(file) {
             return Ok(());
         }
         self.check(|mounts| mounts.list.iter().find(|mount| mount.id == id))
@@ -182,6 +182,11 @@ fn kind_is_local(mount: &Mount) -> bool {
 fn nearest_of<'a>(list: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let above = list.iter().filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
+}
+
+/// Whether an open descriptor is of a memory file, or of shared memory without a file. Asks no other file system.
+pub(crate) fn is_memory(file: &impl AsRawFd) -> bool {
+    memory().is_some_and(|(_, own)| mount_of(file) == Some(own))
 }
 
 /// Device and mount of the tmpfs that the kernel keeps for itself and lists nowhere: of memfd, System V

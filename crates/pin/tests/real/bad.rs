@@ -10,7 +10,7 @@ use plimsoll_pin::options::SECOND;
 use plimsoll_pin::source::open_mapped;
 use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_testbed::{Child, FuseServer, programs, skip};
+use plimsoll_testbed::{Child, FuseServer, Leaderless, programs, skip};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::fs::File;
 use std::path::Path;
@@ -45,6 +45,16 @@ fn a_process_that_ends_while_it_is_looked_at_is_gone() {
         assert!(error.is_gone(), "{error}");
         child.wait().unwrap();
     }
+}
+
+#[test]
+fn the_files_of_a_process_whose_first_thread_has_ended_are_seen() {
+    let _one = alone();
+    let child = Leaderless::start().unwrap();
+    let mut watched = Watched::open(child.pid()).unwrap();
+    let seen = watched.look().unwrap();
+    let own = std::env::current_exe().unwrap();
+    assert!(!of_file(&seen, &own).is_empty());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use crate::process::Process;
 use plimsoll_kernel::clock::{ahead_ns, now_ns};
 use plimsoll_kernel::descriptors::{self, Open};
+use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::sealed::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
-use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 
 /// Descriptors of a process that are looked at, at most.
@@ -74,9 +74,8 @@ impl Page {
                 continue;
             }
             // The descriptor may have been closed, and its number given to another file, since it was
-            // looked at: what is opened is checked.
-            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-            let opened = rustix::fs::open(&path, flags, Mode::empty());
+            // looked at; and a device may be mounted at such a name.
+            let opened = Named::memory(&path).and_then(|named| named.open_to_write());
             match opened.map_err(|errno| system(errno.into())) {
                 Ok(file) => match Page::map(pid, &file) {
                     Ok(page) if process.alive() => return Ok(page),
