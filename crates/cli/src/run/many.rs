@@ -61,6 +61,7 @@ impl Many {
         });
         let wanted = Wanted {
             name: file.name.as_deref().unwrap_or("programs"),
+            unnamed: false,
             weight: file.standing.weight,
             priority: file.standing.priority,
             max: bytes,
@@ -264,6 +265,7 @@ impl Many {
     fn join(&self, program: &Program, adapter: Option<&'static str>) -> Option<Member> {
         let wanted = Wanted {
             name: &program.name,
+            unnamed: false,
             weight: program.standing.weight,
             priority: program.standing.priority,
             max: program.max.map(|max| max.bytes(member::capacity())),

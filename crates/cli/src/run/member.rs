@@ -21,12 +21,16 @@ use tracing::warn;
 const WATCH: &str = "MEMORY_PRESSURE_WATCH";
 const WRITE: &str = "MEMORY_PRESSURE_WRITE";
 const DO_NOT: &str = "/dev/null";
+/// Tells a client in the program that no person chose the principal's name.
+const UNNAMED: &str = "PLIMSOLL_UNNAMED";
 
 /// What is asked of the broker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
+    /// No person chose the name, so what the program calls itself prevails.
+    pub unnamed: bool,
     /// Its weight relative to its siblings.
     pub weight: Option<Weight>,
     /// Its class among its siblings.
@@ -43,6 +47,7 @@ pub struct Member {
     principal: Arc<Principal>,
     place: Place,
     adapter: Option<&'static str>,
+    unnamed: bool,
 }
 
 impl Member {
@@ -104,6 +109,7 @@ impl Member {
             principal: Arc::new(principal),
             place: place.clone(),
             adapter: wanted.adapter,
+            unnamed: wanted.unnamed,
         })
     }
 
@@ -119,6 +125,11 @@ impl Member {
         };
         set("PLIMSOLL_ID", registered.id.to_string().into());
         set("PLIMSOLL_PAGE", registered.page.into());
+        match self.unnamed {
+            true => set(UNNAMED, "1".into()),
+            // That of a `plimsoll run` around this one.
+            false => launch.removed.push(UNNAMED.into()),
+        }
         if std::env::var_os(WATCH).is_none_or(|said| said != DO_NOT) {
             set(WATCH, registered.pressure.into());
             launch.removed.push(WRITE.into());
