@@ -116,51 +116,38 @@ fn what_a_machine_refuses_is_refused_when_it_is_recorded_and_nothing_else_is() {
     }
     drop(out);
     for jdk in jdks() {
-        let mut command = Command::new(jdk.java());
-        command
-            .args(["-Xmx600m", "-XX:+UseSerialGC", "-cp"])
-            .arg(folder.path());
-        let output = command
-            .arg("Loads")
-            .arg(&list)
-            .arg(folder.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        let said: Vec<&str> = said.lines().collect();
-        assert_eq!(
-            said.len(),
-            2 * pairs.len(),
-            "{:?}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let said = loaded(&jdk.java(), &list, folder.path());
+        assert_eq!(said.len(), 2 * pairs.len());
         let (mut refused, mut faults) = (0, Vec::new());
         for (index, both) in said.chunks(2).enumerate() {
             refused += usize::from(!both[0].is_empty());
             if both[0] != both[1] {
-                faults.push((index, both[0], both[1]));
+                faults.push((index, &both[0], &both[1]));
             }
         }
-        if let Some(keep) = std::env::var_os("PLIMSOLL_KEEP") {
-            for (index, ..) in &faults {
-                let name = format!("{}-{index}", jdk.version);
-                let at = Path::new(&keep);
-                std::fs::write(at.join(format!("{name}.class")), &pairs[*index].0).unwrap();
-                std::fs::write(at.join(format!("{name}.new.class")), &pairs[*index].1).unwrap();
-            }
-        }
+        let (version, all) = (jdk.version, pairs.len());
         assert!(
             faults.is_empty(),
-            "{}: {} of {}: {faults:?}",
-            jdk.version,
-            faults.len(),
-            pairs.len()
+            "{version}: {} of {all}: {faults:?}",
+            faults.len()
         );
         // There are enough of both kinds to tell.
-        assert!(
-            refused > 100 && refused < pairs.len() - 100,
-            "{refused} of {}",
-            pairs.len()
-        );
+        assert!(refused > 100 && refused < all - 100, "{refused} of {all}");
     }
+}
+
+/// What a machine says of each class of a list.
+fn loaded(java: &Path, list: &Path, folder: &Path) -> Vec<String> {
+    let mut command = Command::new(java);
+    command
+        .args(["-Xmx600m", "-XX:+UseSerialGC", "-cp"])
+        .arg(folder);
+    let output = command.arg("Loads").arg(list).arg(folder).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said = String::from_utf8(output.stdout).unwrap();
+    said.lines().map(str::to_owned).collect()
 }

@@ -117,6 +117,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         .unwrap_or_else(|| name_of(process));
     let wanted = Wanted {
         name: &name,
+        unnamed: args.principal.name.is_none(),
         weight: args.principal.weight,
         priority: args.principal.priority,
         max: member::bound(args.principal.max)?,

@@ -91,6 +91,8 @@ pub struct Adapt {
     pub id: Id,
     /// As in [`Register`]; absent when no adapter steers it any more.
     pub adapter: Option<Adapter>,
+    /// A name that the program gives itself; absent where it keeps the one that it has.
+    pub name: Option<Name>,
 }
 
 /// `Report`: an adapter's knowledge of its program. Absent fields keep their last value.

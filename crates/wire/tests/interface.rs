@@ -268,6 +268,7 @@ fn parameters_are_the_declared_ones() {
     let adapt = Adapt {
         id: 1,
         adapter: Adapter::new("self").ok(),
+        name: Name::new("cache").ok(),
     };
     check(asks("Adapt"), "Adapt", &adapt, &Adapt::default());
     let report = Report {

@@ -249,6 +249,14 @@ fn who_steers_a_program_may_change_unless_a_rule_says_it() {
         .expect("it may");
     let shown = program.client.find(id).expect("listed");
     assert_eq!(shown["adapter"], json!(null));
+    // A program that was started without a name gives itself one, and keeps it.
+    let named = json!({"id": id, "name": "my-cache"});
+    program.client.call("Adapt", named).expect("it may");
+    program.client.call("Adapt", call.clone()).expect("it may");
+    let shown = program.client.find(id).expect("listed");
+    assert_eq!(shown["name"], json!("my-cache"));
+    let bad = json!({"id": id, "name": "two\nlines"});
+    program.client.refuses("Adapt", bad, "BadName", "printable");
     let bad = json!({"id": id, "adapter": "two\nlines"});
     program
         .client

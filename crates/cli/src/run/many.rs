@@ -71,6 +71,7 @@ impl Many {
         });
         let wanted = Wanted {
             name: file.name.as_deref().unwrap_or("programs"),
+            unnamed: false,
             weight: file.standing.weight,
             priority: file.standing.priority,
             max: bytes,
@@ -319,6 +320,7 @@ impl Many {
         };
         let wanted = Wanted {
             name: &program.name,
+            unnamed: false,
             weight: program.standing.weight,
             priority: program.standing.priority,
             max: member::bound(program.max)?,

@@ -24,12 +24,16 @@ use tracing::{info, warn};
 const WATCH: &str = "MEMORY_PRESSURE_WATCH";
 const WRITE: &str = "MEMORY_PRESSURE_WRITE";
 const DO_NOT: &str = "/dev/null";
+/// Tells a client in the program that no person chose the principal's name.
+const UNNAMED: &str = "PLIMSOLL_UNNAMED";
 
 /// What is asked of the broker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
+    /// No person chose the name, so what the program calls itself prevails.
+    pub unnamed: bool,
     /// Its weight relative to its siblings.
     pub weight: Option<Weight>,
     /// Its class among its siblings.
@@ -50,6 +54,7 @@ pub struct Member {
     adapter: Option<&'static str>,
     /// The weight that was asked for.
     weight: Option<Weight>,
+    unnamed: bool,
 }
 
 impl Member {
@@ -115,6 +120,7 @@ impl Member {
             place: place.clone(),
             adapter: wanted.adapter,
             weight: wanted.weight,
+            unnamed: wanted.unnamed,
         })
     }
 
@@ -130,6 +136,11 @@ impl Member {
         };
         set("PLIMSOLL_ID", registered.id.to_string().into());
         set("PLIMSOLL_PAGE", registered.page.into());
+        match self.unnamed {
+            true => set(UNNAMED, "1".into()),
+            // That of a `plimsoll run` around this one.
+            false => launch.removed.push(UNNAMED.into()),
+        }
         if std::env::var_os(WATCH).is_none_or(|said| said != DO_NOT) {
             set(WATCH, registered.pressure.into());
             launch.removed.push(WRITE.into());

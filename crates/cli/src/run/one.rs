@@ -39,6 +39,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         .unwrap_or_else(|| name_of(&args.program));
     let wanted = Wanted {
         name: &name,
+        unnamed: args.principal.name.is_none(),
         weight: args.principal.weight,
         priority: args.principal.priority,
         max,

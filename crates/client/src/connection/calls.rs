@@ -3,8 +3,8 @@
 use super::{Connection, Stream};
 use crate::Result;
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, Changed, Id, Listing, Nothing, Register, Registered, Released, Report,
-    Set, Watch, Which,
+    Adapt, Adapter, Attach, Changed, Id, Listing, Name, Nothing, Register, Registered, Released,
+    Report, Set, Watch, Which,
 };
 use plimsoll_wire::varlink::{Method, Mode, service};
 use serde::Serialize;
@@ -37,7 +37,26 @@ impl Connection {
     /// # Errors
     /// As [`Connection::register`].
     pub fn adapt(&mut self, id: Id, adapter: Option<Adapter>) -> Result<()> {
-        self.acknowledged(Method::Adapt, &Adapt { id, adapter })
+        let adapt = Adapt {
+            id,
+            adapter,
+            name: None,
+        };
+        self.acknowledged(Method::Adapt, &adapt)
+    }
+
+    /// As [`Connection::adapt`], with a name that the program gives itself.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub(crate) fn call_itself(
+        &mut self,
+        id: Id,
+        adapter: Option<Adapter>,
+        name: Name,
+    ) -> Result<()> {
+        let name = Some(name);
+        self.acknowledged(Method::Adapt, &Adapt { id, adapter, name })
     }
 
     /// Sends what an adapter knows about its program.

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// `plimsoll run` sets these variables to the principal and the page of the program that it starts.
 const ENV_ID: &str = "PLIMSOLL_ID";
+/// Is there if nobody gave that principal a name.
+const ENV_UNNAMED: &str = "PLIMSOLL_UNNAMED";
 const ENV_PAGE: &str = "PLIMSOLL_PAGE";
 /// How long each step of a join may take.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -54,6 +56,7 @@ impl Builder {
                 place: Place::Top,
                 existing: None,
                 named: named_by_environment(),
+                unnamed: variable(ENV_UNNAMED).is_some(),
                 candidates: Vec::new(),
                 timeout: JOIN_TIMEOUT,
             },
@@ -186,7 +189,8 @@ impl Builder {
     }
 
     /// Registers. If the process is a principal already, for example because `plimsoll run` started
-    /// it, that principal is used, with its own name, weight, priority and maximum. Succeeds
+    /// it, that principal is used, with its own weight, priority and maximum, and with its own name if a
+    /// person gave it one. Succeeds
     /// without a broker too; the principal is then alone until one runs. Takes at most a few
     /// timeouts if a broker hangs.
     ///

@@ -38,6 +38,8 @@ pub(super) struct Wish {
     pub(super) existing: Option<(Id, PathBuf)>,
     /// The principal that the environment names.
     pub(super) named: Option<Id>,
+    /// Nobody gave that principal a name, so what the program calls itself prevails.
+    pub(super) unnamed: bool,
     /// The sockets to try, in order.
     pub(super) candidates: Vec<Socket>,
     /// Longest wait for an answer.
@@ -179,15 +181,32 @@ fn await_process(control: &mut Connection, id: Id) -> Result<()> {
     Ok(())
 }
 
-/// Tells which adapter steers a principal that another process registered, if its process is this
-/// one. A child that merely inherited the environment must not do so.
+/// Tells which adapter steers a principal that another process registered, and what it is called if nobody
+/// gave it a name, if its process is this one. A child that merely inherited the environment must not do so.
 fn steer(control: &mut Connection, wish: &Wish, id: Id) -> Result<()> {
-    let Some(adapter) = wish.register.adapter.as_ref().filter(|_| wish.is_own()) else {
+    let adapter = wish.register.adapter.as_ref();
+    let calls_itself = wish.unnamed && wish.existing.is_none();
+    if !wish.is_own() || (adapter.is_none() && !calls_itself) {
+        return Ok(());
+    }
+    let listing = control.list()?;
+    let own = with_pid(&listing.principals, std::process::id());
+    let Some(own) = own.filter(|own| own.id == id) else {
         return Ok(());
     };
-    let listing = control.list()?;
-    match with_pid(&listing.principals, std::process::id()) {
-        Some(own) if own.id == id && own.adapter.as_deref() != Some(&**adapter) => {
+    let name = &wish.register.name;
+    if calls_itself && own.name != **name {
+        let adapter = match adapter {
+            Some(adapter) => Some(adapter.clone()),
+            None => own.adapter.as_deref().map(Adapter::new).transpose()?,
+        };
+        // A broker that is older knows no names here.
+        if control.call_itself(id, adapter, name.clone()).is_ok() {
+            return Ok(());
+        }
+    }
+    match adapter {
+        Some(adapter) if own.adapter.as_deref() != Some(&**adapter) => {
             control.adapt(id, Some(adapter.clone()))
         }
         _ => Ok(()),

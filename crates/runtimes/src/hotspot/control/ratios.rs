@@ -176,6 +176,11 @@ impl Ratios {
                 self.bias = self.bias.min(0);
             }
         }
+        if self.is_outgrown(seen, levers) {
+            // What did not help before says nothing of a heap that the machine has enlarged since.
+            (self.futile, self.futile_percent, self.quiet_until) = (0, None, 0);
+            allowance.renew();
+        }
         let mut actions = self.hold();
         if seen.heap.collecting {
             return actions;

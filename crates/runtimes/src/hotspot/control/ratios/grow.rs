@@ -39,6 +39,12 @@ impl Ratios {
         seen.spare > 0 && self.pressed_ns > 0 && lately
     }
 
+    /// Whether the machine has enlarged its heap by itself by more than an eighth since it was resized last.
+    /// G1 makes it three times as large at once, where much time goes into collecting.
+    pub(super) fn is_outgrown(&self, seen: &Seen, levers: &Levers) -> bool {
+        self.made > 0 && size(seen, levers) > self.made.saturating_add(self.made / 8)
+    }
+
     /// Called when a resizing begins. Learns by how much the machine enlarged its heap since the
     /// last one.
     pub(super) fn learn_creep(&mut self, seen: &Seen, levers: &Levers) {

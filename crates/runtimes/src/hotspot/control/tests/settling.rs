@@ -95,3 +95,23 @@ fn a_limit_that_it_cannot_keep_to_teaches_nothing_of_a_larger_one() {
     let uses = model.uses() / MIB;
     assert!((510..=560).contains(&uses), "{uses}");
 }
+
+#[test]
+fn a_heap_that_the_machine_enlarges_is_made_small_at_once_although_that_did_not_help_before() {
+    let (mut control, mut model) = g1(100);
+    model.run(&mut control, 1000 * MIB, 5);
+    // Native memory that no collection frees: it is asked less and less often.
+    (model.native, model.seen.native) = (400 * MIB, 400 * MIB);
+    model.run(&mut control, 300 * MIB, 120);
+    let before = model.forced;
+    model.run(&mut control, 300 * MIB, 10);
+    assert!(model.forced < before + 6, "{}", model.forced - before);
+    (model.native, model.seen.native) = (30 * MIB, 30 * MIB);
+    model.run(&mut control, 300 * MIB, 1);
+    for _ in 0..3 {
+        model.seen.heap.old.capacity *= 3;
+        model.run(&mut control, 300 * MIB, 1);
+        let uses = model.uses() / MIB;
+        assert!(uses <= 310, "{uses}");
+    }
+}
