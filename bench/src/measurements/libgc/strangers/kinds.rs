@@ -66,8 +66,7 @@ const fn ask(
 
 pub(super) const LIMITS: &str =
     "at 1.1 of the smallest memory limit: at most 4 times the time without a limit";
-pub(super) const ADDRESSES: &str =
-    "runs in each limit of addresses in which it runs with libgc";
+pub(super) const ADDRESSES: &str = "runs in each limit of addresses in which it runs with libgc";
 
 pub(super) const ASKS: [Ask; 10] = [
     ask(
@@ -127,7 +126,15 @@ pub(super) const ASKS: [Ask; 10] = [
     ),
     ask(
         "programs of Debian: processor time at most 1.1 of libgc's",
-        &["guile", "ecl", "w3m", "asymptote", "neko", "nim", "lilypond"],
+        &[
+            "guile",
+            "ecl",
+            "w3m",
+            "asymptote",
+            "neko",
+            "nim",
+            "lilypond",
+        ],
         Figure::Processor,
         1.1,
     ),
@@ -193,7 +200,9 @@ mod tests {
             }
         }
         for one in &all {
-            let asked = ASKS.iter().any(|ask| ask.programs.contains(&one.name.as_str()));
+            let asked = ASKS
+                .iter()
+                .any(|ask| ask.programs.contains(&one.name.as_str()));
             assert!(asked, "nothing is asked of {}", one.name);
         }
     }
