@@ -13,7 +13,7 @@
  * uncollectable  N objects that live until they are freed, and hold references
  * free           N objects that the program frees itself
  * small          N holders of eleven objects that die at once, in a heap that is to stay small
- * tight          50 MB that live and N objects that die, for runs in little memory
+ * tight          about 50 MB that live and N objects of which most die, for runs in little memory
  * addresses      a program of 30 MB with threads and memory of malloc, for runs with few addresses
  * strings-large  as strings, with objects of 2 to 6 KiB, of which 32 MB live
  * cells          N cells that die young, beside a tree of 40 MB
@@ -515,7 +515,7 @@ static const struct kind {
     {"uncollectable", uncollectable, 10000000},
     {"free", freed_by_hand, 10000000},
     {"small", small, 10000},
-    {"tight", tight, 10000000},
+    {"tight", tight, 2000000},
     {"addresses", addresses, 0},
     {"strings-large", strings_large, 1000000},
     {"cells", cells, 30000000},

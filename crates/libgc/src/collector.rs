@@ -14,6 +14,7 @@ use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_a
 use crate::stats::Stats;
 use crate::steps::Steps;
 use crate::thread::cancel::Uncancelled;
+use crate::thread::floats::Floats;
 use crate::thread::unknown::Unknown;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
@@ -82,13 +83,20 @@ static READY: AtomicBool = AtomicBool::new(false);
 /// The most bytes of addresses to reserve for objects; far above any machine's memory.
 const MOST: usize = 1 << 40;
 
+/// What a thread that holds the lock does without: cancellation, and the program's floating-point
+/// environment.
+struct Owned {
+    _floats: Floats,
+    _uncancelled: Uncancelled,
+}
+
 /// The state, in the hands of the thread that holds the lock.
 pub(crate) struct Locked {
     pub(crate) heap: &'static Heap,
     /// Valid as long as the lock is held.
     state: *mut State,
     /// Set if the lock was taken for this value: dropping it frees the lock.
-    owned: Option<Uncancelled>,
+    owned: Option<Owned>,
 }
 
 impl Deref for Locked {
@@ -108,9 +116,9 @@ impl DerefMut for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        if let Some(uncancelled) = self.owned.take() {
+        if let Some(owned) = self.owned.take() {
             LOCK.unlock();
-            drop(uncancelled);
+            drop(owned);
         }
     }
 }
@@ -122,15 +130,19 @@ impl Locked {
     }
 }
 
-/// Takes the lock. A thread that holds it cannot be cancelled. The first call makes the collector.
+/// Takes the lock. A thread that holds it cannot be cancelled, and has the usual floating-point
+/// environment. The first call makes the collector.
 pub(crate) fn lock() -> Locked {
-    let uncancelled = Uncancelled::begin();
+    let owned = Owned {
+        _floats: Floats::begin(),
+        _uncancelled: Uncancelled::begin(),
+    };
     LOCK.lock();
     // If the collector cannot be made, the program's out-of-memory function may throw.
     let failed = Guard { owned: true };
     let mut locked = held();
     std::mem::forget(failed);
-    locked.owned = Some(uncancelled);
+    locked.owned = Some(owned);
     locked
 }
 

@@ -30,6 +30,12 @@ fn threads_that_are_not_registered() {
     sound("unknown", &[], &[]);
 }
 
+/// As in ECL, where a division by zero is to raise a signal.
+#[test]
+fn exceptions_of_floating_point_numbers_raise_no_signal_in_a_collection() {
+    sound("floats", &[], &[]);
+}
+
 #[test]
 fn threads_that_end_after_their_destructors() {
     sound("ends", &[], &[]);

@@ -13,10 +13,12 @@
 //! | `suspend` | what programs may do to threads themselves |
 //! | `blocking` | regions in which a thread does not touch objects |
 //! | `cancel` | keeps cancellation out of code that holds the lock |
+//! | `floats` | keeps the program's floating-point environment out of it |
 
 pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
+pub(crate) mod floats;
 mod pthreads;
 mod scan;
 pub(crate) mod stack;

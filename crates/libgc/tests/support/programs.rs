@@ -41,7 +41,7 @@ pub(crate) fn compile_with(source: &str, program: &str, more: &[&str]) -> Option
         .args(more)
         .arg("-o")
         .arg(&program)
-        .arg("-lgc")
+        .args(["-lgc", "-lm"])
         .output();
     match compiled {
         Ok(compiled) if compiled.status.success() => return Some(program),

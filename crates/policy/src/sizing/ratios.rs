@@ -159,10 +159,13 @@ impl Ratios {
 
     /// What a collection that was stalled for this part of its time leaves of a step: 1 all of it, 0 nothing.
     pub(super) fn growth(&self, part: f64) -> f64 {
-        match part == 0.0 {
-            true => 1.0,
-            // 0 where nothing is tolerated: the quotient is infinite.
-            false => (1.0 - part / self.0.tolerated).max(0.0),
+        // Nobody divides by zero here: the program may have that raise a signal.
+        if part == 0.0 {
+            1.0
+        } else if self.0.tolerated == 0.0 {
+            0.0
+        } else {
+            (1.0 - part / self.0.tolerated).max(0.0)
         }
     }
 

@@ -21,7 +21,7 @@ const MOST: f64 = 4.0;
 const PATIENCE: f64 = 20.0;
 const LEAST: f64 = 10.0;
 /// A limit in which the program cannot run, since more than this lives; bytes.
-const TOO_SMALL: u64 = 50 << 20;
+const TOO_SMALL: u64 = 40 << 20;
 /// Bytes to which the smallest limit is searched.
 const STEP: u64 = 1 << 20;
 
