@@ -78,12 +78,14 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
             let sizer = builder(max).policy::<AfterStalls>().open();
             let sizer = sizer.unwrap_or_else(|e| panic!("{e}"));
             let _ = CONTROL.set(sizer.control());
-            Box::new(Trigger::new(sizer))
+            // SAFETY: MMTk gets it, and `Watch` around it only passes MMTk's calls on.
+            Box::new(unsafe { Trigger::giving_back(sizer) })
         }
         HeapKind::IslaVista(max) => {
             let sizer = builder(max).open().unwrap_or_else(|e| panic!("{e}"));
             let _ = CONTROL.set(sizer.control());
-            Box::new(Trigger::new(sizer))
+            // SAFETY: as above.
+            Box::new(unsafe { Trigger::giving_back(sizer) })
         }
         HeapKind::Fixed(_) | HeapKind::Dynamic(..) => unreachable!("MMTk has its own triggers"),
     };

@@ -81,8 +81,8 @@ impl<S: Sizing> Builder<S> {
         self
     }
 
-    /// When to give memory back to the kernel. Only builds with the feature
-    /// `undocumented-mmtk-0-33` can; others never do.
+    /// When to give memory back to the kernel. Only a trigger of `Trigger::giving_back` does, which builds
+    /// with the feature `undocumented-mmtk-0-33` have; others never do.
     #[must_use]
     pub fn give_back(mut self, when: GiveBack) -> Self {
         self.give_back = when;

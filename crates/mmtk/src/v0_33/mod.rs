@@ -36,14 +36,40 @@ pub struct Trigger<S: Sizing = sizing::Mmtk> {
     /// Whether memory was reclaimed in the present pause. Set in the packet that releases, taken at
     /// the end of the pause.
     reclaimed: AtomicBool,
+    /// Whether only MMTk calls the hooks, so that a pause is one.
+    #[cfg(feature = "undocumented-mmtk-0-33")]
+    is_trusted: bool,
 }
 
 impl<S: Sizing> Trigger<S> {
-    /// A trigger by this sizer.
+    /// A trigger by this sizer, which gives no memory back.
     pub fn new(sizer: Sizer<S>) -> Trigger<S> {
         Trigger {
             sizer,
             reclaimed: AtomicBool::new(false),
+            #[cfg(feature = "undocumented-mmtk-0-33")]
+            is_trusted: false,
+        }
+    }
+
+    /// A trigger by this sizer, which gives memory back when [`Builder::give_back`](crate::Builder::give_back)
+    /// says.
+    ///
+    /// # Safety
+    /// Only MMTk calls the methods of [`GCTriggerPolicy`] of this trigger: hand it out from
+    /// `Collection::create_gc_trigger`, and call none of them elsewhere. They are safe functions, and
+    /// `on_gc_release` with `on_pause_end` after it gives back memory that is in use when the program runs
+    /// meanwhile. A trigger around this one may pass each call of MMTk's on, once and at once.
+    ///
+    /// ```compile_fail,E0133
+    /// let sizer = plimsoll_mmtk::Builder::new().open().unwrap();
+    /// let trigger = plimsoll_mmtk::Trigger::giving_back(sizer);
+    /// ```
+    #[cfg(feature = "undocumented-mmtk-0-33")]
+    pub unsafe fn giving_back(sizer: Sizer<S>) -> Trigger<S> {
+        Trigger {
+            is_trusted: true,
+            ..Trigger::new(sizer)
         }
     }
 }
@@ -114,8 +140,11 @@ impl<VM: VMBinding, S: Sizing + Send> GCTriggerPolicy<VM> for Trigger<S> {
 impl<S: Sizing> Trigger<S> {
     #[cfg(feature = "undocumented-mmtk-0-33")]
     fn give_back<VM: VMBinding>(&self, mmtk: &'static MMTK<VM>, free: Free) {
-        // SAFETY: called in `on_pause_end` only: the program is stopped, memory was reclaimed, and no
-        // thread of the collector works.
+        if !self.is_trusted {
+            return;
+        }
+        // SAFETY: called in `on_pause_end` only, which MMTk alone calls, as whoever made this has promised: the
+        // program is stopped, memory was reclaimed, and no thread of the collector works.
         self.sizer
             .giving_back(|| unsafe { empty::give_back(mmtk, free) });
     }
