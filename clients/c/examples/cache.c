@@ -55,7 +55,7 @@ int main(int argc, char **argv)
             plimsoll_released(principal, shrink(now.owed));
         else if (now.uses + 2 * BLOCK < now.limit)
             grow();
-        if (event != PLIMSOLL_TIMEOUT) {
+        if (now.owed > 0 || event != PLIMSOLL_TIMEOUT) {
             printf("limit %llu MiB, owed %llu MiB, cached %zu MiB, from %s\n",
                    (unsigned long long)now.limit >> 20, (unsigned long long)now.owed >> 20, count,
                    now.source == PLIMSOLL_LOCAL ? "local sensing" : "the broker");

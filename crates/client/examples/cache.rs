@@ -23,7 +23,7 @@ fn main() -> Result<(), plimsoll_client::Error> {
         } else if now.uses + 2 * (BLOCK as u64) < now.limit {
             cache.push(vec![1; BLOCK]);
         }
-        if !matches!(event, Event::Timeout(_)) {
+        if now.owed > 0 || !matches!(event, Event::Timeout(_)) {
             let (limit, owed, cached) = (now.limit >> 20, now.owed >> 20, cache.len());
             println!("limit {limit} MiB, owed {owed} MiB, cached {cached} MiB");
         }

@@ -13,14 +13,18 @@ const BUDGET: u64 = 256 << 20;
 /// The longest wait for an answer. The broker gives one; any delay comes from a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Path of the broker, which cargo built beside this test. Builds it if it is not there.
-fn plimsolld() -> PathBuf {
-    let broker = cargo::profile().join("plimsolld");
-    if !broker.exists() {
-        let what = ["-p", "plimsoll-broker", "--bin", "plimsolld"];
-        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), &what);
+/// Path of a program that cargo built beside this test. Builds it if it is not there.
+fn built(path: &str, what: &[&str]) -> PathBuf {
+    let program = cargo::profile().join(path);
+    if !program.exists() {
+        cargo::build(Path::new(env!("CARGO_MANIFEST_DIR")), what);
     }
-    broker
+    program
+}
+
+fn plimsolld() -> PathBuf {
+    let what = ["-p", "plimsoll-broker", "--bin", "plimsolld"];
+    built("plimsolld", &what)
 }
 
 /// A process of this test. It is killed when this is dropped.
@@ -168,6 +172,7 @@ fn the_example_of_the_book_pays_a_debt_once_and_keeps_its_limit() {
         .tempdir()
         .unwrap();
     let _broker = Broker::start(directory.path());
-    let example = cargo::profile().join("examples/cache");
+    let example = ["-p", "plimsoll-client", "--example", "cache"];
+    let example = built("examples/cache", &example);
     neighbour::keeps_its_limit(&example, &directory.path().join("broker.sock"));
 }

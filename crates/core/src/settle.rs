@@ -92,7 +92,9 @@ impl Node {
                 Level::Warning
             };
         }
-        let held_back = self.demand > self.limit.saturating_add(slop(self.limit));
+        // Who has more than it should is not held back, whatever it wants.
+        let more = self.uses > self.share.target;
+        let held_back = !more && self.demand > self.limit.saturating_add(slop(self.limit));
         let margin = if self.told.numbers.level == Level::Normal {
             2
         } else {

@@ -51,6 +51,8 @@ fn idle_services_owe_nothing_while_a_busy_program_has_room() {
         for &id in &shop.services {
             let numbers = shop.bench.numbers(id);
             assert_eq!((numbers.owed, numbers.level), (0, Level::Normal), "{round}");
+            let limit = numbers.limit;
+            assert!(limit >= numbers.uses, "{round}: {limit}");
         }
         if round > 2 {
             lowest = lowest.min(shop.bench.numbers(shop.busy).limit);
