@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the pictures of `top` and of `map --html` in the README, of programs that really run, in about two
-# minutes: tools/pictures/make.sh [PLIMSOLL]      (target/release/plimsoll when absent). As any user; it needs a
-# JDK, tmux and python3.
+# Makes the pictures of `top` and of `map --html` in the README, of programs that really run, in a minute:
+#   tools/pictures/make.sh [PLIMSOLL]      (target/release/plimsoll when absent)
+# As any user. It needs a JDK, tmux and python3.
 set -euo pipefail
 cd "$(dirname "$0")"
 own=$(realpath "${1:-../../target/release/plimsoll}")
@@ -23,7 +23,7 @@ program() { # NAME WEIGHT LIVE CHURN START
     "$1" "$2" "$5" "$work" "$3" "$4"
 }
 {
-  printf 'name = "shop"\nbudget = "700M"\n'
+  printf 'name = "shop"\nbudget = "900M"\n'
   program cache 200 180 100 0
   program search 100 80 100 0
   program index 50 30 100 20

@@ -50,7 +50,8 @@ def piece(row, column, text, style):
         ink, ground = DARK, ink
     svg = ""
     if ground:
-        svg += f'<rect x="{x:g}" y="{y:g}" width="{len(text) * WIDTH:g}" height="{HEIGHT}" fill="{ground}"/>\n'
+        box = f'x="{x:g}" y="{y:g}" width="{len(text) * WIDTH:g}" height="{HEIGHT}"'
+        svg += f'<rect {box} fill="{ground}"/>\n'
     if text.strip():
         bold = ' font-weight="bold"' if style.get("bold") else ""
         svg += (

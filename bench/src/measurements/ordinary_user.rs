@@ -150,8 +150,8 @@ fn report(ran: &[Variant<bool, Used>], runner: &Runner) -> Results {
         .results(
             "Three Java programs of an ordinary user under one budget.",
             &format!(
-                "120, 80 and 40 MB alive, 40 MB/s replaced in each, weights 200, 100 and 50, G1 of JDK 17, a budget \
-                 of {budget} MiB that no cgroup enforces. What all use together, from second 10 to 40."
+                "120, 80 and 40 MB alive, 40 MB/s replaced in each, weights 200, 100 and 50, G1 of JDK 17, a \
+                 budget of {budget} MiB that no cgroup enforces. What all use together, from second 10 to 40."
             ),
         )
         .columns(&[("how", ""), ("together, median", "MiB"), ("most", "MiB")]);
