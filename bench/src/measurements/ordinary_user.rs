@@ -26,6 +26,8 @@ const PROGRAMS: [(&str, &str, u32); 3] = [("120", "40", 200), ("80", "40", 100),
 const LASTS: Duration = Duration::from_secs(40);
 const SETTLED: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_millis(100);
+/// Programs that take longer to end are killed.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// The user `nobody`. Root measures as this user, and anybody else as themselves.
 const NOBODY: u32 = 65534;
 const JVM: Jvm = Jvm {
@@ -140,7 +142,7 @@ struct Started(Vec<Child>);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.0.iter_mut().for_each(end);
+        self.0.iter_mut().for_each(|child| end(child, PATIENCE));
     }
 }
 
