@@ -139,7 +139,8 @@ removed() {
   done <"$root/$LIST"
   # Directories that are ours alone.
   rmdir "$root/lib/plimsoll/gc" "$root/lib/plimsoll" "$root/share/doc/plimsoll" 2>/dev/null || true
-  printf 'removed plimsoll from below %s; the user `plimsoll` and /etc/plimsoll stay, if there are any\n' "$root"
+  printf 'removed plimsoll from below %s; the user `plimsoll` and /etc/plimsoll stay, if there are any\n' \
+    "$root"
 }
 
 # What the environment needs to find what is below PREFIX.
@@ -153,7 +154,8 @@ hints() {
   printf '  to run them:           export LD_LIBRARY_PATH=%s/lib   (or link with -Wl,-rpath,%s/lib)\n' \
     "$prefix" "$prefix"
   if [ "$(id -u)" = 0 ]; then
-    printf '  the service:           systemctl link %s/lib/systemd/system/plimsolld.{socket,service}\n' "$prefix"
+    printf '  the service:           systemctl link %s/lib/systemd/system/plimsolld.{socket,service}\n' \
+      "$prefix"
     case $prefix in
       /home/* | /root/*) printf '  (the service may not read below %s: ProtectHome=)\n' "/${prefix#/}" ;;
     esac

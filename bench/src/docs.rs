@@ -91,8 +91,8 @@ const ROWS: [Row; 6] = [
     Row {
         measurement: "container",
         claim: "of those killed alone nine tenths live",
-        words: "Java in a container without swap: of the runs that the kernel kills without Plimsoll, \
-                those that live with it",
+        words: "Java in a small container without swap: runs that the kernel ends without Plimsoll, and that \
+                live with it",
         asked: "at least 90 %",
         brief: false,
     },
@@ -179,7 +179,7 @@ pub fn table(results: &[Results]) -> String {
 
 /// The README's rows.
 fn front(results: &[Results]) -> Result<String> {
-    let mut out = "| | asked for | measured | met |\n|---|---|---|---|\n".to_owned();
+    let mut out = "| | aim | measured | met |\n|---|---|---|---|\n".to_owned();
     for row in &ROWS {
         let target = row.target(results).ok_or(Error::NoTarget {
             measurement: row.measurement,

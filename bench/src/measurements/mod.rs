@@ -13,6 +13,7 @@ mod libgc_adaptive;
 mod map_areas;
 mod map_cost;
 mod mmtk;
+mod ordinary_user;
 mod phases_live;
 mod pin;
 mod shares;
@@ -41,6 +42,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &split::want::SplitWant,
     &container::Container,
     &broker_cost::BrokerCost,
+    &ordinary_user::OrdinaryUser,
     &map_cost::MapCost,
     &map_areas::MapAreas,
     &stall_signal::StallSignal,

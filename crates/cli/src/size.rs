@@ -14,19 +14,22 @@ pub fn no_empty_part(text: &str) -> Result<Size, String> {
 }
 
 /// The most memory that a principal may use, as the command line has it: never one that a broker refuses.
+///
+/// # Errors
+/// Says which sizes are taken.
 pub fn most(text: &str) -> Result<Size, String> {
-    match no_empty_part(text)? {
+    match most_or_none(text)? {
         size if size.is_zero() => Err("0 is no bound: leave it out for none".into()),
-        size => most_or_none(size),
+        size => Ok(size),
     }
 }
 
 /// As [`most`], but 0 removes the bound, for `set`.
-pub fn most_or_no_more(text: &str) -> Result<Size, String> {
-    most_or_none(no_empty_part(text)?)
-}
-
-fn most_or_none(size: Size) -> Result<Size, String> {
+///
+/// # Errors
+/// As [`most`].
+pub fn most_or_none(text: &str) -> Result<Size, String> {
+    let size = no_empty_part(text)?;
     if let Size::Bytes(bytes) = size {
         Max::or_none(bytes).map_err(|error| error.message)?;
     }
@@ -96,8 +99,8 @@ mod tests {
         for text in ["1M", "50%", "4000000T"] {
             assert!(most(text).is_ok(), "{text}");
         }
-        assert_eq!(most_or_no_more("0"), Ok(Size::Bytes(0)));
-        assert!(most_or_no_more("1K").unwrap_err().contains("out of range"));
+        assert_eq!(most_or_none("0"), Ok(Size::Bytes(0)));
+        assert!(most_or_none("1K").unwrap_err().contains("out of range"));
         assert_eq!(bound(Size::Part(0.5), 4 * MIB), Ok(2 * MIB));
         assert!(bound(Size::Part(0.001), 4 * MIB).is_err());
     }

@@ -43,7 +43,7 @@ pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;
 
-use crate::size::{most, most_or_no_more};
+use crate::size::{most, most_or_none};
 use clap::{Args, Parser, Subcommand};
 use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::size::Size;
@@ -337,7 +337,7 @@ pub struct Set {
         long,
         value_name = "SIZE",
         allow_negative_numbers = true,
-        value_parser = most_or_no_more,
+        value_parser = most_or_none,
         group = "change"
     )]
     pub max: Option<Size>,

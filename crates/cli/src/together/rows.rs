@@ -1,5 +1,5 @@
-//! Simulations as comma-separated values: a line for each program under each policy. Times are nanoseconds and
-//! sizes bytes.
+//! Simulations as comma-separated values: a line for each program under each policy. Times are nanoseconds,
+//! sizes are bytes.
 
 use super::Outcome;
 use crate::sim::csv_table;

@@ -1,7 +1,7 @@
 //! The columns of the table, and which of them a screen has room for. A column is there as a whole or not at
 //! all, so that no number is cut.
 
-use super::state::State;
+use super::state::{HISTORY, State};
 use crate::rows::{Faults, Row, shown, standing};
 use crate::size::Human;
 
@@ -9,10 +9,10 @@ use crate::size::Human;
 const LEAST_NAME: usize = 14;
 /// The narrowest history, with the gap before it.
 const LEAST_HISTORY: usize = 9;
-/// Of the columns that are left over, names get a third, up to this.
+/// Names get a third of what is left over, and no more than a third of this.
 const MOST_MORE: usize = 60;
-/// The widest column of names and the widest history take no more than listings are kept.
-const WIDEST: usize = 130;
+/// The widest history; also the most that names get where there is none.
+const WIDEST: usize = HISTORY + 10;
 
 /// A column right of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,19 +175,19 @@ fn rate_text(rate: f64) -> String {
     }
 }
 
-/// As many of these as fit into `width`, in their order, with `between` between them. What is in `last` goes
-/// first, from its front.
-pub(super) fn fitting(parts: &[String], last: &[usize], between: &str, width: usize) -> String {
+/// These parts of a line, with `between` between them. While they do not fit into `width`, parts are left
+/// out, in the order of their indices in `dropped`.
+pub(super) fn fitting(parts: &[String], dropped: &[usize], between: &str, width: usize) -> String {
     let mut kept: Vec<usize> = (0..parts.len()).collect();
     let line = |kept: &[usize]| {
         let words: Vec<&str> = kept.iter().map(|&index| parts[index].as_str()).collect();
         words.join(between)
     };
-    for dropped in last {
+    for part in dropped {
         if line(&kept).chars().count() <= width {
             break;
         }
-        kept.retain(|index| index != dropped);
+        kept.retain(|index| index != part);
     }
     line(&kept)
 }

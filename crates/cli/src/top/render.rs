@@ -255,8 +255,13 @@ fn foot_line(state: &State, width: u16) -> Line<'static> {
             Line::from(Span::styled(shown(message, 500), style))
         }
         None => {
-            let last = [2, 3, 1, 0, 4];
-            Line::from(fitting(&KEYS.map(str::to_owned), &last, "  ", width.into()))
+            let dropped = [2, 3, 1, 0, 4];
+            Line::from(fitting(
+                &KEYS.map(str::to_owned),
+                &dropped,
+                "  ",
+                width.into(),
+            ))
         }
     }
 }
