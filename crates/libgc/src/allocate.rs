@@ -216,7 +216,7 @@ fn place(
         // libgc allows unregistered threads to allocate.
         None => state.spare.get_or_insert_with(Bins::boxed),
     };
-    let bin = bins.bin(kind, class);
+    let bin = bins.bin_to_refill(kind, class);
     if let Some(start) = bin.take(class.bytes()) {
         return Ok(start);
     }
@@ -244,9 +244,13 @@ fn make_room(
     if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
         let room = state.surroundings.on_cliff(&state.central, bytes);
         let room = room.map(|(room, _)| room);
-        if state
-            .pace
-            .defer(&mut state.central, bytes, heap.allocated(), room)
+        current::count_bins(heap);
+        let allocated = heap.allocated();
+        let since = state.pace.since(allocated);
+        let crowded = may_collect && state.finalization.is_crowded(since);
+        if !crowded
+            && state
+                .pace.defer(&mut state.central, bytes, allocated, room)
         {
             *tried = 0;
             return true;

@@ -274,7 +274,10 @@ fn reclaim(
     let found = Found {
         composite: (census.live - census.opaque) as usize,
         atomic: census.opaque as usize,
+        small: census.small_opaque as usize,
         roots: state.roots.bytes(),
+        stacks: state.pace.stacks,
+        finalized: state.finalization.note(heap),
         holes: census.holes as usize,
         freed: census.freed_bytes() as usize,
     };

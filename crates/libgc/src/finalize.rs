@@ -1,15 +1,18 @@
 //! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
+use crate::collect::{self, Why};
 use crate::collector::{self, Locked, State};
 use crate::settings::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_java_finalization, await_finalize,
+    bytes_per_finalizer,
 };
+use crate::table::{Most, Table};
+use crate::thread::blocking::with_registers;
 use crate::{leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Dying, Marker};
 use plimsoll_heap::{Central, Heap};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ptr::null_mut;
 
 pub(crate) type Procedure = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
@@ -38,7 +41,13 @@ struct Finalizer {
 #[derive(Default)]
 pub(crate) struct Finalization {
     /// The registered finalizers, by the address of the object.
-    by_object: HashMap<usize, Finalizer>,
+    by_object: Table<Finalizer>,
+    /// How many these may be before a collection.
+    most: Most,
+    /// `former_count`: how many were registered after the last collection. `finalized`: bytes of the
+    /// objects that became due in the last two collections.
+    former_count: usize,
+    finalized: [usize; 2],
     /// Dead objects with their finalizers. They are kept until the finalizers have run.
     due: Vec<(usize, Finalizer)>,
     /// Whether the program was told about the due ones.
@@ -73,6 +82,28 @@ impl Finalization {
         for object in self.cycles.drain(..) {
             report::warn(c"Finalization cycle involving %p\n", object);
         }
+    }
+
+    /// Notes the end of a collection; returns the bytes of the objects that became due in it.
+    pub(crate) fn note(&mut self, heap: &Heap) -> usize {
+        let slots = self.due[self.former..].iter();
+        let slots = slots.filter_map(|&(object, _)| heap.slot(object));
+        let bytes = slots.map(|slot| heap.size(slot)).sum();
+        self.finalized = [bytes, self.finalized[0]];
+        self.former_count = self.by_object.len();
+        bytes
+    }
+
+    /// Whether the program has objects finalized.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.finalized != [0, 0]
+    }
+
+    /// Whether to collect rather than to let the heap grow, after `since` bytes were allocated: many
+    /// finalizers are new. They may have memory released that the heap does not know of.
+    pub(crate) fn is_crowded(&self, since: usize) -> bool {
+        let new = self.by_object.len().saturating_sub(self.former_count);
+        self.is_busy() && new.saturating_mul(bytes_per_finalizer.get()) > since
     }
 
     pub(crate) fn is_due(&self) -> bool {
@@ -176,7 +207,7 @@ fn mark_contents(
     heap: &Heap,
     central: &Central,
     marker: &mut Marker<'_>,
-    by_object: &HashMap<usize, Finalizer>,
+    by_object: &Table<Finalizer>,
     due: &mut Vec<(usize, Finalizer)>,
     cycles: &mut Vec<usize>,
 ) {
@@ -198,6 +229,20 @@ fn mark_contents(
     due.truncate(first);
 }
 
+/// Collects before the table of finalizers grows, if that is allowed. The objects of callers are on
+/// their stacks.
+fn make_room(gc: &mut Locked) {
+    let entries = gc.finalization.by_object.len();
+    if !gc.finalization.most.is_reached(entries) {
+        return;
+    }
+    if collect::allowed() && !gc.incremental.is_on() {
+        with_registers(|here| collect::collect(gc, Why::Allocation, here));
+    }
+    let finalization = &mut gc.finalization;
+    finalization.most.grow(finalization.by_object.len());
+}
+
 /// Sets the finalizer of an object, or removes it if there is none. Stores the previous one at the
 /// places given.
 pub(crate) fn register(
@@ -212,6 +257,7 @@ pub(crate) fn register(
         return;
     }
     let mut gc = collector::lock();
+    make_room(&mut gc);
     let start = object as usize;
     let is_object = gc.heap.slot(start).is_some();
     let old = match procedure {

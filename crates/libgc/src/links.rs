@@ -2,10 +2,9 @@
 //! are cleared before finalizers are called. Long links are cleared only when the object is not
 //! kept for a finalizer either.
 
-use crate::{collector, leaks, report};
+use crate::{collector, leaks, report, table};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
-use std::collections::HashMap;
 use std::ffi::CStr;
 
 /// Return values of libgc's functions for links (gc.h).
@@ -15,7 +14,7 @@ const UNIMPLEMENTED: c_int = 3;
 const NOT_FOUND: c_int = 4;
 
 /// The object of each link, by the link's address.
-type Table = HashMap<usize, usize>;
+type Table = table::Table<usize>;
 
 /// All links of the program. Guarded by the collector's lock.
 #[derive(Default)]

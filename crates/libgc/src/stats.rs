@@ -4,6 +4,7 @@ use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
+use crate::thread::current;
 use crate::{quantum, report};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
@@ -346,6 +347,7 @@ struct Usage {
 }
 
 fn usage(gc: &Locked) -> Usage {
+    current::count_bins(gc.heap);
     let heap = gc.pace.size(&gc.central);
     let stats = &gc.stats;
     let total = gc.heap.allocated() as usize;
