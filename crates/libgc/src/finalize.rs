@@ -1,13 +1,12 @@
 //! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
-use crate::collect::{self, Why};
+use crate::collect;
 use crate::collector::{self, Locked, State};
 use crate::settings::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_java_finalization, await_finalize,
     bytes_per_finalizer,
 };
-use crate::table::{Most, Table};
-use crate::thread::blocking::with_registers;
+use crate::table::{self, Most, Table};
 use crate::{leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Dying, Marker};
@@ -32,9 +31,29 @@ pub(crate) enum Order {
 
 #[derive(Clone, Copy)]
 struct Finalizer {
-    procedure: Procedure,
+    /// The procedure's address, and its order in the two highest bits, which no address has: a
+    /// program may have many finalizers.
+    tagged: usize,
     data: *mut c_void,
-    order: Order,
+}
+
+impl Finalizer {
+    const SHIFT: u32 = usize::BITS - 2;
+
+    fn new(procedure: Procedure, data: *mut c_void, order: Order) -> Finalizer {
+        let tagged = procedure as usize | (order as usize) << Finalizer::SHIFT;
+        Finalizer { tagged, data }
+    }
+
+    fn procedure(&self) -> Procedure {
+        let address = self.tagged << 2 >> 2;
+        // SAFETY: the address of a procedure, by `new`.
+        unsafe { std::mem::transmute::<usize, Procedure>(address) }
+    }
+
+    fn is(&self, order: Order) -> bool {
+        self.tagged >> Finalizer::SHIFT == order as usize
+    }
 }
 
 /// Registered finalizers by object, and those that are due. Guarded by the collector's lock.
@@ -152,7 +171,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     mark_contents(heap, central, marker, by_object, due, cycles);
     let java = GC_java_finalization.get() != 0;
     // Objects of order `Unreachable` come last, because what the others need may reach them.
-    let last = |finalizer: &Finalizer| java && finalizer.order == Order::Unreachable;
+    let last = |finalizer: &Finalizer| java && finalizer.is(Order::Unreachable);
     by_object.retain(|&object, finalizer| {
         let keep = last(finalizer) || !dead(object);
         if !keep {
@@ -214,7 +233,7 @@ fn mark_contents(
     // `due` has capacity for all of them.
     let first = due.len();
     let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
-    let ordered = |finalizer: &Finalizer| finalizer.order != Order::None;
+    let ordered = |finalizer: &Finalizer| !finalizer.is(Order::None);
     let all = by_object
         .iter()
         .map(|(&object, &finalizer)| (object, finalizer));
@@ -222,25 +241,11 @@ fn mark_contents(
     by_address(&mut due[first..]);
     let dying = due[first..].iter().filter_map(|&(object, finalizer)| {
         let slot = heap.slot(object)?;
-        let itself = finalizer.order != Order::IgnoreSelf;
+        let itself = !finalizer.is(Order::IgnoreSelf);
         Some(Dying { slot, itself })
     });
     marker.contents(central, dying, |slot| cycles.push(heap.start(slot)));
     due.truncate(first);
-}
-
-/// Collects before the table of finalizers grows, if that is allowed. The objects of callers are on
-/// their stacks.
-fn make_room(gc: &mut Locked) {
-    let entries = gc.finalization.by_object.len();
-    if !gc.finalization.most.is_reached(entries) {
-        return;
-    }
-    if collect::allowed() && !gc.incremental.is_on() {
-        with_registers(|here| collect::collect(gc, Why::Allocation, here));
-    }
-    let finalization = &mut gc.finalization;
-    finalization.most.grow(finalization.by_object.len());
 }
 
 /// Sets the finalizer of an object, or removes it if there is none. Stores the previous one at the
@@ -257,24 +262,25 @@ pub(crate) fn register(
         return;
     }
     let mut gc = collector::lock();
-    make_room(&mut gc);
+    if gc.finalization.most.is_reached(gc.finalization.count()) {
+        collect::before_growth(&mut gc);
+        let finalization = &mut gc.finalization;
+        finalization.most.grow(finalization.by_object.len());
+    }
     let start = object as usize;
     let is_object = gc.heap.slot(start).is_some();
     let old = match procedure {
         Some(procedure) if is_object => {
-            let finalizer = Finalizer {
-                procedure,
-                data,
-                order,
-            };
-            gc.finalization.by_object.insert(start, finalizer)
+            let all = &mut gc.finalization.by_object;
+            table::make_room(all);
+            all.insert(start, Finalizer::new(procedure, data, order))
         }
         _ => gc.finalization.by_object.remove(&start),
     };
     // SAFETY: the caller's, where they are not null.
     unsafe {
         if let Some(place) = former.0.as_mut() {
-            *place = old.map(|old| old.procedure);
+            *place = old.map(|old| old.procedure());
         }
         if let Some(place) = former.1.as_mut() {
             *place = old.map_or(null_mut(), |old| old.data);
@@ -322,7 +328,7 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
         };
         // The object's address is on this stack, so the object stays alive.
         // SAFETY: the program's procedure, for the object and the data that it was registered with.
-        unsafe { (finalizer.procedure)(object as *mut c_void, finalizer.data) };
+        unsafe { (finalizer.procedure())(object as *mut c_void, finalizer.data) };
         std::hint::black_box(object);
         count += 1;
     }

@@ -2,7 +2,8 @@
 //! are cleared before finalizers are called. Long links are cleared only when the object is not
 //! kept for a finalizer either.
 
-use crate::{collector, leaks, report, table};
+use crate::table::{self, Most};
+use crate::{collect, collector, leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
 use std::ffi::CStr;
@@ -23,6 +24,8 @@ pub(crate) struct Links {
     short: Table,
     /// Links that are cleared once the object cannot be reached by finalizers either.
     long: Table,
+    /// How many there may be before a collection.
+    most: Most,
 }
 
 impl Links {
@@ -41,6 +44,10 @@ impl Links {
         for table in [&mut self.short, &mut self.long] {
             table.retain(|&link, _| heap.slot(link).is_none() || !dead(link));
         }
+    }
+
+    fn count(&self) -> usize {
+        self.short.len() + self.long.len()
     }
 
     pub(crate) fn counts(&self) -> (usize, usize) {
@@ -75,7 +82,14 @@ fn register(
         return UNIMPLEMENTED;
     }
     let mut gc = collector::lock();
-    match table(&mut gc.links).insert(link as usize, object as usize) {
+    if gc.links.most.is_reached(gc.links.count()) {
+        collect::before_growth(&mut gc);
+        let links = &mut gc.links;
+        links.most.grow(links.count());
+    }
+    let table = table(&mut gc.links);
+    table::make_room(table);
+    match table.insert(link as usize, object as usize) {
         Some(_) => DUPLICATE,
         None => SUCCESS,
     }

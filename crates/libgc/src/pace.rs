@@ -39,6 +39,9 @@ pub(crate) struct Pace {
     /// it is checked again whether to collect: there is less room, or there are new finalizers.
     decided: Option<usize>,
     slice: usize,
+    /// The limit that the heap was given last, in superpages, apart from what the steps of a
+    /// collection needed.
+    given: usize,
     /// The size of the stacks at the last collection, bytes.
     pub(crate) stacks: usize,
     /// The heap has enough holes, but hardly any superpage becomes free.
@@ -129,6 +132,7 @@ impl Pace {
         self.goal = bytes.div_ceil(SUPERPAGE).min(self.cap());
         self.ceiling = usize::MAX;
         self.allowance = bytes.max(LEAST);
+        self.given = self.goal;
         central.set_limit(self.goal);
     }
 
@@ -219,7 +223,7 @@ impl Pace {
         self.slice = if growth.cliff {
             (growth.most / SUPERPAGE / SLICES).max(PROGRESS / SUPERPAGE)
         } else if growth.finalizes {
-            let before = central.limit().saturating_sub(used);
+            let before = self.given.saturating_sub(used);
             before.max(used / 3).max(BEGIN / SUPERPAGE)
         } else {
             usize::MAX
@@ -230,7 +234,8 @@ impl Pace {
         } else {
             first.max(least)
         };
-        central.set_limit((self.goal - self.reserve).min(first));
+        self.given = (self.goal - self.reserve).min(first);
+        central.set_limit(self.given);
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
     }
@@ -269,7 +274,8 @@ impl Pace {
         }
         self.goal = self.goal.max(goal);
         self.decided = self.decided.map(|_| self.goal);
-        central.set_limit(wanted.max(central.limit()));
+        self.given = wanted.max(central.limit());
+        central.set_limit(self.given);
         true
     }
 
@@ -391,7 +397,8 @@ impl Pace {
         }
         self.goal = self.goal.max(limit.saturating_add(self.reserve).min(cap));
         self.decided = self.decided.map(|_| self.goal);
-        central.set_limit(limit.max(central.limit()));
+        self.given = limit.max(central.limit());
+        central.set_limit(self.given);
         true
     }
 

@@ -232,6 +232,7 @@ fn say(cycle: &Cycle, work: &Work, whole: Duration, faults: i64) {
     let why = match cycle.why {
         Why::Allocation => "heap full",
         Why::Young | Why::Lack => "no room",
+        Why::Crowd => "many finalizers",
         Why::Asked | Why::Begun => "asked for",
         Why::Limit => "limit fell",
     };
