@@ -2,7 +2,7 @@
 //! through a hole. It finds a hole in the mark bits of a superpage that belongs to the bin alone,
 //! so sweeping never touches an object.
 
-use crate::address::{Slot, Superpage};
+use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::central::{Central, Exhausted};
 use crate::class::{CLASSES, Class};
@@ -22,11 +22,21 @@ pub struct Bin {
     limit: usize,
     /// The address of the first freed slot, or 0. Freed slots are linked through their first words.
     freed: usize,
-    /// The superpage whose holes this bin uses, plus 1; 0 for none.
+    /// The superpage of which this bin has a part, plus 1; 0 for none.
     superpage: u32,
-    /// The first slot of it that was not examined yet.
+    /// The bin has the holes of these slots: from the first that was not examined yet, to the end of
+    /// the part.
     next: u16,
+    until: u16,
+    /// `part`: bytes that the last part was to have. `uncounted`: bytes of its free slots; they count
+    /// as allocated when the bin has handed them out, and the next part is due.
+    part: u32,
+    uncounted: u32,
 }
+
+/// Bytes of the first part of a superpage that a bin takes after a collection. Each further part is
+/// twice as large, up to a superpage: so of a thousand threads, each holds little more than it uses.
+const FIRST_PART: u32 = 512;
 
 impl Bin {
     /// Takes the place of the next object from the current hole. `None` if the hole is used up.
@@ -48,6 +58,23 @@ impl Bin {
         self.cursor = start;
         self.limit = start + bytes;
     }
+
+    /// Bytes of its part that it did not hand out yet.
+    fn left(&self, heap: &Heap, class: Class) -> usize {
+        let unexamined = self.superpage.checked_sub(1).map_or(0, |number| {
+            let marks = heap.side.marks(Superpage(number));
+            bits::clear(marks, usize::from(self.next), usize::from(self.until))
+        });
+        (self.limit - self.cursor) + unexamined * class.bytes()
+    }
+
+    /// Counts what it handed out since it last counted.
+    fn count(&mut self, heap: &Heap, class: Class) {
+        let left = self.left(heap, class) as u32;
+        let taken = self.uncounted.saturating_sub(left);
+        heap.add_allocated(taken as usize);
+        self.uncounted -= taken;
+    }
 }
 
 /// All bins of one thread. All-zero bins are empty.
@@ -60,12 +87,15 @@ impl Bin {
 pub struct Bins {
     /// The bins, by kind and class.
     rows: [[Bin; CLASSES]; KINDS],
+    /// A bit for each kind of which a bin got a part of a superpage since the last collection.
+    refilled: u32,
 }
 
 impl Default for Bins {
     fn default() -> Bins {
         Bins {
             rows: std::array::from_fn(|_| std::array::from_fn(|_| Bin::default())),
+            refilled: 0,
         }
     }
 }
@@ -91,14 +121,50 @@ impl Bins {
         &mut self.rows[usize::from(kind.0) % KINDS][usize::from(class.0)]
     }
 
+    /// The bin for objects of a kind and a class, for [`Heap::refill`].
+    pub fn bin_to_refill(&mut self, kind: KindId, class: Class) -> &mut Bin {
+        self.refilled |= 1 << (usize::from(kind.0) % KINDS);
+        self.bin(kind, class)
+    }
+
+    /// Each bin with its class.
+    fn each(&mut self) -> impl Iterator<Item = (Class, &mut Bin)> {
+        let rows = self.rows.iter_mut();
+        rows.flat_map(|row| Class::all().zip(row.iter_mut()))
+    }
+
+    /// Counts what the bins handed out as allocated ([`Heap::allocated`]).
+    pub fn count(&mut self, heap: &Heap) {
+        let refilled = self.refilled;
+        let rows = self.rows.iter_mut().enumerate();
+        for (_, row) in rows.filter(|(kind, _)| refilled >> kind & 1 == 1) {
+            for (class, bin) in Class::all().zip(row) {
+                if bin.uncounted > 0 {
+                    bin.count(heap, class);
+                }
+            }
+        }
+    }
+
+    /// Empties the bins of a thread that ends. What they did not hand out is lost until the next
+    /// collection, so it counts as allocated.
+    pub fn abandon(&mut self, heap: &Heap) {
+        for (_, bin) in self.each() {
+            heap.add_allocated(std::mem::take(&mut bin.uncounted) as usize);
+        }
+        self.retire(heap);
+    }
+
     /// Empties all bins. The census of the collection that begins with this finds again what was
     /// not handed out.
     pub fn retire(&mut self, heap: &Heap) {
-        for bin in self.rows.iter_mut().flatten() {
+        self.refilled = 0;
+        for (class, bin) in self.each() {
             // Most bins were never used, and take no memory until they are written to.
             if bin.limit == 0 && bin.freed == 0 && bin.superpage == 0 {
                 continue;
             }
+            bin.count(heap, class);
             if bin.cursor < bin.limit {
                 heap.give_up(bin.cursor);
             }
@@ -128,7 +194,8 @@ impl Bins {
             };
             let superpage = Superpage(number);
             let marks = heap.side.marks(superpage);
-            for (from, to) in bits::runs(marks, usize::from(bin.next), class.slots(), false) {
+            let (next, until) = (usize::from(bin.next), usize::from(bin.until));
+            for (from, to) in bits::runs(marks, next, until, false) {
                 for index in from..to {
                     let index = index as u16;
                     each(Slot { superpage, index });
@@ -139,8 +206,8 @@ impl Bins {
 }
 
 impl Heap {
-    /// Opens the next hole of the bin's own superpage, or a slot that was freed into the bin. False
-    /// if there is neither.
+    /// Opens the next hole of the bin's own part of a superpage, or a slot that was freed into the
+    /// bin. False if there is neither.
     pub fn next_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
         let bytes = class.bytes();
         let of = self.kind(kind);
@@ -159,7 +226,8 @@ impl Heap {
         let superpage = Superpage(number);
         let slots = class.slots();
         let marks = self.side.marks(superpage);
-        let Some((from, to)) = bits::runs(marks, usize::from(bin.next), slots, false).next() else {
+        let (next, until) = (usize::from(bin.next), usize::from(bin.until));
+        let Some((from, to)) = bits::runs(marks, next, until, false).next() else {
             bin.superpage = 0;
             return false;
         };
@@ -178,7 +246,7 @@ impl Heap {
         true
     }
 
-    /// Gives the bin a superpage with a hole, and opens the hole.
+    /// Gives the bin a part of a superpage with a hole, and opens the hole.
     ///
     /// # Errors
     /// No superpage has a hole, and no free superpage may be taken.
@@ -190,28 +258,49 @@ impl Heap {
         class: Class,
     ) -> Result<(), Exhausted> {
         while !self.next_hole(bin, kind, class) {
-            let superpage = match central.take_partial(&self.side, kind, class) {
-                Some(superpage) => superpage,
-                None => match central.take(self, 1) {
-                    Ok(superpage) => {
-                        self.dedicate(superpage, kind);
-                        self.side.make_small(superpage, class);
-                        superpage
-                    }
-                    // Holes that have to be read from swap are used only when a collection would be
-                    // needed otherwise.
-                    Err(why) => central.take_absent(&self.side, kind, class).ok_or(why)?,
-                },
+            let (superpage, start) = match central.take_rest(kind, class) {
+                Some(rest) => rest,
+                None => (self.take_with_holes(central, kind, class)?, 0),
             };
-            self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
+            // An atomic addition for each hole would wait until the cleared memory has left the
+            // processor. And what a bin has is not allocated yet: there may be thousands of bins.
+            self.add_allocated(std::mem::take(&mut bin.uncounted) as usize);
+            bin.part = (bin.part * 2).clamp(FIRST_PART, SUPERPAGE as u32);
+            let most = (bin.part as usize / class.bytes()).max(1);
+            let (marks, slots) = (self.side.marks(superpage), class.slots());
+            let (until, free) = bits::stretch(marks, start, slots, most);
+            if until < slots {
+                central.leave_rest(kind, class, (superpage, until));
+            }
             bin.superpage = superpage.0 + 1;
-            bin.next = 0;
-            // Counts all free slots of the superpage at once: an atomic addition for each hole
-            // would wait until the cleared memory has left the processor.
-            let marked = bits::count(self.side.marks(superpage), class.slots());
-            self.add_allocated((class.slots() - marked) * class.bytes());
+            (bin.next, bin.until) = (start as u16, until as u16);
+            bin.uncounted = (free * class.bytes()) as u32;
         }
         Ok(())
+    }
+
+    /// Takes a superpage with holes, or a free one.
+    fn take_with_holes(
+        &self,
+        central: &mut Central,
+        kind: KindId,
+        class: Class,
+    ) -> Result<Superpage, Exhausted> {
+        let superpage = match central.take_partial(&self.side, kind, class) {
+            Some(superpage) => superpage,
+            None => match central.take(self, 1) {
+                Ok(superpage) => {
+                    self.dedicate(superpage, kind);
+                    self.side.make_small(superpage, class);
+                    superpage
+                }
+                // Holes that have to be read from swap are used only when a collection would be
+                // needed otherwise.
+                Err(why) => central.take_absent(&self.side, kind, class).ok_or(why)?,
+            },
+        };
+        self.side.descriptor(superpage).next.store(TAKEN, Relaxed);
+        Ok(superpage)
     }
 
     /// Frees a small object: its slot is the next that this bin, which must be of its kind and
@@ -321,8 +410,8 @@ impl Heap {
 
     /// Calls `each` with every slot of a collectable kind that was handed out, including freed
     /// slots and those that bins hold. The marks must be those of the last collection. In a
-    /// superpage that a bin left, only the slots marked then are told: it is not known which of the
-    /// others hold objects.
+    /// superpage of which a bin left a part, only the slots marked then are told: it is not known
+    /// which of the others hold objects.
     pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
@@ -333,10 +422,17 @@ impl Heap {
                 Use::Small => it.slots.load(Relaxed),
                 Use::Head => 1,
             };
-            let all = it.usage() == Use::Head || it.next.load(Relaxed) == TAKEN;
+            let given = match it.usage() {
+                Use::Head => 1,
+                _ if it.next.load(Relaxed) != TAKEN => 0,
+                _ => {
+                    let class = Class(it.class.load(Relaxed));
+                    central.given(superpage, KindId(it.kind.load(Relaxed)), class)
+                }
+            };
             for index in 0..slots {
                 let slot = Slot { superpage, index };
-                if all || self.side.is_marked(slot) {
+                if usize::from(index) < given || self.side.is_marked(slot) {
                     each(slot);
                 }
             }

@@ -24,6 +24,35 @@ pub(crate) fn count(bits: &[AtomicU64], end: usize) -> usize {
         .sum()
 }
 
+/// How many of the bits `start..end` are clear.
+pub(crate) fn clear(bits: &[AtomicU64], start: usize, end: usize) -> usize {
+    words(start, end)
+        .map(|(at, mask)| (!bits[at].load(Relaxed) & mask).count_ones() as usize)
+        .sum()
+}
+
+/// The end of the shortest stretch of bits from `start` on that has `most` clear ones, and how many it
+/// has; it ends at `end` if there are no more than that.
+pub(crate) fn stretch(
+    bits: &[AtomicU64],
+    start: usize,
+    end: usize,
+    most: usize,
+) -> (usize, usize) {
+    let all = clear(bits, start, end);
+    if all <= most {
+        return (end, all);
+    }
+    let mut few = 0;
+    for (from, to) in runs(bits, start, end, false) {
+        if few + (to - from) >= most {
+            return (from + most - few, most);
+        }
+        few += to - from;
+    }
+    (end, few)
+}
+
 /// The runs of bits in `start..end` that equal `set`, each as its first bit and the bit after its
 /// last.
 pub(crate) fn runs(
@@ -144,6 +173,27 @@ mod tests {
             prop_assert_eq!(first_run(&bits, start, end, count), found.map(|(begin, _)| begin));
             let last = runs(&bits, 0, end, true).last().filter(|run| run.1 == end);
             prop_assert_eq!(run_before(&bits, end), last.map_or(0, |(begin, end)| end - begin));
+        }
+
+        #[test]
+        fn a_stretch_has_as_many_clear_bits_as_wanted(
+            changes in proptest::collection::vec((0usize..400, 1usize..150, any::<bool>()), 0..20),
+            start in 0usize..400,
+            end in 0usize..400,
+            most in 1usize..300,
+        ) {
+            let bits: Vec<AtomicU64> = (0..9).map(|_| AtomicU64::new(0)).collect();
+            for (at, count, to) in changes {
+                fill(&bits, at, count, to);
+            }
+            let is_clear = |&at: &usize| bits[at / 64].load(Relaxed) >> (at % 64) & 1 == 0;
+            let all: Vec<usize> = (start..end).filter(is_clear).collect();
+            prop_assert_eq!(clear(&bits, start, end), all.len());
+            let expected = match all.get(most - 1) {
+                Some(last) if all.len() > most => (last + 1, most),
+                _ => (end, all.len()),
+            };
+            prop_assert_eq!(stretch(&bits, start, end, most), expected);
         }
 
         #[test]

@@ -17,6 +17,8 @@ pub struct Census {
     pub live: u64,
     /// Of `live`, the bytes of objects without references.
     pub opaque: u64,
+    /// Of `opaque`, the bytes of objects that do not have superpages of their own.
+    pub small_opaque: u64,
     /// Bytes of free slots in superpages with holes.
     pub holes: u64,
     /// Superpages that were freed.
@@ -59,6 +61,9 @@ impl Heap {
                         index: 0,
                     });
                     census.count(live as u64, bytes, it.has(flag::OPAQUE));
+                    if it.has(flag::OPAQUE) {
+                        census.small_opaque += (live * bytes) as u64;
+                    }
                     if live == 0 {
                         central.release(self, superpage, 1);
                         census.freed += 1;

@@ -47,6 +47,9 @@ pub struct Central {
     /// Superpages with holes: those that are present, and those that are absent.
     partial: Lists,
     absent: Lists,
+    /// By kind and class: the superpage of which bins have the first slots, plus 1, and the first slot
+    /// that none has; 0 for none.
+    rests: [[(u32, u16); CLASSES]; KINDS],
     /// Superpages that can be read and written: the first ones of the heap.
     committed: usize,
     /// For at least this many superpages the tables are committed.
@@ -71,6 +74,7 @@ impl Central {
         Central {
             partial: [[0; CLASSES]; KINDS],
             absent: [[0; CLASSES]; KINDS],
+            rests: [[(0, 0); CLASSES]; KINDS],
             committed: FIRST,
             known,
             used: 0,
@@ -133,8 +137,31 @@ impl Central {
         take(&mut self.absent, side, kind, class)
     }
 
+    /// Takes the rest of the superpage of which bins have parts: the superpage and its first slot that
+    /// no bin has.
+    pub(crate) fn take_rest(&mut self, kind: KindId, class: Class) -> Option<(Superpage, usize)> {
+        let rest = &mut self.rests[usize::from(kind.0)][usize::from(class.0)];
+        let (superpage, next) = std::mem::take(rest);
+        Some((Superpage(superpage.checked_sub(1)?), usize::from(next)))
+    }
+
+    /// Leaves the rest of a superpage, from this slot on, to other bins.
+    pub(crate) fn leave_rest(&mut self, kind: KindId, class: Class, rest: (Superpage, usize)) {
+        let (superpage, next) = rest;
+        self.rests[usize::from(kind.0)][usize::from(class.0)] = (superpage.0 + 1, next as u16);
+    }
+
+    /// Up to which slot bins have a superpage of this kind and class that some bin took.
+    pub(crate) fn given(&self, superpage: Superpage, kind: KindId, class: Class) -> usize {
+        match self.rests[usize::from(kind.0)][usize::from(class.0)] {
+            (rest, next) if rest == superpage.0 + 1 => usize::from(next),
+            _ => class.slots(),
+        }
+    }
+
     /// Empties all lists of superpages with holes.
     pub(crate) fn clear_partial(&mut self) {
+        self.rests = [[(0, 0); CLASSES]; KINDS];
         self.partial = [[0; CLASSES]; KINDS];
         self.absent = [[0; CLASSES]; KINDS];
     }

@@ -203,7 +203,7 @@ impl Heap {
         }
     }
 
-    /// Bytes handed out since the start, including the holes that bins hold.
+    /// Bytes handed out since the start, except of what bins hold ([`Bins::count`](crate::Bins::count)).
     pub fn allocated(&self) -> u64 {
         self.allocated.load(Relaxed)
     }

@@ -216,7 +216,7 @@ fn place(
         // libgc allows unregistered threads to allocate.
         None => state.spare.get_or_insert_with(Bins::boxed),
     };
-    let bin = bins.bin(kind, class);
+    let bin = bins.bin_to_refill(kind, class);
     if let Some(start) = bin.take(class.bytes()) {
         return Ok(start);
     }
@@ -241,12 +241,17 @@ fn make_room(
     // Where nothing can be paged out, the heap takes only a slice at a time of what the last
     // collection allowed; a large object may need a second try.
     let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
+    let mut crowded = false;
     if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
         let room = state.surroundings.on_cliff(&state.central, bytes);
         let room = room.map(|(room, _)| room);
-        if state
-            .pace
-            .defer(&mut state.central, bytes, heap.allocated(), room)
+        current::count_bins(heap);
+        let allocated = heap.allocated();
+        let since = state.pace.since(allocated);
+        crowded = may_collect && state.finalization.is_crowded(since);
+        if !crowded
+            && state
+                .pace.defer(&mut state.central, bytes, allocated, room)
         {
             *tried = 0;
             return true;
@@ -255,6 +260,7 @@ fn make_room(
     if *tried == 1 && may_collect {
         // If the kernel has no memory, a step would free none.
         let reason = match why {
+            Exhausted::Limit if crowded => Why::Crowd,
             Exhausted::Limit => Why::Allocation,
             Exhausted::Memory => Why::Lack,
         };

@@ -29,6 +29,8 @@ pub(crate) enum Why {
     /// or of any kind (`Lack`).
     Young,
     Lack,
+    /// Many finalizers or links are new, and the heap or their table would grow.
+    Crowd,
     /// The program asked for a collection (`Asked`), or for the beginning of one (`Begun`).
     Asked,
     Begun,
@@ -274,7 +276,10 @@ fn reclaim(
     let found = Found {
         composite: (census.live - census.opaque) as usize,
         atomic: census.opaque as usize,
+        small: census.small_opaque as usize,
         roots: state.roots.bytes(),
+        stacks: state.pace.stacks,
+        finalized: state.finalization.note(heap),
         holes: census.holes as usize,
         freed: census.freed_bytes() as usize,
     };
@@ -328,6 +333,14 @@ extern "C-unwind" fn GC_gcollect_and_unmap() {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
     c_int::from(ask(stop))
+}
+
+/// Collects before a table of finalizers or links grows, if that is allowed: many of its entries may
+/// be dead. The caller's frames are scanned, and so what it is about to enter.
+pub(crate) fn before_growth(gc: &mut Locked) {
+    if allowed() && !gc.incremental.is_on() {
+        with_registers(|here| collect(gc, Why::Crowd, here));
+    }
 }
 
 fn ask(stop: Option<StopFunc>) -> bool {

@@ -1,15 +1,17 @@
 //! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
+use crate::collect;
 use crate::collector::{self, Locked, State};
 use crate::settings::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_java_finalization, await_finalize,
+    bytes_per_finalizer,
 };
+use crate::table::{self, Most, Table};
 use crate::{leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Dying, Marker};
 use plimsoll_heap::{Central, Heap};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ptr::null_mut;
 
 pub(crate) type Procedure = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
@@ -29,16 +31,42 @@ pub(crate) enum Order {
 
 #[derive(Clone, Copy)]
 struct Finalizer {
-    procedure: Procedure,
+    /// The procedure's address, and its order in the two highest bits, which no address has: a
+    /// program may have many finalizers.
+    tagged: usize,
     data: *mut c_void,
-    order: Order,
+}
+
+impl Finalizer {
+    const SHIFT: u32 = usize::BITS - 2;
+
+    fn new(procedure: Procedure, data: *mut c_void, order: Order) -> Finalizer {
+        let tagged = procedure as usize | (order as usize) << Finalizer::SHIFT;
+        Finalizer { tagged, data }
+    }
+
+    fn procedure(&self) -> Procedure {
+        let address = self.tagged << 2 >> 2;
+        // SAFETY: the address of a procedure, by `new`.
+        unsafe { std::mem::transmute::<usize, Procedure>(address) }
+    }
+
+    fn is(&self, order: Order) -> bool {
+        self.tagged >> Finalizer::SHIFT == order as usize
+    }
 }
 
 /// Registered finalizers by object, and those that are due. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Finalization {
     /// The registered finalizers, by the address of the object.
-    by_object: HashMap<usize, Finalizer>,
+    by_object: Table<Finalizer>,
+    /// How many these may be before a collection.
+    most: Most,
+    /// `former_count`: how many were registered after the last collection. `finalized`: bytes of the
+    /// objects that became due in the last two collections.
+    former_count: usize,
+    finalized: [usize; 2],
     /// Dead objects with their finalizers. They are kept until the finalizers have run.
     due: Vec<(usize, Finalizer)>,
     /// Whether the program was told about the due ones.
@@ -73,6 +101,28 @@ impl Finalization {
         for object in self.cycles.drain(..) {
             report::warn(c"Finalization cycle involving %p\n", object);
         }
+    }
+
+    /// Notes the end of a collection; returns the bytes of the objects that became due in it.
+    pub(crate) fn note(&mut self, heap: &Heap) -> usize {
+        let slots = self.due[self.former..].iter();
+        let slots = slots.filter_map(|&(object, _)| heap.slot(object));
+        let bytes = slots.map(|slot| heap.size(slot)).sum();
+        self.finalized = [bytes, self.finalized[0]];
+        self.former_count = self.by_object.len();
+        bytes
+    }
+
+    /// Whether the program has objects finalized.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.finalized != [0, 0]
+    }
+
+    /// Whether to collect rather than to let the heap grow, after `since` bytes were allocated: many
+    /// finalizers are new. They may have memory released that the heap does not know of.
+    pub(crate) fn is_crowded(&self, since: usize) -> bool {
+        let new = self.by_object.len().saturating_sub(self.former_count);
+        self.is_busy() && new.saturating_mul(bytes_per_finalizer.get()) > since
     }
 
     pub(crate) fn is_due(&self) -> bool {
@@ -121,7 +171,7 @@ pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
     mark_contents(heap, central, marker, by_object, due, cycles);
     let java = GC_java_finalization.get() != 0;
     // Objects of order `Unreachable` come last, because what the others need may reach them.
-    let last = |finalizer: &Finalizer| java && finalizer.order == Order::Unreachable;
+    let last = |finalizer: &Finalizer| java && finalizer.is(Order::Unreachable);
     by_object.retain(|&object, finalizer| {
         let keep = last(finalizer) || !dead(object);
         if !keep {
@@ -176,14 +226,14 @@ fn mark_contents(
     heap: &Heap,
     central: &Central,
     marker: &mut Marker<'_>,
-    by_object: &HashMap<usize, Finalizer>,
+    by_object: &Table<Finalizer>,
     due: &mut Vec<(usize, Finalizer)>,
     cycles: &mut Vec<usize>,
 ) {
     // `due` has capacity for all of them.
     let first = due.len();
     let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
-    let ordered = |finalizer: &Finalizer| finalizer.order != Order::None;
+    let ordered = |finalizer: &Finalizer| !finalizer.is(Order::None);
     let all = by_object
         .iter()
         .map(|(&object, &finalizer)| (object, finalizer));
@@ -191,7 +241,7 @@ fn mark_contents(
     by_address(&mut due[first..]);
     let dying = due[first..].iter().filter_map(|&(object, finalizer)| {
         let slot = heap.slot(object)?;
-        let itself = finalizer.order != Order::IgnoreSelf;
+        let itself = !finalizer.is(Order::IgnoreSelf);
         Some(Dying { slot, itself })
     });
     marker.contents(central, dying, |slot| cycles.push(heap.start(slot)));
@@ -212,23 +262,25 @@ pub(crate) fn register(
         return;
     }
     let mut gc = collector::lock();
+    if gc.finalization.most.is_reached(gc.finalization.count()) {
+        collect::before_growth(&mut gc);
+        let finalization = &mut gc.finalization;
+        finalization.most.grow(finalization.by_object.len());
+    }
     let start = object as usize;
     let is_object = gc.heap.slot(start).is_some();
     let old = match procedure {
         Some(procedure) if is_object => {
-            let finalizer = Finalizer {
-                procedure,
-                data,
-                order,
-            };
-            gc.finalization.by_object.insert(start, finalizer)
+            let all = &mut gc.finalization.by_object;
+            table::make_room(all);
+            all.insert(start, Finalizer::new(procedure, data, order))
         }
         _ => gc.finalization.by_object.remove(&start),
     };
     // SAFETY: the caller's, where they are not null.
     unsafe {
         if let Some(place) = former.0.as_mut() {
-            *place = old.map(|old| old.procedure);
+            *place = old.map(|old| old.procedure());
         }
         if let Some(place) = former.1.as_mut() {
             *place = old.map_or(null_mut(), |old| old.data);
@@ -276,7 +328,7 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
         };
         // The object's address is on this stack, so the object stays alive.
         // SAFETY: the program's procedure, for the object and the data that it was registered with.
-        unsafe { (finalizer.procedure)(object as *mut c_void, finalizer.data) };
+        unsafe { (finalizer.procedure())(object as *mut c_void, finalizer.data) };
         std::hint::black_box(object);
         count += 1;
     }

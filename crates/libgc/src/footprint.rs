@@ -109,6 +109,7 @@ pub(crate) fn settle(
         pace,
         surroundings,
         incremental,
+        finalization,
         ..
     } = state;
     let keep = pace.fills(central);
@@ -119,6 +120,11 @@ pub(crate) fn settle(
     // A collection of young objects covers only a part of the way to the next whole one, for which
     // there has to be room.
     let (decision, cliff) = surroundings.decide(central, pace, ended, &told, usual, idle);
+    let usual = match cliff || decision.short {
+        true => usual,
+        // The policy allows more than libgc's rule, and there is room for it.
+        false => usual.max(surroundings.worth(ended.found, &told, decision.most)),
+    };
     let allowance = match ended.young {
         true => incremental
             .after_young(&note)
@@ -139,6 +145,7 @@ pub(crate) fn settle(
     pace.note_holes(ended.found, allowance);
     let growth = Growth {
         cliff,
+        finalizes: finalization.is_busy(),
         ..growth(&decision, shed, allowance, wanted, ended)
     };
     pace.grow(central, ended.allocated, &growth, reserve);
@@ -169,7 +176,13 @@ fn growth(
     let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
     // A broker grants more than the heap wants. After a collection of young objects, the next whole
     // one is due before all of that is used.
-    let bytes = if ended.young { room.min(wanted) } else { room };
+    let granted = GRANTED.load(Relaxed) != NOT_GRANTED;
+    let bytes = match decision.short {
+        true if ended.young => room.min(wanted),
+        true => room,
+        false if granted && !ended.young => room.max(wanted),
+        false => wanted,
+    };
     let allowance = match room < wanted {
         // Holes are filled in addition.
         true => allowance.min(bytes + ended.found.holes),
@@ -181,6 +194,7 @@ fn growth(
         most: usize::try_from(decision.most).unwrap_or(usize::MAX),
         short: decision.short,
         cliff: false,
+        finalizes: false,
     }
 }
 
@@ -232,6 +246,14 @@ impl Surroundings {
         let enough = self.enough.size().saturating_sub(told.live);
         let enough = enough.max(usual as u64 / 4);
         usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
+    }
+
+    /// The same if small atomic objects are worth more than by libgc's rule; there is room for `most`
+    /// bytes.
+    fn worth(&self, found: &Found, told: &sizing::Ended, most: u64) -> usize {
+        let enough = self.enough.size().saturating_sub(told.live);
+        let enough = usize::try_from(enough.min(most / 2)).unwrap_or(usize::MAX);
+        Pace::worth(found).min(enough)
     }
 
     /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`

@@ -16,6 +16,7 @@
 //! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
 //! | `quantum` | threads that give their processors up by what they allocate |
+//! | `table` | tables by address |
 //! | `places` | where the heap is, for tools that look from outside |
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |
@@ -65,6 +66,7 @@ mod settings;
 mod stats;
 mod steps;
 pub mod stress;
+mod table;
 mod thread;
 mod toggle;
 mod typed;

@@ -2,10 +2,10 @@
 //! are cleared before finalizers are called. Long links are cleared only when the object is not
 //! kept for a finalizer either.
 
-use crate::{collector, leaks, report};
+use crate::table::{self, Most};
+use crate::{collect, collector, leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
-use std::collections::HashMap;
 use std::ffi::CStr;
 
 /// Return values of libgc's functions for links (gc.h).
@@ -15,7 +15,7 @@ const UNIMPLEMENTED: c_int = 3;
 const NOT_FOUND: c_int = 4;
 
 /// The object of each link, by the link's address.
-type Table = HashMap<usize, usize>;
+type Table = table::Table<usize>;
 
 /// All links of the program. Guarded by the collector's lock.
 #[derive(Default)]
@@ -24,6 +24,8 @@ pub(crate) struct Links {
     short: Table,
     /// Links that are cleared once the object cannot be reached by finalizers either.
     long: Table,
+    /// How many there may be before a collection.
+    most: Most,
 }
 
 impl Links {
@@ -42,6 +44,10 @@ impl Links {
         for table in [&mut self.short, &mut self.long] {
             table.retain(|&link, _| heap.slot(link).is_none() || !dead(link));
         }
+    }
+
+    fn count(&self) -> usize {
+        self.short.len() + self.long.len()
     }
 
     pub(crate) fn counts(&self) -> (usize, usize) {
@@ -76,7 +82,14 @@ fn register(
         return UNIMPLEMENTED;
     }
     let mut gc = collector::lock();
-    match table(&mut gc.links).insert(link as usize, object as usize) {
+    if gc.links.most.is_reached(gc.links.count()) {
+        collect::before_growth(&mut gc);
+        let links = &mut gc.links;
+        links.most.grow(links.count());
+    }
+    let table = table(&mut gc.links);
+    table::make_room(table);
+    match table.insert(link as usize, object as usize) {
         Some(_) => DUPLICATE,
         None => SUCCESS,
     }

@@ -27,6 +27,7 @@ pub(crate) fn from_roots<R>(
         finalization,
         toggles,
         unknown,
+        pace,
         ..
     } = state;
     let mut report = |marker: &mut Marker<'_>| {
@@ -34,8 +35,12 @@ pub(crate) fn from_roots<R>(
         if let Some(callback) = GC_push_other_roots.get() {
             kinds::with_marker(marker, || callback());
         }
-        // SAFETY: stacks of stopped threads.
-        threads.each_root(here, |start, end| unsafe { marker.span(start, end) });
+        pace.stacks = 0;
+        threads.each_root(here, |start, end| {
+            pace.stacks += end.saturating_sub(start);
+            // SAFETY: stacks of stopped threads.
+            unsafe { marker.span(start, end) }
+        });
         // SAFETY: static data that is readable, or what the program vouches for.
         roots.each(|start, end| unsafe { marker.span(start, end) });
         roots.each_word(|word| marker.word(word));

@@ -1,6 +1,7 @@
 //! When to collect: how much may be allocated until the next collection.
 
 use crate::settings::{GC_free_space_divisor, GC_on_heap_resize, min_bytes};
+use crate::thread::running;
 use plimsoll_heap::{Central, SUPERPAGE};
 
 /// How much the heap may use, and what the user set for it. Guarded by the collector's lock.
@@ -33,11 +34,16 @@ pub(crate) struct Pace {
     /// that.
     goal: usize,
     reserve: usize,
-    /// Set where nothing can be paged out. `decided`: the superpages that were decided on; a
-    /// broker's grant does not raise the heap beyond them. `slice`: how many of these the heap
-    /// takes before the room is checked again.
+    /// `decided`: set where nothing can be paged out; the superpages that were decided on. A broker's
+    /// grant does not raise the heap beyond them. `slice`: how many superpages the heap takes before
+    /// it is checked again whether to collect: there is less room, or there are new finalizers.
     decided: Option<usize>,
     slice: usize,
+    /// The limit that the heap was given last, in superpages, apart from what the steps of a
+    /// collection needed.
+    given: usize,
+    /// The size of the stacks at the last collection, bytes.
+    pub(crate) stacks: usize,
     /// The heap has enough holes, but hardly any superpage becomes free.
     is_ragged: bool,
     /// The heap's size that the program was last told, in bytes.
@@ -60,26 +66,44 @@ pub(crate) struct Growth {
     pub(crate) short: bool,
     /// Nothing can be paged out.
     pub(crate) cliff: bool,
+    /// Collections may free much by having finalizers called.
+    pub(crate) finalizes: bool,
 }
 
 /// What a collection found.
+#[derive(Default)]
 pub(crate) struct Found {
     /// Bytes of live objects: `composite` ones hold references, `atomic` ones hold none.
     pub(crate) composite: usize,
     pub(crate) atomic: usize,
-    /// Bytes of roots.
+    /// Of `atomic`, the bytes of small objects.
+    pub(crate) small: usize,
+    /// `roots`: bytes of static data. `stacks`: bytes of the threads' stacks.
     pub(crate) roots: usize,
+    pub(crate) stacks: usize,
+    /// Bytes of dead objects that are kept for their finalizers.
+    pub(crate) finalized: usize,
     /// `holes`: bytes of holes in superpages in use. `freed`: bytes of superpages that were freed.
     pub(crate) holes: usize,
     pub(crate) freed: usize,
 }
 
-/// The initial size of a heap, in bytes.
-const BEGIN: usize = 1 << 20;
+/// The initial size of a heap in bytes, as of libgc's.
+const BEGIN: usize = 64 << 10;
 
 /// For fewer bytes than this, a collection is not worth stopping the world, whatever
-/// `GC_set_min_bytes_allocd` said.
-const LEAST: usize = 64 << 10;
+/// `GC_set_min_bytes_allocd` said. (By libgc's rule it is about this for a program with a few
+/// libraries and no data. Some programs see to it that their heaps stay small.) Stopping the world
+/// takes as long as there are threads, and a heap is worth the square root of what a collection
+/// costs.
+const LEAST: usize = 192 << 10;
+
+/// Where memory is short, a heap may grow by this many bytes in any case.
+const PROGRESS: usize = 1 << 20;
+
+/// Small atomic objects that live may cost as many collections as if they took this many times
+/// their bytes ([`Pace::worth`]).
+const SMALL: usize = 2;
 
 /// The steps' reserve is at most one part in `LEFT` of a heap's growth.
 const LEFT: usize = 4;
@@ -106,17 +130,32 @@ impl Pace {
     pub(crate) fn begin(&mut self, central: &mut Central, most: usize) {
         let bytes = BEGIN.max(self.initial.min(most));
         self.goal = bytes.div_ceil(SUPERPAGE).min(self.cap());
+        self.ceiling = usize::MAX;
+        self.allowance = bytes.max(LEAST);
+        self.given = self.goal;
         central.set_limit(self.goal);
     }
 
     /// Bytes to allocate until the next collection, by libgc's rule: a share of what a collection
-    /// reads. Atomic objects are not read. Composite objects are read, and their words are looked
-    /// up.
+    /// reads. Atomic objects are not read. Composite objects and stacks are read, and their words
+    /// are looked up. Objects whose finalizers are due count as allocated: they will be free soon.
     pub(crate) fn allowance(found: &Found) -> usize {
-        let read = 2 * found.composite + found.atomic / 4 + found.roots;
-        (read / GC_free_space_divisor.get().max(1))
+        let read = 2 * (found.composite + found.stacks) + found.atomic / 4 + found.roots;
+        let share = read / GC_free_space_divisor.get().max(1);
+        share
+            .saturating_sub(found.finalized)
+            .max(share / 8)
             .max(min_bytes.get())
-            .max(LEAST)
+            .max(LEAST * running().max(1).isqrt())
+    }
+
+    /// Bytes that a heap may have between two collections if these take much of the program's time.
+    /// To mark a small atomic object takes nearly as long as if it were read, but by libgc's rule it
+    /// is hardly a reason to collect less often. (libgc's heap gets larger than by its rule: whenever
+    /// the holes of one size run out, it grows by a third.)
+    pub(crate) fn worth(found: &Found) -> usize {
+        // The usual divisor is 3.
+        SMALL * 3 * found.small / GC_free_space_divisor.get().max(1)
     }
 
     /// Whether the next collection is to trust no summaries: stale summaries may keep objects that
@@ -131,7 +170,7 @@ impl Pace {
         if !trusted {
             self.known_live = live;
         }
-        self.complete = trusted && live > self.known_live / 5 * 6 + BEGIN;
+        self.complete = trusted && live > self.known_live / 5 * 6 + PROGRESS;
     }
 
     /// By how many bytes the heap grows until the next collection, if memory is not short. Holes
@@ -166,7 +205,7 @@ impl Pace {
         let used = central.used();
         let usual = growth.bytes.div_ceil(SUPERPAGE);
         let due = used + usual;
-        let progress = (used / 16).max(BEGIN / SUPERPAGE);
+        let progress = (used / 16).max(PROGRESS / SUPERPAGE);
         self.floor = used + progress.min(usual);
         let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
         let larger = if growth.short {
@@ -181,9 +220,13 @@ impl Pace {
         self.goal = larger.max(due).min(self.ceiling);
         self.reserve = (reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
         self.decided = growth.cliff.then_some(self.goal);
-        self.slice = match growth.cliff {
-            true => (growth.most / SUPERPAGE / SLICES).max(BEGIN / SUPERPAGE),
-            false => usize::MAX,
+        self.slice = if growth.cliff {
+            (growth.most / SUPERPAGE / SLICES).max(PROGRESS / SUPERPAGE)
+        } else if growth.finalizes {
+            let before = self.given.saturating_sub(used);
+            before.max(used / 3).max(BEGIN / SUPERPAGE)
+        } else {
+            usize::MAX
         };
         let first = used.saturating_add(self.slice);
         let first = if growth.short {
@@ -191,9 +234,15 @@ impl Pace {
         } else {
             first.max(least)
         };
-        central.set_limit((self.goal - self.reserve).min(first));
+        self.given = (self.goal - self.reserve).min(first);
+        central.set_limit(self.given);
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
         (self.allowance, self.allocated) = (growth.allowance - left, allocated);
+    }
+
+    /// Bytes allocated since the last collection, of the `allocated` since the start.
+    pub(crate) fn since(&self, allocated: u64) -> usize {
+        (allocated - self.allocated) as usize
     }
 
     /// Raises the limit by at least `bytes` bytes, if less than the allowance was allocated since
@@ -209,8 +258,7 @@ impl Pace {
         allocated: u64,
         room: Option<usize>,
     ) -> bool {
-        let since = (allocated - self.allocated) as usize;
-        let rest = self.allowance.saturating_sub(since);
+        let rest = self.allowance.saturating_sub(self.since(allocated));
         // For few bytes it is not worth coming here again; and if none are left, no request fits.
         if bytes.max(self.allowance / 8).max(1) > rest {
             return false;
@@ -226,7 +274,8 @@ impl Pace {
         }
         self.goal = self.goal.max(goal);
         self.decided = self.decided.map(|_| self.goal);
-        central.set_limit(wanted.max(central.limit()));
+        self.given = wanted.max(central.limit());
+        central.set_limit(self.given);
         true
     }
 
@@ -339,7 +388,7 @@ impl Pace {
         let more = match (last, self.granted) {
             (Some(bytes), _) => (bytes / SUPERPAGE).min(central.used() / 8),
             (None, Some(_)) => 0,
-            (None, None) => (central.used() / 8).max((1 << 20) / SUPERPAGE),
+            (None, None) => (central.used() / 8).max(LEAST / SUPERPAGE),
         };
         let cap = self.cap();
         let limit = wanted.saturating_add(more).min(cap);
@@ -348,7 +397,8 @@ impl Pace {
         }
         self.goal = self.goal.max(limit.saturating_add(self.reserve).min(cap));
         self.decided = self.decided.map(|_| self.goal);
-        central.set_limit(limit.max(central.limit()));
+        self.given = limit.max(central.limit());
+        central.set_limit(self.given);
         true
     }
 
@@ -379,6 +429,7 @@ mod tests {
             most: usize::MAX,
             short: false,
             cliff: false,
+            finalizes: false,
         };
         pace.grow(central, 0, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
@@ -404,6 +455,7 @@ mod tests {
             most: 800 * SUPERPAGE,
             short: false,
             cliff: true,
+            finalizes: false,
         };
         pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
         assert_eq!(pace.bounds(&central), (64, 400));
@@ -426,11 +478,9 @@ mod tests {
     #[test]
     fn holes_are_filled_first() {
         let found = |holes| Found {
-            composite: 0,
-            atomic: 0,
-            roots: 0,
             holes,
             freed: 9,
+            ..Found::default()
         };
         assert_eq!(Pace::growth(&found(90), 80), 0);
         assert_eq!(Pace::growth(&found(60), 80), 20);

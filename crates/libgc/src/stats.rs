@@ -4,6 +4,7 @@ use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
+use crate::thread::current;
 use crate::{quantum, report};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
@@ -231,6 +232,7 @@ fn say(cycle: &Cycle, work: &Work, whole: Duration, faults: i64) {
     let why = match cycle.why {
         Why::Allocation => "heap full",
         Why::Young | Why::Lack => "no room",
+        Why::Crowd => "many finalizers",
         Why::Asked | Why::Begun => "asked for",
         Why::Limit => "limit fell",
     };
@@ -346,6 +348,7 @@ struct Usage {
 }
 
 fn usage(gc: &Locked) -> Usage {
+    current::count_bins(gc.heap);
     let heap = gc.pace.size(&gc.central);
     let stats = &gc.stats;
     let total = gc.heap.allocated() as usize;

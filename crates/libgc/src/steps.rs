@@ -24,6 +24,9 @@ const WORTH: u32 = 2;
 /// may never become free again.
 const WORTH_IF_RAGGED: u32 = 10;
 
+/// A heap of fewer bytes is marked in one pause: if that took long, something else had the processor.
+const LARGE: usize = 4 << 20;
+
 /// During the steps, the heap is meant to grow by one part in `GROWTH`. When it has grown by more
 /// than one part in `MOST`, because the steps take longer than expected or large objects were
 /// allocated, the last step is next.
@@ -114,7 +117,8 @@ pub(crate) fn are_wanted(heap: &Heap, state: &State, young: bool) -> bool {
                 true => WORTH_IF_RAGGED,
                 false => WORTH,
             };
-            !state.pace.wants_complete()
+            state.central.used() * SUPERPAGE >= LARGE
+                && !state.pace.wants_complete()
                 && state.stats.expected(heap, young) > limit(state).unwrap_or(worth * STEP)
         })
         && heap.can_step(&state.central)

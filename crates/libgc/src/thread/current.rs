@@ -7,6 +7,7 @@
 
 use super::Thread;
 use crate::{leaks, quantum};
+use plimsoll_heap::Heap;
 use std::arch::{asm, global_asm};
 
 global_asm!(
@@ -81,6 +82,14 @@ pub(super) fn set(thread: *mut Thread) {
         } else {
             thread
         };
+    }
+}
+
+/// Counts what this thread's bins handed out as allocated. The caller holds the collector's lock.
+pub(crate) fn count_bins(heap: &Heap) {
+    // SAFETY: this thread's own.
+    if let Some(thread) = unsafe { get().as_mut() } {
+        thread.bins.count(heap);
     }
 }
 

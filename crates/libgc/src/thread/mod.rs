@@ -330,7 +330,7 @@ fn leave(gc: &mut Locked, result: *mut c_void) {
         return;
     };
     // The next census finds again what its bins hold.
-    this.bins.retire(gc.heap);
+    this.bins.abandon(gc.heap);
     let freed = this.freed.swap(0, Relaxed);
     gc.stats.freed = gc.stats.freed.saturating_add(freed);
     current::set(null_mut());
