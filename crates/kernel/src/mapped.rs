@@ -14,10 +14,7 @@ use crate::mounts::{Mounts, NotLocal, is_memory};
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
-use rustix::fs::{
-    FileType, MemfdFlags, Mode, OFlags, ResolveFlags, Stat, fstat, major, memfd_create, minor,
-    open, openat2,
-};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -249,10 +249,7 @@ fn make_room(
         let allocated = heap.allocated();
         let since = state.pace.since(allocated);
         crowded = may_collect && state.finalization.is_crowded(since);
-        if !crowded
-            && state
-                .pace.defer(&mut state.central, bytes, allocated, room)
-        {
+        if !crowded && state.pace.defer(&mut state.central, bytes, allocated, room) {
             *tried = 0;
             return true;
         }

@@ -79,7 +79,11 @@ mod tests {
                 table.remove(&((at - 1000) * 16));
             }
         }
-        assert!(table.len() == 1000 && table.capacity() < 2 * 1024, "{}", table.capacity());
+        assert!(
+            table.len() == 1000 && table.capacity() < 2 * 1024,
+            "{}",
+            table.capacity()
+        );
     }
 
     #[test]
