@@ -2,8 +2,8 @@
 //! and whether a broker answers.
 //!
 //! # The JSON contract
-//! `kernel`, `user` (number), `capacity` (bytes), `domain` and `unseen` (whether limits may bind it that it does not see)
-//! as this process sees them; `socket`,
+//! `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process sees them; `unseen`: whether
+//! limits may bind it that it does not see; `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
 //! path) and `stalls`; `libgc`: `drop_in` and
@@ -150,10 +150,10 @@ pub fn examine(place: &Place) -> Findings {
 }
 
 /// What is told where our own group is not visible.
-const UNSEEN: &str = "\
-         our own memory cgroup is not visible here: if it has a limit, there is less than this;
-         make /sys/fs/cgroup visible, or give `budget` in the broker's configuration
-";
+const UNSEEN: [&str; 2] = [
+    "our own memory cgroup is not visible here: if it has a limit, there is less than this;",
+    "make /sys/fs/cgroup visible, or give `budget` in the broker's configuration",
+];
 
 /// The findings as text for people.
 pub fn text(findings: &Findings) -> String {
@@ -169,7 +169,9 @@ pub fn text(findings: &Findings) -> String {
     );
     let _ = writeln!(text, "memory   {} by {domain}", Human(findings.capacity));
     if findings.unseen {
-        text.push_str(UNSEEN);
+        for line in UNSEEN {
+            let _ = writeln!(text, "         {line}");
+        }
     }
     let _ = writeln!(text, "socket   {}", shown(&findings.socket, 200));
     let _ = match &findings.broker {
@@ -278,7 +280,7 @@ none  zap    zap tier
         let mut findings = sample();
         assert!(!text(&findings).contains("not visible"));
         findings.unseen = true;
-        assert!(text(&findings).contains(UNSEEN));
+        assert!(UNSEEN.iter().all(|line| text(&findings).contains(line)));
     }
 
     #[test]

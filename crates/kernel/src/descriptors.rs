@@ -83,8 +83,8 @@ pub(crate) fn mount_of(file: &impl AsFd) -> Option<u64> {
     id.trim().parse().ok()
 }
 
-/// A path to exactly this open file of ours, even if its name belongs to another by now. By the thread that uses it,
-/// because our first one may have ended.
+/// A path to exactly this open file of ours, even if its name belongs to another by now. By the thread that
+/// uses it, because our first one may have ended.
 pub fn path_of(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/thread-self/fd/{}", file.as_fd().as_raw_fd()))
 }

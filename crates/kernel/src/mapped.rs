@@ -4,8 +4,8 @@
 //! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the root of the process, where
 //! another file may be by now. Source: kernel document `proc.rst` 1.1; `openat2(2)`.
 //!
-//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened: whoever owns the name
-//! may have put one there. This is how the whole project opens what another user may name.
+//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened: whoever
+//! owns the name may have put one there. This is how the whole project opens what another user may name.
 
 use crate::Error;
 use crate::descriptors::{mount_of, path_of};
@@ -81,8 +81,8 @@ impl Named {
         Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system anything: one that
-    /// does not answer may have a file there that is called like a memory file.
+    /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system
+    /// anything: one that does not answer may have a file there that is called like a memory file.
     ///
     /// # Errors
     /// As [`Named::of`]; `ENODEV` if it is none.
@@ -203,8 +203,8 @@ fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
 mod tests {
     use super::*;
 
-    /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver would make
-    /// another terminal.
+    /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver
+    /// would make another terminal.
     #[test]
     fn a_device_or_a_pipe_at_a_name_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
