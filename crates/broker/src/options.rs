@@ -18,8 +18,8 @@ pub struct Options {
     /// Whether to be the system's broker for all users: `/run/plimsoll`,
     /// `/etc/plimsoll/plimsoll.toml`.
     pub system: bool,
-    /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]), `system` and
-    /// the environment ([`user_directory`]).
+    /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]),
+    /// `system` and the environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
     /// The socket, `broker.sock` in the directory by default.
     pub socket: Option<PathBuf>,
@@ -124,8 +124,8 @@ fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBu
 }
 
 /// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
-/// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`, or, where another user has taken
-/// that, `~/.cache/plimsoll`. `PLIMSOLL_SOCKET` overrides it with its parent.
+/// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`, or, where another user has
+/// taken that, `~/.cache/plimsoll`. `PLIMSOLL_SOCKET` overrides it with its parent.
 #[must_use]
 pub fn user_directory() -> PathBuf {
     if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())

@@ -1,8 +1,8 @@
 //! `plimsoll ps`: principals and their memory, as a table or as JSON.
 //!
 //! # The JSON contract
-//! One object: `version`, `pid` (the broker's), `domain`, `unseen` (whether a limit may bind the broker that it does not
-//! see), `capacity`, `outsiders`, `reserve`, `budget`,
+//! One object: `version`, `pid` (the broker's), `domain`, `unseen` (whether a limit may bind the broker that
+//! it does not see), `capacity`, `outsiders`, `reserve`, `budget`,
 //! `principals` (a list of trees), `left_out` (the number of principals that are not in the list), and
 //! `pinned` (null, or which file pages are held: `state`, `held`, `allowance`, `budget`, `why`). Each
 //! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,

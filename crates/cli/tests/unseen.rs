@@ -1,4 +1,5 @@
-//! Containers in which our own memory cgroup is found below a mount that begins above it, or is not visible at all.
+//! Containers in which our own memory cgroup is found below a mount that begins above it, or is not visible
+//! at all.
 
 mod common;
 
@@ -10,8 +11,9 @@ use std::process::{Command, Output};
 
 const LIMIT: u64 = 400 << 20;
 
-/// Runs our program in a group of [`LIMIT`], in a cgroup namespace and a mount namespace of its own, after `before`.
-/// In that, `$GROUPS` is where the memory controller is mounted. If that cannot be tried, says so and returns `None`.
+/// Runs our program in a group of [`LIMIT`], in a cgroup namespace and a mount namespace of its own, after
+/// `before`. In that, `$GROUPS` is where the memory controller is mounted. If that cannot be tried, says so
+/// and returns `None`.
 fn inside(place: &Place, before: &str, words: &[&str]) -> Option<(TestCgroup, Output)> {
     let group = match TestCgroup::new("unseen", Some(LIMIT)) {
         Ok(group) => group,

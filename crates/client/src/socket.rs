@@ -59,8 +59,8 @@ impl Socket {
     }
 
     /// The places, in the order to try them. Only `PLIMSOLL_SOCKET` if it is set; else the user's
-    /// broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`, `~/.cache/plimsoll`, where
-    /// it is if another user took the place before), then the system's.
+    /// broker (`$XDG_RUNTIME_DIR/plimsoll`, `/run/user/UID/plimsoll`, `/tmp/plimsoll-UID`,
+    /// `~/.cache/plimsoll`, where it is if another user took the place before), then the system's.
     pub fn candidates(around: &Surroundings) -> Vec<Socket> {
         if let Some(path) = &around.socket {
             return vec![Socket::at(path)];

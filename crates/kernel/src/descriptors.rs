@@ -68,7 +68,8 @@ pub fn raise_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
-/// The number of the mount that an open descriptor's file was looked up on; `None` before Linux 3.15. Asks nothing of its file system.
+/// The number of the mount that an open descriptor's file was looked up on; `None` before Linux 3.15. Asks
+/// nothing of its file system.
 pub(crate) fn mount_of(file: &impl AsRawFd) -> Option<u64> {
     let path = format!("/proc/thread-self/fdinfo/{}", file.as_raw_fd());
     let mut text = Vec::new();
@@ -82,8 +83,8 @@ pub(crate) fn file_of(file: &impl AsFd) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// A path to exactly this open file of ours, even if its name belongs to another by now. By the thread that uses it,
-/// because our first one may have ended.
+/// A path to exactly this open file of ours, even if its name belongs to another by now. By the thread that
+/// uses it, because our first one may have ended.
 pub fn path_of(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/thread-self/fd/{}", file.as_fd().as_raw_fd()))
 }

@@ -230,8 +230,8 @@ fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
 mod tests {
     use super::*;
 
-    /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver would make
-    /// another terminal.
+    /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver
+    /// would make another terminal.
     #[test]
     fn a_device_or_a_pipe_at_a_name_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();

@@ -111,8 +111,8 @@ pub fn copy_pieces(process: &Process, pieces: &mut [Piece<'_>]) -> Result<usize>
         }
         let count_of_call = count as libc::c_ulong;
         let got = by_thread(pid, |tid| {
-            // SAFETY: the first `count` of `local` are the whole of the pieces' buffers, to which alone the call
-            // writes.
+            // SAFETY: the first `count` of `local` are the whole of the pieces' buffers, to which alone the
+            // call writes.
             bytes(unsafe {
                 libc::process_vm_readv(
                     tid,

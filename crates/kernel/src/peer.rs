@@ -56,8 +56,8 @@ pub fn is_own_directory(directory: &Path, uid: u32) -> bool {
     directory.is_absolute() && status().is_some_and(|status| status.st_uid == uid)
 }
 
-/// Whether there is something of another user, or no directory, at the path of a directory of this user. In `/tmp`
-/// anybody may put it there first.
+/// Whether there is something of another user, or no directory, at the path of a directory of this user. In
+/// `/tmp` anybody may put it there first.
 pub fn is_taken(directory: &Path, uid: u32) -> bool {
     rustix::fs::lstat(directory).is_ok_and(|found| {
         let kind = FileType::from_raw_mode(found.st_mode);

@@ -9,7 +9,8 @@ const STACK: usize = 64 << 10;
 /// The longest wait for the first thread to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A copy of this process, of which one thread waits for ever and the first one has ended. Killed when dropped.
+/// A copy of this process, of which one thread waits for ever and the first one has ended. Killed when
+/// dropped.
 #[derive(Debug)]
 pub struct Leaderless {
     pid: i32,
@@ -39,8 +40,8 @@ impl Leaderless {
                 | libc::CLONE_SIGHAND
                 | libc::CLONE_THREAD
                 | libc::CLONE_SYSVSEM;
-            // SAFETY: the stack is the child's own copy, aligned, and never freed there. `exit` ends this thread
-            // alone, and all of the process where no other was made.
+            // SAFETY: the stack is the child's own copy, aligned, and never freed there. `exit` ends this
+            // thread alone, and all of the process where no other was made.
             unsafe {
                 libc::clone(wait, top.cast(), flags, std::ptr::null_mut());
                 libc::syscall(libc::SYS_exit, 0);

@@ -121,8 +121,8 @@ pub struct Config {
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
-    /// Whether a listing tells a user what the principals of other users are called. `None`: where `/proc` shows their
-    /// processes too.
+    /// Whether a listing tells a user what the principals of other users are called. `None`: where `/proc`
+    /// shows their processes too.
     pub show_others: Option<bool>,
     /// The balance of reclaim.
     pub balance: Balance,

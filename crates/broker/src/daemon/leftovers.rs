@@ -5,8 +5,8 @@
 //! A live broker holds a lock on its pages and one in its own directory. A cgroup carries the tag
 //! of its broker. If no lock holder of this user has this tag, the broker is dead.
 //!
-//! Programs of others may hold very many locks and files. So the search is a thread's, begun once the broker answers,
-//! looks at the processes of the broker's own user alone, and at a bounded number of their files.
+//! Programs of others may hold very many locks and files. So the search is a thread's, begun once the broker
+//! answers, looks at the processes of the broker's own user alone, and at a bounded number of their files.
 
 use crate::act::PARENT;
 use crate::publish::remove_unused;

@@ -89,8 +89,8 @@ impl Daemon {
         self.shown.encoded.as_deref()
     }
 
-    /// Whether users are told what the principals of others are called. Where `/proc` hides others' processes, they are
-    /// not, unless the configuration says so.
+    /// Whether users are told what the principals of others are called. Where `/proc` hides others'
+    /// processes, they are not, unless the configuration says so.
     fn shows_others(&self) -> bool {
         self.config
             .show_others

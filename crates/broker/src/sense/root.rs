@@ -51,8 +51,8 @@ impl RootDomain {
         if domain.is_unseen() {
             tracing::warn!(
                 "the memory cgroup of this broker is not visible here: if it has a limit, the programs \
-                 have less than is shared out; make /sys/fs/cgroup visible (in a container, do not mount over it), \
-                 or give `budget` in the configuration"
+                 have less than is shared out; make /sys/fs/cgroup visible (in a container, do not mount \
+                 over it), or give `budget` in the configuration"
             );
         }
         Ok(RootDomain {

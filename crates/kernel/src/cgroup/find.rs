@@ -1,6 +1,6 @@
 //! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo`
-//! where the names are mounted. Of mounts over one another the one on top counts. Source: kernel documents `cgroup-v1/cgroups.rst`, `cgroup-v2.rst`
-//! ("Namespace"), `proc.rst` 3.5.
+//! where the names are mounted. Of mounts over one another the one on top counts. Source: kernel documents
+//! `cgroup-v1/cgroups.rst`, `cgroup-v2.rst` ("Namespace"), `proc.rst` 3.5.
 
 use super::visible::is_visible;
 use crate::mounts;
@@ -29,8 +29,8 @@ pub struct Mount {
     pub id: u64,
     /// Its interface.
     pub version: Version,
-    /// Which group of the hierarchy is at the mount point (`/` unless a container mounted a part), as our cgroup
-    /// namespace names it: `/../..` is two levels above the namespace's root.
+    /// Which group of the hierarchy is at the mount point (`/` unless a container mounted a part), as our
+    /// cgroup namespace names it: `/../..` is two levels above the namespace's root.
     pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
@@ -75,8 +75,8 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
     ))
 }
 
-/// Whether a process may be in a group below the top one of which nothing is visible here. Then limits may bind it that
-/// nobody can tell us.
+/// Whether a process may be in a group below the top one of which nothing is visible here. Then limits may
+/// bind it that nobody can tell us.
 ///
 /// # Errors
 /// As [`locate`].
@@ -92,8 +92,8 @@ pub fn is_unseen(pid: i32) -> Result<bool> {
     Ok(!is_top && is_there(&names)?)
 }
 
-/// Whether the kernel has the memory controller on a hierarchy that the process is in. A mount of version 2 that is
-/// visible tells whether it is handed down to there.
+/// Whether the kernel has the memory controller on a hierarchy that the process is in. A mount of version 2
+/// that is visible tells whether it is handed down to there.
 fn is_there(names: &Membership) -> Result<bool> {
     if names.memory_v1.is_some() {
         return Ok(true);
@@ -121,7 +121,8 @@ fn is_in_namespace() -> bool {
     own.is_ok_and(|own| own != Path::new(FIRST))
 }
 
-/// The names of our own groups: version 1, version 2. Only asked for where a mount begins above our namespace.
+/// The names of our own groups: version 1, version 2. Only asked for where a mount begins above our
+/// namespace.
 fn own_names(mounts: &[Mount], controller: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
     if mounts.iter().all(|mount| !climbs(&mount.root)) {
         return (None, None);
@@ -274,9 +275,9 @@ fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Picks the one hierarchy that has the memory controller, and finds the group's directory in it: below the first mount
-/// that shows it, else the first mount's top. `has_memory` tells whether a v2 mount has the controller, `place` where a
-/// group of this name is below a mount.
+/// Picks the one hierarchy that has the memory controller, and finds the group's directory in it: below the
+/// first mount that shows it, else the first mount's top. `has_memory` tells whether a v2 mount has the
+/// controller, `place` where a group of this name is below a mount.
 pub fn choose(
     membership: &Membership,
     mounts: &[Mount],

@@ -1,6 +1,7 @@
-//! Which mounts of cgroups can be reached, and where our own group lies below one whose top is above the root of our
-//! cgroup namespace. `mountinfo` shows such a top as `/../..`: how far up it is, not what is on the way down. So the
-//! group that lists us is looked for at that depth. Source: `cgroup_namespaces(7)`, `proc_pid_mountinfo(5)`.
+//! Which mounts of cgroups can be reached, and where our own group lies below one whose top is above the root
+//! of our cgroup namespace. `mountinfo` shows such a top as `/../..`: how far up it is, not what is on the
+//! way down. So the group that lists us is looked for at that depth. Source: `cgroup_namespaces(7)`,
+//! `proc_pid_mountinfo(5)`.
 
 use super::find::Mount;
 use crate::descriptors::mount_of;
@@ -32,8 +33,9 @@ pub(super) fn is_visible(mount: &Mount) -> bool {
 }
 
 impl Mount {
-    /// The directory of a group below the mount, by the name that our namespace gives the group. `own` is the name of
-    /// our own group there; without it none is looked for. `None` if it is not below the mount, or is not found.
+    /// The directory of a group below the mount, by the name that our namespace gives the group. `own` is the
+    /// name of our own group there; without it none is looked for. `None` if it is not below the mount, or is
+    /// not found.
     pub fn below(&self, name: &Path, own: Option<&Path>) -> Option<PathBuf> {
         let (up, top) = climbs(&self.root);
         if up == 0 {
@@ -51,7 +53,8 @@ impl Mount {
     }
 }
 
-/// How often a name climbs (`/../..`), and what comes after that. A name that climbs later is none of the kernel's.
+/// How often a name climbs (`/../..`), and what comes after that. A name that climbs later is none of the
+/// kernel's.
 fn climbs(name: &Path) -> (usize, PathBuf) {
     let mut up = 0;
     let mut rest = PathBuf::new();
@@ -65,8 +68,8 @@ fn climbs(name: &Path) -> (usize, PathBuf) {
     (up, rest)
 }
 
-/// The way from the top of a mount down to the root of our namespace, `down` names long. A search is expensive, so that
-/// its result is kept as long as it holds.
+/// The way from the top of a mount down to the root of our namespace, `down` names long. A search is
+/// expensive, so that its result is kept as long as it holds.
 fn way_to_us(mount: &Mount, down: usize, own: &Path) -> Option<PathBuf> {
     type Kept = HashMap<(PathBuf, PathBuf), (Option<PathBuf>, Instant)>;
     static KEPT: Mutex<Option<Kept>> = Mutex::new(None);

@@ -184,7 +184,8 @@ fn nearest_of<'a>(list: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     above.max_by_key(|mount| mount.point.components().count())
 }
 
-/// Whether an open descriptor is of a memory file, or of shared memory without a file. Asks no other file system.
+/// Whether an open descriptor is of a memory file, or of shared memory without a file. Asks no other file
+/// system.
 pub(crate) fn is_memory(file: &impl AsRawFd) -> bool {
     memory().is_some_and(|(_, own)| mount_of(file) == Some(own))
 }

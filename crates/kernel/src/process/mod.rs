@@ -136,8 +136,8 @@ impl Process {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it still runs; a zombie does not, unless only its first thread has ended. 0.3 us with a pidfd, else
-    /// 3 us.
+    /// Whether it still runs; a zombie does not, unless only its first thread has ended. 0.3 us with a pidfd,
+    /// else 3 us.
     pub fn alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if let Some(pidfd) = &self.pidfd {
@@ -336,8 +336,8 @@ pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// `/proc/PID/NAME`: for what the kernel tells of a process even when its first thread has ended. For the rest:
-/// [`place`].
+/// `/proc/PID/NAME`: for what the kernel tells of a process even when its first thread has ended. For the
+/// rest: [`place`].
 pub fn proc_path(pid: impl Display, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }
@@ -371,7 +371,8 @@ fn open_pidfd(pid: i32) -> Result<Option<OwnedFd>> {
     match pidfd_open(number, PidfdFlags::empty()) {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::NOSYS | Errno::PERM) => Ok(None),
-        // EINVAL, or ENOENT since Linux 6.9: the number belongs to a thread that is not the main thread of a process.
+        // EINVAL, or ENOENT since Linux 6.9: the number belongs to a thread that is not the main thread of a
+        // process.
         Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Err(Error::Gone { pid }),
         Err(errno) => Err(Error::Call {
             call: "pidfd_open",

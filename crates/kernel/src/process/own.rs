@@ -62,9 +62,9 @@ pub struct Anonymous {
     pub swapped: u64,
 }
 
-/// Reads `/proc/self/status`, or that of this thread where the first one has ended; if it is too long, or from
-/// another sandbox, `statm` (proc(5)). Does not allocate and keeps no descriptor, so that it may be called within a collection and in programs that close
-/// descriptors that they do not know.
+/// Reads `/proc/self/status`, or that of this thread where the first one has ended; if it is too long, or
+/// from another sandbox, `statm` (proc(5)). Does not allocate and keeps no descriptor, so that it may be
+/// called within a collection and in programs that close descriptors that they do not know.
 pub fn anonymous() -> Option<Anonymous> {
     let mut buffer = [0u8; 4096];
     for status in [c"/proc/self/status", c"/proc/thread-self/status"] {

@@ -77,8 +77,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Whether the whole process has ended. While other threads go on, a first one that has ended looks like a
-    /// zombie.
+    /// Whether the whole process has ended. While other threads go on, a first one that has ended looks like
+    /// a zombie.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads < 2
     }

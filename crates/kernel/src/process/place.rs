@@ -1,6 +1,7 @@
-//! Where `/proc` shows a process. Once its first thread has ended and others go on (`pthread_exit` in `main`), the
-//! kernel shows `/proc/PID` as that of a zombie: without memory, program, open files and root, and in the top
-//! cgroup of version 1. A living thread shows all of it. Source: kernel document `proc.rst` 1.1, `fs/proc/base.c`.
+//! Where `/proc` shows a process. Once its first thread has ended and others go on (`pthread_exit` in
+//! `main`), the kernel shows `/proc/PID` as that of a zombie: without memory, program, open files and root,
+//! and in the top cgroup of version 1. A living thread shows all of it. Source: kernel document `proc.rst`
+//! 1.1, `fs/proc/base.c`.
 //!
 //! Threads are looked for only once the first one says nothing, so that other processes cost nothing more.
 
@@ -12,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 /// How many threads are tried, because each may end while it is read.
 const MAX_TURNS: usize = 8;
-/// The most threads that are looked at for a living one. Those that have ended are listed only while a debugger
-/// holds them.
+/// The most threads that are looked at for a living one. Those that have ended are listed only while a
+/// debugger holds them.
 const MAX_LOOKED_AT: usize = 1024;
 /// Longest `stat` that is read, bytes.
 const MAX_STAT: usize = 4 << 10;
 /// What a thread has only in the directory `/proc/TID`, which the kernel does not list.
 const NOT_BELOW_TASK: [&str; 2] = ["map_files", "timens_offsets"];
 
-/// `/proc/PID/NAME`; that of a living thread if the first one has ended. The path is meant to be used at once,
-/// because that thread may end too.
+/// `/proc/PID/NAME`; that of a living thread if the first one has ended. The path is meant to be used at
+/// once, because that thread may end too.
 pub fn place(pid: impl Display, name: &str) -> PathBuf {
     match living_thread(&pid) {
         Some(tid) => of_thread(&pid, tid, name),
@@ -89,8 +90,8 @@ pub(crate) fn through_living<T>(
     found
 }
 
-/// Does a call that takes the number of any thread of a process: with that of the first one, and where it finds
-/// none, with that of a living one.
+/// Does a call that takes the number of any thread of a process: with that of the first one, and where it
+/// finds none, with that of a living one.
 ///
 /// # Errors
 /// Those of `call`; `ESRCH` if no thread lives.

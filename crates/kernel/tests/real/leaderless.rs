@@ -1,5 +1,5 @@
-//! A process whose first thread has ended (`pthread_exit` in `main`) while another goes on. The kernel shows its
-//! directory as that of a zombie.
+//! A process whose first thread has ended (`pthread_exit` in `main`) while another goes on. The kernel shows
+//! its directory as that of a zombie.
 
 use crate::common::{MIB, alone, group};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
