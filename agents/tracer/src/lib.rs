@@ -12,8 +12,9 @@
 //! [`entry`]: what the machine calls. [`session`]: what all threads have in common; [`recorder`]: what one
 //! thread records; [`met`]: the classes that it has met; [`biased`]: its lock; [`keeper`]: writes it now and
 //! then. [`collector`]: the machine's collector; [`counters`]: its own count; [`sizes`]: those of very large
-//! objects; [`report`]: what is told at the end. [`weave`]: what is inserted into code, [`helper`] and [`hooks`]: what that calls, [`fields`]: numbers of fields,
-//! [`classfile`]: how it is inserted. [`table`], [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]:
+//! objects; [`report`]: what is told at the end. [`weave`]: what is inserted into code, [`helper`] and
+//! [`hooks`]: what that calls, [`fields`]: numbers of fields, [`classfile`]: how it is inserted. [`table`],
+//! [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]:
 //! panics stay here.
 
 pub mod biased;

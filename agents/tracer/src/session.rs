@@ -375,8 +375,8 @@ impl Session {
         }
     }
 
-    /// As [`Session::bury`], when the machine ends. The thread that ends it has told of its own end before, so
-    /// what the last collection has found gets a stream of its own.
+    /// As [`Session::bury`], when the machine ends. The thread that ends it has told of its own end before,
+    /// so what the last collection has found gets a stream of its own.
     pub fn bury_last(&self) {
         if matches!(MINE.get(), Mine::Ended) && self.any_freed.load(Ordering::Acquire) {
             let mut threads = lock(&self.threads);

@@ -233,10 +233,15 @@ fn a_program_without_a_name_is_called_by_its_jar_or_class_and_not_by_its_interpr
     drop(adopted);
 }
 
+/// Makes a test the program of another one.
+const CLIENT: &str = "PLIMSOLL_TEST_CLIENT";
+
 /// A program that takes part by itself. Another test starts it.
 #[test]
-#[ignore = "a program of another test"]
 fn a_client_of_its_own_name() {
+    if std::env::var_os(CLIENT).is_none() {
+        return;
+    }
     let own = plimsoll_client::Principal::builder("my-cache").adapter("self");
     let _own = own.open().unwrap();
     std::thread::sleep(Duration::from_secs(60));
@@ -246,16 +251,20 @@ fn a_client_of_its_own_name() {
 fn what_a_program_calls_itself_prevails_where_no_person_named_it() {
     let place = Place::new();
     let test = std::env::current_exe().unwrap().display().to_string();
-    let client = [
-        "--",
-        &test,
-        "--ignored",
-        "--exact",
-        "a_client_of_its_own_name",
-    ];
-    let _run = place.start(&[&["run"], &client[..]].concat());
+    let client = ["--", &test, "--exact", "a_client_of_its_own_name"];
+    let start = |args: &[&str]| {
+        let mut command = place.command(&[args, &client[..]].concat());
+        Started(
+            command
+                .env(CLIENT, "1")
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    };
+    let _run = start(&["run"]);
     wait_for("it has its own name", || place.principal("my-cache"));
-    let _named = place.start(&[&["run", "-n", "given"], &client[..]].concat());
+    let _named = start(&["run", "-n", "given"]);
     let joined = || {
         let given = place.principal("given");
         given.filter(|found| found.adapter.as_deref() == Some("self"))

@@ -89,16 +89,6 @@ impl Core {
         Ok(())
     }
 
-    /// Gives a principal another name.
-    ///
-    /// # Errors
-    /// No such principal.
-    pub fn rename(&mut self, id: Id, name: &str) -> Result<(), Refusal> {
-        let slot = self.tree.find(id)?;
-        name.clone_into(&mut self.tree.at_mut(slot).name);
-        Ok(())
-    }
-
     /// Moves a principal and its descendants to the top of the tree.
     ///
     /// # Errors

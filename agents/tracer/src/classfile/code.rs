@@ -381,8 +381,8 @@ fn of_member(code: &[u8], it: &Instruction, pool: &Pool<'_>) -> Result<(usize, u
     })
 }
 
-/// How many places an instruction takes from the stack and puts on it. A call of a subroutine puts the address
-/// to return to.
+/// How many places an instruction takes from the stack and puts on it. A call of a subroutine puts the
+/// address to return to.
 ///
 /// # Errors
 /// [`Fault::Damaged`].

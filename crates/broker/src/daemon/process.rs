@@ -166,8 +166,8 @@ impl Daemon {
         let adapter = given.and_then(|given| given.adapter);
         let adapter = adapter.or(asked.adapter.map(String::from));
         self.set_adapter(id, adapter);
-        if let Some(name) = &asked.name {
-            let _ = self.core.rename(id, name);
+        if let Some((member, name)) = self.members.get_mut(id).zip(asked.name) {
+            member.name = name.into();
         }
         self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})

@@ -18,33 +18,41 @@ const FOLDER: &str = "undo";
 /// Where is noted what to put back: beside the socket that the environment names, else in the user's own
 /// folder. `None` where that cannot be had.
 pub(super) fn notes() -> Option<Arc<Notes>> {
-    let opened = |folder: &Path| {
-        // It may be there, with a broker.
+    let make = |folder: &Path| {
+        // It may be there.
         let _ = DirBuilder::new().mode(0o700).create(folder);
-        let _ = DirBuilder::new().mode(0o700).create(folder.join(FOLDER));
-        Notes::open(&folder.join(FOLDER)).ok()
     };
-    folders().iter().find_map(|it| opened(it)).map(Arc::new)
+    let made = |folder: PathBuf| {
+        make(&folder);
+        is_own(&folder).then(|| make(&folder.join(FOLDER)))?;
+        opened(&folder)
+    };
+    folders().find_map(made).map(Arc::new)
 }
 
-/// The folders that are the user's, the best first.
-fn folders() -> Vec<PathBuf> {
-    let around = Surroundings::of_self();
-    let named = around.socket.is_some();
-    let is_own = |folder: &Path| {
-        let found = folder.metadata();
-        found.is_ok_and(|it| it.uid() == around.uid && it.mode() & 0o022 == 0)
-    };
-    let candidates = Socket::candidates(&around);
-    let parents = candidates.iter().filter_map(|it| it.path().parent());
-    let usable = parents.filter(|folder| !named || is_own(folder));
-    usable.map(Path::to_owned).collect()
+/// The folders of brokers that this user may have, the best first.
+fn folders() -> impl Iterator<Item = PathBuf> {
+    let candidates = Socket::candidates(&Surroundings::of_self());
+    let parents = candidates.into_iter().map(|it| it.path().to_owned());
+    parents.filter_map(|path| path.parent().map(Path::to_owned))
+}
+
+/// Whether only this user can change what is in a folder. A link to one is none.
+fn is_own(folder: &Path) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    let found = folder.symlink_metadata();
+    found.is_ok_and(|it| it.is_dir() && it.uid() == own && it.mode() & 0o022 == 0)
+}
+
+/// The notes in a folder, if it is the user's own.
+fn opened(folder: &Path) -> Option<Notes> {
+    let notes = is_own(folder).then(|| Notes::open(&folder.join(FOLDER)));
+    notes?.ok()
 }
 
 /// Puts back what killed processes of ours left.
 pub(crate) fn put_back() {
-    let folders = folders().into_iter();
-    let opened = folders.filter_map(|folder| Notes::open(&folder.join(FOLDER)).ok());
+    let opened = folders().filter_map(|folder| opened(&folder));
     let left = opened.flat_map(|notes| notes.left().unwrap_or_default());
     for (about, text, note) in left {
         match undone(&about, &text) {

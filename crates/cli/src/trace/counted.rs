@@ -51,8 +51,8 @@ impl Counted {
         let percent = self.percent().abs();
         far.then(|| {
             format!(
-                "{apart} bytes ({percent:.1} % of what the Java virtual machine counted) {side}: what is computed \
-                 from it is off by as much"
+                "{apart} bytes ({percent:.1} % of what the Java virtual machine counted) {side}: what is \
+                 computed from it is off by as much"
             )
         })
     }

@@ -8,6 +8,12 @@
 //! A machine ends at a flag that it does not know, and at an experimental flag that is locked. A
 //! mistake of the user's must still end it, so it is never told to ignore unknown flags. Instead we
 //! add only flags that the build [knows](Known), and lock experimental flags again after ours.
+//!
+//! | module | is |
+//! |---|---|
+//! | `given` | the options that the user gave, from all places; `words` and `files`: how these are read |
+//! | `known` | the flags that a build of the machine knows |
+//! | `upfront` | options with which a machine takes its whole maximum at the start |
 
 mod files;
 mod given;

@@ -19,8 +19,8 @@ const SHORT_YOUNG: [&str; 2] = ["-XX:NewSize=4m", "-XX:MaxNewSize=4m"];
 #[allow(missing_docs)]
 pub enum Refusal {
     #[error(
-        "{} starts no HotSpot virtual machine itself: only Java programs can be recorded, by their `java` or a \
-         tool of a JDK such as `javac` (a script that starts one: give the `java …` that it calls)",
+        "{} starts no HotSpot virtual machine itself: only Java programs can be recorded, by their `java` or \
+         a tool of a JDK such as `javac` (a script that starts one: give the `java …` that it calls)",
         .0.display()
     )]
     NoJava(PathBuf),
