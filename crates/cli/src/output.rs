@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 const BUFFER: usize = 256 << 10;
 
 /// A file that is being written beside its place, with `.part` at the end of its name. If it is never
-/// complete, it is removed; if we are killed, it stays and can be read as far as it goes.
+/// complete, it is removed; if we are killed, it stays and can be read as far as it goes. Errors name the file
+/// that was asked for.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
@@ -32,7 +33,7 @@ impl Output {
             name.push(".part");
             PathBuf::from(name)
         };
-        let file = File::create(&part).map_err(CliError::path(&part))?;
+        let file = File::create(&part).map_err(CliError::path(path))?;
         Ok(Output {
             path: path.to_owned(),
             part,
@@ -45,12 +46,12 @@ impl Output {
     pub(crate) fn sync(&mut self) -> Result<(), CliError> {
         let flushed = self.out.flush();
         let synced = flushed.and_then(|()| self.out.get_ref().sync_all());
-        synced.map_err(CliError::path(&self.part))
+        synced.map_err(CliError::path(&self.path))
     }
 
     /// Puts the file in its place.
     pub(crate) fn complete(mut self) -> Result<(), CliError> {
-        self.out.flush().map_err(CliError::path(&self.part))?;
+        self.out.flush().map_err(CliError::path(&self.path))?;
         if self.part != self.path {
             std::fs::rename(&self.part, &self.path).map_err(CliError::path(&self.path))?;
         }
@@ -62,7 +63,7 @@ impl Output {
     pub(crate) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
         let mut output = Output::create(path)?;
         let written = output.write_all(text.as_bytes());
-        written.map_err(CliError::path(&output.part))?;
+        written.map_err(CliError::path(path))?;
         output.complete()
     }
 }

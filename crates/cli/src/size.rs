@@ -1,8 +1,8 @@
 //! Sizes as people read them (`1.46G`). How they write them is `plimsoll_wire::size`.
 
 use plimsoll_wire::messages::Max;
+pub use plimsoll_wire::size::Human;
 use plimsoll_wire::size::Size;
-use std::fmt;
 
 /// A size of the command line. Nothing of the memory would be taken for no bound, so it is refused.
 pub fn no_empty_part(text: &str) -> Result<Size, String> {
@@ -44,37 +44,6 @@ pub fn most_or_none(text: &str) -> Result<Size, String> {
 pub fn bound(size: Size, memory: u64) -> Result<u64, String> {
     let max = Max::new(size.bytes(memory)).map_err(|error| error.message)?;
     Ok(max.cap())
-}
-
-/// Shows bytes in at most five characters: `0`, `812K`, `15.2M`, `1.46G`.
-pub struct Human(
-    /// Bytes.
-    pub u64,
-);
-
-impl fmt::Display for Human {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            return f.pad("0");
-        }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut unit = 'K';
-        for larger in ['M', 'G', 'T', 'P', 'E'] {
-            // 1023.5 would be shown as 1024.
-            if value < 1023.5 {
-                break;
-            }
-            value /= 1024.0;
-            unit = larger;
-        }
-        let text = match (unit, value) {
-            ('K', v) => format!("{:.0}K", v.max(1.0)),
-            (_, v) if v < 9.995 => format!("{v:.2}{unit}"),
-            (_, v) if v < 99.95 => format!("{v:.1}{unit}"),
-            (_, v) => format!("{v:.0}{unit}"),
-        };
-        f.pad(&text)
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn people_see_a_bar_and_numbers_for_each_area() {
         let text = place.text(&["map", "-w", width, &pid]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with(&format!("{pid} sleep, ")), "{text}");
-        assert!(lines[1].starts_with("AREA") && lines[1].contains("REFERENCED"));
+        assert!(lines[1].starts_with("AREA") && lines[1].contains("RESIDENT"));
         let columns: usize = width.parse().unwrap();
         assert!(
             lines.iter().all(|line| line.chars().count() <= columns),
@@ -142,6 +142,16 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
         (&["map", "0"][..], 2, "0 is not in"),
         (&["map"], 2, "PID"),
         (&["map", "--watch"], 2, "PID"),
+        (
+            &["map", "--watch", "13654"],
+            2,
+            "write process numbers before --watch",
+        ),
+        (
+            &["map", "1", "--html", "/no/such/x.html"],
+            1,
+            "/no/such/x.html: ",
+        ),
         (&["map", "1", "--count", "2"], 2, "--watch"),
         (&["map", "1", "--addresses"], 2, "--json"),
         (&["map", "--cgroup", "no/such/group"], 1, "no/such/group"),

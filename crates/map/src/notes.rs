@@ -5,6 +5,7 @@ use crate::cached::Untold;
 use crate::history::Unseen;
 use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::smaps::Area;
+use plimsoll_wire::size::Human;
 
 /// The page cache of a process's files.
 pub(crate) const CACHE: &str = "what of its files is in the page cache";
@@ -28,7 +29,7 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
     } else if untold.denied > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is told only to their owner and root",
-            mebibytes(untold.denied)
+            Human(untold.denied)
         ));
     }
     for (on, &bytes) in &untold.not_local {
@@ -36,21 +37,21 @@ pub(crate) fn note_untold(untold: &Untold, notes: &mut Vec<String>) {
             "{} of mapped files are not asked about: they are on {on}, which may be behind a server, and to \
              open a file there may drop its pages or wait. What of them is in the page cache is not known, \
              and names in them are not read",
-            mebibytes(bytes)
+            Human(bytes)
         ));
     }
     if untold.overlay > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is not known: they lie on an overlay, whose \
              files have their pages in the layers below",
-            mebibytes(untold.overlay)
+            Human(untold.overlay)
         ));
     }
     if untold.closed > 0 {
         notes.push(format!(
             "what is in the page cache of {} of mapped files is not known: they were deleted, replaced, or \
              lie where they cannot be opened from here",
-            mebibytes(untold.closed)
+            Human(untold.closed)
         ));
     }
 }
@@ -79,7 +80,7 @@ pub(crate) fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<S
     if hugetlb > 0 {
         notes.push(format!(
             "{} more are in pages of hugetlbfs, which the kernel counts neither as resident nor as swappable",
-            mebibytes(hugetlb)
+            Human(hugetlb)
         ));
     }
     let twice = picture.total.repeated + picture.total.repeated_swapped;
@@ -87,7 +88,7 @@ pub(crate) fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<S
         notes.push(format!(
             "{} count more than once, as in the kernel's own sums, because it maps them at several \
              addresses",
-            mebibytes(twice)
+            Human(twice)
         ));
     }
 }
@@ -98,15 +99,7 @@ pub(crate) fn note_forked(bytes: u64, notes: &mut Vec<String>) {
         notes.push(format!(
             "{} of memory of no file is shared with processes that were forked from one another; the kernel \
              does not tell which",
-            mebibytes(bytes)
+            Human(bytes)
         ));
-    }
-}
-
-/// Bytes for a sentence.
-fn mebibytes(bytes: u64) -> String {
-    match bytes >> 20 {
-        0 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
     }
 }

@@ -92,6 +92,37 @@ impl FromStr for Size {
 }
 
 /// From a string, or a whole number of bytes.
+/// Shows bytes in at most five characters: `0`, `812K`, `15.2M`, `1.46G`.
+pub struct Human(
+    /// Bytes.
+    pub u64,
+);
+
+impl fmt::Display for Human {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.pad("0");
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut unit = 'K';
+        for larger in ['M', 'G', 'T', 'P', 'E'] {
+            // 1023.5 would be shown as 1024.
+            if value < 1023.5 {
+                break;
+            }
+            value /= 1024.0;
+            unit = larger;
+        }
+        let text = match (unit, value) {
+            ('K', v) => format!("{:.0}K", v.max(1.0)),
+            (_, v) if v < 9.995 => format!("{v:.2}{unit}"),
+            (_, v) if v < 99.95 => format!("{v:.1}{unit}"),
+            (_, v) => format!("{v:.0}{unit}"),
+        };
+        f.pad(&text)
+    }
+}
+
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(SizeVisitor)

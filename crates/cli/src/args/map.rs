@@ -21,7 +21,7 @@ pub struct Map {
     pub principal: Option<String>,
     /// Repeat the look at this interval (1 to 3600 s; 2 when absent), and tell what happened meanwhile
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
-        value_parser = super::number::within::<u64>(1..=3600))]
+        value_parser = interval)]
     pub watch: Option<u64>,
     /// With --watch: end after N looks
     #[arg(long, value_name = "N", requires = "watch",
@@ -35,6 +35,9 @@ pub struct Map {
     /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
     #[arg(long, requires = "watch")]
     pub referenced: bool,
+    /// Of several processes: only a line for each, and their sum
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    pub sum: bool,
     /// Tell which other processes map the same files
     #[arg(long)]
     pub who: bool,
@@ -58,4 +61,12 @@ pub struct Map {
     /// The broker, for --principal.
     #[command(flatten)]
     pub at: Option<super::At>,
+}
+
+/// Seconds from one look to the next. A process number that stands behind --watch is taken for its value.
+fn interval(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(seconds @ 1..=3600) => Ok(seconds),
+        _ => Err("it is 1 to 3600 seconds; write process numbers before --watch".into()),
+    }
 }

@@ -16,9 +16,12 @@ use crate::args;
 use crate::embed::Place;
 use crate::error::{CliError, FAILED};
 use crate::json;
+use crate::progress::Line;
 use draw::Page;
 use plimsoll_map::{Failed, Look, LookError, Options, Report, Watch, look};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use text::Style;
 
@@ -44,6 +47,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
     let mut before: Vec<Look> = Vec::new();
     let mut watch = args.watch.map(|_| Watch::default());
     let mut looks = 0u64;
+    let mut progress = Progress::new(args);
     let failed = loop {
         let pids = match targets::find(place, args, looks > 0) {
             Ok(pids) => pids,
@@ -55,7 +59,11 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
                 return Err(error);
             }
         };
-        let (mut report, broken) = report(&pids, &options, &before, watch.as_mut());
+        let Seen {
+            mut report,
+            broken,
+            of_kernel,
+        } = report(&pids, args, &options, &before, watch.as_mut());
         looks += 1;
         match &mut page {
             Some(page) => page.add(&mut report, options.limit),
@@ -63,15 +71,17 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
         }
         // A person who watches a page reads of it there; the terminal has it once.
         let told = page.is_some() && looks > 1;
-        for failed in report.failed.iter().filter(|_| !args.json && !told) {
-            crate::say(format_args!("{}", failed.why));
+        if !args.json && !told {
+            tell_failed(&report, &of_kernel);
         }
+        progress.show(looks);
         let pause = args.watch.map(Duration::from_secs);
         let pause = pause.filter(|pause| end.is_none_or(|end| Instant::now() + *pause <= end));
         let over = args.count.is_some_and(|count| looks >= count) || report.processes.is_empty();
         let Some(pause) = pause.filter(|_| !over) else {
             // Programs that end while they are watched are no failure.
-            break broken || !report.failed.is_empty() && looks == 1;
+            let nothing = report.processes.is_empty() || report.failed.len() > of_kernel.len();
+            break broken || nothing && looks == 1;
         };
         before = report.processes;
         let more = match &mut page {
@@ -85,6 +95,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             break false;
         }
     };
+    progress.clear();
     page.map_or(Ok(()), Page::end)?;
     Ok(if failed { FAILED } else { 0 })
 }
@@ -96,7 +107,7 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
         return crate::printed(written).map(|_| ());
     }
     let watched = args.watch.is_some();
-    let text = text::report(report, &Style::of_terminal(args.width));
+    let text = text::report(report, args.sum, &Style::of_terminal(args.width));
     let text = match watched && std::io::stdout().is_terminal() {
         true => format!("{CLEAR}{text}"),
         false => text + if watched { "\n" } else { "" },
@@ -104,13 +115,80 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
     crate::print(&text).map(|_| ())
 }
 
-/// One look at each process. Also tells whether one could not be looked at although it has not ended.
+/// Says of what there is no map. Threads of the kernel are told together.
+fn tell_failed(report: &Report, of_kernel: &BTreeSet<i32>) {
+    let others = report
+        .failed
+        .iter()
+        .filter(|failed| !of_kernel.contains(&failed.pid));
+    for failed in others {
+        crate::say(format_args!("{}", failed.why));
+    }
+    if !of_kernel.is_empty() {
+        crate::say(format_args!(
+            "left out: threads of the kernel, which have no memory of their own to map: {}",
+            of_kernel.len()
+        ));
+    }
+}
+
+/// Shows on a terminal that a page is being drawn.
+struct Progress<'a> {
+    line: Line,
+    file: Option<&'a Path>,
+    /// Looks in all, if they are bounded.
+    most: Option<u64>,
+}
+
+impl<'a> Progress<'a> {
+    fn new(args: &'a args::Map) -> Progress<'a> {
+        let timed = args
+            .r#for
+            .zip(args.watch)
+            .map(|(time, pause)| time / pause + 1);
+        Progress {
+            line: Line::new(args.watch.is_none()),
+            file: args.html.as_deref().filter(|file| *file != Path::new("-")),
+            most: args.count.into_iter().chain(timed).min(),
+        }
+    }
+
+    fn show(&mut self, looks: u64) {
+        let Some(file) = self.file else { return };
+        let most = self
+            .most
+            .map_or(String::new(), |most| format!(" of {most}"));
+        self.line.show(|| {
+            format!(
+                "writing {}, look {looks}{most}; Ctrl-C ends",
+                file.display()
+            )
+        });
+    }
+
+    fn clear(&mut self) {
+        self.line.clear();
+    }
+}
+
+/// What came of one look at each process.
+struct Seen {
+    report: Report,
+    /// One could not be looked at although it has not ended.
+    broken: bool,
+    /// Threads of the kernel in a group or principal: nobody has named them.
+    of_kernel: BTreeSet<i32>,
+}
+
+/// One look at each process.
 fn report(
     pids: &[i32],
+    args: &args::Map,
     options: &Options,
     before: &[Look],
     mut watch: Option<&mut Watch>,
-) -> (Report, bool) {
+) -> Seen {
+    let mut of_kernel = BTreeSet::new();
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
     let (mut looks, mut failed, mut broken) = (Vec::new(), Vec::new(), false);
     if let Some(watch) = watch.as_deref_mut() {
@@ -129,7 +207,11 @@ fn report(
                 looks.push(look);
             }
             Err(error) => {
-                broken |= !matches!(error, LookError::Gone { .. });
+                let is_of_kernel = matches!(error, LookError::KernelThread { .. });
+                match is_of_kernel && !args.pids.contains(&pid) {
+                    true => drop(of_kernel.insert(pid)),
+                    false => broken |= !matches!(error, LookError::Gone { .. }),
+                }
                 failed.push(Failed {
                     pid,
                     why: crate::rows::shown(&error.to_string(), 1000),
@@ -138,5 +220,9 @@ fn report(
         }
     }
     let now = u64::try_from(now).unwrap_or(0);
-    (Report::of(now, looks, failed), broken)
+    Seen {
+        report: Report::of(now, looks, failed),
+        broken,
+        of_kernel,
+    }
 }

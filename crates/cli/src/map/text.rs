@@ -1,5 +1,7 @@
 //! The map as text.
 
+mod list;
+
 use super::number::Number;
 use crate::rows::shown;
 use crate::size::Human;
@@ -12,10 +14,8 @@ use plimsoll_map::{Look, Report, States};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-/// Columns left of the bar, without those of refaulted memory.
-const FIXED: usize = 14 + 9 + 8 + 7 + 7 + 11 + 1;
-/// Columns of refaulted memory. Where lines are too narrow for them, a line below the table has it.
-const REFAULTED: usize = 10;
+/// Columns of what is in each table: the area and what is resident, and a blank before the bar.
+const FIXED: usize = 14 + 9 + 1;
 /// Without a terminal.
 const USUAL_WIDTH: u16 = 80;
 /// Narrower terminals wrap lines.
@@ -46,16 +46,20 @@ const RESIDENT: (char, &str) = ('█', "32");
 const SWAPPED: (char, &str) = ('▒', "31");
 const CACHED: (char, &str) = ('·', "36");
 
-/// All processes, and their sum if there are several.
-pub(super) fn report(report: &Report, style: &Style) -> String {
+/// All processes; of several a line for each first, and their sum. `sum`: nothing of each but the line.
+pub(super) fn report(report: &Report, sum: bool, style: &Style) -> String {
     let mut text = String::new();
-    for (index, look) in report.processes.iter().enumerate() {
-        if index > 0 {
+    let are_several = report.processes.len() > 1;
+    if are_several {
+        list::add(&mut text, &report.processes, style.width);
+    }
+    for look in report.processes.iter().filter(|_| !are_several || !sum) {
+        if are_several {
             text.push('\n');
         }
         add_process(&mut text, look, style);
     }
-    if report.processes.len() > 1 {
+    if are_several {
         let _ = writeln!(text, "\nall {} processes", report.processes.len());
         add_table(&mut text, &report.areas, &report.total, style);
         add_notes(&mut text, &report.notes, style);
@@ -76,50 +80,99 @@ fn add_process(text: &mut String, look: &Look, style: &Style) {
     let executable = shown(&look.executable.to_string_lossy(), left.max(8));
     let between = if executable.is_empty() { "" } else { ", " };
     let _ = writeln!(text, "{head}{between}{executable}");
-    add_table(text, &look.areas, &look.total, style);
+    let has_refaulted = add_table(text, &look.areas, &look.total, style);
     if let Some(change) = &look.change {
         add_change(text, change);
     }
-    if !has_column(&look.total, style) {
+    if !has_refaulted {
         add_refaulted(text, &look.areas, style);
     }
     add_sharers(text, &look.sharers, style);
     add_notes(text, &look.notes, style);
 }
 
-/// Whether the table has a column of refaulted memory: there was a look before, and there is room.
-fn has_column(total: &States, style: &Style) -> bool {
-    let compared = total.refaulted.is_some() || total.refaulted_unknown;
-    compared && style.width >= FIXED + REFAULTED
+/// A column that is left out where it says nothing.
+struct Column {
+    head: &'static str,
+    width: usize,
+    number: fn(&States, Estimated) -> Number,
 }
 
-fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) {
-    let refaulted = has_column(total, style);
-    let more = if refaulted { REFAULTED } else { 0 };
-    let bar_width = style.width.saturating_sub(FIXED + more);
+const SWAPPED_COLUMN: Column = Column {
+    head: "SWAPPED",
+    width: 8,
+    number: |states, estimated| Number::of(Some(states.swapped), estimated.swapped),
+};
+const CACHED_COLUMN: Column = Column {
+    head: "CACHED",
+    width: 7,
+    number: |states, _| Number::cached(states),
+};
+const SHARED_COLUMN: Column = Column {
+    head: "SHARED",
+    width: 7,
+    number: |states, estimated| Number::of(states.shared, estimated.shared),
+};
+const REFERENCED_COLUMN: Column = Column {
+    head: "REFERENCED",
+    width: 11,
+    number: |states, estimated| Number::of(states.referenced, estimated.referenced),
+};
+/// There where there was a look before. Where lines are too narrow for it, a line below the table has it.
+const REFAULTED_COLUMN: Column = Column {
+    head: "REFAULTED",
+    width: 10,
+    number: |states, _| Number::refaulted(states),
+};
+
+/// The columns that say something: not 0 or unknown everywhere, and what is referenced not everywhere what
+/// is resident.
+fn columns(areas: &[AreaOf], total: &States, style: &Style) -> Vec<Column> {
+    let rows = || areas.iter().map(|area| &area.states).chain([total]);
+    let says = |column: &Column| {
+        rows().any(|states| {
+            let number = (column.number)(states, Estimated::default());
+            !matches!(number, Number::Unknown | Number::Exact(0))
+        })
+    };
+    let mut columns = vec![SWAPPED_COLUMN, CACHED_COLUMN, SHARED_COLUMN];
+    if rows().any(|states| states.referenced != Some(states.resident)) {
+        columns.push(REFERENCED_COLUMN);
+    }
+    columns.retain(says);
+    let width: usize = columns.iter().map(|column| column.width).sum();
+    let compared = total.refaulted.is_some() || total.refaulted_unknown;
+    if compared && style.width >= FIXED + width + REFAULTED_COLUMN.width {
+        columns.push(REFAULTED_COLUMN);
+    }
+    columns
+}
+
+/// Tells whether it has a column of refaulted memory.
+fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style) -> bool {
+    let columns = columns(areas, total, style);
+    let width: usize = columns.iter().map(|column| column.width).sum();
+    let bar_width = style.width.saturating_sub(FIXED + width);
     if !areas.is_empty() {
-        let _ = writeln!(
-            text,
-            "{:<14}{:>9}{:>8}{:>7}{:>7}{:>11}{:>more$} {}",
-            "AREA",
-            "RESIDENT",
-            "SWAPPED",
-            "CACHED",
-            "SHARED",
-            "REFERENCED",
-            if refaulted { "REFAULTED" } else { "" },
-            legend(bar_width),
-        );
+        let heads: String = columns
+            .iter()
+            .map(|column| format!("{:>width$}", column.head, width = column.width))
+            .collect();
+        let legend = legend(bar_width);
+        let _ = writeln!(text, "{:<14}{:>9}{heads} {legend}", "AREA", "RESIDENT");
     }
     let longest = areas.iter().map(|area| length(&area.states)).max();
     let in_use = areas.iter().filter(|area| length(&area.states) > 0);
     for area in in_use {
         let bar = bar(&area.states, longest.unwrap_or(0), bar_width, style.colours);
-        let row = row(area.kind.name(), &area.states, area.estimated, refaulted);
+        let row = row(area.kind.name(), &area.states, area.estimated, &columns);
         let _ = writeln!(text, "{row} {bar}");
     }
-    let row = row("total", total, Estimated::default(), refaulted);
+    let row = row("total", total, Estimated::default(), &columns);
     let _ = writeln!(text, "{row}");
+    columns
+        .iter()
+        .any(|column| column.head == REFAULTED_COLUMN.head)
 }
 
 /// What the characters of a bar mean, as far as there is room for it. Rows of a narrow terminal have no bar.
@@ -200,20 +253,13 @@ fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
     }
 }
 
-fn row(name: &str, states: &States, estimated: Estimated, refaulted: bool) -> String {
-    let more = match refaulted {
-        true => format!("{:>REFAULTED$}", human(Number::refaulted(states))),
-        false => String::new(),
-    };
-    let number = |bytes, estimated| human(Number::of(bytes, estimated));
-    format!(
-        "{name:<14}{:>9}{:>8}{:>7}{:>7}{:>11}{more}",
-        number(Some(states.resident), estimated.resident),
-        number(Some(states.swapped), estimated.swapped),
-        human(Number::cached(states)),
-        number(states.shared, estimated.shared),
-        number(states.referenced, estimated.referenced),
-    )
+fn row(name: &str, states: &States, estimated: Estimated, columns: &[Column]) -> String {
+    let resident = human(Number::of(Some(states.resident), estimated.resident));
+    let rest = columns.iter().map(|column| {
+        let number = human((column.number)(states, estimated));
+        format!("{number:>width$}", width = column.width)
+    });
+    format!("{name:<14}{resident:>9}{}", rest.collect::<String>())
 }
 
 fn human(number: Number) -> String {
@@ -290,6 +336,10 @@ mod tests {
         let states = States {
             size: 4 << 20,
             resident: 2 << 20,
+            swapped: 1 << 20,
+            cached: states.cached.or(Some(4096)),
+            shared: Some(4096),
+            referenced: Some(4096),
             ..states
         };
         let area = AreaOf {
@@ -306,7 +356,7 @@ mod tests {
             width,
             colours: false,
         };
-        report(&Report::of(0, vec![look], Vec::new()), &style)
+        report(&Report::of(0, vec![look], Vec::new()), false, &style)
     }
 
     #[test]
@@ -325,6 +375,85 @@ mod tests {
             let fits = text.lines().all(|line| line.chars().count() <= width);
             assert!(fits, "{text}");
         }
+    }
+
+    #[test]
+    fn columns_that_say_nothing_are_left_out() {
+        let heads = |states: States| {
+            let area = AreaOf {
+                kind: Kind::Malloc,
+                states,
+                estimated: Estimated::default(),
+            };
+            let style = Style {
+                width: 80,
+                colours: false,
+            };
+            let columns = columns(&[area], &states, &style);
+            columns.iter().map(|column| column.head).collect::<Vec<_>>()
+        };
+        let mut states = States {
+            resident: 8192,
+            shared: Some(0),
+            referenced: Some(8192),
+            ..States::default()
+        };
+        assert_eq!(heads(states), [""; 0]);
+        states.referenced = Some(4096);
+        assert_eq!(heads(states), ["REFERENCED"]);
+        (states.swapped, states.referenced) = (4096, Some(0));
+        assert_eq!(heads(states), ["SWAPPED"]);
+        (states.cached_unknown, states.cached, states.refaulted) = (true, Some(0), Some(0));
+        assert_eq!(heads(states), ["SWAPPED", "CACHED", "REFAULTED"]);
+    }
+
+    #[test]
+    fn of_several_a_line_for_each_comes_first_and_with_sum_nothing_else_of_them() {
+        let look = |pid, kind, resident| {
+            let states = States {
+                resident,
+                ..States::default()
+            };
+            Look {
+                pid,
+                name: "x".into(),
+                total: states,
+                areas: vec![AreaOf {
+                    kind,
+                    states,
+                    estimated: Estimated::default(),
+                }],
+                ..Look::default()
+            }
+        };
+        let looks = vec![
+            look(7, Kind::Old, 2 << 20),
+            look(8, Kind::FreeHeap, 3 << 20),
+        ];
+        let both = Report::of(0, looks, Vec::new());
+        let style = Style {
+            width: 80,
+            colours: false,
+        };
+        let short = report(&both, true, &style);
+        let rows: Vec<Vec<&str>> = short
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            rows[0],
+            ["PID", "NAME", "RUNTIME", "RESIDENT", "HEAP", "FREE"]
+        );
+        assert_eq!(rows[1], ["8", "x", "-", "3.00M", "-", "3.00M"]);
+        assert_eq!(rows[2], ["7", "x", "-", "2.00M", "2.00M", "-"]);
+        assert_eq!((rows[3].len(), rows[4][..2].join(" ")), (0, "all 2".into()));
+        assert!(!short.contains("mapped"), "{short}");
+        let long = report(&both, false, &style);
+        assert!(
+            long.starts_with(&short[..short.find("\n\n").unwrap()]),
+            "{long}"
+        );
+        assert_eq!(long.matches("mapped").count(), 2, "{long}");
     }
 
     #[test]
