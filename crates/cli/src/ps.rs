@@ -10,8 +10,9 @@
 //! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
 //! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `stall_rate`
 //! (allocation stalls per second within its limit, or null), `doubted` (whether these keep the limit from
-//! rising), `demand` (what it can make use of), `target` (what it should have at rest), `lacks` (what it lacks
-//! of that while it is near its limit), `at_least` (whether it cannot go lower), `collector` (null, or what a collector reports of itself) and `children`. All sizes are bytes.
+//! rising), `demand` (what it can make use of), `target` (what it should have at rest), `lacks` (what it
+//! lacks of that while it is near its limit), `at_least` (whether it cannot go lower), `collector` (null, or
+//! what a collector reports of itself) and `children`. All sizes are bytes.
 //! Fields may be added, but none is removed or changes its meaning.
 
 use crate::json;

@@ -6,6 +6,7 @@ use super::Nanos;
 use super::debt::{Debt, slop, tolerance};
 use super::node::Node;
 
+/// Nanoseconds.
 const SECOND: Nanos = 1_000_000_000;
 /// Shortest time after a deadline in which a program may still give something.
 const AFTER: Nanos = SECOND;
