@@ -264,6 +264,7 @@ fn status(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn launch(words: &[&str]) -> Launch {
         Launch {
