@@ -36,7 +36,7 @@ fn of(list: &str) -> Hush {
     let output = lines.find_map(|line| line.strip_prefix("#0: stdout "));
     let mut words = output.unwrap_or_default().split(' ');
     let (what, decorated) = (words.next(), words.next());
-    let at_run_time = words.last() == Some("(reconfigured)");
+    let at_run_time = words.next_back() == Some("(reconfigured)");
     match what {
         _ if decorated != Some("uptime,level,tags") => Hush::Never,
         Some("all=warning") => Hush::Ready,
