@@ -3,12 +3,11 @@
 //!
 //! # The JSON contract
 //! `verdict`: `standing` (`good`, `enough` or `little`), `says`, and `helps`, a list of `what`, `gains` and
-//! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes) and `domain` as this process
-//! sees them; `socket`, and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
-//! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
-//! path) and `stalls`; `libgc`: `drop_in` and
-//! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
-//! `name`, `works`, `means`.
+//! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes) and `domain` as this
+//! process sees them; `socket`, and `broker`: null, or `version`, `pid`, `principals` (how many), `budget`
+//! (bytes); `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent`
+//! (null or a path) and `stalls`; `libgc`: `drop_in` and `system` (null, or `path`, `version`, `error`),
+//! `adapter` (null or a path), and `tiers`, a list of `name`, `works`, `means`.
 
 mod java;
 mod libgc;
