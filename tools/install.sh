@@ -156,8 +156,8 @@ hints() {
   if [ "$(id -u)" = 0 ]; then
     printf '  the service:           systemctl link %s/lib/systemd/system/plimsolld.{socket,service}\n' \
       "$prefix"
-    case $prefix in
-      /home/* | /root/*) printf '  (the service may not read below %s: ProtectHome=)\n' "/${prefix#/}" ;;
+    case ${prefix#/} in
+      home/* | root/*) printf '  (the service may not read below %s: ProtectHome=)\n' "$prefix" ;;
     esac
   else
     printf '  a service of yours:    systemctl --user link %s/lib/systemd/user/plimsolld.{socket,service}\n' \

@@ -139,7 +139,7 @@ fn what_cannot_be_shown_is_told_and_the_rest_is_shown() {
     assert!(String::from_utf8_lossy(&output.stdout).contains(&format!("{pid} sleep")));
     assert!(stderr(&output).contains("no process has the number 2147483647"));
     for (args, status, needle) in [
-        (&["map", "0"][..], 2, "0 is not in"),
+        (&["map", "0"][..], 2, "`0` is no process number"),
         (&["map"], 2, "PID"),
         (&["map", "--watch"], 2, "PID"),
         (

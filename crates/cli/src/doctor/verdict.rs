@@ -12,8 +12,9 @@ const UNITS: [&str; 4] = [
     "/lib/systemd/system/plimsolld.service",
     "/etc/systemd/system/plimsolld.service",
 ];
-/// A swap file of this part of the memory, and of at most so many GiB, is enough for what nobody uses.
+/// A swap file of this part of the memory is enough for what nobody uses.
 const SWAP_PART: u64 = 4;
+/// The largest swap file that is advised, GiB.
 const MOST_SWAP: u64 = 8;
 /// Column of what is said.
 const INDENT: usize = 9;

@@ -3,7 +3,7 @@
 
 use crate::rows::shown;
 use crate::size::Human;
-use plimsoll_wire::messages::{Order, Principal, Refaults, Statistics};
+use plimsoll_wire::messages::{Order, Principal, Refaults};
 
 /// Columns of the names of values.
 const NAMES: usize = 12;
@@ -95,24 +95,14 @@ fn refault_lines(refaults: &Refaults) -> Vec<String> {
 }
 
 fn collector_lines(principal: &Principal) -> Vec<String> {
-    let told = principal.collections.is_some() || principal.collector.is_some();
-    if !told {
+    if principal.collections.is_none() && principal.collector.is_none() {
         return vec![
             " Nothing is known of a collector here. Adapters tell of it, and our libgc.so.1;"
                 .into(),
             " `plimsoll run PROGRAM` puts them in place.".into(),
         ];
     }
-    let Statistics {
-        heap,
-        last_pause_us,
-        longest_pause_us,
-        faults,
-        absent,
-        summaries,
-        retained,
-        order: _,
-    } = principal.collector.unwrap_or_default();
+    let told = principal.collector.unwrap_or_default();
     let bytes = |value: u64| Human(value).to_string();
     let since = "since its start";
     // A runtime tells some of these. What it does not know is not shown.
@@ -125,22 +115,22 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
         ),
         (
             "LAST PAUSE",
-            last_pause_us.map(pause),
+            told.last_pause_us.map(pause),
             "the program stood still for the last one",
         ),
         (
             "LONGEST",
-            longest_pause_us.map(pause),
+            told.longest_pause_us.map(pause),
             "and for the longest",
         ),
         (
             "FAULTS",
-            faults.map(count),
+            told.faults.map(count),
             "major faults in collections: what they read from swap",
         ),
         (
             "HEAP",
-            heap.map(bytes),
+            told.heap.map(bytes),
             "live or free, without what was given back",
         ),
         (
@@ -150,17 +140,17 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
         ),
         (
             "EVICTED",
-            absent.map(count),
+            told.absent.map(count),
             "superpages of the heap in swap, wholly or partly",
         ),
         (
             "SUMMARIES",
-            summaries.map(count),
+            told.summaries.map(count),
             "of these are passed over: their references are known",
         ),
         (
             "RETAINED",
-            retained.map(bytes),
+            told.retained.map(bytes),
             "may be dead, and is kept by summaries",
         ),
     ]
@@ -218,6 +208,7 @@ fn pause(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_wire::messages::Statistics;
 
     fn principal(collector: Statistics) -> Principal {
         Principal {
