@@ -296,6 +296,8 @@ mod tests {
                 resident: 0,
                 faults: 0,
                 pauses: Default::default(),
+                usage: Default::default(),
+                printed: 0,
                 said: String::new(),
             };
             let run = Run::of(&outcome, 90.0);

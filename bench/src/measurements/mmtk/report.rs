@@ -177,6 +177,8 @@ mod tests {
             resident: 0,
             faults: 0,
             pauses: Default::default(),
+            usage: Default::default(),
+            printed: 0,
             said: r#"{"seconds": 2.0}"#.to_owned(),
         };
         let of = |pressure| Variant {

@@ -162,6 +162,8 @@ mod tests {
             resident: 0,
             faults: 0,
             pauses: Default::default(),
+            usage: Default::default(),
+            printed: 0,
             said: format!("{{\"seconds\": {seconds}, \"after\": {after}}}"),
         }
     }
