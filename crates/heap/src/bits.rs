@@ -33,12 +33,7 @@ pub(crate) fn clear(bits: &[AtomicU64], start: usize, end: usize) -> usize {
 
 /// The end of the shortest stretch of bits from `start` on that has `most` clear ones, and how many it
 /// has; it ends at `end` if there are no more than that.
-pub(crate) fn stretch(
-    bits: &[AtomicU64],
-    start: usize,
-    end: usize,
-    most: usize,
-) -> (usize, usize) {
+pub(crate) fn stretch(bits: &[AtomicU64], start: usize, end: usize, most: usize) -> (usize, usize) {
     let all = clear(bits, start, end);
     if all <= most {
         return (end, all);

@@ -76,7 +76,9 @@ pub(crate) mod signals {
     /// Installs the signal handlers.
     pub(crate) fn install() {
         if suspend() as u32 == RESTART.load(Relaxed) {
-            report::abort(c"The same signal is to stop threads and to restart them: set another one");
+            report::abort(
+                c"The same signal is to stop threads and to restart them: set another one",
+            );
         }
         // SAFETY: a handler that only does what may be done in one.
         unsafe {
