@@ -265,7 +265,10 @@ impl Heap {
             // An atomic addition for each hole would wait until the cleared memory has left the
             // processor. And what a bin has is not allocated yet: there may be thousands of bins.
             self.add_allocated(std::mem::take(&mut bin.uncounted) as usize);
-            bin.part = (bin.part * 2).clamp(FIRST_PART, SUPERPAGE as u32);
+            bin.part = match self.stress.gives_all() {
+                true => SUPERPAGE as u32,
+                false => (bin.part * 2).clamp(FIRST_PART, SUPERPAGE as u32),
+            };
             let most = (bin.part as usize / class.bytes()).max(1);
             let (marks, slots) = (self.side.marks(superpage), class.slots());
             let (until, free) = bits::stretch(marks, start, slots, most);
@@ -292,6 +295,7 @@ impl Heap {
                 Ok(superpage) => {
                     self.dedicate(superpage, kind);
                     self.side.make_small(superpage, class);
+                    self.clear_all(superpage, kind);
                     superpage
                 }
                 // Holes that have to be read from swap are used only when a collection would be
@@ -374,6 +378,18 @@ impl Heap {
         if kind.zeroed && !clean {
             // SAFETY: slots of a superpage of the heap that nobody has.
             unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
+        }
+    }
+
+    /// Zeroes a superpage that was free, if its kind demands that. Front ends may look at all of its
+    /// slots, handed out or not.
+    fn clear_all(&self, superpage: Superpage, kind: KindId) {
+        let it = self.side.descriptor(superpage);
+        let clean = it.has(flag::CLEAN);
+        let of = self.kind(kind);
+        self.clear(of, self.side.address(superpage), SUPERPAGE, clean);
+        if of.zeroed {
+            it.raise(flag::CLEAN);
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Makes superpages count as absent at random. Off while the seed is 0.
 pub(crate) struct Stress {
-    /// State of the generator of random numbers. Changed by the collecting thread; the front end sets it at
-    /// first.
+    /// State of the generator of random numbers. Changed by the thread that holds the lock; the front end
+    /// sets it at first.
     seed: AtomicU64,
 }
 
@@ -23,6 +23,12 @@ impl Stress {
     /// Whether this superpage is to count as absent.
     pub(crate) fn takes_away(&self) -> bool {
         self.is_on() && self.next().is_multiple_of(3)
+    }
+
+    /// Whether a bin is to get a whole superpage. Otherwise collections at every n-th part would
+    /// take too long.
+    pub(crate) fn gives_all(&self) -> bool {
+        self.is_on() && !self.next().is_multiple_of(8)
     }
 
     fn next(&self) -> u64 {

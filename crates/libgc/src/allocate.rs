@@ -3,6 +3,7 @@
 use crate::collect::{self, Why};
 use crate::collector::{self, Locked, State};
 use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use crate::pace::Pace;
 use crate::settings::{
     EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
     GC_oom_fn,
@@ -248,7 +249,7 @@ fn make_room(
         current::count_bins(heap);
         let allocated = heap.allocated();
         let since = state.pace.since(allocated);
-        crowded = may_collect && state.finalization.is_crowded(since);
+        crowded = may_collect && Pace::is_enough(since) && state.finalization.is_crowded(since);
         if !crowded && state.pace.defer(&mut state.central, bytes, allocated, room) {
             *tried = 0;
             return true;

@@ -110,6 +110,9 @@ impl Finalization {
         let bytes = slots.map(|slot| heap.size(slot)).sum();
         self.finalized = [bytes, self.finalized[0]];
         self.former_count = self.by_object.len();
+        if self.former_count < self.by_object.capacity() / 4 {
+            self.by_object.shrink_to(2 * self.former_count);
+        }
         bytes
     }
 
@@ -315,6 +318,16 @@ extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
     c_int::from(collector::is_ready() && collector::either().finalization.is_due())
 }
 
+/// Takes a due finalizer. The last one's memory is freed: there is room for all that might be due.
+fn next_due(gc: &mut Locked) -> Option<(usize, Finalizer)> {
+    let due = &mut gc.finalization.due;
+    let next = due.pop();
+    if next.is_none() {
+        due.shrink_to_fit();
+    }
+    next
+}
+
 /// Calls the due finalizers and returns how many there were.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
@@ -323,7 +336,7 @@ extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
         return count;
     }
     loop {
-        let Some((object, finalizer)) = collector::lock().finalization.due.pop() else {
+        let Some((object, finalizer)) = next_due(&mut collector::lock()) else {
             return count;
         };
         // The object's address is on this stack, so the object stays alive.

@@ -224,7 +224,7 @@ impl Pace {
             (growth.most / SUPERPAGE / SLICES).max(PROGRESS / SUPERPAGE)
         } else if growth.finalizes {
             let before = self.given.saturating_sub(used);
-            before.max(used / 3).max(BEGIN / SUPERPAGE)
+            before.max(used / 3).max(LEAST / SUPERPAGE)
         } else {
             usize::MAX
         };
@@ -243,6 +243,11 @@ impl Pace {
     /// Bytes allocated since the last collection, of the `allocated` since the start.
     pub(crate) fn since(&self, allocated: u64) -> usize {
         (allocated - self.allocated) as usize
+    }
+
+    /// Whether so much was allocated since the last collection that another one may be worth it.
+    pub(crate) fn is_enough(since: usize) -> bool {
+        since >= BEGIN
     }
 
     /// Raises the limit by at least `bytes` bytes, if less than the allowance was allocated since

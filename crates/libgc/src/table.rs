@@ -45,8 +45,8 @@ pub(crate) struct Most(usize);
 
 impl Default for Most {
     fn default() -> Most {
-        /// What fits into a table of 4096 buckets.
-        const FEW: usize = 3584;
+        /// As in libgc.
+        const FEW: usize = 4096;
         Most(FEW)
     }
 }
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn it_grows_only_if_little_died() {
         let mut most = Most::default();
-        assert!(!most.is_reached(3583) && most.is_reached(3584));
-        most.grow(2688);
-        assert!(most.is_reached(3584));
-        most.grow(2689);
-        assert!(!most.is_reached(7167) && most.is_reached(7168));
+        assert!(!most.is_reached(4095) && most.is_reached(4096));
+        most.grow(3072);
+        assert!(most.is_reached(4096));
+        most.grow(3073);
+        assert!(!most.is_reached(8191) && most.is_reached(8192));
     }
 }

@@ -24,10 +24,8 @@ fn holes_are_filled_where_memory_is_short_too() {
     for young in [false, true] {
         let found = Found {
             composite: 90 * MIB,
-            atomic: 0,
-            roots: 0,
             holes: 5 * MIB,
-            freed: 0,
+            ..Found::default()
         };
         let ended = Ended {
             young,
