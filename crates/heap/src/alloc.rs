@@ -2,10 +2,10 @@
 //! through a hole. It finds a hole in the mark bits of a superpage that belongs to the bin alone,
 //! so sweeping never touches an object.
 
-use crate::address::{Slot, Superpage};
+use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::central::{Central, Exhausted};
-use crate::class::{CLASSES, Class};
+use crate::class::{CLASSES, Class, slot_at};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
 use crate::side::{LEFT, TAKEN, Use, flag};
@@ -26,7 +26,21 @@ pub struct Bin {
     superpage: u32,
     /// The first slot of it that was not examined yet.
     next: u16,
+    /// Freed slots that were handed out again, and are not counted as allocated yet.
+    again: u16,
 }
+
+/// A small object that was freed by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// Bytes of its slot.
+    pub bytes: usize,
+    /// It would have lived on.
+    pub uncollectable: bool,
+}
+
+/// So many slots that are handed out again are counted together: each time is an atomic addition.
+const AGAIN: u16 = 64;
 
 impl Bin {
     /// Takes the place of the next object from the current hole. `None` if the hole is used up.
@@ -94,13 +108,18 @@ impl Bins {
     /// Empties all bins. The census of the collection that begins with this finds again what was
     /// not handed out.
     pub fn retire(&mut self, heap: &Heap) {
-        for bin in self.rows.iter_mut().flatten() {
+        let bins = self
+            .rows
+            .iter_mut()
+            .flat_map(|row| row.iter_mut().enumerate());
+        for (number, bin) in bins {
             // Most bins were never used, and take no memory until they are written to.
             if bin.limit == 0 && bin.freed == 0 && bin.superpage == 0 {
                 continue;
             }
+            heap.count_again(bin, Class(number as u8).bytes());
             if bin.cursor < bin.limit {
-                heap.give_up(bin.cursor);
+                heap.give_up_hole(bin.cursor, bin.limit);
             }
             if let Some(number) = bin.superpage.checked_sub(1) {
                 heap.leave(Superpage(number));
@@ -111,6 +130,23 @@ impl Bins {
             }
             *bin = Bin::default();
         }
+    }
+
+    /// Whether a marked slot is uncollectable only because it is a part of the hole that one of these
+    /// bins has open. The owner of the bins may run.
+    pub fn holds(&self, heap: &Heap, slot: Slot) -> bool {
+        let it = heap.side.descriptor(slot.superpage);
+        if !it.has(flag::UNCOLLECTABLE) || it.usage() != Use::Small {
+            return false;
+        }
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let bin = &raw const self.rows[usize::from(kind) % KINDS][usize::from(class)];
+        // SAFETY: fields of a bin. The owner may change them now, and then either value will do.
+        let (cursor, limit) = unsafe {
+            let cursor = (&raw const (*bin).cursor).read_volatile();
+            (cursor, (&raw const (*bin).limit).read_volatile())
+        };
+        (cursor..limit).contains(&heap.start(slot))
     }
 
     /// Calls `each` with every slot that these bins would hand out next without the lock, except
@@ -148,8 +184,10 @@ impl Heap {
             let start = bin.freed;
             bin.freed = self.unlink(start);
             self.clear(of, start, bytes, false);
-            self.hold(of, start);
-            self.add_allocated(bytes);
+            bin.again += 1;
+            if bin.again == AGAIN {
+                self.count_again(bin, bytes);
+            }
             bin.open(start, bytes);
             return true;
         }
@@ -163,8 +201,6 @@ impl Heap {
             bin.superpage = 0;
             return false;
         };
-        // An uncollectable slot is marked when it is handed out, so these are opened one at a time.
-        let to = if of.uncollectable { from + 1 } else { to };
         bin.next = to as u16;
         let start = self.side.address(superpage) + from * bytes;
         let it = self.side.descriptor(superpage);
@@ -173,9 +209,23 @@ impl Heap {
         if clean && to == slots {
             it.lower(flag::CLEAN);
         }
-        self.hold(of, start);
+        if of.uncollectable {
+            // Whatever is not handed out loses its mark when the bin is retired.
+            (from..to).for_each(|index| {
+                let index = index as u16;
+                self.side.mark::<true>(Slot { superpage, index });
+            });
+        }
         bin.open(start, (to - from) * bytes);
         true
+    }
+
+    /// Counts the slots of `bytes` bytes that the bin handed out again.
+    fn count_again(&self, bin: &mut Bin, bytes: usize) {
+        let count = usize::from(std::mem::take(&mut bin.again));
+        if count > 0 {
+            self.add_allocated(count * bytes);
+        }
     }
 
     /// Gives the bin a superpage with a hole, and opens the hole.
@@ -214,36 +264,59 @@ impl Heap {
         Ok(())
     }
 
-    /// Frees a small object: its slot is the next that this bin, which must be of its kind and
-    /// class, hands out. Returns false and does nothing if the slot is free already.
+    /// Frees the small object that begins at `start`: its slot is the next of its kind and class that
+    /// these bins hand out. `None`, and nothing is done, if no small
+    /// object begins there, or the slot is free already.
     ///
     /// # Safety
-    /// `slot` is of the bin's kind and class, and its object, if there is one, is not used any more.
-    pub unsafe fn free(&self, bin: &mut Bin, slot: Slot) -> bool {
-        let start = self.side.start(slot);
+    /// The object is not used any more.
+    #[inline]
+    pub unsafe fn free(&self, bins: &mut Bins, start: usize) -> Option<Freed> {
+        if !self.range().contains(&start) {
+            return None;
+        }
+        let superpage = self.side.superpage(start);
+        let it = self.side.descriptor(superpage);
+        if it.usage() != Use::Small {
+            return None;
+        }
+        let granule = start % SUPERPAGE / GRANULE;
+        let index = slot_at(granule, it.reciprocal.load(Relaxed)) as u16;
+        let granules = usize::from(it.granules.load(Relaxed));
+        let begins = usize::from(index) * granules * GRANULE == start % SUPERPAGE;
+        if !begins || index >= it.slots.load(Relaxed) {
+            return None;
+        }
         // A slot that the last collection found dead is handed out again by the bin that takes its
         // superpage. While marks are incomplete they do not tell that.
-        let dead = !self.is_stepping()
-            && !self.side.is_marked(slot)
-            && self.side.descriptor(slot.superpage).next.load(Relaxed) < LEFT;
+        let dead = it.next.load(Relaxed) < LEFT
+            && !self.is_stepping()
+            && !self.side.is_marked(Slot { superpage, index });
         if dead || self.freed(start).is_some() {
-            return false;
+            return None;
         }
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let bin = bins.bin(KindId(kind), Class(class));
         // The mark stays until the next collection: without it, the search for holes would find
         // this slot too.
         // SAFETY: nobody else uses the slot any more.
         unsafe { *(start as *mut [usize; 2]) = [bin.freed, self.seal(start, bin.freed)] };
         bin.freed = start;
-        true
+        Some(Freed {
+            bytes: granules * GRANULE,
+            uncollectable: it.has(flag::UNCOLLECTABLE),
+        })
     }
 
     /// The second word of a freed slot whose first word is `next`.
+    #[inline]
     fn seal(&self, start: usize, next: usize) -> usize {
         start ^ next ^ self.secret
     }
 
     /// The slot after a freed one in its list, or 0. `None` if the slot was not freed, or was
     /// written to since.
+    #[inline]
     pub(crate) fn freed(&self, start: usize) -> Option<usize> {
         // SAFETY: the first two words of a slot; the smallest has as many.
         let [next, seal] = unsafe { *(start as *const [usize; 2]) };
@@ -288,12 +361,14 @@ impl Heap {
         }
     }
 
-    /// Marks the slot of an uncollectable object.
-    fn hold(&self, kind: Kind, start: usize) {
-        if kind.uncollectable
-            && let Some((slot, _)) = self.side.resolve(start)
+    /// Takes back the slots of a hole that were not handed out.
+    fn give_up_hole(&self, start: usize, end: usize) {
+        self.give_up(start);
+        if let Some((first, flags)) = self.side.resolve(start)
+            && flags & flag::UNCOLLECTABLE != 0
         {
-            self.side.mark::<true>(slot);
+            let bytes = self.side.size(first);
+            (start..end).step_by(bytes).for_each(|at| self.give_up(at));
         }
     }
 

@@ -257,6 +257,12 @@ impl Threads {
             .for_each(|thread| each(unsafe { &(*thread).bins }));
     }
 
+    /// Whether `is` is true of the bins of any thread. The threads may run.
+    pub(crate) fn any_bins(&self, is: impl Fn(&Bins) -> bool) -> bool {
+        // SAFETY: as in `all`.
+        self.all().any(|thread| is(unsafe { &(*thread).bins }))
+    }
+
     /// Bytes that all threads freed since the last collection.
     pub(crate) fn freed(&self) -> usize {
         // SAFETY: as in `all`.
