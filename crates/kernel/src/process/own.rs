@@ -4,6 +4,7 @@
 use super::{page_size, parse_statm};
 use crate::parse::{lines, number, words};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 use std::io;
 use std::path::PathBuf;
@@ -67,6 +68,28 @@ pub fn anonymous() -> Option<Anonymous> {
     Some(Anonymous {
         resident: parse_statm(&buffer[..got], page_size())?.anon(),
         swapped: 0,
+    })
+}
+
+/// The addresses that this process may have, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The limit on all of them (`ulimit -v`).
+    pub limit: u64,
+    /// How many it does not have yet.
+    pub left: u64,
+}
+
+/// The limit on addresses, and what is left below it. `None` if there is no limit. If it is not
+/// known how many the process has, all count as left. As [`anonymous`], it does not allocate.
+pub fn addresses() -> Option<Addresses> {
+    let limit = getrlimit(Resource::As).current?;
+    let mut buffer = [0u8; 256];
+    let got = read_beginning(c"/proc/self/statm", &mut buffer).unwrap_or(0);
+    let pages = words(&buffer[..got]).next().and_then(number).unwrap_or(0);
+    Some(Addresses {
+        limit,
+        left: limit.saturating_sub(pages.saturating_mul(page_size())),
     })
 }
 

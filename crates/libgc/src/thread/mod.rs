@@ -195,7 +195,8 @@ impl Threads {
         // SAFETY: mapped just now.
         let this = unsafe { &mut *thread };
         this.base.store(base, Relaxed);
-        store(&this.own, stack::told().unwrap_or(0..0));
+        let own = (!stack::is_costly()).then(stack::told).flatten();
+        store(&this.own, own.unwrap_or(0..0));
         // SAFETY: both only ask who this is.
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
         let first = &mut self.lists[list_of(this.pthread)];
