@@ -141,7 +141,8 @@ unsafe impl Os for Linux {
         if !self.is_in_place(&range) {
             let flags = MprotectFlags::READ | MprotectFlags::WRITE;
             // SAFETY: a part of what was reserved, so nobody relies on it being inaccessible.
-            return Ok(unsafe { mprotect(range.start as *mut _, range.len(), flags)? });
+            unsafe { mprotect(range.start as *mut _, range.len(), flags)? };
+            return Ok(());
         }
         match place::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
             Ok(()) => Ok(()),
@@ -276,6 +277,37 @@ mod tests {
         bytes.fill(1);
         linux.discard(range).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 0));
+    }
+
+    /// Nothing is mapped in advance, and nobody else's mapping is replaced.
+    #[test]
+    fn a_reservation_takes_no_addresses_before_they_are_committed() {
+        let linux = Linux::new();
+        let start = linux.reserve(1 << 40, 2 << 20).unwrap();
+        let first = start..start + (1 << 20);
+        place::map(first.clone(), ProtFlags::empty()).expect("nothing is mapped");
+        assert!(linux.commit(first.clone()).is_err(), "somebody has this");
+        linux.uncommit(first.clone());
+        linux.commit(first.clone()).unwrap();
+        assert!(linux.commit(first.clone()).is_err(), "committed once");
+        // A longer range that begins where the first ends is one mapping with it.
+        linux.commit(first.end..first.end + (1 << 20)).unwrap();
+        assert!(lengthen(first.end + (1 << 20)..first.end + (2 << 20)).is_ok());
+        let other = Linux::new().reserve(1 << 40, 2 << 20).unwrap();
+        assert!(other >= start + (1 << 40) || other + (1 << 40) <= start);
+    }
+
+    #[test]
+    fn a_mapping_grows_with_its_contents() {
+        let linux = Linux::new();
+        let start = linux.map(64 << 10).unwrap();
+        // SAFETY: mapped just now; then at its new place.
+        unsafe {
+            *(start as *mut usize) = 7;
+            let moved = linux.remap(start..start + (64 << 10), 64 << 20).unwrap();
+            assert_eq!(*(moved as *mut usize), 7);
+            assert_eq!(*((moved + (63 << 20)) as *mut usize), 0);
+        }
     }
 
     /// How swap affects write tracking is tested elsewhere, on machines with swap.

@@ -146,6 +146,23 @@ mod tests {
         assert_eq!(statm(&[0xff, 0xfe]), None);
     }
 
+    /// A limit that is far above what the process has harms no other test.
+    #[test]
+    fn addresses_are_known_where_there_is_a_limit() {
+        use rustix::process::{Rlimit, setrlimit};
+        let before = getrlimit(Resource::As);
+        let limit = 1 << 46;
+        let limited = Rlimit {
+            current: Some(limit),
+            maximum: before.maximum,
+        };
+        setrlimit(Resource::As, limited).unwrap();
+        let found = addresses().unwrap();
+        setrlimit(Resource::As, before).unwrap();
+        assert_eq!(found.limit, limit);
+        assert!(found.left < limit && found.left > limit / 2);
+    }
+
     #[test]
     fn own_memory_shows_what_was_touched() {
         let resident = || anonymous().expect("status is readable").resident;
