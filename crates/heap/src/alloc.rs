@@ -2,10 +2,10 @@
 //! through a hole. It finds a hole in the mark bits of a superpage that belongs to the bin alone,
 //! so sweeping never touches an object.
 
-use crate::address::{SUPERPAGE, Slot, Superpage};
+use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::central::{Central, Exhausted};
-use crate::class::{CLASSES, Class};
+use crate::class::{CLASSES, Class, slot_at};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
 use crate::side::{LEFT, TAKEN, Use, flag};
@@ -30,13 +30,28 @@ pub struct Bin {
     until: u16,
     /// `part`: bytes that the last part was to have. `uncounted`: bytes of its free slots; they count
     /// as allocated when the bin has handed them out, and the next part is due.
-    part: u32,
-    uncounted: u32,
+    part: u16,
+    uncounted: u16,
+    /// Freed slots that were handed out again, and are not counted as allocated yet.
+    again: u16,
 }
 
 /// Bytes of the first part of a superpage that a bin takes after a collection. Each further part is
 /// twice as large, up to a superpage: so of a thousand threads, each holds little more than it uses.
-const FIRST_PART: u32 = 512;
+const FIRST_PART: u16 = 512;
+const WHOLE: u16 = SUPERPAGE as u16;
+
+/// A small object that was freed by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// Bytes of its slot.
+    pub bytes: usize,
+    /// It would have lived on.
+    pub uncollectable: bool,
+}
+
+/// So many slots that are handed out again are counted together: each time is an atomic addition.
+const AGAIN: u16 = 64;
 
 impl Bin {
     /// Takes the place of the next object from the current hole. `None` if the hole is used up.
@@ -70,10 +85,16 @@ impl Bin {
 
     /// Counts what it handed out since it last counted.
     fn count(&mut self, heap: &Heap, class: Class) {
-        let left = self.left(heap, class) as u32;
-        let taken = self.uncounted.saturating_sub(left);
-        heap.add_allocated(taken as usize);
-        self.uncounted -= taken;
+        let taken = usize::from(self.uncounted).saturating_sub(self.left(heap, class));
+        self.uncounted -= taken as u16;
+        heap.add_allocated(taken);
+        self.count_again(heap, class);
+    }
+
+    /// Counts the freed slots that it handed out again.
+    fn count_again(&mut self, heap: &Heap, class: Class) {
+        let count = usize::from(std::mem::take(&mut self.again));
+        heap.add_allocated(count * class.bytes());
     }
 }
 
@@ -150,7 +171,7 @@ impl Bins {
     /// collection, so it counts as allocated.
     pub fn abandon(&mut self, heap: &Heap) {
         for (_, bin) in self.each() {
-            heap.add_allocated(std::mem::take(&mut bin.uncounted) as usize);
+            heap.add_allocated(std::mem::take(&mut bin.uncounted).into());
         }
         self.retire(heap);
     }
@@ -166,7 +187,7 @@ impl Bins {
             }
             bin.count(heap, class);
             if bin.cursor < bin.limit {
-                heap.give_up(bin.cursor);
+                heap.give_up_hole(bin.cursor, bin.limit);
             }
             if let Some(number) = bin.superpage.checked_sub(1) {
                 heap.leave(Superpage(number));
@@ -177,6 +198,23 @@ impl Bins {
             }
             *bin = Bin::default();
         }
+    }
+
+    /// Whether a marked slot is uncollectable only because it is a part of the hole that one of these
+    /// bins has open. The owner of the bins may run.
+    pub fn holds(&self, heap: &Heap, slot: Slot) -> bool {
+        let it = heap.side.descriptor(slot.superpage);
+        if !it.has(flag::UNCOLLECTABLE) || it.usage() != Use::Small {
+            return false;
+        }
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let bin = &raw const self.rows[usize::from(kind) % KINDS][usize::from(class)];
+        // SAFETY: fields of a bin. The owner may change them now, and then either value will do.
+        let (cursor, limit) = unsafe {
+            let cursor = (&raw const (*bin).cursor).read_volatile();
+            (cursor, (&raw const (*bin).limit).read_volatile())
+        };
+        (cursor..limit).contains(&heap.start(slot))
     }
 
     /// Calls `each` with every slot that these bins would hand out next without the lock, except
@@ -215,8 +253,10 @@ impl Heap {
             let start = bin.freed;
             bin.freed = self.unlink(start);
             self.clear(of, start, bytes, false);
-            self.hold(of, start);
-            self.add_allocated(bytes);
+            bin.again += 1;
+            if bin.again == AGAIN {
+                bin.count_again(self, class);
+            }
             bin.open(start, bytes);
             return true;
         }
@@ -231,8 +271,6 @@ impl Heap {
             bin.superpage = 0;
             return false;
         };
-        // An uncollectable slot is marked when it is handed out, so these are opened one at a time.
-        let to = if of.uncollectable { from + 1 } else { to };
         bin.next = to as u16;
         let start = self.side.address(superpage) + from * bytes;
         let it = self.side.descriptor(superpage);
@@ -241,7 +279,13 @@ impl Heap {
         if clean && to == slots {
             it.lower(flag::CLEAN);
         }
-        self.hold(of, start);
+        if of.uncollectable {
+            // Whatever is not handed out loses its mark when the bin is retired.
+            (from..to).for_each(|index| {
+                let index = index as u16;
+                self.side.mark::<true>(Slot { superpage, index });
+            });
+        }
         bin.open(start, (to - from) * bytes);
         true
     }
@@ -264,12 +308,12 @@ impl Heap {
             };
             // An atomic addition for each hole would wait until the cleared memory has left the
             // processor. And what a bin has is not allocated yet: there may be thousands of bins.
-            self.add_allocated(std::mem::take(&mut bin.uncounted) as usize);
+            self.add_allocated(std::mem::take(&mut bin.uncounted).into());
             bin.part = match self.stress.gives_all() {
-                true => SUPERPAGE as u32,
-                false => (bin.part * 2).clamp(FIRST_PART, SUPERPAGE as u32),
+                true => WHOLE,
+                false => (bin.part * 2).clamp(FIRST_PART, WHOLE),
             };
-            let most = (bin.part as usize / class.bytes()).max(1);
+            let most = (usize::from(bin.part) / class.bytes()).max(1);
             let (marks, slots) = (self.side.marks(superpage), class.slots());
             let (until, free) = bits::stretch(marks, start, slots, most);
             if until < slots {
@@ -277,7 +321,7 @@ impl Heap {
             }
             bin.superpage = superpage.0 + 1;
             (bin.next, bin.until) = (start as u16, until as u16);
-            bin.uncounted = (free * class.bytes()) as u32;
+            bin.uncounted = (free * class.bytes()) as u16;
         }
         Ok(())
     }
@@ -307,36 +351,59 @@ impl Heap {
         Ok(superpage)
     }
 
-    /// Frees a small object: its slot is the next that this bin, which must be of its kind and
-    /// class, hands out. Returns false and does nothing if the slot is free already.
+    /// Frees the small object that begins at `start`: its slot is the next of its kind and class that
+    /// these bins hand out. `None`, and nothing is done, if no small
+    /// object begins there, or the slot is free already.
     ///
     /// # Safety
-    /// `slot` is of the bin's kind and class, and its object, if there is one, is not used any more.
-    pub unsafe fn free(&self, bin: &mut Bin, slot: Slot) -> bool {
-        let start = self.side.start(slot);
+    /// The object is not used any more.
+    #[inline]
+    pub unsafe fn free(&self, bins: &mut Bins, start: usize) -> Option<Freed> {
+        if !self.range().contains(&start) {
+            return None;
+        }
+        let superpage = self.side.superpage(start);
+        let it = self.side.descriptor(superpage);
+        if it.usage() != Use::Small {
+            return None;
+        }
+        let granule = start % SUPERPAGE / GRANULE;
+        let index = slot_at(granule, it.reciprocal.load(Relaxed)) as u16;
+        let granules = usize::from(it.granules.load(Relaxed));
+        let begins = usize::from(index) * granules * GRANULE == start % SUPERPAGE;
+        if !begins || index >= it.slots.load(Relaxed) {
+            return None;
+        }
         // A slot that the last collection found dead is handed out again by the bin that takes its
         // superpage. While marks are incomplete they do not tell that.
-        let dead = !self.is_stepping()
-            && !self.side.is_marked(slot)
-            && self.side.descriptor(slot.superpage).next.load(Relaxed) < LEFT;
+        let dead = it.next.load(Relaxed) < LEFT
+            && !self.is_stepping()
+            && !self.side.is_marked(Slot { superpage, index });
         if dead || self.freed(start).is_some() {
-            return false;
+            return None;
         }
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let bin = bins.bin(KindId(kind), Class(class));
         // The mark stays until the next collection: without it, the search for holes would find
         // this slot too.
         // SAFETY: nobody else uses the slot any more.
         unsafe { *(start as *mut [usize; 2]) = [bin.freed, self.seal(start, bin.freed)] };
         bin.freed = start;
-        true
+        Some(Freed {
+            bytes: granules * GRANULE,
+            uncollectable: it.has(flag::UNCOLLECTABLE),
+        })
     }
 
     /// The second word of a freed slot whose first word is `next`.
+    #[inline]
     fn seal(&self, start: usize, next: usize) -> usize {
         start ^ next ^ self.secret
     }
 
     /// The slot after a freed one in its list, or 0. `None` if the slot was not freed, or was
     /// written to since.
+    #[inline]
     pub(crate) fn freed(&self, start: usize) -> Option<usize> {
         // SAFETY: the first two words of a slot; the smallest has as many.
         let [next, seal] = unsafe { *(start as *const [usize; 2]) };
@@ -393,12 +460,14 @@ impl Heap {
         }
     }
 
-    /// Marks the slot of an uncollectable object.
-    fn hold(&self, kind: Kind, start: usize) {
-        if kind.uncollectable
-            && let Some((slot, _)) = self.side.resolve(start)
+    /// Takes back the slots of a hole that were not handed out.
+    fn give_up_hole(&self, start: usize, end: usize) {
+        self.give_up(start);
+        if let Some((first, flags)) = self.side.resolve(start)
+            && flags & flag::UNCOLLECTABLE != 0
         {
-            self.side.mark::<true>(slot);
+            let bytes = self.side.size(first);
+            (start..end).step_by(bytes).for_each(|at| self.give_up(at));
         }
     }
 

@@ -1,5 +1,5 @@
-//! A stack of plain values in an address range of its own. Its capacity is reserved once, so it
-//! never moves and never calls `malloc`. Pages that were never touched take no memory.
+//! A stack of plain values in an address range of its own, without `malloc`. Pages that were never
+//! touched take no memory.
 
 use crate::os::Os;
 use std::io;
@@ -23,8 +23,7 @@ impl<T: Copy> Area<T> {
     /// lives.
     pub(crate) fn new(os: &dyn Os, capacity: usize) -> io::Result<Area<T>> {
         let bytes = (capacity * size_of::<T>()).next_multiple_of(PAGES);
-        let start = os.reserve(bytes, PAGES)?;
-        os.commit(start..start + bytes)?;
+        let start = os.map(bytes)?;
         Ok(Area {
             start: NonNull::new(start as *mut T).ok_or(io::ErrorKind::OutOfMemory)?,
             length: 0,
@@ -38,6 +37,27 @@ impl<T: Copy> Area<T> {
             Some(area) if area.capacity >= room => Ok(Area { length: 0, ..area }),
             _ => Area::new(os, 2 * room),
         }
+    }
+
+    /// Doubles the capacity, to at most `most` values. False if that is not possible.
+    pub(crate) fn grow(&mut self, os: &dyn Os, most: usize) -> bool {
+        let bytes = |capacity: usize| (capacity * size_of::<T>()).next_multiple_of(PAGES);
+        let capacity = (2 * self.capacity).min(most);
+        if capacity <= self.capacity {
+            return false;
+        }
+        let (before, after) = (bytes(self.capacity), bytes(capacity));
+        if before < after {
+            let start = self.start.as_ptr() as usize;
+            // SAFETY: only this value knows the addresses, and `self` is borrowed exclusively.
+            let moved = unsafe { os.remap(start..start + before, after) };
+            let Some(start) = moved.ok().and_then(|start| NonNull::new(start as *mut T)) else {
+                return false;
+            };
+            self.start = start;
+        }
+        self.capacity = capacity;
+        true
     }
 
     #[inline(always)]

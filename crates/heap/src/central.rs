@@ -188,6 +188,9 @@ impl Central {
         for at in superpage.0..superpage.0 + count as u32 {
             let it = side.descriptor(Superpage(at));
             heap.drop_summary(Superpage(at));
+            if heap.is_armed(Superpage(at)) {
+                it.armed.store(1, Relaxed);
+            }
             it.set_usage(Use::Free);
             it.set_flags(it.flags() & (flag::CLEAN | flag::ABSENT));
             it.age.store(age::UNKNOWN, Relaxed);
@@ -240,12 +243,17 @@ impl Central {
         let much = need.max(STEP).max(self.committed / 8).min(room);
         let committed = self.committed;
         let end = |more: usize| side.heap() + (committed + more) * SUPERPAGE;
-        let grown = [much, need]
-            .into_iter()
+        // Where little is left, the heap takes half of what it wanted, or half of that.
+        let halves = |&more: &usize| (more > need).then(|| need.max(more / 2));
+        let grown = std::iter::successors(Some(much), halves)
             .find(|&more| {
                 self.tell_of(heap, committed + more) && heap.os.commit(end(0)..end(more)).is_ok()
             })
             .ok_or(Exhausted::Memory)?;
+        if heap.is_tracked() {
+            // The kernel tracks only what was mapped when it was told to.
+            heap.track(end(0)..end(grown));
+        }
         for at in self.committed..self.committed + grown {
             side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
         }

@@ -36,9 +36,8 @@ pub enum Error {
 /// The smallest useful heap, in bytes of addresses.
 const SMALLEST: usize = 16 << 20;
 
-/// Bytes of addresses to leave free beside a heap, and the alignment of its start. For the smallest
-/// heap half of it is enough.
-const SPARE: usize = 4 << 20;
+/// The alignment of a heap's metadata, bytes.
+const ALIGNMENT: usize = 2 << 20;
 
 /// A range of superpages and their metadata. It lives as long as the process: its memory is never
 /// unmapped.
@@ -75,6 +74,8 @@ pub struct Heap {
     pub(crate) stepping: AtomicBool,
     /// The next look is the second of its collection.
     pub(crate) looked: AtomicBool,
+    /// Memory is short: what is given back is worth more than the faults that it costs.
+    scarce: AtomicBool,
 }
 
 /// Where a heap and its metadata are, for tools that look at the process from outside. Addresses;
@@ -95,13 +96,13 @@ pub struct Places {
 }
 
 impl Heap {
-    /// Makes a heap that may grow to `most` bytes of addresses, or to as many as the kernel lets it
-    /// reserve. It takes no memory yet. The second value is the state that the heap's threads
+    /// Makes a heap that may grow to `most` bytes of addresses, or to as many as can be set aside
+    /// for it. It takes no memory yet, and few addresses. The second value is the state that the heap's threads
     /// share: a program with several threads keeps it behind a lock, and takes that lock before it
     /// stops the world.
     ///
     /// # Errors
-    /// Not even 16 MiB of addresses can be reserved.
+    /// There are not even addresses for the metadata of 16 MiB.
     pub fn new(os: Box<dyn Os>, most: usize) -> Result<(Heap, Central), Error> {
         let mut heap = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
         loop {
@@ -123,6 +124,7 @@ impl Heap {
                         watched: AtomicBool::new(false),
                         stepping: AtomicBool::new(false),
                         looked: AtomicBool::new(false),
+                        scarce: AtomicBool::new(false),
                     };
                     return Ok((heap, Central::new(known)));
                 }
@@ -143,10 +145,7 @@ impl Heap {
     fn reserve(os: &dyn Os, heap: usize) -> std::io::Result<(Side, usize)> {
         let superpages = heap / SUPERPAGE;
         let metadata = side::bytes(superpages);
-        // The extra addresses that alignment needed are given back: where addresses are few, mark
-        // stacks and threads get as many.
-        let spare = if heap > SMALLEST { SPARE } else { SPARE / 2 };
-        let start = os.reserve(metadata + heap, spare)?;
+        let start = os.reserve(metadata + heap, ALIGNMENT)?;
         // SAFETY: reserved just now and never unmapped; nobody else knows of it. The holder of
         // `Central` commits the tables before it uses superpages.
         let side = unsafe { Side::new(start as *const u8, start + metadata, superpages) };
@@ -221,6 +220,15 @@ impl Heap {
         self.tracked.store(tracked, Relaxed);
     }
 
+    /// Notes whether memory is short.
+    pub fn set_scarce(&self, scarce: bool) {
+        self.scarce.store(scarce, Relaxed);
+    }
+
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.scarce.load(Relaxed)
+    }
+
     pub(crate) fn set_reach(&self, bytes: usize) {
         self.reach.store(bytes, Relaxed);
     }
@@ -248,6 +256,7 @@ impl Heap {
     }
 
     /// The kind of a slot's object.
+    #[inline]
     pub fn kind_of(&self, slot: Slot) -> KindId {
         KindId(self.side.descriptor(slot.superpage).kind.load(Relaxed))
     }
@@ -334,6 +343,7 @@ impl Heap {
     }
 
     /// Whether a slot's object is uncollectable: it lives until it is freed.
+    #[inline]
     pub fn is_uncollectable(&self, slot: Slot) -> bool {
         self.side
             .descriptor(slot.superpage)

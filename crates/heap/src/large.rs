@@ -7,8 +7,8 @@ use crate::kind::KindId;
 use crate::side::{Use, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// From this many bytes on, memory that must be zeroed is given back to the kernel instead of being
-/// written to.
+/// From this many bytes on, memory that must be zeroed may be given back to the kernel instead of
+/// being written to.
 const DISCARD: usize = 256 << 10;
 
 impl Heap {
@@ -35,6 +35,7 @@ impl Heap {
             self.side.descriptor(head).raise(flag::FIRST_ONLY);
         }
         self.add_allocated(bytes);
+        self.unwatch_taken(head, count);
         let of = self.kind(kind);
         if of.zeroed {
             self.clear_large(head, count);
@@ -52,14 +53,17 @@ impl Heap {
         Ok(self.side.address(head))
     }
 
+    /// Zeroes what an object is made of. As a rule that means to write to it: memory that was given
+    /// back costs a fault for each page. But what is in swap is not read for it; and where memory is
+    /// short, the object takes no more than the program writes to.
     fn clear_large(&self, head: Superpage, count: usize) {
         let start = self.side.address(head);
-        let dirty = |at: &usize| {
-            let it = self.side.descriptor(Superpage(head.0 + *at as u32));
-            !it.has(flag::CLEAN)
-        };
+        let superpage = |at: usize| self.side.descriptor(Superpage(head.0 + at as u32));
+        let dirty = |at: &usize| !superpage(*at).has(flag::CLEAN);
         let whole = start..start + count * SUPERPAGE;
-        if (0..count).filter(dirty).count() * SUPERPAGE >= DISCARD && self.os.discard(whole).is_ok()
+        if (0..count).filter(dirty).count() * SUPERPAGE >= DISCARD
+            && (self.is_scarce() || (0..count).any(|at| superpage(at).has(flag::ABSENT)))
+            && self.os.discard(whole).is_ok()
         {
             return;
         }

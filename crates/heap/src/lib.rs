@@ -63,7 +63,7 @@ mod verify;
 mod watch;
 
 pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
-pub use alloc::{Bin, Bins};
+pub use alloc::{Bin, Bins, Freed};
 pub use census::Census;
 pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};

@@ -162,7 +162,7 @@ impl Heap {
                 side.descriptor(Superpage(at)).lower(flag::ABSENT);
             }
         } else if found.absent > 0 {
-            self.track(self.reserved());
+            self.track(self.range());
         }
         let first = !self.looked.swap(false, Relaxed);
         self.note_ages(committed, first, first && !what.young, &mut found);

@@ -201,6 +201,8 @@ pub(crate) struct Descriptor {
     /// For how many more whole collections it is not to be paged out, because it was paged out and
     /// came back.
     pub(crate) hold: AtomicU8,
+    /// Free: not 0 if it was armed when it was freed, so that each first write to a page is a fault.
+    pub(crate) armed: AtomicU8,
 }
 
 impl Descriptor {
@@ -312,13 +314,21 @@ impl Side {
     /// used.
     ///
     /// # Errors
-    /// The kernel promises no more memory. Some tables may be longer now, without harm.
+    /// The kernel gives no more memory or addresses. The tables are as long as before.
     pub(crate) fn commit(&self, os: &dyn Os, known: usize, superpages: usize) -> io::Result<()> {
-        for table in [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED] {
+        let part = |table: usize| {
             let start = self.start + offset(table, self.superpages);
-            let (from, to) = (table_bytes(table, known), table_bytes(table, superpages));
-            if from < to {
-                os.commit(start + from..start + to)?;
+            start + table_bytes(table, known)..start + table_bytes(table, superpages)
+        };
+        let parts = [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED].map(part);
+        for (at, part) in parts.iter().enumerate() {
+            if part.is_empty() {
+                continue;
+            }
+            if let Err(why) = os.commit(part.clone()) {
+                let before = parts[..at].iter().filter(|part| !part.is_empty());
+                before.for_each(|part| os.uncommit(part.clone()));
+                return Err(why);
             }
         }
         Ok(())

@@ -24,6 +24,7 @@ const MOST: usize = 4;
 
 impl Heap {
     /// Whether marking in steps is under way.
+    #[inline]
     pub fn is_stepping(&self) -> bool {
         self.stepping.load(Relaxed)
     }

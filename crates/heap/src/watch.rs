@@ -31,7 +31,7 @@ impl Heap {
     /// Whether the kernel tracks writes to the heap; tries to turn that on first.
     pub fn can_watch(&self) -> bool {
         if !self.is_tracked() {
-            self.track(self.reserved());
+            self.track(self.range());
         }
         self.is_tracked()
     }
@@ -99,8 +99,27 @@ impl Heap {
         }
     }
 
+    /// Disarms superpages that were taken for an object, if some of them were armed when they were
+    /// freed and it is worth a call.
+    pub(crate) fn unwatch_taken(&self, first: Superpage, count: usize) {
+        let all = first.index()..first.index() + count;
+        let armed = |&at: &usize| {
+            let it = self.side.descriptor(Superpage(at as u32));
+            it.armed.load(Relaxed) != 0
+        };
+        if count < WORTH || all.clone().filter(armed).count() < WORTH {
+            return;
+        }
+        let (start, end) = (all.start, all.end);
+        for at in all {
+            let it = self.side.descriptor(Superpage(at as u32));
+            it.armed.store(0, Relaxed);
+        }
+        self.os.disarm(self.addresses(start, end));
+    }
+
     /// Whether a superpage is armed and was not written to at the last look.
-    fn is_armed(&self, superpage: Superpage) -> bool {
+    pub(crate) fn is_armed(&self, superpage: Superpage) -> bool {
         let it = self.side.descriptor(superpage);
         (age::ARMED..=age::OLDEST).contains(&it.age.load(Relaxed))
     }

@@ -331,7 +331,13 @@ allocators! {
 
 /// Allocates an uncollectable object, and counts its bytes.
 pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
-    let object = allocate(bytes, kind);
+    if let Some(start) = take(current::quick(), bytes, kind)
+        && let Some(class) = Class::of(bytes.saturating_add(extra()))
+    {
+        GC_non_gc_bytes.add(class.bytes());
+        return start as *mut c_void;
+    }
+    let object = allocate_slowly(bytes, kind, false);
     let heap = collector::heap();
     // Without memory, the program's function may return something that is not ours to count.
     if let Some(slot) = heap

@@ -202,14 +202,22 @@ pub(crate) fn held() -> Locked {
 }
 
 /// The heap. Queries about addresses need no lock.
+#[inline(always)]
 pub(crate) fn heap() -> &'static Heap {
     match HEAP.get() {
         Some(heap) => heap,
-        None => lock().heap,
+        None => new_heap(),
     }
 }
 
+#[cold]
+#[inline(never)]
+fn new_heap() -> &'static Heap {
+    lock().heap
+}
+
 /// The heap, if it was made already.
+#[inline(always)]
 pub(crate) fn made_heap() -> Option<&'static Heap> {
     HEAP.get()
 }

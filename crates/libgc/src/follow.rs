@@ -41,7 +41,7 @@ pub(crate) fn start() {
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
         let report = !CHILD.load(Relaxed);
-        spawn("gc-plimsoll", move || {
+        spawn(c"gc-plimsoll", move || {
             if let Some(follower) = Follower::of_environment("libgc", report) {
                 Governor::new(follower).run();
             }

@@ -8,7 +8,7 @@ use plimsoll_heap::collection::Counted;
 use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
-use plimsoll_kernel::process::own;
+use plimsoll_kernel::process::own::{self, Addresses};
 use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
 use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,6 +28,10 @@ const REST: Duration = Duration::from_secs(1);
 /// Where nothing can be paged out, bounds are reused for this long: looking them up takes 0.2 ms,
 /// and not much is allocated in so short a time.
 const LATELY: Duration = Duration::from_millis(3);
+/// While memory is not short, free memory goes back to the kernel when it was not needed for at least
+/// this long, and at this many collections: each page that is needed again costs a fault.
+const UNUSED: Duration = Duration::from_secs(2);
+const UNUSED_AT: u32 = 3;
 
 /// What is known of the memory around the heap. Guarded by the collector's lock.
 #[derive(Default)]
@@ -49,11 +53,49 @@ pub(crate) struct Surroundings {
     /// bound found, and the process's bytes in memory.
     lately: Option<(Instant, u64, Bound, u64)>,
     beside: Beside,
+    /// The same for addresses, where these are limited; and when there was plenty of them, and for
+    /// how many bytes.
+    beside_addresses: Beside,
+    many: Option<(Instant, u64)>,
+    unused: Unused,
     /// Superpages after the last collection. `absent`: in swap. `used`: with objects. `idle`: free,
     /// but in memory.
     absent: usize,
     used: usize,
     idle: usize,
+}
+
+/// How much free memory was not needed for a while.
+#[derive(Default)]
+struct Unused {
+    /// Since when this is looked at; `None` before the first collection.
+    since: Option<Instant>,
+    /// Collections since then.
+    collections: u32,
+    /// The fewest superpages that the heap had free beyond what it was to fill.
+    least: usize,
+}
+
+impl Unused {
+    /// A collection ended at `now`, and left `free` superpages beyond what the heap is to fill.
+    /// Returns how many of them to give back.
+    fn due(&mut self, now: Instant, free: usize) -> usize {
+        let since = *self.since.get_or_insert(now);
+        if self.collections == 0 {
+            self.least = free;
+        }
+        self.least = self.least.min(free);
+        self.collections += 1;
+        if self.collections < UNUSED_AT || now.duration_since(since) < UNUSED {
+            return 0;
+        }
+        let due = self.least;
+        *self = Unused {
+            since: Some(now),
+            ..Unused::default()
+        };
+        due
+    }
 }
 
 /// What a collection found, and how long it took.
@@ -112,8 +154,11 @@ pub(crate) fn settle(
         finalization,
         ..
     } = state;
-    let keep = pace.fills(central);
-    let (mut given, idle) = central.give_back(heap, keep);
+    // Where memory was not short, free memory that is in swap is dropped, and the rest stays for now.
+    let fills = pace.fills(central);
+    let keeps = !surroundings.short && !surroundings.cliff;
+    let keep = if keeps { usize::MAX } else { fills };
+    let (mut given, mut idle) = central.give_back(heap, keep);
     let note = incremental.note(heap, ended);
     let told = ended.told(incremental.mean_cost(ended.young, &note));
     let usual = surroundings.allowance(ended, &told);
@@ -131,6 +176,12 @@ pub(crate) fn settle(
             .map_or(usual, |left| usual.min(left)),
         false => usual,
     };
+    let scarce = cliff || decision.short || ended.residency.evicted > 0;
+    heap.set_scarce(scarce);
+    if scarce && idle > fills {
+        given += central.give_back(heap, fills).0;
+        idle = fills;
+    }
     (surroundings.used, surroundings.idle) = (central.used(), idle);
     surroundings.short = decision.short && !cliff;
     surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
@@ -155,7 +206,11 @@ pub(crate) fn settle(
         incremental.after_whole(&note, growth.allowance);
     }
     // Free memory that will not be used before the next collection need not be kept.
-    let keep = pace.fills(central);
+    let mut keep = pace.fills(central);
+    let free = surroundings.idle.saturating_sub(keep);
+    if !scarce {
+        keep += free - surroundings.unused.due(Instant::now(), free);
+    }
     if surroundings.idle > keep {
         given += central.give_back(heap, keep).0;
         surroundings.idle = keep;
@@ -272,7 +327,7 @@ impl Surroundings {
         let growth = Pace::growth(ended.found, allowance) as u64;
         // A heap that was larger gives up only little of that, as long as there is room for it.
         let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
-        let (bound, there) = self.bound(resident, most, (idle * SUPERPAGE) as u64);
+        let (bound, there) = self.bound(central, resident, most, (idle * SUPERPAGE) as u64);
         let decision = self.footprint.after(&Seen {
             ended: sizing::Ended {
                 // Parts of large objects may be untouched, and untouched memory is no measure of
@@ -291,7 +346,7 @@ impl Surroundings {
     pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
         let resident = self.resident(central);
         let idle = (self.idle(central) * SUPERPAGE) as u64;
-        let (bound, _) = self.bound(resident, growth as u64, idle);
+        let (bound, _) = self.bound(central, resident, growth as u64, idle);
         usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
     }
 
@@ -304,7 +359,7 @@ impl Surroundings {
         }
         let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
         let idle = (self.idle(central) * SUPERPAGE) as u64;
-        let (bound, _) = self.bound(resident, growth as u64, idle);
+        let (bound, _) = self.bound(central, resident, growth as u64, idle);
         let bytes = |many: u64| usize::try_from(many).unwrap_or(usize::MAX);
         Some((bytes(bound.room(resident)), bytes(bound.last()?)))
     }
@@ -313,20 +368,55 @@ impl Surroundings {
     /// which would grow by `growth` bytes. The second value is an upper bound for the part of the
     /// heap that is in memory: the process's bytes in memory, or `u64::MAX` if they were not looked
     /// up.
-    fn bound(&mut self, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
+    fn bound(&mut self, central: &Central, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
         let granted = GRANTED.load(Relaxed);
         let small = resident + growth < WORTH;
         let looked = match granted {
             NOT_GRANTED if small || self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
-            NOT_GRANTED => self.look(resident, idle, granted),
+            // A look that finds plenty says the same as the one a moment ago did.
+            NOT_GRANTED => match self.look(resident, idle, granted) {
+                _ if self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
+                looked => looked,
+            },
             _ if self.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
             _ => match self.look(resident, idle, granted) {
                 (bound, uses) if bound.is_cliff() && !self.is_safe(granted) => (bound, uses),
                 _ => (Bound::Granted(granted), u64::MAX),
             },
         };
+        let looked = match self.addresses(central, resident + growth) {
+            Some(bound) if !small && bound.room(resident) < looked.0.room(resident) => {
+                (bound, looked.1)
+            }
+            _ => looked,
+        };
         self.cliff = looked.0.is_cliff();
         looked
+    }
+
+    /// The bound by addresses, where these are limited (`ulimit -v`) and the heap is to have more
+    /// than a small part of them: `wanted` bytes. There is nothing to page out then: who needs an
+    /// address and has none, ends.
+    fn addresses(&mut self, central: &Central, wanted: u64) -> Option<Bound> {
+        let lately = |then: &(Instant, u64)| wanted < then.1 && then.0.elapsed() < REST;
+        if self.many.as_ref().is_some_and(lately) {
+            return None;
+        }
+        let Some(Addresses { limit, left }) = own::addresses() else {
+            self.many = Some((Instant::now(), u64::MAX));
+            return None;
+        };
+        let has = (central.committed() * SUPERPAGE) as u64;
+        let beside = limit.saturating_sub(left + has);
+        self.beside_addresses.look(clock::now_ns(), beside);
+        let left = left + has.saturating_sub((central.used() * SUPERPAGE) as u64);
+        self.many = Some((Instant::now(), left / PLENTY));
+        (wanted >= left / PLENTY).then(|| Bound::Cliff {
+            left,
+            free: left,
+            margin: self.beside_addresses.margin(limit),
+            granted: u64::MAX,
+        })
     }
 
     /// What a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
@@ -335,7 +425,7 @@ impl Surroundings {
     pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {
         let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
         let idle = (self.idle(central) * SUPERPAGE) as u64;
-        let (bound, _) = self.bound(resident, 0, idle);
+        let (bound, _) = self.bound(central, resident, 0, idle);
         match bound.is_cliff() {
             true => (bytes.min(resident + bound.room(resident)), true),
             false => (bytes, false),
@@ -398,14 +488,9 @@ impl Surroundings {
 fn read() -> Option<(Reading, u64, u64)> {
     /// More than a look allocates, bytes.
     const ENOUGH: usize = 1 << 20;
-    // SAFETY: freed at once, if it was there.
-    unsafe {
-        let room = libc::malloc(ENOUGH);
-        if room.is_null() {
-            return None;
-        }
-        libc::free(room);
-    }
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(ENOUGH).ok()?;
+    drop(std::hint::black_box(room));
     let mut domain = Domain::of_self().ok()?;
     let reading = domain.read().ok()?;
     let pageable = domain.pageable(&reading).unwrap_or(reading.swap_free);

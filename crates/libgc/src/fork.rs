@@ -18,6 +18,8 @@ static HANDLES: Variable<c_int> = Variable::new(1);
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        // SAFETY: called once. Its handlers come before those below, so that these may allocate.
+        unsafe { dlmalloc::enable_alloc_after_fork() };
         // SAFETY: handlers that live as long as the library; it is never unloaded once it has a heap.
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });

@@ -4,7 +4,7 @@ use crate::collector;
 use crate::report;
 use crate::settings::Variable;
 use libc::{c_int, c_void};
-use plimsoll_heap::{Heap, SUPERPAGE, Slot};
+use plimsoll_heap::{Bins, Heap, SUPERPAGE, Slot};
 
 type OnTwo = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 type OnOne = unsafe extern "C-unwind" fn(*mut c_void);
@@ -84,6 +84,10 @@ unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, d
     let gc = collector::held();
     let heap = gc.heap;
     heap.each_marked(&gc.central, |slot| {
+        let is_held = |bins: &Bins| bins.holds(heap, slot);
+        if gc.spare.as_deref().is_some_and(is_held) || gc.threads.any_bins(is_held) {
+            return;
+        }
         // SAFETY: what the caller asks for.
         unsafe { visit(heap.start(slot) as *mut c_void, heap.size(slot), data) };
     });

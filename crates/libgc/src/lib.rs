@@ -23,8 +23,11 @@
 //! | [`stress`] | frequent collections, each of them checked, for tests |
 //! | `collector`, `lock` | the state of all of the above, behind one lock |
 //!
+//! The memory of all this is not from the program's `malloc`, which may reserve 64 MiB of addresses
+//! for each thread that calls it: where addresses are limited (`ulimit -v`), the program needs them.
+//!
 //! While the world is stopped, no code here may wait for a thread, and none may allocate or free
-//! with `malloc`: a stopped thread may hold its lock. Tables get the memory that a collection needs
+//! memory: a stopped thread may hold the lock of that. Tables get the memory that a collection needs
 //! before the world is stopped.
 
 #![allow(
@@ -33,6 +36,11 @@
     clippy::missing_safety_doc,
     reason = "names, and contracts, are those of libgc's headers"
 )]
+
+// In tests, the library that is built on this one brings it.
+#[cfg(not(test))]
+#[global_allocator]
+static OWN: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 mod allocate;
 mod collect;

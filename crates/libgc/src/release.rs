@@ -5,7 +5,7 @@ use crate::settings::GC_non_gc_bytes;
 use crate::thread::current;
 use crate::{leaks, report};
 use libc::c_void;
-use plimsoll_heap::{Class, KindId, Slot};
+use plimsoll_heap::{Bins, Freed, Heap};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[unsafe(no_mangle)]
@@ -13,68 +13,74 @@ pub(crate) unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if object.is_null() {
         return;
     }
-    let heap = collector::heap();
-    let start = object as usize;
-    let slot = heap.slot(start).filter(|&slot| heap.start(slot) == start);
+    let (heap, start) = (collector::heap(), object as usize);
     if leaks::wanted() {
         leaks::forget(start);
     }
     // SAFETY: the caller does not use it any more.
-    if !slot.is_some_and(|slot| unsafe { free_slot(slot) }) {
+    if !unsafe { free_small(heap, start) || free_large(heap, start) } {
         report::warn(c"Freed what is no object, or was freed before: %p\n", start);
     }
 }
 
-/// Frees the object in a slot. False if there is none.
-unsafe fn free_slot(slot: Slot) -> bool {
-    let heap = collector::heap();
-    let kind = heap.kind_of(slot);
-    let bytes = heap.size(slot);
-    let held = heap.is_uncollectable(slot);
+/// Frees the small object that begins at `start`. False if there is none.
+#[inline(always)]
+unsafe fn free_small(heap: &Heap, start: usize) -> bool {
+    // SAFETY: this thread's own.
+    let Some(thread) = (unsafe { current::get().as_mut() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { free_unregistered(heap, start) };
+    };
+    thread.enter_bins();
     // SAFETY: the caller's promise.
-    let freed = unsafe { free_of_size(slot, kind, bytes) };
-    if freed && held {
-        GC_non_gc_bytes.add(bytes.wrapping_neg());
-    }
-    freed
+    let freed = unsafe { heap.free(&mut thread.bins, start) };
+    let sum = thread.freed.load(Relaxed) + freed.map_or(0, |freed| freed.bytes);
+    thread.freed.store(sum, Relaxed);
+    thread.leave_bins();
+    freed.inspect(uncount).is_some()
 }
 
-unsafe fn free_of_size(slot: Slot, kind: KindId, bytes: usize) -> bool {
-    let heap = collector::heap();
-    if heap.is_large(slot) {
-        let mut gc = collector::lock();
-        gc.unknown.forget(heap.start(slot));
-        gc.stats.freed = gc.stats.freed.saturating_add(bytes);
-        // SAFETY: the caller's promise.
-        unsafe { heap.free_large(&mut gc.central, slot) };
-        return true;
+/// No longer counts the bytes of an object, if it is uncollectable.
+#[inline(always)]
+fn uncount(freed: &Freed) {
+    if freed.uncollectable {
+        GC_non_gc_bytes.add(freed.bytes.wrapping_neg());
     }
-    let Some(class) = Class::of(bytes) else {
+}
+
+/// The same on a thread that is not registered.
+#[cold]
+#[inline(never)]
+unsafe fn free_unregistered(heap: &Heap, start: usize) -> bool {
+    let mut gc = collector::lock();
+    let bins = gc.spare.get_or_insert_with(Bins::boxed);
+    // SAFETY: the caller's promise.
+    let Some(freed) = (unsafe { heap.free(bins, start) }) else {
         return false;
     };
-    // SAFETY: this thread's own.
-    match unsafe { current::get().as_mut() } {
-        Some(thread) => {
-            thread.enter_bins();
-            // SAFETY: the caller's promise; kind and class are the slot's.
-            let freed = unsafe { heap.free(thread.bins.bin(kind, class), slot) };
-            let sum = thread.freed.load(Relaxed) + if freed { bytes } else { 0 };
-            thread.freed.store(sum, Relaxed);
-            thread.leave_bins();
-            freed
-        }
-        None => {
-            let mut gc = collector::lock();
-            gc.unknown.forget(heap.start(slot));
-            let bin = gc
-                .spare
-                .get_or_insert_with(plimsoll_heap::Bins::boxed)
-                .bin(kind, class);
-            // SAFETY: as above.
-            let freed = unsafe { heap.free(bin, slot) };
-            let bytes = if freed { bytes } else { 0 };
-            gc.stats.freed = gc.stats.freed.saturating_add(bytes);
-            freed
-        }
-    }
+    gc.unknown.forget(start);
+    gc.stats.freed = gc.stats.freed.saturating_add(freed.bytes);
+    uncount(&freed);
+    true
+}
+
+/// Frees the large object that begins at `start`. False if there is none.
+#[cold]
+#[inline(never)]
+unsafe fn free_large(heap: &Heap, start: usize) -> bool {
+    let begins = |&slot: &_| heap.start(slot) == start && heap.is_large(slot);
+    let Some(slot) = heap.slot(start).filter(begins) else {
+        return false;
+    };
+    let bytes = heap.size(slot);
+    uncount(&Freed {
+        bytes,
+        uncollectable: heap.is_uncollectable(slot),
+    });
+    let mut gc = collector::lock();
+    gc.unknown.forget(start);
+    gc.stats.freed = gc.stats.freed.saturating_add(bytes);
+    // SAFETY: the caller's promise.
+    unsafe { heap.free_large(&mut gc.central, slot) };
+    true
 }

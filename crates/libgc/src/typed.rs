@@ -113,6 +113,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
     add(Long::Bitmap(own.leak()))
 }
 
+#[inline(always)]
 fn kind() -> KindId {
     static KIND: OnceLock<u8> = OnceLock::new();
     KindId(*KIND.get_or_init(|| {

@@ -136,6 +136,32 @@ fn addresses_are_limited() {
     }
 }
 
+/// Whoever takes addresses leaves enough for stacks, `malloc` and libraries. Before, the heap took
+/// half of what there was, or all: whether a program ran was a matter of luck.
+#[test]
+fn a_small_program_runs_under_any_limit_on_addresses() {
+    let mut limit = 36;
+    while limit < 4500 {
+        sound("addresses", &[&format!("b{limit}")], &[]);
+        limit += limit / 5 + 1;
+    }
+}
+
+#[test]
+fn addresses_may_be_limited_later() {
+    for limit in ["a48", "a300", "a2140"] {
+        sound("addresses", &[limit], &[]);
+    }
+}
+
+/// Where memory is plenty, memory that is needed again is not given back in between.
+#[test]
+fn large_objects_that_come_and_go_use_the_same_pages() {
+    for kind in ["zeroed", "plain"] {
+        sound("blocks", &[kind], &[]);
+    }
+}
+
 #[test]
 fn data_is_limited() {
     for limit in ["d200", "d400"] {

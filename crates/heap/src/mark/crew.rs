@@ -14,8 +14,8 @@ use std::time::Instant;
 const PLENTY: usize = 64;
 /// Spans that a waiting marker takes at once.
 const PORTION: usize = 128;
-/// Capacity of the shared stack, in spans: 1 MiB of addresses.
-const SHARED: usize = 1 << 16;
+/// Capacity of the shared stack, in spans. A marker gives only when it is empty.
+const SHARED: usize = PORTION;
 
 /// The state that the markers of one heap share.
 pub struct Crew {

@@ -19,10 +19,9 @@ use std::time::Instant;
 const CANDIDATES: usize = 64;
 /// Capacity of the queue of objects, which wait for their contents to be loaded.
 const OBJECTS: usize = 32;
-/// Capacity of a stack, in objects: 16 MiB of addresses, or less for a heap with less address
-/// space: 1 KiB per superpage.
+/// The capacity of a stack in objects, at first and at most: 64 KiB and 16 MiB of addresses.
+const FIRST: usize = 1 << 12;
 const STACK: usize = 1 << 20;
-const PER_SUPERPAGE: usize = 64;
 /// The most bytes that are scanned at once. Longer spans are cut, so that other markers can take a
 /// part.
 const STRIDE: usize = 8 << 10;
@@ -89,6 +88,8 @@ pub struct Marker<'a> {
     pub(super) tracer: &'a dyn Tracer,
     /// Spans that are still to be scanned.
     pub(super) stack: Area<Span>,
+    /// The most spans for which the stack may have room.
+    room: usize,
     /// Words that may refer to objects, and wait for their mark bits to be loaded.
     candidates: Queue<usize, CANDIDATES>,
     /// Spans that wait for their memory to be loaded.
@@ -122,11 +123,10 @@ impl<'a> Marker<'a> {
     /// # Errors
     /// There is no address space for the stack.
     pub fn new(heap: &'a Heap, tracer: &'a dyn Tracer) -> std::io::Result<Marker<'a>> {
-        let room = STACK.min(heap.side.superpages() * PER_SUPERPAGE);
-        Marker::with_room(heap, tracer, room)
+        Marker::with_room(heap, tracer, STACK)
     }
 
-    /// A marker whose stack has room for `room` objects.
+    /// A marker whose stack has room for at most `room` objects.
     ///
     /// # Errors
     /// There is no address space for the stack.
@@ -139,7 +139,8 @@ impl<'a> Marker<'a> {
         Ok(Marker {
             heap,
             tracer,
-            stack: Area::new(heap.os.as_ref(), room)?,
+            stack: Area::new(heap.os.as_ref(), FIRST.min(room))?,
+            room,
             candidates: Queue::new(),
             objects: Queue::new(),
             low: range.start,
@@ -313,7 +314,7 @@ impl<'a> Marker<'a> {
         } else if bytes > SUPERPAGE {
             return self.push_large(slot);
         }
-        if !self.stack.push(span) {
+        if !self.put(span) {
             self.overflow(slot.superpage);
         }
     }
@@ -330,7 +331,7 @@ impl<'a> Marker<'a> {
             let flags = side.descriptor(superpage).flags();
             if flags & flag::ABSENT != 0 {
                 self.absent(superpage, flags);
-            } else if !self.stack.push(Span {
+            } else if !self.put(Span {
                 start: at,
                 end: next,
             }) {
@@ -370,7 +371,7 @@ impl<'a> Marker<'a> {
 
     fn push_superpage(&mut self, superpage: Superpage, what: usize) -> bool {
         let start = self.heap.side.address(superpage);
-        self.stack.push(Span {
+        self.put(Span {
             start: start | what,
             end: start + SUPERPAGE,
         })
@@ -378,6 +379,18 @@ impl<'a> Marker<'a> {
 
     pub(super) fn push_bookmarks(&mut self, superpage: Superpage) -> bool {
         self.push_superpage(superpage, BOOKMARKS)
+    }
+
+    /// Puts a span on the stack. False if there is no room.
+    #[inline(always)]
+    fn put(&mut self, span: Span) -> bool {
+        self.stack.push(span) || self.put_in_more(span)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_in_more(&mut self, span: Span) -> bool {
+        self.stack.grow(self.heap.os.as_ref(), self.room) && self.stack.push(span)
     }
 
     #[cold]
@@ -470,7 +483,7 @@ impl<'a> Marker<'a> {
             start: cut,
             end: span.end,
         };
-        if self.stack.push(rest) {
+        if self.put(rest) {
             self.look_at_words(Span { end: cut, ..span });
         } else {
             self.look_at_words(span);
@@ -539,7 +552,7 @@ impl<'a> Marker<'a> {
             start: start + from * bytes,
             end: start + to * bytes,
         };
-        if !self.stack.push(span) {
+        if !self.put(span) {
             self.overflow(superpage);
         }
     }

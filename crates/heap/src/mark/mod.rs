@@ -5,7 +5,7 @@
 //! bits for a candidate, contents for an object. This prefetching gives most of marking's speed
 //! (Cher, Hosking and Vitek 2004, who use one queue).
 //!
-//! Marked objects that have not been scanned yet are on a stack of fixed size. When the stack is
+//! Marked objects that have not been scanned yet are on a stack of limited size. When the stack is
 //! full, the object's superpage becomes *pending* instead, and all of its marked objects are
 //! scanned later. An absent superpage becomes pending too, unless it has a valid summary. Pending
 //! superpages are read in address order, and summarised while they are in memory. Before that, the

@@ -1,22 +1,25 @@
 //! The real kernel.
 
-use super::Os;
+use super::{Os, place};
 use plimsoll_kernel::pages::open_own;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
 use plimsoll_kernel::{tracking, words};
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect,
+    mremap, munmap,
 };
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Makes the system calls.
 #[derive(Debug, Default)]
 pub struct Linux {
     files: Mutex<Files>,
+    /// The heap's place, of which only the committed parts are mapped; unset if all of it is mapped.
+    place: OnceLock<Range<usize>>,
 }
 
 /// The part of [`Linux`] under its lock.
@@ -40,6 +43,7 @@ impl Linux {
                 tracker: None,
                 untrackable: false,
             }),
+            place: OnceLock::new(),
         }
     }
 
@@ -47,11 +51,60 @@ impl Linux {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_in_place(&self, range: &Range<usize>) -> bool {
+        let place = self.place.get();
+        place.is_some_and(|place| place.contains(&range.start))
+    }
+
     fn advise(range: Range<usize>, advice: Advice) {
         // SAFETY: none of the advices that are passed here changes contents. What the kernel does
         // not follow costs time only.
         let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
     }
+}
+
+/// Maps all of a range, as inaccessible: where nothing can be mapped at a given address. As many
+/// addresses again have to stay for the rest of the program.
+fn reserve_mapped(bytes: usize, alignment: usize) -> io::Result<usize> {
+    let room = bytes
+        .checked_mul(2)
+        .and_then(|bytes| bytes.checked_add(alignment))
+        .ok_or(io::ErrorKind::OutOfMemory)?;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe {
+        mmap_anonymous(
+            null_mut(),
+            room,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?
+    } as usize;
+    let aligned = start.next_multiple_of(alignment);
+    for rest in [start..aligned, aligned + bytes..start + room] {
+        if !rest.is_empty() {
+            // SAFETY: both are ends of the mapping made above; nobody has seen them.
+            unsafe { munmap(rest.start as *mut _, rest.len())? };
+        }
+    }
+    Ok(aligned)
+}
+
+/// Makes the mapping that ends where a range begins longer by that range.
+fn lengthen(range: Range<usize>) -> io::Result<()> {
+    /// A whole number of pages of every supported kernel.
+    const LAST: usize = 64 << 10;
+    let last = range.start - LAST;
+    // SAFETY: the mapping does not move, and grows only where nothing is mapped. What is mapped
+    // before the range is the reservation's.
+    unsafe {
+        mremap(
+            last as *mut _,
+            LAST,
+            LAST + range.len(),
+            MremapFlags::empty(),
+        )?
+    };
+    Ok(())
 }
 
 impl Files {
@@ -78,33 +131,44 @@ impl Files {
 // SAFETY: mmap gives fresh memory; the kernel documents the rest (mmap(2), mprotect(2), madvise(2)).
 unsafe impl Os for Linux {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
-        let room = bytes
-            .checked_add(alignment)
-            .ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            mmap_anonymous(
-                null_mut(),
-                room,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        } as usize;
-        let aligned = start.next_multiple_of(alignment);
-        for rest in [start..aligned, aligned + bytes..start + room] {
-            if !rest.is_empty() {
-                // SAFETY: both are ends of the mapping made above; nobody has seen them.
-                unsafe { munmap(rest.start as *mut _, rest.len())? };
-            }
+        if let Ok(place) = place::find(bytes, alignment) {
+            return Ok(self.place.get_or_init(|| place).start);
         }
-        Ok(aligned)
+        reserve_mapped(bytes, alignment)
     }
 
     fn commit(&self, range: Range<usize>) -> io::Result<()> {
-        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: a part of what was reserved, so nobody relies on it being inaccessible.
-        unsafe { mprotect(range.start as *mut _, range.len(), flags)? };
-        Ok(())
+        if !self.is_in_place(&range) {
+            let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+            // SAFETY: a part of what was reserved, so nobody relies on it being inaccessible.
+            unsafe { mprotect(range.start as *mut _, range.len(), flags)? };
+            return Ok(());
+        }
+        match place::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
+            Ok(()) => Ok(()),
+            // A process that has no mappings left can still make one longer.
+            Err(why) => lengthen(range).map_err(|_| why.into()),
+        }
+    }
+
+    fn uncommit(&self, range: Range<usize>) {
+        if self.is_in_place(&range) {
+            // SAFETY: committed, and never used. If it stays mapped, a later commit fails.
+            let _ = unsafe { munmap(range.start as *mut _, range.len()) };
+        }
+    }
+
+    fn map(&self, bytes: usize) -> io::Result<usize> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        Ok(unsafe { mmap_anonymous(null_mut(), bytes, protection, flags)? } as usize)
+    }
+
+    unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize> {
+        let start = range.start as *mut _;
+        // SAFETY: the caller vouches for it.
+        Ok(unsafe { mremap(start, range.len(), bytes, MremapFlags::MAYMOVE)? } as usize)
     }
 
     fn discard(&self, range: Range<usize>) -> io::Result<()> {
@@ -213,6 +277,37 @@ mod tests {
         bytes.fill(1);
         linux.discard(range).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 0));
+    }
+
+    /// Nothing is mapped in advance, and nobody else's mapping is replaced.
+    #[test]
+    fn a_reservation_takes_no_addresses_before_they_are_committed() {
+        let linux = Linux::new();
+        let start = linux.reserve(1 << 40, 2 << 20).unwrap();
+        let first = start..start + (1 << 20);
+        place::map(first.clone(), ProtFlags::empty()).expect("nothing is mapped");
+        assert!(linux.commit(first.clone()).is_err(), "somebody has this");
+        linux.uncommit(first.clone());
+        linux.commit(first.clone()).unwrap();
+        assert!(linux.commit(first.clone()).is_err(), "committed once");
+        // A longer range that begins where the first ends is one mapping with it.
+        linux.commit(first.end..first.end + (1 << 20)).unwrap();
+        assert!(lengthen(first.end + (1 << 20)..first.end + (2 << 20)).is_ok());
+        let other = Linux::new().reserve(1 << 40, 2 << 20).unwrap();
+        assert!(other >= start + (1 << 40) || other + (1 << 40) <= start);
+    }
+
+    #[test]
+    fn a_mapping_grows_with_its_contents() {
+        let linux = Linux::new();
+        let start = linux.map(64 << 10).unwrap();
+        // SAFETY: mapped just now; then at its new place.
+        unsafe {
+            *(start as *mut usize) = 7;
+            let moved = linux.remap(start..start + (64 << 10), 64 << 20).unwrap();
+            assert_eq!(*(moved as *mut usize), 7);
+            assert_eq!(*((moved + (63 << 20)) as *mut usize), 0);
+        }
     }
 
     /// How swap affects write tracking is tested elsewhere, on machines with swap.

@@ -1,6 +1,7 @@
 //! Every system call of the heap. Tests replace [`Linux`] with a scripted [`Os`].
 
 mod linux;
+mod place;
 mod unlucky;
 
 pub use linux::Linux;
@@ -14,22 +15,45 @@ use std::ops::Range;
 /// while the world is stopped.
 ///
 /// # Safety
-/// `reserve` returns memory that nobody else uses; after `commit` it can be read and written;
-/// `discard` leaves zeros; no other call changes its contents. `written` leaves out no page that
+/// `reserve` and `map` return memory that nobody else uses; after `commit` it can be read and
+/// written; `discard` leaves zeros; no other call changes its contents. `written` leaves out no page that
 /// was written to since it was armed.
 pub unsafe trait Os: Send + Sync {
-    /// Reserves `bytes` bytes of addresses, aligned to `alignment` (a power of two), and returns
-    /// the first. They hold nothing yet and must not be touched before [`commit`](Os::commit).
+    /// Finds `bytes` bytes of addresses for a heap, aligned to `alignment` (a power of two), and
+    /// returns the first. They hold nothing yet and must not be touched before
+    /// [`commit`](Os::commit). Called once.
     ///
     /// # Errors
-    /// There is no room: a limit on address space, or the machine has no more.
+    /// There are not as many addresses.
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize>;
 
-    /// Makes a part of the reservation readable and writable; it holds zeros.
+    /// Makes a part of the reservation readable and writable; it holds zeros. A part is committed
+    /// once.
     ///
     /// # Errors
-    /// The kernel promises no more memory (strict overcommit), or has no room for another mapping.
+    /// Nothing was committed: the process may have no more addresses, the kernel promises no more
+    /// memory (strict overcommit) or has no room for another mapping, or somebody else has mapped
+    /// something there.
     fn commit(&self, range: Range<usize>) -> io::Result<()>;
+
+    /// Takes a commit back, so that the part may be committed again. Nobody has used it.
+    fn uncommit(&self, range: Range<usize>);
+
+    /// Maps `bytes` bytes outside of the reservation, and returns the first. They hold zeros.
+    ///
+    /// # Errors
+    /// As for [`commit`](Os::commit).
+    fn map(&self, bytes: usize) -> io::Result<usize>;
+
+    /// Makes what [`map`](Os::map) mapped `bytes` bytes long, which is more than before, and
+    /// returns its first byte: it may have moved. The rest holds zeros.
+    ///
+    /// # Safety
+    /// Nobody uses an address in `range`.
+    ///
+    /// # Errors
+    /// As for [`commit`](Os::commit). The mapping is as before.
+    unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize>;
 
     /// Drops the contents of a range without reading them. It then holds zeros, and takes no memory
     /// until it is written to.

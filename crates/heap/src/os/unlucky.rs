@@ -11,6 +11,8 @@ pub enum Call {
     Reserve,
     /// [`Os::commit`]
     Commit,
+    /// [`Os::map`] or [`Os::remap`]
+    Map,
     /// [`Os::discard`]
     Discard,
     /// [`Os::open`]
@@ -35,9 +37,10 @@ pub enum Call {
 
 impl Call {
     /// Every call.
-    pub const ALL: [Call; 12] = [
+    pub const ALL: [Call; 13] = [
         Call::Reserve,
         Call::Commit,
+        Call::Map,
         Call::Discard,
         Call::Open,
         Call::Swapped,
@@ -99,6 +102,21 @@ unsafe impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Os for Unlucky<O, F> {
     fn commit(&self, range: Range<usize>) -> io::Result<()> {
         self.ask(Call::Commit)?;
         self.os.commit(range)
+    }
+
+    fn uncommit(&self, range: Range<usize>) {
+        self.os.uncommit(range);
+    }
+
+    fn map(&self, bytes: usize) -> io::Result<usize> {
+        self.ask(Call::Map)?;
+        self.os.map(bytes)
+    }
+
+    unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize> {
+        self.ask(Call::Map)?;
+        // SAFETY: the caller's.
+        unsafe { self.os.remap(range, bytes) }
     }
 
     fn discard(&self, range: Range<usize>) -> io::Result<()> {

@@ -171,7 +171,7 @@ mod tests {
                 if free && !blocks.is_empty() {
                     store.free(&heap.side, blocks.swap_remove(at % blocks.len()).0);
                 } else {
-                    let place = store.take(&Linux::new(), &heap.side, bytes).unwrap();
+                    let place = store.take(heap.os.as_ref(), &heap.side, bytes).unwrap();
                     store.bytes(&heap.side, place)[1..].fill(at as u8);
                     blocks.push((place, bytes, at as u8));
                 }
@@ -190,7 +190,7 @@ mod tests {
             let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
             let store = Store::new();
             let mut taken = 0;
-            while store.take(&Linux::new(), &heap.side, bytes).is_some() {
+            while store.take(heap.os.as_ref(), &heap.side, bytes).is_some() {
                 taken += 1;
             }
             prop_assert!(taken * bytes <= heap.side.summaries().1);

@@ -166,6 +166,11 @@ impl Fake {
 unsafe impl Os for Fake {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
         let start = self.linux.reserve(bytes, alignment)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // All of it is mapped, so that any part can be evicted.
+        // SAFETY: addresses that were found for this heap alone.
+        let mapped = unsafe { libc::mmap(start as *mut _, bytes, libc::PROT_NONE, flags, -1, 0) };
+        assert_eq!(mapped as usize, start);
         let range = start..start + bytes;
         self.pages.reserved.lock().unwrap().push(range);
         if self.pages.start.load(SeqCst) == 0 {
@@ -183,7 +188,33 @@ unsafe impl Os for Fake {
             self.pages.tables.fetch_add(range.len(), SeqCst);
             self.pages.lengthened.fetch_add(1, SeqCst);
         }
-        self.linux.commit(range)
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a part of what was reserved.
+        match unsafe { libc::mprotect(range.start as *mut _, range.len(), both) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn uncommit(&self, _: Range<usize>) {}
+
+    fn map(&self, bytes: usize) -> io::Result<usize> {
+        let start = self.linux.map(bytes)?;
+        self.pages
+            .reserved
+            .lock()
+            .unwrap()
+            .push(start..start + bytes);
+        Ok(start)
+    }
+
+    unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize> {
+        // SAFETY: the caller's.
+        let start = unsafe { self.linux.remap(range.clone(), bytes)? };
+        let mut all = self.pages.reserved.lock().unwrap();
+        let of_it = all.iter_mut().find(|other| **other == range).unwrap();
+        *of_it = start..start + bytes;
+        Ok(start)
     }
 
     fn discard(&self, range: Range<usize>) -> io::Result<()> {

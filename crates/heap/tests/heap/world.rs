@@ -133,9 +133,9 @@ impl World {
         match Class::of(object.bytes) {
             // SAFETY: an object of this kind and class that is in the model no more.
             Some(class) => unsafe {
-                let bin = self.bins.bin(object.kind, class);
-                assert!(self.heap.free(bin, slot));
-                assert!(!self.heap.free(bin, slot), "freed once");
+                let freed = self.heap.free(&mut self.bins, start);
+                assert_eq!(freed.map(|freed| freed.bytes), Some(class.bytes()));
+                assert_eq!(self.heap.free(&mut self.bins, start), None, "freed once");
             },
             // SAFETY: as above.
             None => unsafe { self.heap.free_large(&mut self.central, slot) },

@@ -4,6 +4,7 @@
 use super::{page_size, parse_statm};
 use crate::parse::{lines, number, words};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 use std::io;
 use std::path::PathBuf;
@@ -83,6 +84,28 @@ pub fn anonymous() -> Option<Anonymous> {
     })
 }
 
+/// The addresses that this process may have, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The limit on all of them (`ulimit -v`).
+    pub limit: u64,
+    /// How many it does not have yet.
+    pub left: u64,
+}
+
+/// The limit on addresses, and what is left below it. `None` if there is no limit. If it is not
+/// known how many the process has, all count as left. As [`anonymous`], it does not allocate.
+pub fn addresses() -> Option<Addresses> {
+    let limit = getrlimit(Resource::As).current?;
+    let mut buffer = [0u8; 256];
+    let got = read_beginning(c"/proc/self/statm", &mut buffer).unwrap_or(0);
+    let pages = words(&buffer[..got]).next().and_then(number).unwrap_or(0);
+    Some(Addresses {
+        limit,
+        left: limit.saturating_sub(pages.saturating_mul(page_size())),
+    })
+}
+
 /// Reads the first bytes of a file. Returns how many, or `None` if it cannot be read.
 fn read_beginning(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -134,6 +157,23 @@ mod tests {
         assert_eq!(statm(b""), None);
         assert_eq!(statm(b"1 x y"), None);
         assert_eq!(statm(&[0xff, 0xfe]), None);
+    }
+
+    /// A limit that is far above what the process has harms no other test.
+    #[test]
+    fn addresses_are_known_where_there_is_a_limit() {
+        use rustix::process::{Rlimit, setrlimit};
+        let before = getrlimit(Resource::As);
+        let limit = 1 << 46;
+        let limited = Rlimit {
+            current: Some(limit),
+            maximum: before.maximum,
+        };
+        setrlimit(Resource::As, limited).unwrap();
+        let found = addresses().unwrap();
+        setrlimit(Resource::As, before).unwrap();
+        assert_eq!(found.limit, limit);
+        assert!(found.left < limit && found.left > limit / 2);
     }
 
     #[test]

@@ -197,7 +197,8 @@ impl Threads {
         // SAFETY: mapped just now.
         let this = unsafe { &mut *thread };
         this.base.store(base, Relaxed);
-        store(&this.own, stack::told().unwrap_or(0..0));
+        let own = (!stack::is_costly()).then(stack::told).flatten();
+        store(&this.own, own.unwrap_or(0..0));
         // SAFETY: both only ask who this is.
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
         let first = &mut self.lists[list_of(this.pthread)];
@@ -257,6 +258,12 @@ impl Threads {
         // SAFETY: as in `retire_bins`.
         self.all()
             .for_each(|thread| each(unsafe { &(*thread).bins }));
+    }
+
+    /// Whether `is` is true of the bins of any thread. The threads may run.
+    pub(crate) fn any_bins(&self, is: impl Fn(&Bins) -> bool) -> bool {
+        // SAFETY: as in `all`.
+        self.all().any(|thread| is(unsafe { &(*thread).bins }))
     }
 
     /// Bytes that all threads freed since the last collection.
