@@ -145,7 +145,7 @@ impl Named {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
-    /// This, if it is a regular file of this user of at most so many bytes.
+    /// This, if it is a regular file of this user of at most `most` bytes.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for other kinds of files, `EPERM` for another user's, `EFBIG` for a longer one.
@@ -194,7 +194,7 @@ impl Named {
             return Err(Errno::OPNOTSUPP);
         }
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        open(&path_of(&self.descriptor), flags, Mode::empty())
+        open(path_of(&self.descriptor), flags, Mode::empty())
     }
 }
 

@@ -238,6 +238,23 @@ mod tests {
     }
 
     #[test]
+    fn what_another_users_principal_is_may_be_hidden_and_its_sizes_are_told() {
+        let hidden = nameless(Principal {
+            id: 7,
+            name: "secret".into(),
+            pid: Some(9),
+            adapter: Some("hotspot".into()),
+            page: Some("/p".into()),
+            uses: 5,
+            limit: 6,
+            ..Principal::default()
+        });
+        assert_eq!((hidden.id, hidden.uses, hidden.limit), (7, 5, 6));
+        assert_eq!(hidden.name, HIDDEN);
+        assert!(hidden.pid.is_none() && hidden.adapter.is_none() && hidden.page.is_none());
+    }
+
+    #[test]
     fn the_largest_principal_is_as_large_as_is_reckoned_with() {
         let most = Some(u64::MAX);
         let largest = Principal {

@@ -140,11 +140,16 @@ fn own_name(own: &(Option<PathBuf>, Option<PathBuf>), version: Version) -> Optio
 
 /// The text of `/proc/PID/cgroup`; `None` on a kernel without cgroups.
 fn text_of(pid: impl Display) -> Result<Option<Vec<u8>>> {
-    let text = through(pid, "cgroup", is_all_top, |path| {
-        let mut text = Vec::new();
-        read_text(path, MAX_MEMBERSHIP, &mut text)?;
-        Ok(text)
-    });
+    let text = through(
+        pid,
+        "cgroup",
+        |text: &Vec<u8>| is_all_top(text),
+        |path| {
+            let mut text = Vec::new();
+            read_text(path, MAX_MEMBERSHIP, &mut text)?;
+            Ok(text)
+        },
+    );
     match text {
         Err(e) if e.is_absent() => Ok(None),
         other => other.map(Some),
@@ -152,7 +157,7 @@ fn text_of(pid: impl Display) -> Result<Option<Vec<u8>>> {
 }
 
 /// Whether all groups of version 1 are the top ones, as of a thread that has ended.
-fn is_all_top(text: &Vec<u8>) -> bool {
+fn is_all_top(text: &[u8]) -> bool {
     let mut first = lines(text).filter(|line| !line.starts_with(b"0::"));
     first.all(|line| line.ends_with(b":/"))
 }

@@ -113,8 +113,8 @@ fn its_pages_are_seen_copied_and_named() {
     let left = smaps::rollup(&process).unwrap();
     assert!(left.referenced < left.rss / 2, "{left:?}");
     // The kernel cannot do this one: it is said, and not that the process has exited.
-    let here = [at..at + page_size()];
-    let refused = advise_ranges(&process, Advice::Cold, &here).unwrap_err();
+    let here = at..at + page_size();
+    let refused = advise_ranges(&process, Advice::Cold, std::slice::from_ref(&here)).unwrap_err();
     assert!(refused.is_busy() || refused.is_denied(), "{refused}");
     drop(block);
 }
