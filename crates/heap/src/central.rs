@@ -243,11 +243,17 @@ impl Central {
         let much = need.max(STEP).max(self.committed / 8).min(room);
         let committed = self.committed;
         let end = |more: usize| side.heap() + (committed + more) * SUPERPAGE;
+        // The heap's range has no gap at its start, though no object lies there.
+        let begin = if committed == FIRST {
+            side.heap()
+        } else {
+            end(0)
+        };
         // Where little is left, the heap takes half of what it wanted, or half of that.
         let halves = |&more: &usize| (more > need).then(|| need.max(more / 2));
         let grown = std::iter::successors(Some(much), halves)
             .find(|&more| {
-                self.tell_of(heap, committed + more) && heap.os.commit(end(0)..end(more)).is_ok()
+                self.tell_of(heap, committed + more) && heap.os.commit(begin..end(more)).is_ok()
             })
             .ok_or(Exhausted::Memory)?;
         if heap.is_tracked() {
