@@ -10,19 +10,38 @@ patience=120
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
-for manifest in Cargo.toml fuzz/Cargo.toml; do
-  printf 'deny: %s\n' "$manifest"
-  cargo deny --log-level error --config deny.toml --manifest-path "$manifest" check licenses bans sources
-done
+manifests=(Cargo.toml fuzz/Cargo.toml)
 
-if timeout "$patience" cargo deny --log-level error --config deny.toml check advisories >"$said" 2>&1; then
-  cat "$said"
-elif grep -qE 'advisory.database' "$said" && ! grep -qE '^error\[' "$said"; then
-  printf 'deny: skipped: known advisories: their database cannot be fetched: %s\n' \
-    "$(grep . "$said" | tail -n 1)"
-elif [ ! -s "$said" ]; then
-  printf 'deny: skipped: known advisories: their database did not answer within %d s\n' "$patience"
-else
-  cat "$said"
-  exit 1
-fi
+deny() { # MANIFEST CHECKS...
+  local manifest=$1
+  shift
+  cargo deny --log-level error --config deny.toml --manifest-path "$manifest" check "$@"
+}
+
+# Prints one line where the database cannot be had: that is no fault of the dependencies.
+advisories() { # MANIFEST
+  local status=0
+  timeout "$patience" bash -c "$(declare -f deny); deny $1 advisories" >"$said" 2>&1 || status=$?
+  if [ $status = 0 ]; then
+    cat "$said"
+  elif grep -qE 'advisory.database' "$said" && ! grep -qE '^error\[' "$said"; then
+    printf 'deny: skipped: known advisories: their database cannot be fetched: %s\n' \
+      "$(grep . "$said" | tail -n 1)"
+    return 1
+  elif [ ! -s "$said" ]; then
+    printf 'deny: skipped: known advisories: their database did not answer within %d s\n' "$patience"
+    return 1
+  else
+    cat "$said"
+    exit 1
+  fi
+}
+
+for manifest in "${manifests[@]}"; do
+  printf 'deny: %s\n' "$manifest"
+  deny "$manifest" licenses bans sources
+done
+for manifest in "${manifests[@]}"; do
+  # What cannot be fetched for one cannot be fetched for the others.
+  advisories "$manifest" || break
+done

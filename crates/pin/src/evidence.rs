@@ -291,6 +291,13 @@ impl Evidence {
         (self.majors.count / self.seen.count).clamp(LEAST_SCALE, most)
     }
 
+    /// The part of the major faults that are of no page that was lost and came back, at least: one fault may
+    /// bring back more of these. `None` where not all of them are seen, or less than one a window.
+    pub fn part_of_others(&self) -> Option<f64> {
+        let told = self.frames && self.majors.count >= 1.0;
+        told.then(|| 1.0 - (self.seen.count / self.majors.count).min(1.0))
+    }
+
     /// Whether frames are shown, so that all pages that came back are known.
     pub fn sees_frames(&self) -> bool {
         self.frames

@@ -29,12 +29,20 @@ pub fn is_in_memory(kind: &str) -> bool {
     IN_MEMORY.contains(&kind)
 }
 
+/// Why files that are in memory anyway are not held.
+const IN_SWAP: &str = "whose pages go to swap: no file to read them from again";
+
+/// Whether this is why a file is passed over, of which there is nothing to tell to people.
+pub fn is_of_memory(reason: &str) -> bool {
+    reason.ends_with(IN_SWAP)
+}
+
 /// A file of a file system that keeps it in memory.
 pub(crate) fn in_memory(path: String, kind: &str) -> PinError {
     PinError::FileSystem {
         path,
         kind: kind.to_owned(),
-        why: "whose pages go to swap: no file to read them from again",
+        why: IN_SWAP,
     }
 }
 
@@ -66,5 +74,8 @@ mod tests {
             "{layers}"
         );
         assert!(is_in_memory("tmpfs") && !is_in_memory("ext4"));
+        assert!(
+            is_of_memory(&in_memory("/x".into(), "tmpfs").to_string()) && !is_of_memory(&layer)
+        );
     }
 }

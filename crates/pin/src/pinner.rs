@@ -357,6 +357,7 @@ impl Pinner {
         let elapsed = now_ns.saturating_sub(self.started_ns).max(1);
         Report {
             state,
+            other_faults: self.evidence.part_of_others(),
             capacity: self.capacity,
             budget: self.budget,
             allowance: self.allowance.bytes,

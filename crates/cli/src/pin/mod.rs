@@ -19,6 +19,7 @@ use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::pin::lock_own_memory;
 use plimsoll_kernel::process::Process;
+use plimsoll_pin::filesystem::is_of_memory;
 use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
@@ -59,22 +60,30 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         told: None,
         checked: false,
         limits: BTreeSet::new(),
+        told_elsewhere: false,
+        most: 0,
     };
-    loop {
+    let report = loop {
         let now = now_ns();
         let report = pinner.tick(now).map_err(refused)?;
         teller.check(&report, &pinner)?;
         teller.tell_limits(&report);
+        teller.tell_elsewhere(&report, &pinner);
+        teller.most = teller.most.max(report.held);
         teller.tell(&report, &pinner)?;
         if teller.is_over(&report, &pinner) {
-            break;
+            break report;
         }
         let wait = pinner.due_ns(now).saturating_sub(now_ns());
         if signalled(&signals, Duration::from_nanos(wait).min(LONGEST)) {
-            break;
+            break report;
         }
-    }
+    };
     teller.progress.clear();
+    if !args.dry_run {
+        let end = render::end(&report, teller.most, pinner.has_decided());
+        say(format_args!("{end}"));
+    }
     pinner.release();
     Ok(0)
 }
@@ -154,6 +163,9 @@ struct Teller<'a> {
     checked: bool,
     /// Limits that were told.
     limits: BTreeSet<Limit>,
+    told_elsewhere: bool,
+    /// The most that was held, bytes.
+    most: u64,
 }
 
 impl Teller<'_> {
@@ -169,8 +181,19 @@ impl Teller<'_> {
             return Err(CliError::Pin(self.none_watched(&passed)));
         }
         let told = if self.args.explain { MANY } else { FEW };
-        // A limit is told as one.
-        let passed: Vec<&Passed> = render::not_limits(&passed, report).collect();
+        // Why nothing is held comes first, and alone.
+        if report.state == State::Refused {
+            return Err(CliError::Pin(render::refusal(report)));
+        }
+        if let Some(text) = render::unreadable(report) {
+            return Err(CliError::Pin(text));
+        }
+        for text in render::limited(report) {
+            say(format_args!("{text}"));
+        }
+        // A limit is told as one. What is in memory anyway is nothing to tell of.
+        let mut passed: Vec<&Passed> = render::not_limits(&passed, report).collect();
+        passed.retain(|passed| self.args.explain || !is_of_memory(&passed.reason));
         for passed in passed.iter().take(told) {
             say_passed(passed);
         }
@@ -179,21 +202,23 @@ impl Teller<'_> {
                 "and {more} more are passed over; --explain lists them"
             ));
         }
-        if report.state == State::Refused {
-            return Err(CliError::Pin(render::refusal(report)));
-        }
-        if let Some(text) = render::unreadable(report) {
-            return Err(CliError::Pin(text));
-        }
         if report.files == 0 {
             say(format_args!(
                 "no file of a disk is mapped; pages that are read by read(2) are not seen"
             ));
         }
-        for text in render::limited(report) {
+        Ok(())
+    }
+
+    /// Tells once that the programs wait for what is not held.
+    fn tell_elsewhere(&mut self, report: &Report, pinner: &Pinner) {
+        let text =
+            render::elsewhere(report).filter(|_| pinner.has_decided() && !self.told_elsewhere);
+        if let Some(text) = text {
+            self.told_elsewhere = true;
+            self.progress.clear();
             say(format_args!("{text}"));
         }
-        Ok(())
     }
 
     /// Tells each limit once, when it is reached first.

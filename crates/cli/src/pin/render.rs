@@ -8,6 +8,7 @@ use super::MAX_RANGES;
 use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
+use plimsoll_kernel::process::page_size;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::{Group, Held, MORE_LOCKS, Passed, State};
 use plimsoll_pin::{Pinner, Report};
@@ -89,10 +90,49 @@ pub(super) fn unreadable(report: &Report) -> Option<String> {
     ends.then(|| format!("nothing is pinned: {}", clean(&group.not_read())))
 }
 
+/// From this part of the faults on, what is held saves nothing that a program would notice.
+const MOST_ELSEWHERE: f64 = 0.99;
+/// From this many major faults a second on, it is worth a word of what they are.
+const MANY_FAULTS: f64 = 1.0;
+
+/// That the programs wait for what is not held, where they do.
+pub(super) fn elsewhere(report: &Report) -> Option<String> {
+    let part = report.other_faults.filter(|part| *part >= MOST_ELSEWHERE)?;
+    let faults = report.major_faults_per_second;
+    (faults >= MANY_FAULTS).then(|| {
+        // Not more than is known: 100 % would be all of them.
+        let percent = (part * 1000.0).floor() / 10.0;
+        format!(
+            "{percent:.1} % of the {} major faults a second are not of file pages that were lost, but of memory in \
+             swap (or of files that are read for the first time), which pin cannot help: give the programs more \
+             memory, or make their heaps smaller",
+            number(faults)
+        )
+    })
+}
+
+/// The last words: what was held, or why nothing was.
+pub(super) fn end(report: &Report, most: u64, had_decided: bool) -> String {
+    let why = match (most, report.state) {
+        (1.., _) => return format!("at most {} were held", Human(most)),
+        _ if report.budget < page_size() => "the budget is less than a page".into(),
+        (0, State::Refused | State::Short) => clean(&report.barred()),
+        _ if !had_decided => "it ended before the first choice (--window)".into(),
+        _ => elsewhere(report).unwrap_or_else(|| match report.refaults_per_second < 0.01 {
+            true => "no file page was lost and read again".into(),
+            false => "what was lost and read again had no value yet".into(),
+        }),
+    };
+    format!("nothing was held: {why}")
+}
+
 /// What holds less than was asked for, from the start.
 pub(super) fn limited(report: &Report) -> Vec<String> {
     let (allowed, budget) = (Human(report.allowance), Human(report.budget));
     let own = match report.bound {
+        _ if report.budget < page_size() => Some(format!(
+            "nothing can be held: the budget of {budget} is less than a page"
+        )),
         Some(Bound::LockLimit) => Some(format!(
             "this user may lock {allowed} in all, less than the budget of {budget}: raise it with \
              {MORE_LOCKS}"
@@ -152,6 +192,12 @@ fn head(report: &Report, ranges: &[Held]) -> String {
     let reads = reads.min(most);
     let held = Human(report.held);
     match report.state {
+        State::Watching if elsewhere(report).is_some() => {
+            format!(
+                "nothing is held: {}\n",
+                elsewhere(report).unwrap_or_default()
+            )
+        }
         State::Watching if report.refaults_per_second < 0.01 => format!(
             "nothing to hold: {} {} lost no file page and read it again\n",
             report.processes,
@@ -372,6 +418,37 @@ mod tests {
         });
         let left: Vec<&Passed> = not_limits(&all, &report).collect();
         assert_eq!(left, [&all[1]]);
+    }
+
+    #[test]
+    fn the_last_words_say_what_was_held_or_why_nothing_was() {
+        let mut report = Report {
+            budget: 1 << 20,
+            major_faults_per_second: 9690.0,
+            other_faults: Some(0.9996),
+            ..Report::default()
+        };
+        assert_eq!(end(&report, 8 << 20, true), "at most 8.00M were held");
+        assert!(end(&report, 0, false).contains("before the first choice"));
+        let swap = end(&report, 0, true);
+        assert!(
+            swap.starts_with("nothing was held: 99.9 % of the 9690 major faults"),
+            "{swap}"
+        );
+        assert!(head(&report, &[]).contains("which pin cannot help"));
+        report.other_faults = Some(0.98);
+        assert_eq!(
+            end(&report, 0, true),
+            "nothing was held: no file page was lost and read again"
+        );
+        (report.other_faults, report.major_faults_per_second) = (Some(1.0), 0.2);
+        assert_eq!(elsewhere(&report), None, "few faults are not worth a word");
+        (report.state, report.budget) = (State::Short, 0);
+        assert_eq!(
+            end(&report, 0, true),
+            "nothing was held: the budget is less than a page"
+        );
+        assert!(limited(&report)[0].contains("less than a page"));
     }
 
     #[test]
