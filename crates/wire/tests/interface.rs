@@ -110,12 +110,15 @@ fn fits(interface: &Interface, kind: &str, value: &Value) -> bool {
 
 fn agrees(interface: &Interface, declared: &Fields, value: &Value) -> Result<(), String> {
     let object = value.as_object().ok_or("not an object")?;
-    let have: BTreeSet<_> = object.keys().collect();
-    let want: BTreeSet<_> = declared.keys().collect();
+    // A parameter that older brokers do not know is left out where it is absent.
+    let newer = |field: &str| field == "whole" && declared.contains_key(field);
+    let have: BTreeSet<_> = object.keys().filter(|field| !newer(field)).collect();
+    let want: BTreeSet<_> = declared.keys().filter(|field| !newer(field)).collect();
     if have != want {
         return Err(format!("the code has {have:?}, the file {want:?}"));
     }
-    for (field, kind) in declared {
+    let there = |(field, _): &(&String, &String)| object.contains_key(*field);
+    for (field, kind) in declared.iter().filter(there) {
         if !fits(interface, kind, &object[field]) {
             return Err(format!(
                 "{field}: {kind} in the file, {} in the code",

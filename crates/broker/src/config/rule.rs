@@ -136,14 +136,13 @@ impl Rule {
                     .into(),
             );
         }
-        if let Some(adapter) = &self.adapter {
-            if !ADAPTERS.contains(&adapter.as_str()) {
-                let known = ADAPTERS.join(", ");
-                return Err(format!(
-                    "adapter `{}` is not known: give one of {known}",
-                    adapter.escape_debug()
-                ));
-            }
+        let known = |adapter: &&String| ADAPTERS.contains(&adapter.as_str());
+        if let Some(adapter) = self.adapter.as_ref().filter(|adapter| !known(adapter)) {
+            return Err(format!(
+                "adapter `{}` is not known: give one of {}",
+                adapter.escape_debug(),
+                ADAPTERS.join(", ")
+            ));
         }
         if self.cgroup.is_none()
             && self.unit.is_none()
