@@ -297,6 +297,7 @@ mod tests {
                 faults: 0,
                 pauses: Default::default(),
                 said: String::new(),
+                ..Outcome::default()
             };
             let run = Run::of(&outcome, 90.0);
             (run.finished, run.killed, run.seconds)

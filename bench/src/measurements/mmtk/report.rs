@@ -178,6 +178,7 @@ mod tests {
             faults: 0,
             pauses: Default::default(),
             said: r#"{"seconds": 2.0}"#.to_owned(),
+            ..Outcome::default()
         };
         let of = |pressure| Variant {
             name: String::new(),

@@ -163,6 +163,7 @@ mod tests {
             faults: 0,
             pauses: Default::default(),
             said: format!("{{\"seconds\": {seconds}, \"after\": {after}}}"),
+            ..Outcome::default()
         }
     }
 
