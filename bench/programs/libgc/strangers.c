@@ -21,7 +21,7 @@
  *
  * Prints one JSON object. The checksum does not depend on the collector. "peak" is the largest resident
  * memory, and "grown" how much of it came after the program's start; both are bytes, as are "heap" and
- * "occupied" (the largest heap without its free bytes). Times are microseconds. Exits with 3 when an
+ * "occupied" (the heap without its free bytes). Times are microseconds. Exits with 3 when an
  * allocation fails. */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -36,8 +36,6 @@
 #include <gc/gc_typed.h>
 
 static long number;
-/* The largest heap without its free bytes that `note_heap` saw. */
-static size_t occupied;
 
 static void *need(void *memory)
 {
@@ -65,12 +63,6 @@ static size_t size_between(uint64_t *state, size_t least, size_t most)
         below *= 2;
     size_t above = below * 2 < most ? below * 2 : most;
     return below + next(state) % (above - below + 1);
-}
-
-static void note_heap(void)
-{
-    size_t now = GC_get_heap_size() - GC_get_free_bytes();
-    occupied = now > occupied ? now : occupied;
 }
 
 struct node {
@@ -384,7 +376,6 @@ static uint64_t small(void)
             holder[son][0] = (char)i;
         }
         sum += (unsigned char)holder[i % SONS][0];
-        note_heap();
     }
     return sum;
 }
@@ -564,7 +555,7 @@ int main(int argc, char **argv)
     clock_gettime(CLOCK_MONOTONIC, &begin);
     GC_INIT();
     const uint64_t sum = kind->run();
-    note_heap();
+    const size_t occupied = GC_get_heap_size() - GC_get_free_bytes();
     clock_gettime(CLOCK_MONOTONIC, &done);
     getrusage(RUSAGE_SELF, &usage);
     const size_t peak = status("VmHWM");

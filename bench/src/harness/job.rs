@@ -44,9 +44,10 @@ pub struct Conditions {
 }
 
 /// How a job ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// It ended by itself, with success.
+    #[default]
     Finished,
     /// The kernel killed it, because there was no memory for it.
     Killed,
@@ -66,7 +67,7 @@ pub struct Usage {
 }
 
 /// The outcome of a job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,

@@ -467,7 +467,6 @@ fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::job::Usage;
     use crate::harness::pauses::Pauses;
 
     #[test]
@@ -479,10 +478,9 @@ mod tests {
                 seconds: 1.0,
                 resident: 0,
                 faults: 0,
-                usage: Usage::default(),
                 pauses: Pauses::default(),
                 said: "work 7".to_owned(),
-                printed: 0,
+                ..Outcome::default()
             });
             runs
         };

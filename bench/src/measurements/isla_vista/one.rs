@@ -299,6 +299,7 @@ mod tests {
                 usage: Default::default(),
                 printed: 0,
                 said: String::new(),
+                ..Outcome::default()
             };
             let run = Run::of(&outcome, 90.0);
             (run.finished, run.killed, run.seconds)

@@ -211,7 +211,6 @@ pub(super) fn target(results: &mut Results, claim: &str, figures: &[(String, f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::job::Usage;
     use crate::harness::pauses::Pauses;
 
     fn runs(endings: &[Ending]) -> Runs {
@@ -220,10 +219,9 @@ mod tests {
             seconds: index as f64 + 1.0,
             resident: 0,
             faults: 0,
-            usage: Usage::default(),
             pauses: Pauses::default(),
             said: String::new(),
-            printed: 0,
+            ..Outcome::default()
         };
         Runs(endings.iter().enumerate().map(run).collect())
     }

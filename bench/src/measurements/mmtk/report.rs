@@ -180,6 +180,7 @@ mod tests {
             usage: Default::default(),
             printed: 0,
             said: r#"{"seconds": 2.0}"#.to_owned(),
+            ..Outcome::default()
         };
         let of = |pressure| Variant {
             name: String::new(),

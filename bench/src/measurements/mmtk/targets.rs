@@ -165,6 +165,7 @@ mod tests {
             usage: Default::default(),
             printed: 0,
             said: format!("{{\"seconds\": {seconds}, \"after\": {after}}}"),
+            ..Outcome::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! The program's floating-point environment. A program may let exceptions of floating-point numbers raise
-//! SIGFPE (`feenableexcept`; ECL does), round otherwise, or flush small numbers to zero. The collector computes
-//! with floating-point numbers, too, and Rust's code counts on the usual environment.
+//! SIGFPE (`feenableexcept`; ECL does), round otherwise, or flush small numbers to zero. The collector
+//! computes with floating-point numbers, too, and Rust's code counts on the usual environment.
 
 use std::arch::asm;
 
@@ -10,8 +10,8 @@ const USUAL: u32 = 0x1f80;
 #[cfg(target_arch = "aarch64")]
 const USUAL: u64 = 0;
 
-/// While this value lives, this thread has the usual environment. The program's comes back when it is dropped,
-/// with the flags of exceptions that the program raised.
+/// While this value lives, this thread has the usual environment. The program's comes back when it is
+/// dropped, with the flags of exceptions that the program raised.
 pub(crate) struct Floats {
     #[cfg(target_arch = "x86_64")]
     before: u32,

@@ -18,7 +18,7 @@ pub(super) enum Figure {
     Peak,
     /// Bytes: how much of it came after the program's start.
     Grown,
-    /// Bytes: the largest heap without its free bytes.
+    /// Bytes: the heap without its free bytes, at the end.
     Occupied,
 }
 

@@ -1,6 +1,6 @@
-//! Small programs that use libgc as programs of others do, and some of these programs themselves, on libgc and
-//! on our library: processor time, memory and collections. Each kind has a row and a target of its own, so
-//! that a gain in one does not hide a loss in another.
+//! Small programs that use libgc as programs of others do, and some of these programs themselves, on libgc
+//! and on our library: processor time, memory and collections. Each kind has a row and a target of its own,
+//! so that a gain in one does not hide a loss in another.
 //!
 //! # Map
 //!
@@ -129,10 +129,10 @@ const METHOD: &str = "\
      Unchanged programs, each with libgc and with ours in turn, in a cgroup without swap. Both compute the \
      same, and that is checked. From threads to servers: bench/programs/libgc/strangers.c, whose first lines \
      say what each kind is. bintree: depth 18; largelive: 100 MiB live, 10 million cells die. Those below \
-     them: programs of Debian, most with the input of crates/libgc/tests/programs. Processor: user and system \
-     time. Single pairs: the smallest and the largest ratio of processor time. Limits: the smallest limit is \
-     searched for each collector by halving to 1 MiB, and is one in which two runs finish within 20 times the \
-     time without a limit. Addresses: one run in each limit.";
+     them: programs of Debian, most with the input of crates/libgc/tests/programs. Processor: user and \
+     system time. Single pairs: the smallest and the largest ratio of processor time. Limits: the smallest limit is \
+     searched for each collector by halving to 1 MiB, and is one in which two runs finish within 20 times \
+     the time without a limit. Addresses: one run in each limit.";
 
 fn report(pairs: &[Pair], runner: &Runner) -> Results {
     let mut results = runner
