@@ -336,7 +336,7 @@ mod tests {
         let states = States {
             size: 4 << 20,
             resident: 2 << 20,
-            swapped: 1 << 20,
+            swapped: 4096,
             cached: states.cached.or(Some(4096)),
             shared: Some(4096),
             referenced: Some(4096),

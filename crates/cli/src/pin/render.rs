@@ -484,6 +484,7 @@ mod tests {
             held: 0,
         };
         let mut report = Report {
+            budget: 1 << 20,
             state: State::Short,
             bound: Some(Bound::Budget),
             allowance: 1 << 20,
