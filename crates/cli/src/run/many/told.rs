@@ -96,7 +96,7 @@ fn span(time: Duration) -> String {
     match seconds {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
         10..60 => format!("{seconds} s"),
-        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
