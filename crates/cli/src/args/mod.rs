@@ -94,6 +94,7 @@ impl Cli {
             Command::Adopt(args) => &args.at,
             Command::Top(args) => &args.at,
             Command::Ps(args) => &args.at,
+            Command::Explain(args) => &args.at,
             Command::Set(args) => &args.at,
             Command::Map(args) => &args.at,
             Command::Doctor(args) => &args.at,
@@ -304,6 +305,9 @@ pub struct Explain {
     /// Print the reason, the numbers and the sentences, for programs
     #[arg(long)]
     pub json: bool,
+    /// The broker.
+    #[command(flatten)]
+    pub at: Option<At>,
 }
 
 /// `plimsoll set`.

@@ -31,7 +31,7 @@ fn the_brokers_socket_is_for_commands_that_ask_it() {
     command.build();
     for sub in command.get_subcommands() {
         let asks = [
-            "run", "adopt", "top", "ps", "set", "map", "doctor", "broker",
+            "run", "adopt", "top", "ps", "explain", "set", "map", "doctor", "broker",
         ]
         .contains(&sub.get_name());
         let has = sub
