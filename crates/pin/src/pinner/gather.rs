@@ -235,9 +235,8 @@ impl Gather {
     }
 
     /// The user of a process that is watched.
-    pub(super) fn user_of(&self, pid: i32) -> Option<u32> {
-        self.subjects.get(&pid).map(Watched::user)
-    }
+    #[rustfmt::skip]
+    pub(super) fn user_of(&self, pid: i32) -> Option<u32> { self.subjects.get(&pid).map(Watched::user) }
 
     /// The memory cgroups of all that are watched, or that are stuck.
     pub(super) fn groups(&self) -> BTreeSet<&Path> {
