@@ -17,7 +17,7 @@ struct Foreign {
     script: &'static str,
 }
 
-/// Short ones run several times.
+/// The programs. Short ones run several times.
 const ALL: [Foreign; 7] = [
     Foreign {
         name: "guile",

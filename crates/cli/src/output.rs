@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 const BUFFER: usize = 256 << 10;
 
 /// A file that is being written beside its place, with `.part` at the end of its name. If it is never
-/// complete, it is removed; if we are killed, it stays and can be read as far as it goes. Errors name the file
-/// that was asked for.
+/// complete, it is removed; if we are killed, it stays and can be read as far as it goes. Errors name the
+/// file that was asked for.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,

@@ -61,8 +61,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// Names the file of a mapping, by the mounts that the process sees. Network file systems ask their server
-    /// even then: so whoever calls has checked the device ([`Mounts::check_device`]). The path `name` is looked
+    /// Names the file of a mapping, by the mounts that the process sees. Network file systems ask their
+    /// server even then: so whoever calls has checked the device ([`Mounts::check_device`]). `name` is looked
     /// up below the process's root, and leads through no link: the kernel's names of mappings have none.
     ///
     /// # Errors

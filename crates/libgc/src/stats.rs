@@ -4,8 +4,7 @@ use crate::collect::Why;
 use crate::collector::{self, Locked};
 use crate::footprint::Settled;
 use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
-use crate::thread::current;
-use crate::{quantum, report};
+use crate::{quantum, report, thread::current};
 use libc::{c_char, c_int, c_ulong, rusage};
 use plimsoll_client::messages::Statistics;
 use plimsoll_heap::mark::Marking;
@@ -191,9 +190,9 @@ impl Stats {
         let faults = major_faults() - cycle.faults;
         self.total += whole;
         self.last_whole = whole;
-        let new = collector::heap().allocated() - self.allocated_before;
+        let allocated = collector::heap().allocated();
         match young {
-            true => self.went_through_young = (new, cycle.still),
+            true => self.went_through_young = (allocated - self.allocated_before, cycle.still),
             false => self.went_through = (census.live, cycle.still),
         }
         self.longest = self.longest.max(cycle.pause);
@@ -201,7 +200,6 @@ impl Stats {
         self.absent = residency.absent;
         self.summaries = marking.replayed;
         self.faults += faults;
-        let allocated = collector::heap().allocated();
         self.reclaimed_last =
             (self.last.live + allocated - self.allocated_before).saturating_sub(census.live);
         self.reclaimed += self.reclaimed_last;

@@ -161,8 +161,8 @@ fn labelled(
     };
     if memory.has_refused() {
         labels.note(
-            "not all of what its memory is for was read: that would be more than one look may, or take longer \
-             than --timeout",
+            "not all of what its memory is for was read: that would be more than one look may, or take \
+             longer than --timeout",
         );
     }
     let seen = Arc::clone(sight);

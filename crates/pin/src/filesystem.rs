@@ -29,20 +29,12 @@ pub fn is_in_memory(kind: &str) -> bool {
     IN_MEMORY.contains(&kind)
 }
 
-/// Why files that are in memory anyway are not held.
-const IN_SWAP: &str = "whose pages go to swap: no file to read them from again";
-
-/// Whether this is why a file is passed over, of which there is nothing to tell to people.
-pub fn is_of_memory(reason: &str) -> bool {
-    reason.ends_with(IN_SWAP)
-}
-
 /// A file of a file system that keeps it in memory.
 pub(crate) fn in_memory(path: String, kind: &str) -> PinError {
     PinError::FileSystem {
         path,
         kind: kind.to_owned(),
-        why: IN_SWAP,
+        why: "whose pages go to swap: no file to read them from again",
     }
 }
 
@@ -74,8 +66,5 @@ mod tests {
             "{layers}"
         );
         assert!(is_in_memory("tmpfs") && !is_in_memory("ext4"));
-        assert!(
-            is_of_memory(&in_memory("/x".into(), "tmpfs").to_string()) && !is_of_memory(&layer)
-        );
     }
 }

@@ -235,7 +235,7 @@ impl Watched {
         let mut names = 0;
         each_mapping(&self.process, &mut |area| {
             seen.truncated = areas.len() >= MAX_MAPPINGS || names >= MAX_NAMES;
-            // What is written in memory that files share is for the kernel to keep: it is read again by nobody.
+            // Pages that programs write through shared mappings are left to the kernel.
             let is_written = area.shared_mapping && area.writable;
             if area.file.inode != 0 && !is_written && !seen.truncated {
                 names += area.name.len();

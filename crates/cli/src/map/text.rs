@@ -6,7 +6,7 @@ use super::number::Number;
 use crate::rows::shown;
 use crate::size::Human;
 use crate::top::render::Colours;
-use crate::words::columns;
+use crate::words;
 use plimsoll_map::attribute::{AreaOf, Estimated};
 use plimsoll_map::change::Change;
 use plimsoll_map::who::Sharers;
@@ -33,7 +33,9 @@ impl Style {
     /// As wide as the terminal, or as asked.
     pub(super) fn of_terminal(width: Option<u16>) -> Style {
         let out = std::io::stdout();
-        let width = width.or_else(|| columns(&out)).unwrap_or(USUAL_WIDTH);
+        let width = width
+            .or_else(|| words::columns(&out))
+            .unwrap_or(USUAL_WIDTH);
         Style {
             width: usize::from(width.max(NARROWEST)),
             colours: out.is_terminal() && Colours::from_environment().0,

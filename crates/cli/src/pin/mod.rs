@@ -19,7 +19,6 @@ use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::pin::lock_own_memory;
 use plimsoll_kernel::process::Process;
-use plimsoll_pin::filesystem::is_of_memory;
 use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
@@ -191,9 +190,8 @@ impl Teller<'_> {
         for text in render::limited(report) {
             say(format_args!("{text}"));
         }
-        // A limit is told as one. What is in memory anyway is nothing to tell of.
-        let mut passed: Vec<&Passed> = render::not_limits(&passed, report).collect();
-        passed.retain(|passed| self.args.explain || !is_of_memory(&passed.reason));
+        // A limit is told as one.
+        let passed: Vec<&Passed> = render::not_limits(&passed, report).collect();
         for passed in passed.iter().take(told) {
             say_passed(passed);
         }

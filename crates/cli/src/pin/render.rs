@@ -103,9 +103,9 @@ pub(super) fn elsewhere(report: &Report) -> Option<String> {
         // Not more than is known: 100 % would be all of them.
         let percent = (part * 1000.0).floor() / 10.0;
         format!(
-            "{percent:.1} % of the {} major faults a second are not of file pages that were lost, but of memory in \
-             swap (or of files that are read for the first time), which pin cannot help: give the programs more \
-             memory, or make their heaps smaller",
+            "{percent:.1} % of the {} major faults a second are not of file pages that were lost, but of \
+             memory in swap (or of files that are read for the first time), which pin cannot help: give the \
+             programs more memory, or make their heaps smaller",
             number(faults)
         )
     })

@@ -52,8 +52,8 @@ impl<S: Sizing> Trigger<S> {
         }
     }
 
-    /// A trigger by this sizer, which gives memory back when [`Builder::give_back`](crate::Builder::give_back)
-    /// says.
+    /// A trigger by this sizer, which gives memory back when
+    /// [`Builder::give_back`](crate::Builder::give_back) says.
     ///
     /// # Safety
     /// Only MMTk calls the methods of [`GCTriggerPolicy`] of this trigger: hand it out from
@@ -143,8 +143,8 @@ impl<S: Sizing> Trigger<S> {
         if !self.is_trusted {
             return;
         }
-        // SAFETY: called in `on_pause_end` only, which MMTk alone calls, as whoever made this has promised: the
-        // program is stopped, memory was reclaimed, and no thread of the collector works.
+        // SAFETY: called in `on_pause_end` only, which MMTk alone calls, as whoever made this has promised:
+        // the program is stopped, memory was reclaimed, and no thread of the collector works.
         self.sizer
             .giving_back(|| unsafe { empty::give_back(mmtk, free) });
     }

@@ -171,8 +171,8 @@ impl Pinner {
     /// Releases files that no program has mapped any more.
     fn release_unmapped(&mut self) {
         let unmapped = |key: &FileKey| !self.evidence.file(key).is_some_and(Tracked::is_mapped);
-        let gone: Vec<FileKey> = self.holder.files().map(|(key, _)| *key).collect();
-        for key in gone.iter().filter(|key| unmapped(key)) {
+        let held: Vec<FileKey> = self.holder.files().map(|(key, _)| *key).collect();
+        for key in held.iter().filter(|key| unmapped(key)) {
             self.holder.release(key);
             self.why.retain(|(file, _), _| file != key);
         }
@@ -222,12 +222,8 @@ impl Pinner {
     fn find_domains(&mut self) {
         let before = self.domains.groups.iter().map(|group| group.dir.clone());
         let held: BTreeMap<PathBuf, u64> = before.zip(self.held_of_groups()).collect();
-        let dirs: Vec<PathBuf> = self
-            .gather
-            .groups()
-            .into_iter()
-            .map(PathBuf::from)
-            .collect();
+        let groups = self.gather.groups().into_iter();
+        let dirs: Vec<PathBuf> = groups.map(PathBuf::from).collect();
         self.domains.full = !self.margins.watch(dirs.iter().map(PathBuf::as_path));
         let force = self.options.without_swap;
         let mut groups = Vec::new();

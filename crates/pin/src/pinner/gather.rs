@@ -57,7 +57,6 @@ impl Refused {
     fn holds(&self, now_ns: u64) -> bool {
         self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
     }
-
     /// The memory cgroup of a process that is stuck.
     fn group(&self) -> Option<&Path> {
         match &self.why {
@@ -204,9 +203,8 @@ impl Gather {
             });
         let of_others = |refused: &&Refused| matches!(refused.why, Why::Others);
         let count = self.refused.values().filter(of_others).count();
-        let others = (count > 0).then(|| {
-            format!("{count} processes of other users or with other rights: root can look at them")
-        });
+        let words = "processes of other users or with other rights: root can look at them";
+        let others = (count > 0).then(|| format!("{count} {words}"));
         let notes = self.note.iter().chain(&self.full).cloned().chain(others);
         notes
             .map(|reason| Passed { pid: None, reason })
@@ -235,9 +233,8 @@ impl Gather {
     }
 
     /// The user of a process that is watched.
-    pub(super) fn user_of(&self, pid: i32) -> Option<u32> {
-        self.subjects.get(&pid).map(Watched::user)
-    }
+    #[rustfmt::skip]
+    pub(super) fn user_of(&self, pid: i32) -> Option<u32> { self.subjects.get(&pid).map(Watched::user) }
 
     /// The memory cgroups of all that are watched, or that are stuck.
     pub(super) fn groups(&self) -> BTreeSet<&Path> {
@@ -253,7 +250,7 @@ impl Gather {
         watched.any(|subject| subject.group().is_none()) || self.refused.values().any(no_group)
     }
 
-    /// Goes on with a round, or begins one that is due. Returns what it found when it is finished.
+    /// Goes on with a round, or begins one. Returns what it found when it is finished.
     pub(super) fn step(
         &mut self,
         now_ns: u64,

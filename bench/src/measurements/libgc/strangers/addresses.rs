@@ -8,9 +8,11 @@ use crate::measurements::libgc::stage::Stage;
 use crate::report::results::{Results, Table};
 use crate::runner::Runner;
 
-/// MiB: the smallest and the largest limit. Each is larger by one part in `PART` than the one before.
+/// MiB: the smallest limit.
 const FIRST: u64 = 24;
+/// MiB: no limit is larger.
 const LAST: u64 = 4400;
+/// Each limit is larger by one part in this many than the one before.
 const PART: u64 = 8;
 /// Seconds that a run may take.
 const LONGEST: f64 = 60.0;

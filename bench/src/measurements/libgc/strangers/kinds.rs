@@ -64,8 +64,10 @@ const fn ask(
     }
 }
 
+/// Asked of a program near the smallest memory limit.
 pub(super) const LIMITS: &str =
     "at 1.1 of the smallest memory limit: at most 4 times the time without a limit";
+/// Asked of programs with few addresses.
 pub(super) const ADDRESSES: &str = "runs in each limit of addresses in which it runs with libgc";
 
 pub(super) const ASKS: [Ask; 10] = [

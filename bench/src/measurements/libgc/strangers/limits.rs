@@ -14,11 +14,13 @@ use crate::runner::Runner;
 
 /// Limits, as multiples of the smallest one.
 const MULTIPLES: [f64; 5] = [1.0, 1.1, 1.25, 1.5, 2.0];
-/// The multiple that is judged, and how many times the time without a limit it may take.
+/// The multiple that is judged.
 const JUDGED: f64 = 1.1;
+/// How many times the time without a limit it may take there.
 const MOST: f64 = 4.0;
-/// A run has this many times the time that it takes without a limit, and these many seconds at least.
+/// A run has this many times the time that it takes without a limit.
 const PATIENCE: f64 = 20.0;
+/// A run has these many seconds at least.
 const LEAST: f64 = 10.0;
 /// A limit in which the program cannot run, since more than this lives; bytes.
 const TOO_SMALL: u64 = 40 << 20;

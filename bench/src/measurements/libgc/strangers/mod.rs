@@ -126,13 +126,13 @@ impl Pair {
 }
 
 const METHOD: &str = "\
-     Unchanged programs, each with libgc and with ours in turn, in a cgroup without swap. Both compute the \
-     same, and that is checked. From threads to servers: bench/programs/libgc/strangers.c, whose first lines \
-     say what each kind is. bintree: depth 18; largelive: 100 MiB live, 10 million cells die. Those below \
-     them: programs of Debian, most with the input of crates/libgc/tests/programs. Processor: user and \
-     system time. Single pairs: the smallest and the largest ratio of processor time. Limits: the smallest limit is \
-     searched for each collector by halving to 1 MiB, and is one in which two runs finish within 20 times \
-     the time without a limit. Addresses: one run in each limit.";
+     Unchanged programs, each with libgc and with ours in turn, in a cgroup without swap. Both compute \
+     the same, and that is checked. From threads to servers: bench/programs/libgc/strangers.c, whose \
+     first lines say what each kind is. bintree: depth 18; largelive: 100 MiB live, 10 million cells die. \
+     Those below them: programs of Debian, most with the input of crates/libgc/tests/programs. Processor: \
+     user and system time. Single pairs: the smallest and the largest ratio of processor time. Limits: \
+     the smallest limit is searched for each collector by halving to 1 MiB, and is one in which two runs \
+     finish within 20 times the time without a limit. Addresses: one run in each limit.";
 
 fn report(pairs: &[Pair], runner: &Runner) -> Results {
     let mut results = runner
