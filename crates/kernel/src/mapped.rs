@@ -229,6 +229,7 @@ fn below(root: &Path, path: &str) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
 
     /// A pipe counts who opens it: a writer that waits for a reader goes on. An open of a terminal's driver
     /// would make another terminal.
