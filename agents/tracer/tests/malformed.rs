@@ -1,4 +1,4 @@
-//! What a machine refuses it refuses with the recorder, too, and what it takes it takes: classes are damaged
+//! With the recorder, a machine refuses and takes the same classes as without it. Classes are damaged
 //! where they say how much room they need and what they refer to, and real machines load each of them as it
 //! is and as the recorder would rewrite it.
 

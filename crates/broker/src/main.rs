@@ -35,7 +35,7 @@ struct Arguments {
     /// Exit this many seconds after the last program and connection are gone
     #[arg(long, value_name = "SECONDS")]
     idle_exit: Option<u64>,
-    /// Check the configuration and exit
+    /// Check the configuration, say whether it is good, and exit
     #[arg(long)]
     check: bool,
 }

@@ -26,7 +26,7 @@ pub enum CliError {
     NotStarted(String),
     #[error("the broker refused: {0}")]
     Refused(String),
-    /// What the user asked for is nothing that a broker gives, as opposed to no broker that could give it.
+    /// The user asked for something that no broker gives; in other errors no broker is there to give it.
     #[error("the broker refused: {0}")]
     Asked(String),
     #[error(transparent)]

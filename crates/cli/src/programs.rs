@@ -154,7 +154,7 @@ pub enum ProgramsError {
 }
 
 impl Programs {
-    /// What the file says that is possible, and hardly meant. `capacity` in bytes.
+    /// Things that the file may say, but that are hardly meant. `capacity` in bytes.
     pub fn doubts(&self, capacity: u64) -> Vec<String> {
         let mut doubts = Vec::new();
         for (at, program) in self.programs.iter().enumerate() {

@@ -10,7 +10,7 @@ const WIDTH: usize = 80;
 /// Shortest time between two writings.
 const PACE: Duration = Duration::from_millis(500);
 
-/// What takes less time than this shows no line.
+/// Work that takes less time than this shows no line.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// The line, on standard error; nothing is shown where that is no terminal.

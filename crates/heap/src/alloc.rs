@@ -50,7 +50,7 @@ pub struct Freed {
     pub uncollectable: bool,
 }
 
-/// So many slots that are handed out again are counted together: each time is an atomic addition.
+/// Slots that are handed out again are counted by this number: each count is an atomic addition.
 const AGAIN: u16 = 64;
 
 impl Bin {

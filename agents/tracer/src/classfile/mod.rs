@@ -17,7 +17,7 @@
 //! | [`refers`] | whether the constants that are named are there |
 //! | `file` | a whole class file, method by method |
 //!
-//! What the machine refuses must stay refused: a class that is not as it should be stays as it is.
+//! A class that the machine refuses must stay refused: a class that is not as it should be stays as it is.
 
 pub mod bytes;
 pub mod code;

@@ -16,7 +16,7 @@ pub struct Map {
     /// All processes of this cgroup and of those below it
     #[arg(long, value_name = "PATH", group = "which")]
     pub cgroup: Option<PathBuf>,
-    /// All processes of this principal, which the broker names
+    /// All processes of this principal and of those below it; this asks the broker
     #[arg(long, value_name = "NAME|ID", group = "which")]
     pub principal: Option<String>,
     /// Repeat the look at this interval (1 to 3600 s; 2 when absent), and tell what happened meanwhile
@@ -38,19 +38,19 @@ pub struct Map {
     /// Of several processes: only a line for each, and their sum
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub sum: bool,
-    /// Tell which other processes map the same files
+    /// Also show which other processes map the same files
     #[arg(long)]
     pub who: bool,
-    /// The same for programs, in exact bytes; with --watch one line a look
+    /// Print JSON, for programs, in exact bytes; with --watch one line a look
     #[arg(long)]
     pub json: bool,
-    /// With --json: the address, file and states of each part of the address space too
+    /// With --json: also print the address, file and states of each part of the address space
     #[arg(long, requires = "json")]
     pub addresses: bool,
-    /// Draw it there, as one page of HTML (- is standard output)
+    /// Write pictures to this file, one page of HTML (- is standard output)
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
-    /// The longest that reading one thing of one process may take, in seconds (1 to 600)
+    /// Time limit for each read of a process, in seconds (1 to 600)
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
         value_parser = super::number::within::<u64>(1..=600))]
     pub timeout: u64,

@@ -140,7 +140,7 @@ pub enum Command {
     Together(Together),
     /// Look at, check, convert, merge or make up traces of what threads allocate and lock
     Trace(Trace),
-    /// Show what this kernel and your rights allow, and what it costs to lack the rest
+    /// Show what this kernel and your rights allow, and what each missing thing costs
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -174,7 +174,7 @@ pub struct Principal {
     /// Priority class, -100 to 100: a higher class is served first (0 when absent)
     #[arg(short, long, value_name = "P", allow_negative_numbers = true)]
     pub priority: Option<Priority>,
-    /// Name in ps and top (the program's file name when absent)
+    /// Name in ps and top (when absent, that of the jar, main class, module, script or file)
     #[arg(short, long, value_parser = check_name)]
     pub name: Option<String>,
     /// Most memory that it may use: 512M, 1.5G, 50%
@@ -241,7 +241,7 @@ pub struct Run {
 /// `plimsoll adopt`.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// Process id; the descendants are adopted too
+    /// Process number; the descendants are adopted too
     #[arg(value_name = "PID", value_parser = number::pid::<u32>)]
     pub pid: u32,
     /// The settings of its principal.
@@ -273,7 +273,7 @@ pub struct Top {
     /// Print one frame as text and exit
     #[arg(long)]
     pub once: bool,
-    /// With --once: show the collector of this principal instead of the table
+    /// With --once: show the details of this principal instead of the table
     #[arg(short = 'g', long, value_name = "NAME|ID", requires = "once")]
     pub collector: Option<String>,
     /// Milliseconds between two updates (100 to 60000)
@@ -288,7 +288,7 @@ pub struct Top {
 /// `plimsoll ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
-    /// Print a tree of principals in exact bytes, for programs
+    /// Print JSON, for programs: a tree of principals, in exact bytes
     #[arg(long)]
     pub json: bool,
     /// The broker.
@@ -302,7 +302,7 @@ pub struct Explain {
     /// Name of the principal, or its number when several have the name
     #[arg(value_name = "NAME|ID")]
     pub which: String,
-    /// Print the reason, the numbers and the sentences, for programs
+    /// Print JSON, for programs: the reason, the numbers and the sentences
     #[arg(long)]
     pub json: bool,
     /// The broker.
@@ -317,7 +317,7 @@ pub struct Set {
     /// Name of the principal, or its number when several have the name
     #[arg(value_name = "NAME|ID")]
     pub which: String,
-    /// Weight relative to its siblings, 1 to 10000; 100 where none was given
+    /// Weight relative to its siblings, 1 to 10000 (a program without one has 100)
     #[arg(
         short,
         long,

@@ -14,7 +14,7 @@ pub struct Phases {
     /// With --phases mqrr: how much a thread allocates in a turn
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = bytes, requires = "phases")]
     pub phases_quantum: u64,
-    /// With --phases: how threads are put back (the strongest that can be undone when absent)
+    /// With --phases: how a thread is held back (nice if that can be undone, else slices, when absent)
     #[arg(long, value_enum, value_name = "HOW", requires = "phases")]
     pub phases_lever: Option<LeverChoice>,
     /// With --phases: do not compare with the kernel's order, and never withdraw; for measurements
@@ -40,7 +40,7 @@ impl From<PhasesChoice> for Rule {
     }
 }
 
-/// How a thread is put back.
+/// How a thread is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LeverChoice {
     /// By the idle policy: it runs where nobody else wants to

@@ -18,19 +18,19 @@ pub struct Pin {
     /// Watch all processes in this cgroup and below it
     #[arg(long, value_name = "PATH", group = "programs")]
     pub cgroup: Option<PathBuf>,
-    /// Watch all processes that we may look at
+    /// Watch all processes that you may look at
     #[arg(long, group = "programs")]
     pub all: bool,
-    /// Never lock more than this: 256M (256M or 5%, the smaller, when neither is given)
+    /// Lock at most this amount: 100M (without --budget and --share the smaller of 256M and 5%)
     #[arg(short, long, value_name = "SIZE", allow_negative_numbers = true, value_parser = no_empty_part)]
     pub budget: Option<Size>,
-    /// Never lock more than this part of the memory: 10%
+    /// Lock at most this part of the memory: 10%
     #[arg(long, value_name = "PART", value_parser = part)]
     pub share: Option<f64>,
     /// Count what is read again over this time: 30s, 2m
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = window)]
     pub window: Duration,
-    /// Choose once, when something is worth it, and hold that until the end
+    /// Choose only once, when something is worth holding, and hold that until the end
     #[arg(long)]
     pub once: bool,
     /// Watch for one window, and only show what would be locked
@@ -39,10 +39,10 @@ pub struct Pin {
     /// Show each range that is held, why, and what it saves
     #[arg(short, long)]
     pub explain: bool,
-    /// The same for programs: one line whenever there is something new
+    /// Print JSON, for programs: one line whenever there is something new
     #[arg(long)]
     pub json: bool,
-    /// Lock pages even where nothing can be swapped: a shortage then ends programs
+    /// Lock pages even where nothing can be swapped; if memory then runs short, the kernel kills
     #[arg(long)]
     pub without_swap: bool,
 }

@@ -53,7 +53,7 @@ pub struct Sim {
 /// Where outcomes go, and which simulations are made.
 #[derive(Clone, Debug, Args)]
 pub struct Outputs {
-    /// Print the same for programs, in exact numbers
+    /// Print JSON, for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
     /// Print the same as comma-separated values, or write them to a file (--csv=FILE)
@@ -69,7 +69,7 @@ pub struct Outputs {
     /// How many simulations are made at the same time (as many as there are processors when absent)
     #[arg(short, long, value_name = "N", value_parser = super::number::within::<u16>(1..=1024))]
     pub jobs: Option<u16>,
-    /// Simulate nothing, and print for programs what would be simulated
+    /// Simulate nothing, and print as JSON what would be simulated
     #[arg(long, conflicts_with_all = ["json", "csv", "cell"])]
     pub plan: bool,
     /// Make only the simulation with this number in the plan, and print it as a line of FILE.cells
@@ -97,7 +97,7 @@ pub struct Calibrate {
     /// Live bytes of the heap that is collected, 1M to 4G; about seven times as much memory is used
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = live)]
     pub live: u64,
-    /// The same for programs, with each value
+    /// Print JSON, for programs, with each value
     #[arg(long)]
     pub json: bool,
 }

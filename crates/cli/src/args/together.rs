@@ -104,13 +104,13 @@ pub struct Together {
     /// How threads are simulated.
     #[command(flatten)]
     pub model: Model,
-    /// Draw memory and work over time into this file: SVG, or HTML where its name ends so
+    /// Draw memory and work over time into this file: SVG, or HTML where its name ends in .html
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Write a page with the same pictures (- is standard output), instead of printing tables
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The same for programs, in exact numbers
+    /// Print JSON, for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
     /// Print the same as comma-separated values, or write them to a file (--csv=FILE)

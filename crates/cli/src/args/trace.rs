@@ -62,7 +62,7 @@ pub struct Info {
     /// Show each thread
     #[arg(long)]
     pub threads: bool,
-    /// The same for programs, in exact numbers
+    /// Print JSON, for programs, in exact numbers
     #[arg(long)]
     pub json: bool,
 }
@@ -73,7 +73,7 @@ pub struct Verify {
     /// The trace
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// The same for programs
+    /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
 }

@@ -51,7 +51,7 @@ impl Many {
     /// Makes the budget and the group. Nothing runs yet.
     ///
     /// # Errors
-    /// What the file asks for is nothing that the broker gives.
+    /// The file asks for something that the broker does not give.
     pub fn new(
         file: Programs,
         place: &Place,

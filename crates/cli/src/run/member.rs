@@ -173,7 +173,7 @@ impl Member {
         Ok(())
     }
 
-    /// What there is to say if the broker gave another weight than was asked for.
+    /// The message if the broker gave another weight than was asked for.
     fn other_weight(&self) -> Option<String> {
         let (id, asked) = (self.principal.id()?, self.weight?);
         let listing = Control::connect(&self.place.socket).ok()?.list().ok()?;

@@ -120,7 +120,7 @@ fn find_broker(place: &Place) -> bool {
 /// broker was `found` but does not serve.
 ///
 /// # Errors
-/// What was asked for is nothing that the broker gives: the program does not start.
+/// The broker does not give what was asked for: the program does not start.
 fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Result<Option<Member>, CliError> {
     let (member, why) = match Member::join(place, wanted, None) {
         Ok(member) => {

@@ -7,8 +7,8 @@ use std::fmt;
 pub(super) const FACT: &str = "bytes-by-machine";
 /// A difference of more than one part in this many is a warning.
 const PART: u64 = 1000;
-/// A difference of this many bytes is none: threads allocate about 600 bytes each before the machine tells of
-/// them, and so does what asks for the count.
+/// A smaller difference counts as none: threads allocate about 600 bytes each before the machine tells of
+/// them, and so does the code that asks for the count.
 const UNSEEN: u64 = 6 << 10;
 
 /// The bytes of a trace beside those that the machine counted.

@@ -250,7 +250,7 @@ struct Verified {
     early_deaths: u64,
     /// Bytes that the machine counted as allocated, or null.
     bytes_by_machine: Option<u64>,
-    /// What is no fault, and casts doubt on the trace.
+    /// Findings that are no faults, but cast doubt on the trace.
     warnings: Vec<String>,
 }
 

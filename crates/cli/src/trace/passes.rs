@@ -5,7 +5,7 @@ use plimsoll_trace::{Trace, TraceError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What takes less is not shown.
+/// A search that takes less time is not shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A line that shows how much of some traces was read.

@@ -33,7 +33,7 @@ const REPORT_FILE: &str = "report";
 const FACTS_FILE: &str = "facts";
 /// What the facts call how long the program ran and the time of processors that it used, nanoseconds.
 const TIMES: [&str; 2] = ["time", "processor-time"];
-/// So few collections tell little of when objects died.
+/// Fewer collections than this tell little of when objects died.
 const FEW: u64 = 10;
 /// Keys of the report that do not become facts: whether it got to its end, why not, and what the trace itself
 /// tells.

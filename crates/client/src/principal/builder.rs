@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// `plimsoll run` sets these variables to the principal and the page of the program that it starts.
 const ENV_ID: &str = "PLIMSOLL_ID";
-/// Is there if nobody gave that principal a name.
+/// Is set if nobody gave that principal a name.
 const ENV_UNNAMED: &str = "PLIMSOLL_UNNAMED";
 const ENV_PAGE: &str = "PLIMSOLL_PAGE";
 /// How long each step of a join may take.
