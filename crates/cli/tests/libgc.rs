@@ -342,11 +342,13 @@ fn doctor_finds_the_drop_in_and_loads_it() {
     let own = laid_out(&place, &Layout::Installed);
     let output = run(&place, &own, &["doctor"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.contains("drop-in"));
-    let line = line.unwrap_or_else(|| panic!("{text}"));
+    // A long path stands in a line of its own.
+    let mut lines = text.lines().skip_while(|line| !line.contains("drop-in"));
+    let told: Vec<&str> = lines.by_ref().take(2).collect();
+    let told = told.join(" ");
     assert!(
-        line.starts_with("ok ") && line.contains("8.2.2, ") && line.contains("gc/libgc.so.1"),
-        "{line}"
+        told.starts_with("ok ") && told.contains("8.2.2, ") && told.contains("gc/libgc.so.1"),
+        "{text}"
     );
     let output = run(&place, &own, &["doctor", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -392,7 +394,7 @@ fn what_a_collector_tells_is_shown() {
     let line = |name: &str| page.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(line(" churn ").contains("libgc"), "{page}");
     assert!(line(" LAST PAUSE").contains(" ms  the program"), "{page}");
-    assert!(line(" SUMMARIES").contains(" -  "), "{page}");
+    assert!(!page.contains("SUMMARIES"), "it cannot know: {page}");
     let json: serde_json::Value = serde_json::from_str(&place.text(&["ps", "--json"])).unwrap();
     let shown = &json["principals"][0]["collector"];
     assert!(

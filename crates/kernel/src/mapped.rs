@@ -103,8 +103,8 @@ impl Named {
         Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system anything:
-    /// one that does not answer may have a file there that is called like a memory file.
+    /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system
+    /// anything: one that does not answer may have a file there that is called like a memory file.
     ///
     /// # Errors
     /// What the system says; `ENODEV` if it is none.

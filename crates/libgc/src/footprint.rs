@@ -170,12 +170,11 @@ pub(crate) fn settle(
         // The policy allows more than libgc's rule, and there is room for it.
         false => usual.max(surroundings.worth(ended.found, &told, decision.most)),
     };
-    let allowance = match ended.young {
-        true => incremental
-            .after_young(&note)
-            .map_or(usual, |left| usual.min(left)),
-        false => usual,
-    };
+    let left = ended
+        .young
+        .then(|| incremental.after_young(&note))
+        .flatten();
+    let allowance = left.map_or(usual, |left| usual.min(left));
     let scarce = cliff || decision.short || ended.residency.evicted > 0;
     heap.set_scarce(scarce);
     if scarce && idle > fills {
@@ -205,16 +204,7 @@ pub(crate) fn settle(
         // aside only once.
         incremental.after_whole(&note, growth.allowance);
     }
-    // Free memory that will not be used before the next collection need not be kept.
-    let mut keep = pace.fills(central);
-    let free = surroundings.idle.saturating_sub(keep);
-    if !scarce {
-        keep += free - surroundings.unused.due(Instant::now(), free);
-    }
-    if surroundings.idle > keep {
-        given += central.give_back(heap, keep).0;
-        surroundings.idle = keep;
-    }
+    given += surroundings.give_unused(heap, central, pace.fills(central), scarce);
     Settled { given, shed }
 }
 
@@ -309,6 +299,27 @@ impl Surroundings {
         let enough = self.enough.size().saturating_sub(told.live);
         let enough = usize::try_from(enough.min(most / 2)).unwrap_or(usize::MAX);
         Pace::worth(found).min(enough)
+    }
+
+    /// Gives free memory back that will not be used before the next collection, except the first `keep`
+    /// superpages; where memory is not scarce, only what was not needed for a while. Returns how many
+    /// superpages it gave.
+    fn give_unused(
+        &mut self,
+        heap: &Heap,
+        central: &mut Central,
+        mut keep: usize,
+        scarce: bool,
+    ) -> usize {
+        let free = self.idle.saturating_sub(keep);
+        if !scarce {
+            keep += free - self.unused.due(Instant::now(), free);
+        }
+        if self.idle <= keep {
+            return 0;
+        }
+        self.idle = keep;
+        central.give_back(heap, keep).0
     }
 
     /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`

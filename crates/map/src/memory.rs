@@ -91,7 +91,7 @@ impl ProcessMemory {
         })
     }
 
-    /// From now on it is read for so long. Whoever reads ends by itself then: a process may hold anything,
+    /// From now on it is read for `time`. Whoever reads ends by itself then: a process may hold anything,
     /// and what looks at it for ever keeps a thread, of which there are few for all processes.
     pub(crate) fn limit(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

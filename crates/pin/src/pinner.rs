@@ -1,9 +1,18 @@
 //! The whole: looks, decides and holds, a bounded piece of it in each tick.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `gather` | rounds of looks at the programs |
+//! | `refused` | processes that are passed over, and why |
+//! | `known` | what is known of files and of those who map them |
+//! | `decide` | which ranges are held |
+//! | `limits` | which limits of ours are reached |
 
 mod decide;
 mod gather;
 mod known;
 mod limits;
+mod refused;
 
 use crate::cost::Costs;
 use crate::error::PinError;

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn numbers_that_collide_under_a_known_hash_do_not_collide_here() {
         const SLOTS: u64 = 1 << 14;
-        let chosen = (0..).filter(|number| unkeyed(*number) % SLOTS == 0);
+        let chosen = (0..).filter(|number| unkeyed(*number).is_multiple_of(SLOTS));
         let mut table = Table::default();
         for number in chosen.take(4000) {
             table.insert(number, number);

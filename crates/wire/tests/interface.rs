@@ -235,11 +235,9 @@ fn methods_and_errors_are_the_declared_ones() {
     }
 }
 
-#[test]
-fn parameters_are_the_declared_ones() {
-    let interface = parse(DESCRIPTION);
-    let asks = |method: &str| &interface.methods[method].0;
-    let full = Register {
+/// One with all that a registration may say.
+fn full_register() -> Register {
+    Register {
         name: Name::new("n").unwrap(),
         kind: Kind::Group,
         pid: Some(1),
@@ -250,14 +248,25 @@ fn parameters_are_the_declared_ones() {
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
         whole: Some(true),
-    };
+    }
+}
+
+#[test]
+fn parameters_are_the_declared_ones() {
+    let interface = parse(DESCRIPTION);
+    let asks = |method: &str| &interface.methods[method].0;
     // The kind has a default on the wire, which a Rust `Option` would not express.
     let mut declared = asks("Register").clone();
     assert_eq!(
         declared.insert("kind".into(), "Kind".into()).unwrap(),
         "?Kind"
     );
-    check(&declared, "Register", &full, &Register::default());
+    check(
+        &declared,
+        "Register",
+        &full_register(),
+        &Register::default(),
+    );
     let least = Attach {
         id: 1,
         pid: 1,

@@ -182,7 +182,12 @@ fn a_full_stack_and_a_full_heap_are_what_they_are_without_a_recorder() {
                 "deep\n",
                 "{version}"
             );
-            assert!(!told.contains("warning"), "{version} {mode:?}: {told}");
+            // The program ends after few collections, and a sampled recording says that.
+            let mut warnings = told.lines().filter(|line| line.contains("warning"));
+            assert!(
+                warnings.all(|line| line.contains("looked for dead objects")),
+                "{version} {mode:?}: {told}"
+            );
             let verified = stage.text(&["verify", "t"]);
             assert!(
                 verified.contains("makes sense"),

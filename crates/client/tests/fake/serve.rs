@@ -193,7 +193,10 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
     let id = state.next_id;
     state.next_id += 1;
     let path = page_of(common, state, id);
-    let image = PageImage::new(id);
+    let image = match state.script {
+        Script::WrongId => PageImage::new(77),
+        _ => PageImage::new(id),
+    };
     let mut page = Page {
         file: None,
         image,
@@ -211,10 +214,8 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
         })
         .unwrap();
         let mut bytes = page.image.create().bytes.to_vec();
-        match state.script {
-            Script::WrongVersion => bytes[8] = 9,
-            Script::WrongId => bytes[96] = 77,
-            _ => {}
+        if state.script == Script::WrongVersion {
+            bytes[8] = 9;
         }
         if state.script != Script::ShortPage {
             file.write_all_at(&bytes, 0).unwrap();

@@ -1,5 +1,6 @@
 //! Rounds of looks at the programs.
 
+use super::refused::{Over, Refused, Why, reason_of};
 use crate::descriptors::{self, MAX_PROCESSES};
 use crate::evidence::Evidence;
 use crate::limits::{Limit, Reached};
@@ -8,14 +9,14 @@ use crate::options::{Options, Programs, SECOND};
 use crate::report::Passed;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns as clock;
-use plimsoll_kernel::patience::{Missed, within};
+use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long one look may take before the process is passed over.
@@ -25,55 +26,6 @@ const SHORTEST: u64 = SECOND / 10;
 const LONGEST: u64 = 2 * SECOND;
 /// From this many major faults a second on, rounds follow each other as fast as they may.
 const ALARM: f64 = 20.0;
-
-/// Why a process is passed over.
-#[derive(Debug)]
-enum Why {
-    /// Told.
-    Named(String),
-    /// Counted only: one of many of other users.
-    Others,
-    /// Not worth a word: a kernel thread, among all processes.
-    Nothing,
-    /// Told; it did not let itself be read in time, or was not asked, so what was known of it still holds:
-    /// its files are those of its memory cgroup.
-    Stuck {
-        reason: String,
-        group: Option<PathBuf>,
-    },
-}
-
-/// A process that is passed over for a while.
-#[derive(Debug)]
-struct Refused {
-    why: Why,
-    until_ns: u64,
-    /// Set once the look that took too long has ended. It is not begun again before: each such look
-    /// costs a thread, of which there are few.
-    over: Arc<AtomicBool>,
-}
-
-impl Refused {
-    fn holds(&self, now_ns: u64) -> bool {
-        self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
-    }
-    /// The memory cgroup of a process that is stuck.
-    fn group(&self) -> Option<&Path> {
-        match &self.why {
-            Why::Stuck { group, .. } => group.as_deref(),
-            Why::Named(_) | Why::Others | Why::Nothing => None,
-        }
-    }
-}
-
-/// Tells at its end that a look is over, however it ended.
-struct Over(Arc<AtomicBool>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// What a finished round found.
 #[derive(Debug, Default)]
@@ -455,17 +407,6 @@ impl Gather {
     }
 }
 
-/// Why nothing was read of a process.
-fn reason_of(pid: i32, missed: Missed) -> String {
-    match missed {
-        Missed::Late => format!(
-            "process {pid} does not let itself be read within two seconds; it may wait for a disk or a \
-             server"
-        ),
-        why => format!("process {pid} was not looked at: {why}"),
-    }
-}
-
 /// Whether a process is one of those that were named.
 fn is_given(programs: &Programs, pid: i32) -> bool {
     match programs {
@@ -477,6 +418,7 @@ fn is_given(programs: &Programs, pid: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn stuck(group: Option<&str>) -> Why {
         Why::Stuck {
@@ -543,30 +485,6 @@ mod tests {
         assert!(gather.has_ungrouped());
         gather.refused.remove(&9);
         assert!(!gather.has_ungrouped());
-    }
-
-    #[test]
-    fn a_process_that_was_not_asked_is_not_called_slow() {
-        assert!(reason_of(7, Missed::Late).contains("within two seconds"));
-        let crowded = reason_of(7, Missed::Crowded);
-        assert!(
-            crowded.starts_with("process 7 was not looked at: 32 earlier reads"),
-            "{crowded}"
-        );
-    }
-
-    #[test]
-    fn a_look_that_took_too_long_is_not_begun_again_before_it_ended() {
-        let over = Arc::new(AtomicBool::new(false));
-        let ends = Over(Arc::clone(&over));
-        let refused = Refused {
-            why: stuck(None),
-            until_ns: 10,
-            over,
-        };
-        assert!(refused.holds(9) && refused.holds(u64::MAX));
-        drop(ends);
-        assert!(refused.holds(9) && !refused.holds(10));
     }
 
     #[test]

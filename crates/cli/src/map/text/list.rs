@@ -18,6 +18,9 @@ struct Sums {
     free: u64,
 }
 
+/// A column: its head, its width, and its number.
+type Column = (&'static str, usize, fn(&Sums) -> u64);
+
 impl Sums {
     fn of(look: &Look) -> Sums {
         let resident = |is: fn(Kind) -> bool| {
@@ -39,7 +42,7 @@ pub(super) fn add(text: &mut String, looks: &[Look], width: usize) {
         std::cmp::Reverse(look.total.resident.saturating_add(sums.swapped))
     });
     let name = NAME.min(width.saturating_sub(REST)).max(8);
-    let columns: [(&str, usize, fn(&Sums) -> u64); 3] = [
+    let columns: [Column; 3] = [
         ("SWAPPED", 8, |sums| sums.swapped),
         ("HEAP", 7, |sums| sums.heap),
         ("FREE", 7, |sums| sums.free),
