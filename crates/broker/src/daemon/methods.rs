@@ -55,8 +55,9 @@ impl Daemon {
             return Ok(id);
         }
         let message = format!(
-            "principal {id} ({}) belongs to user {}; only that user, the broker's user or root may do this",
-            member.name, member.uid
+            "{} belongs to user {}; only that user, the broker's user or root may do this",
+            self.called(member, uid),
+            member.uid
         );
         Err(WireError::new(ErrorName::NotPermitted, message))
     }

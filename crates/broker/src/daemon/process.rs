@@ -47,8 +47,8 @@ impl Daemon {
         }
         if let Some(other) = self.members.of_pid(process.pid()) {
             let message = format!(
-                "process {pid} is principal {} ({}) already; use that one",
-                other.id, other.name
+                "process {pid} is {} already; use that one",
+                self.called(other, caller.peer.uid)
             );
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
@@ -207,8 +207,9 @@ impl Daemon {
         let state = &self.state;
         let awaited = |directory: &Path| state.homes().any(|home| home == directory);
         member.home = prepared.filter(|home| home.holds(process)).or_else(|| {
+            let name = self.shows_others.then_some(member.name.as_str());
             self.cgroups
-                .make(id, &member.name, process, group.as_deref(), awaited)
+                .make(id, name, process, group.as_deref(), awaited)
         });
     }
 
@@ -221,7 +222,8 @@ impl Daemon {
             return;
         };
         if let Some(member) = self.members.get_mut(id) {
-            member.home = self.cgroups.prepare(id, &member.name, &group);
+            let name = self.shows_others.then_some(member.name.as_str());
+            member.home = self.cgroups.prepare(id, name, &group);
         }
     }
 
