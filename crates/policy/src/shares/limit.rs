@@ -104,17 +104,22 @@ fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mu
 }
 
 /// Finds who lacks memory, from the leaves up: a principal that is near what it may use and wants
-/// more. A branch lacks no more than its own target gives.
+/// more, or that says or shows that it wants more of what it is guaranteed. A branch lacks no more than its own target gives.
 fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
-        let presses = node.wants() && node.holds <= p.reach;
         let below = |goal: u64| match goal.saturating_sub(node.holds) {
-            lack if presses && lack > p.slight => lack,
+            lack if node.wants() && lack > p.slight => lack,
             _ => 0,
         };
-        let waits = if p.waits { node.entitlement } else { 0 };
-        (node.lacks, node.waits) = (below(node.target), below(node.target.min(waits)));
+        let guaranteed = node.target.min(node.entitlement);
+        let goal = match (node.holds <= p.reach, node.holds < p.claims) {
+            (true, _) => node.target,
+            (false, true) => guaranteed,
+            (false, false) => 0,
+        };
+        let waits = if p.waits { goal.min(guaranteed) } else { 0 };
+        (node.lacks, node.waits) = (below(goal), below(waits));
     }
     for family in (1..=n).rev() {
         let (nodes, members) = tree.open(family);

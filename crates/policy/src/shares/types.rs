@@ -48,6 +48,9 @@ pub struct Principal {
     pub last_limit: u64,
     /// Bytes that its own memory comes to soon. While it may use more, it lacks nothing.
     pub reach: u64,
+    /// Bytes that it says or shows that it wants. While it may use less, it lacks what is missing of its
+    /// entitlement, even if it does not come near its limit.
+    pub claims: u64,
     /// A lack of no more bytes than this is none, and a use that changes by no more moves no limit.
     pub slight: u64,
     /// Bytes below which it has shown or said that it cannot go; 0 when unknown. Of what it uses, it
