@@ -181,7 +181,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let mut daemon = Daemon::start(options, paths, config)?;
     daemon.manager.ready(&daemon.status());
     tracing::info!(socket = %daemon.paths.socket.display(), domain = %daemon.domain.name(), "ready");
-    leftovers::start(daemon.cgroups.own());
+    leftovers::start(daemon.cgroups.own(), daemon.listener.tag());
     let result = daemon.serve();
     daemon.stop();
     result

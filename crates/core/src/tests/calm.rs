@@ -233,3 +233,35 @@ fn who_uses_half_of_its_limit_may_have_as_much_again_without_coming_near_it() {
     let (limit, _) = beside_a_large_one(110 * MIB, None, 0);
     assert!(limit < 200 * MIB, "{limit}");
 }
+
+#[test]
+fn a_floor_is_believed_of_who_has_as_much_and_has_an_adapter() {
+    let mut bench = Bench::new(1240 * MIB);
+    let id = bench.add(&new("floor"), 900 * MIB);
+    let other = bench.add(&new("other"), 100 * MIB);
+    bench.ticks(3, 50 * MS);
+    let mut is_at_least = |floor: u64, adaptive: bool| {
+        let floor = Some(floor);
+        let report = Report {
+            id,
+            floor,
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+        bench
+            .core
+            .set_adaptive(id, adaptive)
+            .expect("is registered");
+        bench.tick(50 * MS);
+        let node = bench
+            .core
+            .tree
+            .at(bench.core.tree.find(id).expect("is there"));
+        node.least() > 0
+    };
+    assert!(is_at_least(900 * MIB, true) && is_at_least(1000 * MIB, true));
+    assert!(!is_at_least(u64::MAX, true), "it has less");
+    assert!(!is_at_least(500 * MIB, true), "it has more");
+    assert!(!is_at_least(900 * MIB, false));
+    assert!(bench.numbers(other).limit > 0);
+}
