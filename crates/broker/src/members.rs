@@ -96,6 +96,12 @@ impl Member {
         self.slot.is_none()
     }
 
+    /// Whether it is a user's: registered or adopted for that user, or a group made for it.
+    #[must_use]
+    pub fn is_of(&self, uid: u32) -> bool {
+        self.uid == uid || self.payer == uid || self.tenant == Some(uid)
+    }
+
     /// The identity by which it is recognised after a crash.
     #[must_use]
     pub fn identity(&self) -> Identity {

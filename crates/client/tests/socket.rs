@@ -1,6 +1,6 @@
 //! Where a broker is looked for, and which sockets are not trusted.
 
-use plimsoll_client::{Connection, Error, Socket, Surroundings, TIMEOUT};
+use plimsoll_client::{Connection, Error, Principal, Socket, Source, Surroundings, TIMEOUT};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -58,20 +58,25 @@ fn user(nth: u32) -> u32 {
     3_000_000_000 + std::process::id() % 100_000_000 * 10 + nth
 }
 
+/// The socket in a directory of that user.
+fn socket_of(uid: u32, directory: &Path) -> Socket {
+    let around = Surroundings {
+        uid,
+        ..Surroundings::default()
+    };
+    let mut candidates = Socket::candidates(&around).into_iter();
+    candidates
+        .find(|socket| socket.path().starts_with(directory))
+        .unwrap()
+}
+
 /// With the directory of such a user: `/tmp/plimsoll-UID` is ours to make.
 fn with_directory(nth: u32, test: impl FnOnce(&Path, &dyn Fn() -> Error)) {
     let uid = user(nth);
     let directory = PathBuf::from(format!("/tmp/plimsoll-{uid}"));
     let _ = std::fs::remove_dir_all(&directory);
     let _ = std::fs::remove_file(&directory);
-    let around = Surroundings {
-        uid,
-        ..Surroundings::default()
-    };
-    let socket = Socket::candidates(&around)
-        .into_iter()
-        .find(|s| s.path().starts_with(&directory));
-    let socket = socket.unwrap();
+    let socket = socket_of(uid, &directory);
     struct Remove<'a>(&'a Path);
     impl Drop for Remove<'_> {
         fn drop(&mut self) {
@@ -110,6 +115,18 @@ fn a_directory_in_tmp_has_to_be_the_users_own() {
         assert!(open().to_string().contains("others than its owner"));
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)).unwrap();
         assert!(open().is_absent(), "trusted, but nobody listens");
+    });
+}
+
+#[test]
+fn a_program_whose_place_another_user_took_is_alone_and_says_why() {
+    with_directory(4, |directory, _| {
+        symlink("/tmp", directory).unwrap();
+        let socket = socket_of(user(4), directory);
+        let principal = Principal::builder("p").socket(socket).open().unwrap();
+        assert_eq!(principal.read().source, Source::Local);
+        let error = principal.last_error().unwrap();
+        assert!(error.contains("not a directory"), "{error}");
     });
 }
 

@@ -50,7 +50,8 @@ impl Least {
 impl Node {
     /// Learns from the debt of this tick, and forgets what does not hold any more.
     pub(super) fn learn_least(&mut self, now: Nanos) {
-        self.least = self.least.filter(|least| least.holds(self.uses, now));
+        let holds = |least: &Least| self.adaptive && least.holds(self.uses, now);
+        self.least = self.least.filter(holds);
         if let Some(debt) = self.debt.filter(|_| self.adaptive) {
             let learned = Least::of_debt(&debt, self.uses, self.reaction(), now);
             self.least = self.least.or(learned);
@@ -59,9 +60,12 @@ impl Node {
 
     /// Bytes below which it cannot go, as far as is known; 0 otherwise.
     pub(super) fn least(&self) -> u64 {
-        let floor = self.reported.floor.filter(|_| self.adaptive).unwrap_or(0);
-        let told = self.uses <= floor.saturating_add(tolerance(floor));
-        match told || self.least.is_some() {
+        let floor = self.reported.floor.unwrap_or(0);
+        // Who has less than its floor did go below it.
+        let has = self.uses.saturating_add(self.swapped);
+        let is_true = floor - floor / PART <= has;
+        let told = is_true && self.uses <= floor.saturating_add(tolerance(floor));
+        match self.adaptive && (told || self.least.is_some()) {
             true => self.uses,
             false => 0,
         }

@@ -237,6 +237,17 @@ impl Node {
         self.uses.saturating_add(margin)
     }
 
+    /// Bytes that it says that it wants (what its adapter reports), or shows: a structure that grows takes as
+    /// much again as it has, in one block, and a program that keeps to its limit never asks for that.
+    pub(super) fn claims(&self) -> u64 {
+        self.uses.saturating_mul(2).max(self.asks_for())
+    }
+
+    /// Bytes that its adapter reports that it can use; 0 if it reports none.
+    pub(super) fn asks_for(&self) -> u64 {
+        self.reported.demand.filter(|_| self.adaptive).unwrap_or(0)
+    }
+
     /// Expected change of its own memory within `horizon`, bytes.
     pub(super) fn trend(&self, horizon: Nanos) -> i64 {
         let most = super::flow::signed(self.uses.max(64 << 20));

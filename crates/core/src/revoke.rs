@@ -11,8 +11,8 @@ use plimsoll_wire::messages::Kind;
 /// How long a principal waits for its entitlement before memory is taken for it; the debtors'
 /// deadlines add to this.
 const PATIENCE: Nanos = 500_000_000;
-/// The same when only a small part is missing. Paging out costs the debtor more than that part is
-/// worth, and it often becomes free by itself.
+/// The same when only a small part is missing, or it has not used what it may use. Paging out costs the
+/// debtor more than that is worth, and it often becomes free by itself.
 const LONG_PATIENCE: Nanos = 10_000_000_000;
 
 /// Most victims that Algorithm 1 names in one tick; the next tick comes soon while debts exist.
@@ -157,7 +157,7 @@ impl super::node::Node {
     /// Bytes that it lacks of its entitlement, once it has waited long enough.
     fn overdue_gap(&self, now: Nanos) -> u64 {
         let gap = self.gap();
-        let patience = match gap > 2 * tolerance(self.limit) {
+        let patience = match self.is_full() && gap > 2 * tolerance(self.limit) {
             true => PATIENCE,
             false => LONG_PATIENCE,
         };

@@ -38,7 +38,10 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
     let reaction = node.ladder.patience(node.reaction());
     node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
     node.learn_least(now);
+    // Who claims only what it is guaranteed did not come near its limit.
+    let near = node.share.limit.saturating_add(node.share.lacks) >= node.share.target;
     if node.share.lacks > 0
+        && near
         && node
             .lacked_at
             .is_none_or(|at| now.saturating_sub(at) >= LACKING)
@@ -54,10 +57,15 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
 }
 
 impl Node {
+    /// Whether it uses nearly all that it may use.
+    pub(super) fn is_full(&self) -> bool {
+        self.uses.saturating_add(self.limit / 8) >= self.limit
+    }
+
     /// Bytes that it lacks of the entitlement that it wants and does not lend. A principal that is
-    /// not near its limit lacks nothing.
+    /// not near its limit, and does not say that it wants more, lacks nothing.
     pub(super) fn gap(&self) -> u64 {
-        if self.uses.saturating_add(self.limit / 8) < self.limit {
+        if !self.is_full() && self.asks_for() <= self.limit {
             return 0;
         }
         self.share

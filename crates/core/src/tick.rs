@@ -217,6 +217,7 @@ impl Core {
                 max: node.account.bound,
                 last_limit: node.limit,
                 reach: node.reach(reach, self.clock.now),
+                claims: node.claims(),
                 slight: debt::slop(node.limit),
                 least: node.least(),
                 waits: node.waits.is_some(),

@@ -76,6 +76,7 @@ fn decisions_allocate_nothing() {
             max: if i % 5 == 0 { 1 << 22 } else { u64::MAX },
             last_limit: 0,
             reach: u64::MAX,
+            claims: 0,
             slight: 0,
             least: 0,
             waits: true,

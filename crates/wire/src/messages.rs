@@ -92,6 +92,7 @@ pub struct Adapt {
     /// As in [`Register`]; absent when no adapter steers it any more.
     pub adapter: Option<Adapter>,
     /// A name that the program gives itself; absent where it keeps the one that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
 }
 

@@ -111,7 +111,10 @@ fn fits(interface: &Interface, kind: &str, value: &Value) -> bool {
 fn agrees(interface: &Interface, declared: &Fields, value: &Value) -> Result<(), String> {
     let object = value.as_object().ok_or("not an object")?;
     // A parameter that older brokers do not know is left out where it is absent.
-    let newer = |field: &str| field == "whole" && declared.contains_key(field);
+    let newer = |field: &str| {
+        let kind = declared.get(field).filter(|kind| kind.starts_with('?'));
+        kind.is_some() && ["whole", "name"].contains(&field)
+    };
     let have: BTreeSet<_> = object.keys().filter(|field| !newer(field)).collect();
     let want: BTreeSet<_> = declared.keys().filter(|field| !newer(field)).collect();
     if have != want {
@@ -125,8 +128,11 @@ fn agrees(interface: &Interface, declared: &Fields, value: &Value) -> Result<(),
                 object[field]
             ));
         }
-        let optional = object[field].is_null();
-        if optional && !kind.starts_with('?') {
+        let absent = object[field].is_null();
+        if absent && newer(field) {
+            return Err(format!("older brokers refuse {field}: null"));
+        }
+        if absent && !kind.starts_with('?') {
             return Err(format!("{field} may be absent in the code"));
         }
     }

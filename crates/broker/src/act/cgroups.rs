@@ -1,7 +1,7 @@
-//! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup,
-//! or beside a process in the cgroup of its group. A process is only moved downwards, so every
-//! earlier limit still binds it. Processes that outlive a principal move up to the cgroup of its
-//! group at most.
+//! Cgroups that the broker makes for its principals: `plimsoll/TAG-ID-NAME` under its own cgroup (without
+//! the name where users are not told those of others), or beside a process in the cgroup of its group. A
+//! process is only moved downwards, so every earlier limit still binds it. Processes that outlive a
+//! principal move up to the cgroup of its group at most.
 
 use crate::state::KeptHome;
 use plimsoll_kernel::Result;
@@ -159,7 +159,7 @@ impl Cgroups {
     /// group. The process starts in it, so all of its memory is charged there. Under version 2 a
     /// cgroup has either processes or children with limits, so only such a cgroup can keep the
     /// process.
-    pub fn prepare(&mut self, id: Id, name: &str, group: &Path) -> Option<Home> {
+    pub fn prepare(&mut self, id: Id, name: Option<&str>, group: &Path) -> Option<Home> {
         if self.refused {
             return None;
         }
@@ -186,7 +186,7 @@ impl Cgroups {
     pub fn make(
         &mut self,
         id: Id,
-        name: &str,
+        name: Option<&str>,
         process: &Process,
         group: Option<&Path>,
         awaited: impl Fn(&Path) -> bool,
@@ -207,7 +207,7 @@ impl Cgroups {
     fn try_make(
         &mut self,
         id: Id,
-        name: &str,
+        name: Option<&str>,
         process: &Process,
         group: Option<&Path>,
         awaited: impl Fn(&Path) -> bool,
@@ -234,7 +234,7 @@ impl Cgroups {
         Ok(Some(home(child, complete)))
     }
 
-    fn name(&self, id: Id, name: &str) -> String {
+    fn name(&self, id: Id, name: Option<&str>) -> String {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "._-".contains(c) {
                 c
@@ -242,8 +242,9 @@ impl Cgroups {
                 '_'
             }
         };
-        let name: String = name.chars().map(plain).take(64).collect();
-        format!("{}-{id}-{name}", self.tag)
+        let named =
+            |name: &str| format!("-{}", name.chars().map(plain).take(64).collect::<String>());
+        format!("{}-{id}{}", self.tag, name.map(named).unwrap_or_default())
     }
 }
 

@@ -33,25 +33,28 @@ const MOST_FILES: usize = 65_536;
 const MOST: usize = 4096;
 
 /// Starts the search, and does not wait for it. Without a thread the leftovers stay until the next broker.
-pub(super) fn start(own: Option<&Path>) {
+pub(super) fn start(own: Option<&Path>, tag: u32) {
     let own = own.map(Path::to_path_buf);
     let thread = std::thread::Builder::new().name("leftovers".into());
-    if let Err(error) = thread.spawn(move || sweep(own.as_deref())) {
+    if let Err(error) = thread.spawn(move || sweep(own.as_deref(), tag)) {
         tracing::debug!(%error, "no thread to look for leftovers of killed brokers");
     }
 }
 
 /// Removes the certain leftovers of dead brokers of this user: page directories without a lock
-/// holder, and empty cgroups under `own`.
-fn sweep(own: Option<&Path>) {
+/// holder, and empty cgroups under `own`. `tag` is that of this broker.
+fn sweep(own: Option<&Path>, tag: u32) {
     for path in pages().filter(|path| remove_unused(path)) {
         told(&path);
     }
-    let stale: Vec<(u32, PathBuf)> = own.into_iter().flat_map(cgroups).collect();
+    let uid = rustix::process::geteuid().as_raw();
+    let stale: Vec<(u32, PathBuf)> = own.into_iter().flat_map(|own| cgroups(own, uid)).collect();
     if stale.is_empty() {
         return;
     }
-    let Some(living) = living() else { return };
+    let Some(living) = living(uid, tag) else {
+        return;
+    };
     for (_, path) in stale.iter().filter(|(tag, _)| !living.contains(tag)) {
         // The kernel does not remove a cgroup that holds a process or another cgroup.
         if std::fs::remove_dir(path).is_ok() {
@@ -72,17 +75,23 @@ fn pages() -> impl Iterator<Item = PathBuf> {
         let tagged = name
             .and_then(|name| tag(name.strip_prefix(&prefix)?))
             .is_some();
-        let own = |meta: std::fs::Metadata| meta.is_dir() && meta.uid() == uid;
-        tagged && path.symlink_metadata().is_ok_and(own)
+        tagged && is_of(path, uid)
     })
 }
 
-/// The cgroups with names `TAG-ID-NAME`, each with its tag.
-fn cgroups(own: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
-    names(&own.join(PARENT)).filter_map(|path| {
+/// The cgroups of a user with names `TAG-ID-NAME`, each with its tag.
+fn cgroups(own: &Path, uid: u32) -> impl Iterator<Item = (u32, PathBuf)> {
+    names(&own.join(PARENT)).filter_map(move |path| {
         let tag = tag(path.file_name()?.to_str()?.split_once('-')?.0)?;
-        path.is_dir().then_some((tag, path))
+        is_of(&path, uid).then_some((tag, path))
     })
+}
+
+/// Whether this is a directory of that user. Leftovers of others are not ours to remove: their brokers are not
+/// among those that [`living`] finds.
+fn is_of(path: &Path, uid: u32) -> bool {
+    let found = path.symlink_metadata();
+    found.is_ok_and(|found| found.is_dir() && found.uid() == uid)
 }
 
 fn names(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -96,19 +105,17 @@ fn tag(text: &str) -> Option<u32> {
 }
 
 /// The tags of all live brokers of this user, read from the locks that are held; `None` when they cannot be
-/// known.
-fn living() -> Option<HashSet<u32>> {
-    let uid = rustix::process::geteuid().as_raw();
+/// known. `own` is that of this broker.
+fn living(uid: u32, own: u32) -> Option<HashSet<u32>> {
     let holders: BTreeSet<i32> = locks::holders().ok()?.into_iter().collect();
-    // Others' leftovers are not ours to remove.
     let is_ours = |pid: &i32| {
         Process::open(*pid).is_ok_and(|process| process.uid().is_ok_and(|its| its == uid))
     };
-    living_among(holders.into_iter().filter(is_ours), uid)
+    living_among(holders.into_iter().filter(is_ours), uid, own)
 }
 
 /// As [`living`], among these processes; `None` too if they are too many, or have too many files.
-fn living_among(holders: impl Iterator<Item = i32>, uid: u32) -> Option<HashSet<u32>> {
+fn living_among(holders: impl Iterator<Item = i32>, uid: u32, own: u32) -> Option<HashSet<u32>> {
     let mut tags = HashSet::new();
     let mut left = MOST_FILES;
     for (index, holder) in holders.enumerate() {
@@ -130,7 +137,7 @@ fn living_among(holders: impl Iterator<Item = i32>, uid: u32) -> Option<HashSet<
         }
     }
     // Our own tag must be among them. If not, this process cannot see which brokers live.
-    (!tags.is_empty()).then_some(tags)
+    tags.contains(&own).then_some(tags)
 }
 
 /// Content of a lock file of a user. Any lock holder can give a file this name.
@@ -164,8 +171,9 @@ mod tests {
             std::process::id() as i32,
             rustix::process::geteuid().as_raw(),
         );
-        let found = || living_among([own].into_iter(), uid).unwrap();
-        assert!(found().contains(&0xbeef));
+        let found = |tag| living_among([own].into_iter(), uid, tag);
+        assert!(found(0xbeef).is_some());
+        assert!(found(0xcafe).is_none(), "our own is not among them");
         assert_eq!(words(&lock, uid + 1), None);
         assert_eq!(words(Path::new("/dev/zero"), 0), None);
         let pipe = dir.path().join("pipe");
@@ -173,14 +181,29 @@ mod tests {
         assert_eq!(words(&pipe, uid), None);
         // Longer than a lock: some other file.
         std::fs::write(&lock, "7\n0000cafe\n".repeat(9)).unwrap();
-        assert!(!found().contains(&0xcafe));
+        assert!(found(0xcafe).is_none());
+    }
+
+    #[test]
+    fn the_cgroups_of_another_user_are_not_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        for name in ["0000beef-1-a", "0000cafe-2", "other", "beef-1-a"] {
+            std::fs::create_dir_all(dir.path().join(PARENT).join(name)).unwrap();
+        }
+        let tags = |uid| {
+            let found = cgroups(dir.path(), uid).map(|(tag, _)| tag);
+            found.collect::<BTreeSet<u32>>()
+        };
+        assert_eq!(tags(uid), BTreeSet::from([0xbeef, 0xcafe]));
+        assert_eq!(tags(uid + 1), BTreeSet::new());
     }
 
     #[test]
     fn a_search_among_very_many_is_given_up() {
         let uid = rustix::process::geteuid().as_raw();
         assert_eq!(
-            living_among(std::iter::repeat_n(0, MOST_HOLDERS + 1), uid),
+            living_among(std::iter::repeat_n(0, MOST_HOLDERS + 1), uid, 7),
             None
         );
     }

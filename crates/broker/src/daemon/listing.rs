@@ -2,8 +2,9 @@
 
 use super::Daemon;
 use super::choice::choose;
-use crate::config::MAX_PRINCIPALS;
+use crate::config::{Config, MAX_PRINCIPALS};
 use crate::core::Figures;
+use crate::members::Member;
 use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::again;
@@ -12,10 +13,12 @@ use plimsoll_kernel::mounts::hides_processes;
 use plimsoll_wire::messages::{Id, Listing, Principal};
 use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Lifetime of a listing without a tick or a call that changes it, ns.
 const GOOD_NS: u64 = 100_000_000;
+/// Most listings that are kept, each as long as a reply.
+const KEPT: usize = 4;
 /// Most bytes of a reply outside the principals of its listing.
 const AROUND: usize = 64 << 10;
 /// Most bytes of one principal in a listing, provided the path of its page is no longer than that
@@ -27,38 +30,55 @@ const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
 /// The name of a principal whose name is not told.
 const HIDDEN: &str = "another user's";
 
-/// The last listing, encoded once for all callers within a short time. Belongs to the deciding thread.
+/// The last listings, each encoded once for all callers that see the same within a short time. Belongs to
+/// the deciding thread.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// The listing as JSON; `None` when there is none that may be used.
-    encoded: Option<Box<RawValue>>,
-    /// Time when it was made, ns.
+    /// Listings as JSON, oldest first, each with the user whose own principals alone are named in it; `None`
+    /// if all are.
+    encoded: VecDeque<(Option<u32>, Box<RawValue>)>,
+    /// Time when the first of them was made, ns.
     made_at: u64,
-    /// Planned time of the next tick when the listing was made, ns; differs after a tick.
+    /// Planned time of the next tick when they were made, ns; differs after a tick.
     tick_at: u64,
-    /// The user whose own principals alone are named in it; `None` if all are.
-    named_for: Option<u32>,
     /// Whether a caller asked for a listing since [`Shown::watch_use`].
     used: bool,
 }
 
 impl Shown {
-    fn is_good(&self, now: u64, tick_at: u64, named_for: Option<u32>) -> bool {
-        self.encoded.is_some()
-            && self.named_for == named_for
-            && self.tick_at == tick_at
-            && now.saturating_sub(self.made_at) < GOOD_NS
+    /// Discards listings from before a tick or some time ago.
+    fn renew(&mut self, now: u64, tick_at: u64) {
+        self.sweep(now);
+        if self.tick_at != tick_at {
+            self.forget();
+        }
+        if self.encoded.is_empty() {
+            (self.made_at, self.tick_at) = (now, tick_at);
+        }
     }
 
-    /// Discards the listing, because something that it shows changed.
+    fn of(&self, named_for: Option<u32>) -> Option<&RawValue> {
+        let mut encoded = self.encoded.iter();
+        let (_, found) = encoded.find(|(whom, _)| *whom == named_for)?;
+        Some(found)
+    }
+
+    fn keep(&mut self, named_for: Option<u32>, encoded: Box<RawValue>) {
+        if self.encoded.len() >= KEPT {
+            self.encoded.pop_front();
+        }
+        self.encoded.push_back((named_for, encoded));
+    }
+
+    /// Discards the listings, because something that they show changed.
     pub(super) fn forget(&mut self) {
-        self.encoded = None;
+        self.encoded.clear();
     }
 
     /// Frees the memory when nobody asks any more.
     pub(super) fn sweep(&mut self, now: u64) {
         if now.saturating_sub(self.made_at) >= GOOD_NS {
-            self.encoded = None;
+            self.encoded.clear();
         }
     }
 
@@ -77,24 +97,28 @@ impl Daemon {
     /// The encoded listing for a user: as of the last tick and of every answered call.
     pub(super) fn listing(&mut self, uid: u32) -> Option<&RawValue> {
         let now = now_ns();
-        let sees_all = uid == 0 || uid == self.uid || self.shows_others();
-        let named_for = (!sees_all).then_some(uid);
-        if !self.shown.is_good(now, self.tick_at, named_for) {
-            self.shown.encoded = self.encode_listing(now, named_for);
-            self.shown.named_for = named_for;
-            self.shown.made_at = now;
-            self.shown.tick_at = self.tick_at;
+        let named_for = self.named_for(uid);
+        self.shown.renew(now, self.tick_at);
+        if self.shown.of(named_for).is_none() {
+            let encoded = self.encode_listing(now, named_for)?;
+            self.shown.keep(named_for, encoded);
         }
         self.shown.used = true;
-        self.shown.encoded.as_deref()
+        self.shown.of(named_for)
     }
 
-    /// Whether users are told what the principals of others are called. Where `/proc` hides others'
-    /// processes, they are not, unless the configuration says so.
-    fn shows_others(&self) -> bool {
-        self.config
-            .show_others
-            .unwrap_or_else(|| !hides_processes())
+    /// The user to whom only its own principals are named; `None` for one who is told all names.
+    fn named_for(&self, uid: u32) -> Option<u32> {
+        let sees_all = self.is_ruler(uid) || self.shows_others;
+        (!sees_all).then_some(uid)
+    }
+
+    /// A principal in a message to a user: its id, and its name if that user may know it.
+    pub(super) fn called(&self, member: &Member, uid: u32) -> String {
+        match self.named_for(uid).is_none_or(|uid| member.is_of(uid)) {
+            true => format!("principal {} ({})", member.id, member.name),
+            false => format!("principal {}", member.id),
+        }
     }
 
     /// Encodes the listing; never longer than a reply may be.
@@ -119,7 +143,7 @@ impl Daemon {
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
             let shown = member.show(figures, now);
-            let shown = match named_for.is_none_or(|uid| uid == member.uid) {
+            let shown = match named_for.is_none_or(|uid| member.is_of(uid)) {
                 true => shown,
                 false => nameless(shown),
             };
@@ -180,6 +204,12 @@ impl Daemon {
             self.send(slot, &encoded, now);
         }
     }
+}
+
+/// Whether users are told what the principals of others are called. Where `/proc` hides others'
+/// processes, they are not, unless the configuration says so.
+pub(super) fn shows_others(config: &Config) -> bool {
+    config.show_others.unwrap_or_else(|| !hides_processes())
 }
 
 /// A principal as those see it who may not know what it is: its sizes, which tell where the memory is.
@@ -312,17 +342,32 @@ mod tests {
     #[test]
     fn a_listing_is_good_until_a_tick_or_a_change_and_for_a_moment() {
         let mut shown = Shown::default();
-        assert!(!shown.is_good(1, 0, None));
-        shown.encoded = to_raw_value(&Listing::default()).ok();
-        (shown.made_at, shown.tick_at) = (10, 500);
-        assert!(shown.is_good(10, 500, None) && shown.is_good(9 + GOOD_NS, 500, None));
-        assert!(!shown.is_good(10 + GOOD_NS, 500, None), "a moment is over");
-        assert!(!shown.is_good(10, 501, None), "a tick was planned anew");
+        let fill = |shown: &mut Shown, now, tick_at| {
+            shown.renew(now, tick_at);
+            assert!(shown.of(None).is_none());
+            shown.keep(None, to_raw_value(&Listing::default()).unwrap());
+        };
+        fill(&mut shown, 10, 500);
+        shown.renew(9 + GOOD_NS, 500);
         shown.sweep(9 + GOOD_NS);
-        assert!(shown.is_good(10, 500, None));
-        assert!(!shown.is_good(10, 500, Some(7)), "another user's");
+        assert!(shown.of(None).is_some() && shown.of(Some(7)).is_none());
+        fill(&mut shown, 10 + GOOD_NS, 500);
+        // A tick was planned anew.
+        fill(&mut shown, 10 + GOOD_NS, 501);
         shown.forget();
-        assert!(!shown.is_good(10, 500, None));
+        assert!(shown.of(None).is_none());
+    }
+
+    #[test]
+    fn the_listings_of_some_users_are_kept_beside_each_other() {
+        let mut shown = Shown::default();
+        let most = KEPT as u32;
+        for uid in 0..=most {
+            shown.renew(1, 0);
+            shown.keep(Some(uid), to_raw_value(&uid).unwrap());
+        }
+        assert!(shown.of(Some(0)).is_none());
+        assert!((1..=most).all(|uid| shown.of(Some(uid)).unwrap().get() == uid.to_string()));
     }
 
     #[test]

@@ -55,8 +55,9 @@ impl Daemon {
             return Ok(id);
         }
         let message = format!(
-            "principal {id} ({}) belongs to user {}; only that user, the broker's user or root may do this",
-            member.name, member.uid
+            "{} belongs to user {}; only that user, the broker's user or root may do this",
+            self.called(member, uid),
+            member.uid
         );
         Err(WireError::new(ErrorName::NotPermitted, message))
     }
@@ -89,7 +90,7 @@ fn report(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let released: Released = call.parameters()?;
     let id = daemon.permitted(caller, released.id)?;
-    daemon.look_at(id);
+    daemon.look_into(id);
     if let Some(member) = daemon.members.get_mut(id) {
         member.released_at = Some(now_ns());
     }

@@ -54,7 +54,7 @@ use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::{KeptHome, State};
 use crate::turns::Spending;
 use division::Part;
-use listing::Shown;
+use listing::{Shown, shows_others};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::identity::unmapped_user;
 use plimsoll_wire::messages::Id;
@@ -84,6 +84,8 @@ pub(crate) struct Daemon {
     paths: Paths,
     /// The configuration; read again on SIGHUP.
     config: Config,
+    /// Whether users are told the names of others' principals; found out when the configuration is read.
+    shows_others: bool,
     /// The broker's own uid.
     uid: u32,
     /// The decisions: pure, without clock and I/O.
@@ -179,7 +181,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let mut daemon = Daemon::start(options, paths, config)?;
     daemon.manager.ready(&daemon.status());
     tracing::info!(socket = %daemon.paths.socket.display(), domain = %daemon.domain.name(), "ready");
-    leftovers::start(daemon.cgroups.own());
+    leftovers::start(daemon.cgroups.own(), daemon.listener.tag());
     let result = daemon.serve();
     daemon.stop();
     result
@@ -212,6 +214,7 @@ impl Daemon {
         let now = now_ns();
         let uid = rustix::process::geteuid().as_raw();
         Ok(Daemon {
+            shows_others: shows_others(&config),
             uid,
             core,
             configured_for: capacity,
@@ -401,6 +404,7 @@ impl Daemon {
         let result = config::load(path, *required);
         let result = match result {
             Ok(config) => {
+                self.shows_others = shows_others(&config);
                 self.config = config;
                 self.configure();
                 self.apply_rules();

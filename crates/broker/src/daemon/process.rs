@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const MAX_LINE: usize = 64;
 /// A process with more descendants than this is adopted only if the caller says that it knows.
 const MANY: usize = 100;
+/// Threads of which the descendants are looked for, in the thread that decides (some microseconds each).
+const MANY_THREADS: usize = 8 * MANY;
 
 impl Daemon {
     /// Opens a process for its owner, unless it already is a principal.
@@ -47,8 +49,8 @@ impl Daemon {
         }
         if let Some(other) = self.members.of_pid(process.pid()) {
             let message = format!(
-                "process {pid} is principal {} ({}) already; use that one",
-                other.id, other.name
+                "process {pid} is {} already; use that one",
+                self.called(other, caller.peer.uid)
             );
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
@@ -82,9 +84,13 @@ impl Daemon {
                  it, or say `--whole`",
             );
         }
-        let (mut found, mut threads) = (Vec::new(), MANY * 64);
+        let (mut found, mut threads) = (Vec::new(), MANY_THREADS);
         match descendants_within(pid, MANY + 1, &mut threads, &mut found) {
             Ok(complete) if complete && found.len() <= MANY => Ok(()),
+            Ok(_) if found.len() <= MANY => refuse(&format!(
+                "has, with its descendants, more than {MANY_THREADS} threads, too many to see how many \
+                 descendants they have; say `--whole` if it is one program"
+            )),
             Ok(_) => refuse(&format!(
                 "has more than {MANY} descendants, which would all count as one program; adopt a program \
                  below it, or say `--whole`"
@@ -207,8 +213,9 @@ impl Daemon {
         let state = &self.state;
         let awaited = |directory: &Path| state.homes().any(|home| home == directory);
         member.home = prepared.filter(|home| home.holds(process)).or_else(|| {
+            let name = self.shows_others.then_some(member.name.as_str());
             self.cgroups
-                .make(id, &member.name, process, group.as_deref(), awaited)
+                .make(id, name, process, group.as_deref(), awaited)
         });
     }
 
@@ -221,7 +228,8 @@ impl Daemon {
             return;
         };
         if let Some(member) = self.members.get_mut(id) {
-            member.home = self.cgroups.prepare(id, &member.name, &group);
+            let name = self.shows_others.then_some(member.name.as_str());
+            member.home = self.cgroups.prepare(id, name, &group);
         }
     }
 

@@ -5,10 +5,11 @@ use super::publish::Publisher;
 use super::users::rules;
 use crate::act::{Job, Order};
 use crate::core::{Action, SensedPrincipal};
-use crate::members::Members;
+use crate::members::{Member, Members};
 use crate::pinning::{Pinning, Settings};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_wire::messages::Id;
+use plimsoll_wire::messages::{Id, Kind};
+use std::collections::BTreeSet;
 
 /// Shortest time between two ticks, ns, however many events ask for one.
 const MIN_TICK_NS: u64 = 2_000_000;
@@ -203,12 +204,27 @@ impl Daemon {
 
     /// Makes the next tick read this principal, even if idle.
     pub(super) fn look_at(&mut self, id: Id) {
-        if let Some(tree) = self
-            .members
-            .get_mut(id)
-            .and_then(|member| member.tree.as_mut())
-        {
+        let member = self.members.get_mut(id);
+        if let Some(tree) = member.and_then(|member| member.tree.as_mut()) {
             tree.hurry();
+        }
+    }
+
+    /// As [`Daemon::look_at`]; for a group, all below it, of which it consists.
+    pub(super) fn look_into(&mut self, id: Id) {
+        let member = self.members.get(id);
+        if member.is_some_and(|member| member.kind != Kind::Group) {
+            return self.look_at(id);
+        }
+        let mut below = BTreeSet::from([id]);
+        // Parents come before their children.
+        for figures in self.core.iter() {
+            if figures.parent.is_some_and(|parent| below.contains(&parent)) {
+                below.insert(figures.id);
+            }
+        }
+        for id in below {
+            self.look_at(id);
         }
     }
 
@@ -240,12 +256,13 @@ impl Daemon {
     fn pace(&mut self, now: u64) {
         let pace = self.core.pace();
         self.tick_at = now.saturating_add(pace.tick.max(MIN_TICK_NS));
-        // A release that came while this tick was due is answered by the next one.
-        if self
-            .members
-            .iter()
-            .any(|member| member.released_at.is_some())
-        {
+        // A release that came while this tick was due is answered by the next one, unless it is of a user whose
+        // principals are not read at present.
+        let answered = |member: &Member| {
+            let may = || rules(self.uid, member.payer) || self.spending.may(member.payer, now);
+            member.released_at.is_some() && may()
+        };
+        if self.members.iter().any(answered) {
             self.tick_at = self.tick_at.min(now.saturating_add(ANSWER_NS));
         }
         self.glance_at = now.saturating_add(pace.glance.max(MIN_TICK_NS));

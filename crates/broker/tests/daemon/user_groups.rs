@@ -157,3 +157,29 @@ fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
     drop((many, lives));
     until("nobody is left", || groups() == Some(0));
 }
+
+#[test]
+fn a_name_that_is_hidden_is_told_to_its_user_alone() {
+    let Some(ground) = Ground::new(None, Domain::Machine, "show_others = false\n") else {
+        return;
+    };
+    let [own, adopted] = [(); 2].map(|()| ground.start(HONEST, "hog --bytes 4K"));
+    let (mut honest, secret) = ground.register(HONEST, json!({"name": "secret", "pid": own.pid()}));
+    let by_root = json!({"name": "adopted", "pid": adopted.pid()});
+    let (_root, adopted) = ground.register(0, by_root);
+    let group = number(&group_of(&honest.list(), HONEST), "id");
+    let mut other = ground.client(FIRST);
+    for (id, name) in [(secret, "secret"), (adopted, "adopted")] {
+        assert_eq!(honest.find(id).expect("listed")["name"], json!(name));
+    }
+    for id in [secret, adopted, group] {
+        let shown = other.find(id).expect("listed");
+        assert_eq!(shown["name"], json!("another user's"));
+        let refused = other.call("Set", json!({"id": id, "weight": 1}));
+        let message = refused.expect_err("it is another's").message;
+        assert!(
+            message.starts_with(&format!("principal {id} belongs to")),
+            "{message}"
+        );
+    }
+}

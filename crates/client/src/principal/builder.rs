@@ -190,12 +190,11 @@ impl Builder {
 
     /// Registers. If the process is a principal already, for example because `plimsoll run` started
     /// it, that principal is used, with its own weight, priority and maximum, and with its own name if a
-    /// person gave it one. Succeeds
-    /// without a broker too; the principal is then alone until one runs. Takes at most a few
-    /// timeouts if a broker hangs.
+    /// person gave it one. Succeeds without a broker too, or if another user has taken its place; the
+    /// principal is then alone until one runs. Takes at most a few timeouts if a broker hangs.
     ///
     /// # Errors
-    /// An invalid parameter, the broker's refusal, an untrusted socket, or no thread to be had.
+    /// An invalid parameter, the broker's refusal, or no thread to be had.
     pub fn open(mut self) -> Result<Principal> {
         self.check()?;
         let usual = || Socket::candidates(&Surroundings::of_self());

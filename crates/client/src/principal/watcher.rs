@@ -77,7 +77,7 @@ impl Watcher {
     /// Makes the first try to join, on the caller's thread.
     ///
     /// # Errors
-    /// The broker's refusal. That no broker answers is not an error.
+    /// The broker's refusal. That no broker answers is not an error, nor that another user took its place.
     pub(super) fn begin(shared: Arc<Shared>, guard: bool) -> Result<Watcher> {
         let mut watcher = Watcher {
             shutter: Shutter::new(guard),
@@ -93,7 +93,11 @@ impl Watcher {
         };
         match watcher.try_join() {
             Ok(()) => {}
-            Err(error) if error.is_absent() => watcher.sense(),
+            // Where another user took a usual place of ours, and no broker answers at the others, there is
+            // none for us. The error is kept for `last_error`.
+            Err(error) if error.is_absent() || matches!(error, Error::Untrusted { .. }) => {
+                watcher.sense();
+            }
             // The environment is older than the broker. Look for the principal by its process from
             // now on.
             Err(Error::Refused(error))

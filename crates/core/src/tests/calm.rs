@@ -182,3 +182,86 @@ fn a_release_is_answered_even_if_nothing_changed() {
     }
     assert!(!wakes(1010, false) && wakes(1011, true) && !wakes(1012, false));
 }
+
+/// What a program may use, and what it is guaranteed, some seconds after it wakes and reports. It keeps to its
+/// limit, which is 80 MiB above the `uses`, beside a large program that pays what it owes.
+fn beside_a_large_one(uses: u64, demand: Option<u64>, rate: u64) -> (u64, u64) {
+    let mut bench = Bench::new(1240 * MIB);
+    let ids = ["small", "large"].map(|name| bench.add(&new(name), 20 * MIB));
+    bench.reports_idle(ids[0], 10 * MIB);
+    bench.ticks(20, 50 * MS);
+    bench.uses(ids[0], uses);
+    bench.uses(ids[1], 900 * MIB - uses);
+    bench.ticks(400, 50 * MS);
+    let budget = bench.core.domain(None).expect("the root").budget;
+    let most = budget - uses - 80 * MIB;
+    bench.uses(ids[1], most);
+    bench.ticks(400, 50 * MS);
+    let report = Report {
+        id: ids[0],
+        live: Some(uses / 2),
+        allocation_rate: Some(rate),
+        demand,
+        ..Report::default()
+    };
+    bench.core.report(&report).expect("is registered");
+    for _ in 0..100 {
+        bench.tick(50 * MS);
+        let limit = bench.numbers(ids[1]).limit;
+        bench.uses(ids[1], limit.min(most));
+    }
+    let numbers = bench.numbers(ids[0]);
+    (numbers.limit, numbers.share)
+}
+
+#[test]
+fn who_says_that_it_wants_more_gets_its_guarantee_without_coming_near_its_limit() {
+    let (limit, share) = beside_a_large_one(60 * MIB, Some(900 * MIB), 400 * MIB);
+    assert!(
+        share > 500 * MIB && limit + share / 50 > share,
+        "{limit} of {share}"
+    );
+    // It wants little, so it calls nobody.
+    let (limit, _) = beside_a_large_one(60 * MIB, Some(900 * MIB), 0);
+    assert!(limit < 150 * MIB, "{limit}");
+}
+
+#[test]
+fn who_uses_half_of_its_limit_may_have_as_much_again_without_coming_near_it() {
+    let (limit, _) = beside_a_large_one(110 * MIB, None, 400 * MIB);
+    assert!(limit >= 220 * MIB, "{limit}");
+    let (limit, _) = beside_a_large_one(110 * MIB, None, 0);
+    assert!(limit < 200 * MIB, "{limit}");
+}
+
+#[test]
+fn a_floor_is_believed_of_who_has_as_much_and_has_an_adapter() {
+    let mut bench = Bench::new(1240 * MIB);
+    let id = bench.add(&new("floor"), 900 * MIB);
+    let other = bench.add(&new("other"), 100 * MIB);
+    bench.ticks(3, 50 * MS);
+    let mut is_at_least = |floor: u64, adaptive: bool| {
+        let floor = Some(floor);
+        let report = Report {
+            id,
+            floor,
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+        bench
+            .core
+            .set_adaptive(id, adaptive)
+            .expect("is registered");
+        bench.tick(50 * MS);
+        let node = bench
+            .core
+            .tree
+            .at(bench.core.tree.find(id).expect("is there"));
+        node.least() > 0
+    };
+    assert!(is_at_least(900 * MIB, true) && is_at_least(1000 * MIB, true));
+    assert!(!is_at_least(u64::MAX, true), "it has less");
+    assert!(!is_at_least(500 * MIB, true), "it has more");
+    assert!(!is_at_least(900 * MIB, false));
+    assert!(bench.numbers(other).limit > 0);
+}

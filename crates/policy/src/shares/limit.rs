@@ -104,17 +104,22 @@ fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mu
 }
 
 /// Finds who lacks memory, from the leaves up: a principal that is near what it may use and wants
-/// more. A branch lacks no more than its own target gives.
+/// more, or that says or shows that it wants more of what it is guaranteed. A branch lacks no more than its own target gives.
 fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
-        let presses = node.wants() && node.holds <= p.reach;
         let below = |goal: u64| match goal.saturating_sub(node.holds) {
-            lack if presses && lack > p.slight => lack,
+            lack if node.wants() && lack > p.slight => lack,
             _ => 0,
         };
-        let waits = if p.waits { node.entitlement } else { 0 };
-        (node.lacks, node.waits) = (below(node.target), below(node.target.min(waits)));
+        let guaranteed = node.target.min(node.entitlement);
+        let goal = match (node.holds <= p.reach, node.holds < p.claims) {
+            (true, _) => node.target,
+            (false, true) => guaranteed,
+            (false, false) => 0,
+        };
+        let waits = if p.waits { goal.min(guaranteed) } else { 0 };
+        (node.lacks, node.waits) = (below(goal), below(waits));
     }
     for family in (1..=n).rev() {
         let (nodes, members) = tree.open(family);
@@ -129,8 +134,9 @@ fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     }
 }
 
-/// Calls in what the members of a family hold above their targets, and so in the families below.
-fn call(tree: &mut Tree, budget: u64) {
+/// Calls in what the members of a family hold above their targets, and so in the families below. A use that
+/// is `slight` bytes beyond what there is calls nothing.
+fn call(tree: &mut Tree, budget: u64, slight: u64) {
     for family in 0..=tree.count() {
         let (cap, from_above) = match family {
             0 => (budget, Call::None),
@@ -147,7 +153,8 @@ fn call(tree: &mut Tree, budget: u64) {
             lacks = lacks.saturating_add(node.lacks);
             waits = waits.saturating_add(node.waits);
         }
-        let own = match (uses > cap || waits > 0, lacks > 0) {
+        let over = uses > cap.saturating_add(slight);
+        let own = match (over || waits > 0, lacks > 0) {
             (true, _) => Call::Needed,
             (false, true) => Call::Wanted,
             (false, false) => Call::None,
@@ -176,7 +183,8 @@ pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, fil
         grant(nodes, members, holds, shift, filler);
     }
     find_lacks(tree, principals);
-    call(tree, budget);
+    let slight = principals.iter().map(|p| p.slight).max();
+    call(tree, budget, slight.unwrap_or(0));
 }
 
 /// Writes the result of one principal.

@@ -48,7 +48,11 @@ pub struct Principal {
     pub last_limit: u64,
     /// Bytes that its own memory comes to soon. While it may use more, it lacks nothing.
     pub reach: u64,
-    /// A lack of no more bytes than this is none, and a use that changes by no more moves no limit.
+    /// Bytes that it says or shows that it wants. While it may use less, it lacks what is missing of its
+    /// entitlement, even if it does not come near its limit.
+    pub claims: u64,
+    /// A lack of no more bytes than this is none, a use that changes by no more moves no limit, and a use
+    /// beyond what there is by no more calls nothing in.
     pub slight: u64,
     /// Bytes below which it has shown or said that it cannot go; 0 when unknown. Of what it uses, it
     /// owes these only to those who wait for their entitlements.

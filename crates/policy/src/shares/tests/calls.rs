@@ -5,10 +5,10 @@ use proptest::prelude::*;
 
 /// A forest whose principals come near their limits, or not.
 fn reaching() -> impl Strategy<Value = Vec<Principal>> {
-    let more = prop::collection::vec((size(), any::<bool>(), any::<bool>()), 20);
+    let more = prop::collection::vec((size(), size(), any::<bool>(), any::<bool>()), 20);
     (forest(20), more).prop_map(|(mut principals, more)| {
-        for (p, (margin, waits, least)) in principals.iter_mut().zip(more) {
-            p.reach = p.uses.saturating_add(margin);
+        for (p, (margin, claims, waits, least)) in principals.iter_mut().zip(more) {
+            (p.reach, p.claims) = (p.uses.saturating_add(margin), claims);
             p.waits = waits;
             p.least = if least { u64::MAX } else { 0 };
         }
@@ -37,9 +37,32 @@ proptest! {
     }
 
     #[test]
-    fn who_lacks_is_near_its_limit_and_below_its_target(principals in reaching(), budget in budget()) {
+    fn who_lacks_is_near_its_limit_and_below_its_target_or_claims_what_it_is_guaranteed(
+        principals in reaching(), budget in budget()
+    ) {
         for (p, s) in principals.iter().zip(decide(&principals, budget)) {
-            prop_assert!(s.lacks == 0 || s.limit <= p.reach && s.limit + s.lacks == s.target);
+            let guaranteed = s.target.min(s.entitlement);
+            let goal = if s.limit <= p.reach { s.target } else { guaranteed };
+            let wants = s.limit <= p.reach || s.limit < p.claims;
+            prop_assert!(s.lacks == 0 || wants && s.limit + s.lacks == goal);
+        }
+    }
+
+    #[test]
+    fn while_one_claims_what_it_is_guaranteed_nobody_beside_it_keeps_more_than_its_target(
+        mut principals in reaching(), budget in budget()
+    ) {
+        for p in &mut principals {
+            (p.parent, p.max, p.least) = (None, u64::MAX, 0);
+        }
+        let shares = decide(&principals, budget);
+        let claims = |(p, s): (&Principal, &super::Share)| {
+            p.demand > 0 && s.limit < p.claims.min(s.target).min(s.entitlement)
+        };
+        if principals.iter().zip(&shares).any(claims) {
+            for s in &shares {
+                prop_assert!(s.limit <= s.target, "{s:?}");
+            }
         }
     }
 
@@ -124,4 +147,17 @@ fn a_lack_in_a_group_at_its_maximum_calls_nobody_outside() {
     let group = Principal { max: 900, ..group };
     let shares = decide(&[group, Principal { uses: 500, ..full }, idle], 1000);
     assert_eq!((shares[1].limit, shares[2].owed), (500, 490));
+}
+
+#[test]
+fn a_use_that_is_slightly_beyond_the_budget_calls_nothing() {
+    let owed = |uses: u64| {
+        let p = Principal {
+            slight: 2,
+            ..simple(1, uses, 10)
+        };
+        decide(&[p, Principal { uses: 500, ..p }], 1000)[0].owed
+    };
+    assert_eq!((owed(501), owed(502)), (0, 0));
+    assert_eq!(owed(503), 493);
 }
