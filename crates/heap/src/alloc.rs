@@ -203,6 +203,8 @@ impl Bins {
     /// Whether a marked slot is uncollectable only because it is a part of the hole that one of these
     /// bins has open. The owner of the bins may run.
     pub fn holds(&self, heap: &Heap, slot: Slot) -> bool {
+        /// How often a hole is read at most while its owner changes it.
+        const READS: usize = 16;
         let it = heap.side.descriptor(slot.superpage);
         if !it.has(flag::UNCOLLECTABLE) || it.usage() != Use::Small {
             return false;
@@ -210,11 +212,19 @@ impl Bins {
         let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
         let bin = &raw const self.rows[usize::from(kind) % KINDS][usize::from(class)];
         // SAFETY: fields of a bin. The owner may change them now, and then either value will do.
-        let (cursor, limit) = unsafe {
+        let read = || unsafe {
             let cursor = (&raw const (*bin).cursor).read_volatile();
-            (cursor, (&raw const (*bin).limit).read_volatile())
+            let limit = (&raw const (*bin).limit).read_volatile();
+            let again = (&raw const (*bin).cursor).read_volatile();
+            (cursor == again).then_some(cursor..limit)
         };
-        (cursor..limit).contains(&heap.start(slot))
+        // Not the beginning of one hole with the end of another.
+        let hole = std::iter::repeat_with(read)
+            .take(READS)
+            .find_map(|hole| hole);
+        hole.is_some_and(|hole| {
+            hole.contains(&heap.start(slot)) && heap.side.superpage(hole.end - 1) == slot.superpage
+        })
     }
 
     /// Calls `each` with every slot that these bins would hand out next without the lock, except

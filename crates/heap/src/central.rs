@@ -6,6 +6,7 @@ use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::kind::{KINDS, KindId};
 use crate::side::{Side, Use, age, flag};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why there is no room for an object.
@@ -63,6 +64,8 @@ pub struct Central {
     searched: [usize; SIZES],
     /// The lowest superpage that was freed since the last search.
     freed: usize,
+    /// The heap could not grow the last time, because another mapping lies there.
+    blocked: bool,
 }
 
 /// For runs of up to this many superpages, the end of the last search is remembered.
@@ -81,6 +84,7 @@ impl Central {
             limit: usize::MAX,
             searched: [FIRST; SIZES],
             freed: usize::MAX,
+            blocked: false,
         }
     }
 
@@ -92,6 +96,12 @@ impl Central {
     /// Superpages that can be read and written.
     pub fn committed(&self) -> usize {
         self.committed
+    }
+
+    /// Whether the heap could not grow the last time because the program has another mapping where it would.
+    /// It grows no further then: the heap is one range of addresses.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
     }
 
     /// Sets how many superpages may be used before an allocation fails with [`Exhausted::Limit`].
@@ -251,11 +261,20 @@ impl Central {
         };
         // Where little is left, the heap takes half of what it wanted, or half of that.
         let halves = |&more: &usize| (more > need).then(|| need.max(more / 2));
+        self.blocked = false;
         let grown = std::iter::successors(Some(much), halves)
             .find(|&more| {
-                self.tell_of(heap, committed + more) && heap.os.commit(begin..end(more)).is_ok()
+                self.tell_of(heap, committed + more)
+                    && match heap.os.commit(begin..end(more)) {
+                        Ok(()) => true,
+                        Err(why) => {
+                            self.blocked = why.kind() == ErrorKind::AlreadyExists;
+                            false
+                        }
+                    }
             })
             .ok_or(Exhausted::Memory)?;
+        self.blocked = false;
         if heap.is_tracked() {
             // The kernel tracks only what was mapped when it was told to.
             heap.track(end(0)..end(grown));
@@ -391,5 +410,22 @@ mod tests {
         // A freed superpage is found again, together with the free ones before it.
         central.release(&heap, Superpage(4), 1);
         assert_eq!(central.take(&heap, 3).unwrap().index(), 3);
+    }
+
+    #[test]
+    fn a_mapping_of_the_program_in_the_heaps_place_is_told_of_and_stays() {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let (heap, mut central) = Heap::new(Box::new(Linux::new()), 512 << 20).unwrap();
+        central.take(&heap, 1).unwrap();
+        assert!(!central.is_blocked());
+        let end = heap.range().start + central.committed() * SUPERPAGE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+        let place = std::ptr::without_provenance_mut(end);
+        // SAFETY: a new mapping, which takes the place of no other, and stays for as long as the process.
+        let foreign = unsafe { mmap_anonymous(place, 4096, ProtFlags::READ, flags) };
+        assert_eq!(foreign.unwrap().addr(), end);
+        let took = central.take(&heap, central.committed());
+        assert_eq!((took, central.is_blocked()), (Err(Exhausted::Memory), true));
+        assert!(central.take(&heap, 1).is_ok(), "below it there is room");
     }
 }

@@ -1,8 +1,7 @@
 //! The one clock: monotonic, nanoseconds. A container may have a time namespace, in which it shows
 //! another time (`time_namespaces(7)`).
 
-use crate::process::through;
-use crate::reader::read_text;
+use crate::process::text_through;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Longest `timens_offsets` that is read, bytes.
@@ -18,11 +17,7 @@ pub fn now_ns() -> u64 {
 /// then it has no time namespaces, or the process is gone.
 pub fn ahead_ns(pid: u32) -> i64 {
     let offset = |pid: &dyn std::fmt::Display| {
-        let text = through(pid, "timens_offsets", Vec::is_empty, |path| {
-            let mut text = Vec::new();
-            read_text(path, MAX_OFFSETS, &mut text)?;
-            Ok(text)
-        });
+        let text = text_through(pid, "timens_offsets", MAX_OFFSETS, Vec::is_empty);
         parse_offset(&text.ok()?)
     };
     let both = offset(&pid).zip(offset(&"self"));

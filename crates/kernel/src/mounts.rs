@@ -14,8 +14,7 @@ pub(crate) use local::is_memory;
 
 use crate::Result;
 use crate::parse::{lines, number, unescape, words};
-use crate::process::{Process, through};
-use crate::reader::read_text;
+use crate::process::{Process, text_through};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -132,11 +131,7 @@ impl Mounts {
 
 /// The list of mounts that a process sees (`self`: this one).
 pub(crate) fn text_of(pid: impl Display) -> Result<Vec<u8>> {
-    through(pid, "mountinfo", Vec::is_empty, |path| {
-        let mut text = Vec::new();
-        read_text(path, MAX_MOUNTINFO, &mut text)?;
-        Ok(text)
-    })
+    text_through(pid, "mountinfo", MAX_MOUNTINFO, Vec::is_empty)
 }
 
 /// Whether a process is in another user namespace than we, of another user: that user may mount there

@@ -2,12 +2,14 @@
 //! Source: kernel document `proc.rst` 1.1, "smaps".
 
 use crate::parse::{hexadecimal, lines, number, pair, words};
-use crate::process::{MAX_MAPS, Process, through};
-use crate::reader::{read_lines, read_text};
+use crate::process::{MAX_MAPS, Process, text_through, through};
+use crate::reader::read_lines;
 use crate::{Error, Result};
+use rustix::io::Errno;
 use std::fmt::Display;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 /// Longest `smaps` that is read, bytes: about 250,000 areas. It is never in memory as a whole.
 const MAX_SMAPS: u64 = 256 << 20;
@@ -185,23 +187,45 @@ fn each_line_of_maps(pid: impl Display, take: &mut dyn FnMut(&Area) -> bool) -> 
     })
 }
 
+/// Takes lines, until it returns false.
+type Take<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+
 /// Calls `take` with each line of a file of a process, as [`read_lines`] does.
-fn each_line(
+fn each_line(pid: impl Display, name: &str, max: u64, take: Take<'_>) -> Result<()> {
+    each_line_by(
+        pid,
+        name,
+        &mut |path, take| read_lines(path, max, take),
+        take,
+    )
+}
+
+/// As [`each_line`], by another reader. No line is passed on twice: when the thread that is read ends midway,
+/// another one is asked only if nothing was passed on yet.
+fn each_line_by(
     pid: impl Display,
     name: &str,
-    max: u64,
-    take: &mut dyn FnMut(&[u8]) -> bool,
+    read: &mut dyn FnMut(&Path, Take<'_>) -> Result<()>,
+    take: Take<'_>,
 ) -> Result<()> {
+    let (mut lines, mut failed) = (0, None);
     let says_nothing = |lines: &usize| *lines == 0;
     through(pid, name, says_nothing, |path| {
-        let mut lines = 0;
-        read_lines(path, max, &mut |line| {
+        if lines > 0 {
+            return Err(Error::of_file("read", path, Errno::SRCH));
+        }
+        let done = read(path, &mut |line| {
             lines += 1;
             take(line)
-        })?;
+        });
+        if lines == 0 {
+            done?;
+        } else {
+            failed = done.err();
+        }
         Ok(lines)
     })?;
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// Reads the sums of a process. Walks all of its pages: 36-79 ms/GiB with 4 KiB pages, 0.2 ms/GiB
@@ -210,11 +234,7 @@ fn each_line(
 /// # Errors
 /// As [`areas`]; [`Error::Absent`] before Linux 4.14.
 pub fn rollup(process: &Process) -> Result<Rollup> {
-    let text = through(process.pid(), "smaps_rollup", Vec::is_empty, |path| {
-        let mut text = Vec::new();
-        read_text(path, MAX_ROLLUP, &mut text)?;
-        Ok(text)
-    })?;
+    let text = text_through(process.pid(), "smaps_rollup", MAX_ROLLUP, Vec::is_empty)?;
     let rollup = parse_rollup(&text);
     if process.alive() {
         Ok(rollup)
@@ -349,6 +369,32 @@ mod tests {
         })
         .unwrap();
         assert_eq!(again, Some(found));
+    }
+
+    #[test]
+    fn no_line_is_passed_on_twice_when_a_thread_ends_midway() {
+        let child = plimsoll_testbed::Leaderless::start().unwrap();
+        let shown = |passes: usize| {
+            let (mut reads, mut seen) = (0, Vec::new());
+            let mut read = |path: &Path, take: Take<'_>| {
+                reads += 1;
+                for line in 0..if reads == 1 { passes } else { 2 } {
+                    take(&[line as u8]);
+                }
+                match reads {
+                    1 => Err(Error::of_file("read", path, Errno::SRCH)),
+                    _ => Ok(()),
+                }
+            };
+            let mut take = |line: &[u8]| {
+                seen.push(line[0]);
+                true
+            };
+            let done = each_line_by(child.pid(), "maps", &mut read, &mut take);
+            (done.is_ok(), reads, seen)
+        };
+        assert_eq!(shown(0), (true, 2, vec![0, 1]));
+        assert_eq!(shown(2), (false, 1, vec![0, 1]));
     }
 
     #[test]

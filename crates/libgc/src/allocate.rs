@@ -142,6 +142,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
         make_executable(&mut gc);
     }
     let due = gc.finalization.is_due();
+    let is_blocked = gc.central.is_blocked();
     drop(gc);
     clear_stack();
     leaks::report();
@@ -151,6 +152,13 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     match found {
         Some(start) => start as *mut c_void,
         None => {
+            if is_blocked {
+                let start = collector::heap().range().start;
+                report::warn(
+                    c"The program has a mapping where the heap at %p would grow\n",
+                    start,
+                );
+            }
             report::warn(
                 c"Out of Memory! Returning NULL for an allocation of %lu bytes\n",
                 bytes,

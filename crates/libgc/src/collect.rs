@@ -336,7 +336,8 @@ extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFunc>) -> c_int {
 }
 
 /// Collects before a table of finalizers or links grows, if that is allowed: many of its entries may
-/// be dead. The caller's frames are scanned, and so what it is about to enter.
+/// be dead. The caller's frames are scanned, and so what it is about to enter. As after [`collect`], the
+/// caller calls [`finalize::notify_or_invoke`] after it has released the lock.
 pub(crate) fn before_growth(gc: &mut Locked) {
     if allowed() && !gc.incremental.is_on() {
         with_registers(|here| collect(gc, Why::Crowd, here));

@@ -265,7 +265,8 @@ pub(crate) fn register(
         return;
     }
     let mut gc = collector::lock();
-    if gc.finalization.most.is_reached(gc.finalization.count()) {
+    let grows = gc.finalization.most.is_reached(gc.finalization.count());
+    if grows {
         collect::before_growth(&mut gc);
         let finalization = &mut gc.finalization;
         finalization.most.grow(finalization.by_object.len());
@@ -288,6 +289,11 @@ pub(crate) fn register(
         if let Some(place) = former.1.as_mut() {
             *place = old.map_or(null_mut(), |old| old.data);
         }
+    }
+    let due = grows && gc.finalization.is_due();
+    drop(gc);
+    if due {
+        notify_or_invoke();
     }
 }
 

@@ -65,7 +65,8 @@ fn only_this() {
     // Closes the parent's files, which would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
     let mut gc = collector::held();
-    gc.threads.only_this();
+    let heap = gc.heap;
+    gc.threads.only_this(heap);
     gc.unknown.forked();
     gc.heap.forked();
     gc.pace.orphaned();
@@ -74,7 +75,6 @@ fn only_this() {
     // not touched again.
     gc.crew = None;
     gc.alone = false;
-    let heap = gc.heap;
     steps::forked(heap, &mut gc);
     drop(gc);
     if !INSIDE.load(Relaxed) {

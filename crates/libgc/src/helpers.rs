@@ -108,8 +108,10 @@ extern "C" fn run(order: *mut c_void) -> *mut c_void {
     let Order { name, body } = *order;
     // SAFETY: a string that ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-    // A panic, which was reported, ends only this thread.
-    let _ = catch_unwind(AssertUnwindSafe(body));
+    // A panic, which was reported, ends only this thread. Dropping what it carried may panic, too.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+        std::mem::forget(payload);
+    }
     null_mut()
 }
 

@@ -3,7 +3,7 @@
 //! kept for a finalizer either.
 
 use crate::table::{self, Most};
-use crate::{collect, collector, leaks, report};
+use crate::{collect, collector, finalize, leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
 use std::ffi::CStr;
@@ -82,14 +82,21 @@ fn register(
         return UNIMPLEMENTED;
     }
     let mut gc = collector::lock();
-    if gc.links.most.is_reached(gc.links.count()) {
+    let grows = gc.links.most.is_reached(gc.links.count());
+    if grows {
         collect::before_growth(&mut gc);
         let links = &mut gc.links;
         links.most.grow(links.count());
     }
     let table = table(&mut gc.links);
     table::make_room(table);
-    match table.insert(link as usize, object as usize) {
+    let former = table.insert(link as usize, object as usize);
+    let due = grows && gc.finalization.is_due();
+    drop(gc);
+    if due {
+        finalize::notify_or_invoke();
+    }
+    match former {
         Some(_) => DUPLICATE,
         None => SUCCESS,
     }

@@ -87,6 +87,11 @@ fn forks_inside_of_callbacks_and_of_many_threads() {
 }
 
 #[test]
+fn a_child_has_what_threads_did_not_hand_out_and_a_table_that_grows_has_finalizers_called() {
+    sound("left", &[], &[]);
+}
+
+#[test]
 fn a_process_ends_in_the_middle_of_a_collection() {
     sound("exits", &[], &[]);
 }

@@ -51,8 +51,25 @@ struct Interpreter {
     values: &'static [&'static str],
     /// Options whose value is what runs.
     runs: &'static [&'static str],
-    /// Options with which no file runs.
+    /// Options with which no file runs, but text of the command line.
     inline: &'static [&'static str],
+}
+
+impl Interpreter {
+    /// Whether with this option no file runs. One letter may stand among others (`bash -lc`, `perl -ne`), or
+    /// have the text behind it; a long option may have it behind `=`.
+    fn is_inline(&self, option: &str) -> bool {
+        self.inline
+            .iter()
+            .any(|inline| match inline.strip_prefix("--") {
+                Some(_) => option.split('=').next() == Some(inline),
+                None => {
+                    option.starts_with('-')
+                        && !option.starts_with("--")
+                        && option.contains(&inline[1..])
+                }
+            })
+    }
 }
 
 const fn interpreter(
@@ -96,12 +113,12 @@ const INTERPRETERS: [Interpreter; 15] = [
         "nodejs",
         &["-r", "--require", "--import"],
         &[],
-        &["-e", "-p"],
+        &["-e", "--eval", "-p", "--print"],
     ),
     interpreter("guile", &["-L", "-C", "-x", "-e"], &["-s", "-l"], &["-c"]),
     interpreter("perl", &["-I"], &[], &["-e", "-E"]),
     interpreter("ruby", &["-I", "-r", "-C"], &[], &["-e"]),
-    interpreter("php", &["-c", "-d"], &["-f"], &["-r"]),
+    interpreter("php", &["-c", "-d"], &["-f"], &["-r", "-R", "-B", "-E"]),
     interpreter("lua", &["-l"], &[], &["-e"]),
     interpreter("dotnet", &[], &["exec"], &[]),
     interpreter("bash", SHELL[0], SHELL[1], SHELL[2]),
@@ -142,7 +159,12 @@ fn wrapped<'a>(wrapper: &Wrapper, arguments: &'a [String]) -> Option<&'a [String
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
         let is_option = word.starts_with('-') && word.len() > 1;
-        let is_variable = wrapper.name == "env" && word.contains('=');
+        let is_env = wrapper.name == "env";
+        let is_variable = is_env && word.contains('=');
+        // Its value is a command line itself.
+        if is_env && (word.starts_with("-S") || word.starts_with("--split-string")) {
+            return None;
+        }
         if is_option && wrapper.values.contains(&word.as_str()) {
             at += 1;
         } else if !is_option && !is_variable {
@@ -162,9 +184,6 @@ fn run_by(interpreter: &Interpreter, arguments: &[String]) -> Option<String> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let word = word.as_str();
-        if interpreter.inline.contains(&word) {
-            return None;
-        }
         if interpreter.runs.contains(&word) {
             let value = words.next()?;
             return Some(match word {
@@ -177,10 +196,14 @@ fn run_by(interpreter: &Interpreter, arguments: &[String]) -> Option<String> {
         }
         if interpreter.values.contains(&word) {
             words.next();
+        } else if interpreter.is_inline(word) {
+            return None;
         } else if !word.starts_with(['-', '+', '@']) || word == "-" {
             let file = file_name(word);
             return match (word, is_java) {
                 ("-", _) => None,
+                // The text of a command, behind an option that is not known here.
+                _ if word.contains([';', '=']) || word.contains(char::is_whitespace) => None,
                 (_, true) if !file.ends_with(".java") => Some(last_part(word).to_owned()),
                 _ => Some(file.to_owned()),
             };
@@ -269,6 +292,20 @@ mod tests {
             ("guile x.scm", "x.scm"),
             ("bash -eu ./start.sh", "start.sh"),
             ("sh -c java", "sh"),
+            ("bash -lc secret", "bash"),
+            ("sh -ec secret", "sh"),
+            ("bash -o pipefail -euc secret", "bash"),
+            ("perl -ne secret", "perl"),
+            ("perl -Mstrict -E secret", "perl"),
+            ("python3 -uc secret", "python3"),
+            ("python3 -cimport secret", "python3"),
+            ("node --eval=secret x", "node"),
+            ("node -pe secret", "node"),
+            ("php -R secret", "php"),
+            ("ruby --unknown TOKEN=secret", "ruby"),
+            ("ruby --unknown secret;run", "ruby"),
+            ("env -S secret", "env"),
+            ("guile -e main -s x.scm", "x.scm"),
             ("perl -w tool.pl", "tool.pl"),
             ("./sort -n file", "sort"),
             ("shred a", "shred"),
@@ -281,6 +318,12 @@ mod tests {
         ] {
             assert_eq!(of(line), name, "{line}");
         }
+        let text = ["fish", "-C", "export TOKEN=secret; run"].map(str::to_owned);
+        let shell = ["zsh", "--emulate", "export secret"].map(str::to_owned);
+        assert_eq!(
+            (called(&text), called(&shell)),
+            ("fish".into(), "zsh".into())
+        );
         assert_eq!(called(&[]), "unnamed");
         assert_eq!(of(""), "unnamed");
     }

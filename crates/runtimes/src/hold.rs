@@ -6,6 +6,10 @@
 //! mount of `/proc`. So it is taken in our own and in the one that the process has itself: an adapter beside
 //! a program in a container and one outside see each other, and so do two in other containers that may both
 //! look into the process. (A lock of a pidfd would be of the process itself, but anybody may take it.)
+//!
+//! When the first thread of a process ends before the others, that file is another one. So the process's
+//! directory, which stays, is locked as well. Anybody may lock that one, so that it keeps an adapter away only
+//! from a process whose first thread has ended.
 
 use crate::process::Process;
 use plimsoll_kernel::locks;
@@ -43,19 +47,33 @@ impl Hold {
     /// # Errors
     /// [`Held`] says who has it.
     pub fn of(process: &Process) -> Result<Hold, Held> {
-        let locked = process.lockable();
-        for file in &locked {
-            // A kernel that locks no such files keeps nobody away.
-            let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-            if taken == Err(Errno::WOULDBLOCK) {
-                return Err(Held {
-                    pid: process.pid,
-                    by: locks::holder_of(file),
-                });
+        let mut locked = process.lockable();
+        let held = |file: &OwnedFd| Held {
+            pid: process.pid,
+            by: locks::holder_of(file),
+        };
+        if let Some(other) = locked.iter().find(|file| !takes(file)) {
+            return Err(held(other));
+        }
+        // Where we may not look into the process, nobody is kept away.
+        if locked.is_empty() {
+            return Ok(Hold { _locked: locked });
+        }
+        for directory in process.directories() {
+            if takes(&directory) {
+                locked.push(directory);
+            } else if process.has_lost_its_first() {
+                return Err(held(&directory));
             }
         }
         Ok(Hold { _locked: locked })
     }
+}
+
+/// Locks a file, unless another has it. A kernel that locks no such files keeps nobody away.
+fn takes(file: &OwnedFd) -> bool {
+    let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    taken != Err(Errno::WOULDBLOCK)
 }
 
 #[cfg(test)]
@@ -77,6 +95,35 @@ mod tests {
         assert!(held.to_string().contains(&said), "{held}");
         drop(hold);
         assert!(Hold::of(&own).is_ok());
+    }
+
+    #[test]
+    fn who_has_it_keeps_it_when_the_first_thread_ends() {
+        let mut command = plimsoll_testbed::Leaderless::on_order();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().unwrap();
+        let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "ready");
+        let process = Process::new(program.id()).unwrap();
+        // A stranger's lock of the directory keeps nobody away from a process whose first thread lives.
+        let directories = process.directories();
+        assert!(takes(&directories[0]) && Hold::of(&process).is_ok());
+        drop(directories);
+        let hold = Hold::of(&process).unwrap();
+        drop(program.stdin.take());
+        let until = Instant::now() + Duration::from_secs(60);
+        while !process.has_lost_its_first() {
+            assert!(Instant::now() < until, "it ends");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let held = Hold::of(&process).map(drop);
+        drop(hold);
+        let free = Hold::of(&process).map(drop);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let by = i32::try_from(std::process::id()).ok();
+        let pid = process.pid;
+        assert_eq!((held, free), (Err(Held { pid, by }), Ok(())));
     }
 
     #[test]

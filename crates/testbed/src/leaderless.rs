@@ -16,7 +16,9 @@ pub struct Leaderless {
     pid: i32,
 }
 
-extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
+extern "C" fn wait(first: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: what `running` passed.
+    unsafe { (*first.cast::<fn()>())() };
     loop {
         // SAFETY: takes no arguments and is safe after a fork.
         unsafe { libc::pause() };
@@ -29,6 +31,15 @@ impl Leaderless {
     /// # Errors
     /// When it cannot be started.
     pub fn start() -> io::Result<Leaderless> {
+        Leaderless::running(|| ())
+    }
+
+    /// As [`Leaderless::start`]; the thread that goes on does `first` first. That has to be safe after a fork
+    /// of a process with several threads, and to use no variables of a thread: it shares those of the other.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn running(mut first: fn()) -> io::Result<Leaderless> {
         let mut stack = vec![0u128; STACK / size_of::<u128>()];
         let top = stack.as_mut_ptr_range().end;
         // SAFETY: the child calls only `clone`, `pause` and `exit`, which are safe after a fork.
@@ -43,7 +54,7 @@ impl Leaderless {
             // SAFETY: the stack is the child's own copy, aligned, and never freed there. `exit` ends this
             // thread alone, and all of the process where no other was made.
             unsafe {
-                libc::clone(wait, top.cast(), flags, std::ptr::null_mut());
+                libc::clone(wait, top.cast(), flags, (&raw mut first).cast());
                 libc::syscall(libc::SYS_exit, 0);
             }
             unreachable!("this thread has ended");
@@ -85,6 +96,22 @@ impl Leaderless {
                  print('ready', flush=True)\n    \
                  while held: time.sleep(1)\n\
              threading.Thread(target=work).start()\n\
+             ctypes.CDLL(None).syscall({}, 0)\n",
+            libc::SYS_exit
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &script]);
+        command
+    }
+
+    /// A program that becomes such a process when a line comes, and prints `ready` before.
+    #[must_use]
+    pub fn on_order() -> Command {
+        let script = format!(
+            "import ctypes, sys, threading, time\n\
+             threading.Thread(target=time.sleep, args=(600,)).start()\n\
+             print('ready', flush=True)\n\
+             sys.stdin.readline()\n\
              ctypes.CDLL(None).syscall({}, 0)\n",
             libc::SYS_exit
         );

@@ -48,7 +48,7 @@ pub(super) fn find(bytes: usize, alignment: usize) -> io::Result<Range<usize>> {
         if last == 0 || start + bytes > window.end {
             // As for what the kernel places, nobody is to know the address in advance.
             let random = RandomState::new().hash_one(last) as usize;
-            start = (window.start + random % room).next_multiple_of(alignment);
+            start = chosen(window.start, room, random).next_multiple_of(alignment);
         }
         let next = start + bytes;
         if NEXT.compare_exchange(last, next, Relaxed, Relaxed).is_ok() && is_free(start..next)? {
@@ -56,6 +56,11 @@ pub(super) fn find(bytes: usize, alignment: usize) -> io::Result<Range<usize>> {
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// An address of `room` bytes of them from `start`, or `start` where there is no choice.
+fn chosen(start: usize, room: usize, random: usize) -> usize {
+    start + random.checked_rem(room).unwrap_or(0)
 }
 
 /// Whether nothing is mapped in a range, as far as a limit on addresses allows to find out.
@@ -96,4 +101,15 @@ pub(super) fn map(range: Range<usize>, protection: ProtFlags) -> Result<(), Errn
         return Err(Errno::OPNOTSUPP);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_that_needs_the_whole_window_is_placed_at_its_start() {
+        assert_eq!(chosen(4096, 0, 77), 4096);
+        assert_eq!(chosen(4096, 10, 77), 4103);
+    }
 }

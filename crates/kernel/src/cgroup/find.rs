@@ -5,7 +5,7 @@
 use super::visible::is_visible;
 use crate::mounts;
 use crate::parse::{lines, number, unescape, words};
-use crate::process::through;
+use crate::process::text_through;
 use crate::reader::read_text;
 use crate::{Error, Result};
 use std::ffi::OsStr;
@@ -140,16 +140,7 @@ fn own_name(own: &(Option<PathBuf>, Option<PathBuf>), version: Version) -> Optio
 
 /// The text of `/proc/PID/cgroup`; `None` on a kernel without cgroups.
 fn text_of(pid: impl Display) -> Result<Option<Vec<u8>>> {
-    let text = through(
-        pid,
-        "cgroup",
-        |text: &Vec<u8>| is_all_top(text),
-        |path| {
-            let mut text = Vec::new();
-            read_text(path, MAX_MEMBERSHIP, &mut text)?;
-            Ok(text)
-        },
-    );
+    let text = text_through(pid, "cgroup", MAX_MEMBERSHIP, |text| is_all_top(text));
     match text {
         Err(e) if e.is_absent() => Ok(None),
         other => other.map(Some),

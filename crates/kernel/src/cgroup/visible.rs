@@ -83,8 +83,7 @@ fn way_to_us(mount: &Mount, down: usize, own: &Path) -> Option<PathBuf> {
         Some((None, when)) if when.elapsed() < AGAIN => return None,
         _ => {}
     }
-    let us = std::process::id();
-    let found = search(&mount.point, down, &|dir| lists(&joined(dir, own), us));
+    let found = search(&mount.point, down, &|dir| lists_us(&joined(dir, own)));
     let way = found.and_then(|dir| dir.strip_prefix(&mount.point).ok().map(Path::to_path_buf));
     if kept.len() >= MAX_KEPT {
         kept.clear();
@@ -99,18 +98,13 @@ fn joined(dir: &Path, own: &Path) -> PathBuf {
 }
 
 fn lists_us(dir: &Path) -> bool {
-    lists(dir, std::process::id())
-}
-
-/// Whether a group lists a process.
-fn lists(dir: &Path, pid: u32) -> bool {
     let mut text = Vec::new();
     let read = read_text(&dir.join("cgroup.procs"), MAX_PROCS, &mut text);
-    let pid = pid.to_string();
+    let pid = std::process::id().to_string();
     read.is_ok() && crate::parse::lines(&text).any(|line| line == pid.as_bytes())
 }
 
-/// The directory exactly `down` levels below another that `is` it, nearest first; looks at [`MAX_LOOKED_AT`].
+/// A directory exactly `down` levels below another that `is` it; looks at [`MAX_LOOKED_AT`] of them.
 fn search(top: &Path, down: usize, is: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     if down > MAX_DOWN {
         return None;

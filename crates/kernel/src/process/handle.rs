@@ -2,12 +2,13 @@
 //! copied and kept for long; each call opens what it reads. Use [`super::Process`] for reads at
 //! every tick.
 
+use super::place::living_thread;
 use super::{
-    Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, place, proc_path, through,
+    Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, place, proc_path,
+    text_through, through,
 };
 use crate::Error;
 use crate::descriptors::file_of;
-use crate::reader::read_text;
 use crate::sched::parse_schedstat;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -192,12 +193,9 @@ impl Handle {
     /// # Errors
     /// What the system says; `NotFound` when the process is gone.
     pub fn memory(&self) -> io::Result<Memory> {
-        let says_nothing = |found: &Memory| *found == Memory::default();
-        Ok(through(self.pid, "status", says_nothing, |path| {
-            let mut text = Vec::new();
-            read_text(path, MAX_STATUS, &mut text)?;
-            Ok(parse_status(&text))
-        })?)
+        let says_nothing = |text: &Vec<u8>| parse_status(text) == Memory::default();
+        let text = text_through(self.pid, "status", MAX_STATUS, says_nothing)?;
+        Ok(parse_status(&text))
     }
 
     /// Its identities, and its state for signals.
@@ -259,10 +257,27 @@ impl Handle {
     /// Files that stand for the process, to be locked by `flock(2)`: its environment, which is not read, as
     /// it lies in our `/proc`, and in its own if that is another mount. None where we may not look into the
     /// process. Locks of one mount are not seen in another, but whoever looks into the process sees its own.
+    /// When its first thread has ended, these are other files than before.
     pub fn lockable(&self) -> Vec<OwnedFd> {
-        let ours = File::open(self.path("environ")).map(OwnedFd::from);
+        self.in_each_proc(&self.path("environ"), "environ")
+    }
+
+    /// As [`Handle::lockable`], its directory, which stays the same when its first thread ends. Anybody may
+    /// open and lock it.
+    pub fn directories(&self) -> Vec<OwnedFd> {
+        self.in_each_proc(&proc_path(self.pid, "."), ".")
+    }
+
+    /// Whether its first thread has ended while others go on.
+    pub fn has_lost_its_first(&self) -> bool {
+        living_thread(self.pid).is_some()
+    }
+
+    /// What stands at a path in our `/proc`, and has this name in the `/proc` that the process has itself.
+    fn in_each_proc(&self, ours: &Path, name: &str) -> Vec<OwnedFd> {
+        let ours = File::open(ours).map(OwnedFd::from);
         let mut files: Vec<OwnedFd> = ours.into_iter().collect();
-        if let Some(inner) = self.inner_environ()
+        if let Some(inner) = self.in_inner_proc(name)
             && files.iter().all(|file| file_of(file) != file_of(&inner))
         {
             files.push(inner);
@@ -270,8 +285,8 @@ impl Handle {
         files
     }
 
-    /// Its environment in the `/proc` that it has itself, if it stands there by its own number.
-    fn inner_environ(&self) -> Option<OwnedFd> {
+    /// What has this name in the `/proc` that it has itself, if it stands there by its own number.
+    fn in_inner_proc(&self, name: &str) -> Option<OwnedFd> {
         let proc = self.inner_directory("proc").ok()?;
         let on = rustix::fs::fstatfs(&proc).ok()?;
         if on.f_type as libc::c_long != libc::PROC_SUPER_MAGIC {
@@ -282,12 +297,12 @@ impl Handle {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             rustix::fs::openat(&proc, format!("{inner}/{name}"), flags, Mode::empty()).ok()
         };
-        let environ = open("environ")?;
+        let found = open(name)?;
         // Read afterwards: if the number is this process's now, it was when the other file was opened.
         let mut stat = Vec::new();
         File::from(open("stat")?).read_to_end(&mut stat).ok()?;
         let started = parse_stat(&stat)?.start_time;
-        (started == self.started).then_some(environ)
+        (started == self.started).then_some(found)
     }
 
     /// One of its files; `None` if it is longer than [`MAX_WORDS`] or cannot be read.

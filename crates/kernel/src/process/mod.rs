@@ -28,13 +28,13 @@ pub use parse::{
     parse_status_ids, parse_status_signals,
 };
 pub use place::place;
-pub(crate) use place::{by_thread, through};
+pub(crate) use place::{by_thread, text_through, through};
 pub use stacks::{
     StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
 pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within, numbers};
 
-use crate::reader::{Reader, read_text};
+use crate::reader::Reader;
 use crate::{Error, Result, sandbox};
 use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -285,11 +285,7 @@ impl Process {
     /// # Errors
     /// As [`Process::exe`].
     pub fn cmdline(&self) -> Result<Vec<String>> {
-        let text = through(self.pid, "cmdline", Vec::is_empty, |path| {
-            let mut text = Vec::new();
-            read_text(path, MAX_CMDLINE, &mut text)?;
-            Ok(text)
-        })?;
+        let text = text_through(self.pid, "cmdline", MAX_CMDLINE, Vec::is_empty)?;
         let text = text.strip_suffix(b"\0").unwrap_or(&text);
         let arguments = if text.is_empty() {
             Vec::new()

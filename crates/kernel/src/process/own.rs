@@ -98,8 +98,14 @@ pub struct Addresses {
 pub fn addresses() -> Option<Addresses> {
     let limit = getrlimit(Resource::As).current?;
     let mut buffer = [0u8; 256];
-    let got = read_beginning(c"/proc/self/statm", &mut buffer).unwrap_or(0);
-    let pages = words(&buffer[..got]).next().and_then(number).unwrap_or(0);
+    // A first thread that has ended has no pages.
+    let mut pages = |statm: &CStr| {
+        let got = read_beginning(statm, &mut buffer)?;
+        let pages = words(&buffer[..got]).next().and_then(number);
+        pages.filter(|&pages| pages > 0)
+    };
+    let statm = [c"/proc/thread-self/statm", c"/proc/self/statm"];
+    let pages = statm.into_iter().find_map(&mut pages).unwrap_or(0);
     Some(Addresses {
         limit,
         left: limit.saturating_sub(pages.saturating_mul(page_size())),
@@ -174,6 +180,44 @@ mod tests {
         setrlimit(Resource::As, before).unwrap();
         assert_eq!(found.limit, limit);
         assert!(found.left < limit && found.left > limit / 2);
+    }
+
+    /// Where a copy of this process tells what it found, by one of its threads.
+    static TOLD: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
+
+    /// Waits until the first thread has ended, then tells how many bytes of addresses this process has.
+    fn tell_addresses() {
+        use rustix::process::{Rlimit, setrlimit};
+        let limited = Rlimit {
+            current: Some(1 << 46),
+            maximum: getrlimit(Resource::As).maximum,
+        };
+        let _ = setrlimit(Resource::As, limited);
+        let mut buffer = [0; 256];
+        while read_beginning(c"/proc/self/statm", &mut buffer) != Some(14)
+            || !buffer.starts_with(b"0 0 0 0 0 0 0\n")
+        {
+            std::hint::spin_loop();
+        }
+        let had = addresses().map_or(0, |found| found.limit - found.left);
+        // SAFETY: a pipe that the test holds open.
+        let pipe = unsafe {
+            std::os::fd::BorrowedFd::borrow_raw(TOLD.load(std::sync::atomic::Ordering::Relaxed))
+        };
+        let _ = rustix::io::write(pipe, &had.to_ne_bytes());
+    }
+
+    #[test]
+    fn addresses_are_known_when_the_first_thread_has_ended() {
+        use std::io::Read;
+        use std::os::fd::AsRawFd;
+        let (mut from, to) = io::pipe().unwrap();
+        TOLD.store(to.as_raw_fd(), std::sync::atomic::Ordering::Relaxed);
+        let _child = plimsoll_testbed::Leaderless::running(tell_addresses).unwrap();
+        drop(to);
+        let mut had = [0; 8];
+        from.read_exact(&mut had).unwrap();
+        assert!(u64::from_ne_bytes(had) > 1 << 20);
     }
 
     #[test]

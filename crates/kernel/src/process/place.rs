@@ -63,6 +63,23 @@ pub(crate) fn through<T>(
     through_living(pid, name, found, says_nothing, read)
 }
 
+/// Reads up to `max` bytes of the text of such a file.
+///
+/// # Errors
+/// As [`read_text`].
+pub(crate) fn text_through(
+    pid: impl Display,
+    name: &str,
+    max: usize,
+    says_nothing: impl Fn(&Vec<u8>) -> bool,
+) -> Result<Vec<u8>> {
+    through(pid, name, says_nothing, |path| {
+        let mut text = Vec::new();
+        read_text(path, max, &mut text)?;
+        Ok(text)
+    })
+}
+
 /// As [`through`], when `found` was read of the first thread.
 pub(crate) fn through_living<T>(
     pid: impl Display,

@@ -226,11 +226,17 @@ impl Threads {
         }
     }
 
-    /// Called in a child of fork: removes all threads but this one.
-    pub(crate) fn only_this(&mut self) {
+    /// Called in a child of fork: removes all threads but this one. What their bins did not hand out is free
+    /// again, unless the fork came while a thread changed them.
+    pub(crate) fn only_this(&mut self, heap: &plimsoll_heap::Heap) {
         let this = current::get();
         for list in 0..LISTS {
             while let Some(other) = self.of(list).find(|&thread| thread != this) {
+                // SAFETY: a thread of a list, which does not exist here, so that nobody changes it.
+                let other_thread = unsafe { &mut *other };
+                if !other_thread.busy.load(Relaxed) {
+                    other_thread.bins.abandon(heap);
+                }
                 self.remove(other);
             }
         }
