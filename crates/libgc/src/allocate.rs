@@ -137,7 +137,11 @@ fn find_place(
 
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
-    let mut gc = collector::lock();
+    let lent = collector::is_lent();
+    let mut gc = match lent {
+        true => collector::held(),
+        false => collector::lock(),
+    };
     let before = gc.pace.bounds(&gc.central);
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
@@ -163,9 +167,11 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     let due = gc.finalization.is_due();
     drop(gc);
     clear_stack();
-    leaks::report();
-    if due {
-        finalize::notify_or_invoke();
+    if !lent {
+        leaks::report();
+        if due {
+            finalize::notify_or_invoke();
+        }
     }
     match found {
         Some(start) => start as *mut c_void,
