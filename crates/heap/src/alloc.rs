@@ -69,6 +69,7 @@ impl Bin {
         Some(at)
     }
 
+    #[inline]
     fn open(&mut self, start: usize, bytes: usize) {
         self.cursor = start;
         self.limit = start + bytes;
@@ -139,7 +140,8 @@ impl Bins {
     /// The bin for objects of a kind and a class.
     #[inline(always)]
     pub fn bin(&mut self, kind: KindId, class: Class) -> &mut Bin {
-        &mut self.rows[usize::from(kind.0) % KINDS][usize::from(class.0)]
+        // Cheaper than a remainder, for kinds that are not known at compile time.
+        &mut self.rows[usize::from(kind.0).min(KINDS - 1)][usize::from(class.0)]
     }
 
     /// The bin for objects of a kind and a class, for [`Heap::refill`].
@@ -254,27 +256,32 @@ impl Bins {
 }
 
 impl Heap {
-    /// Opens the next hole of the bin's own part of a superpage, or a slot that was freed into the
-    /// bin. False if there is neither.
+    /// Opens a slot that was freed into the bin, or the next hole of the bin's own part of a
+    /// superpage. False if there is neither.
+    #[inline]
     pub fn next_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
-        let bytes = class.bytes();
-        let of = self.kind(kind);
-        if bin.freed != 0 {
-            let start = bin.freed;
-            bin.freed = self.unlink(start);
-            self.clear(of, start, bytes, false);
-            bin.again += 1;
-            if bin.again == AGAIN {
-                bin.count_again(self, class);
-            }
-            bin.open(start, bytes);
-            return true;
+        if bin.freed == 0 {
+            return self.open_hole(bin, kind, class);
         }
+        let start = bin.freed;
+        bin.freed = self.unlink(start);
+        self.clear(self.kind(kind), start, class.bytes(), false);
+        bin.again += 1;
+        if bin.again == AGAIN {
+            bin.count_again(self, class);
+        }
+        bin.open(start, class.bytes());
+        true
+    }
+
+    /// Opens the next hole of the bin's own part of a superpage. False if there is none.
+    fn open_hole(&self, bin: &mut Bin, kind: KindId, class: Class) -> bool {
         let Some(number) = bin.superpage.checked_sub(1) else {
             return false;
         };
+        let (bytes, slots) = (class.bytes(), class.slots());
+        let of = self.kind(kind);
         let superpage = Superpage(number);
-        let slots = class.slots();
         let marks = self.side.marks(superpage);
         let (next, until) = (usize::from(bin.next), usize::from(bin.until));
         let Some((from, to)) = bits::runs(marks, next, until, false).next() else {
@@ -290,11 +297,11 @@ impl Heap {
             it.lower(flag::CLEAN);
         }
         if of.uncollectable {
-            // Whatever is not handed out loses its mark when the bin is retired.
-            (from..to).for_each(|index| {
-                let index = index as u16;
-                self.side.mark::<true>(Slot { superpage, index });
-            });
+            // Whatever is not handed out loses its mark when the bin is retired. Another bin may mark
+            // a hole of the same superpage at the same time.
+            for (at, mask) in bits::words(from, to) {
+                marks[at].fetch_or(mask, Relaxed);
+            }
         }
         bin.open(start, (to - from) * bytes);
         true
@@ -422,6 +429,7 @@ impl Heap {
 
     /// Removes the first slot from a list of freed ones and returns the next, or 0. If the program
     /// wrote to the freed slot, the rest of the list is left to the next collection.
+    #[inline]
     fn unlink(&self, start: usize) -> usize {
         let next = self.freed(start).unwrap_or(0);
         // SAFETY: a slot that nobody has.
@@ -451,6 +459,7 @@ impl Heap {
     }
 
     /// Zeroes memory that is about to be handed out, if its kind demands that.
+    #[inline]
     pub(crate) fn clear(&self, kind: Kind, start: usize, bytes: usize, clean: bool) {
         if kind.zeroed && !clean {
             // SAFETY: slots of a superpage of the heap that nobody has.

@@ -170,6 +170,7 @@ impl Heap {
     }
 
     /// What the objects of a kind have in common.
+    #[inline]
     pub(crate) fn kind(&self, id: KindId) -> Kind {
         *self.kinds[usize::from(id.0)]
             .get()

@@ -6,7 +6,7 @@ use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::pace::Pace;
 use crate::settings::{
     EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
-    GC_oom_fn,
+    GC_oom_fn, share,
 };
 use crate::thread::blocking::with_registers;
 use crate::thread::{Thread, current};
@@ -29,15 +29,35 @@ pub(crate) fn extra() -> usize {
 #[inline(always)]
 pub(crate) fn allocate(bytes: usize, kind: KindId) -> *mut c_void {
     match take(current::quick(), bytes, kind) {
-        Some(start) => start as *mut c_void,
+        Some((start, _)) => start as *mut c_void,
         None => allocate_slowly(bytes, kind, false),
     }
+}
+
+/// Allocates an object of a kind, and tells its first byte and the bytes of its slot. Without memory, or
+/// if the program's out-of-memory function returns what is no object, they are 0.
+#[inline(always)]
+pub(crate) fn allocate_sized(bytes: usize, kind: KindId) -> (*mut c_void, usize) {
+    match take(current::quick(), bytes, kind) {
+        Some((start, class)) => (start as *mut c_void, class.bytes()),
+        None => allocate_sized_slowly(bytes, kind),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_sized_slowly(bytes: usize, kind: KindId) -> (*mut c_void, usize) {
+    let object = allocate_slowly(bytes, kind, false);
+    let heap = collector::heap();
+    let slot = heap.slot(object as usize);
+    let own = slot.filter(|&slot| heap.kind_of(slot) == kind);
+    (object, own.map_or(0, |slot| heap.size(slot)))
 }
 
 /// Takes a place for an object from the bins of this thread, whose state is at `thread`; null if it is not
 /// registered, or must not use them. `None` if they have none.
 #[inline(always)]
-fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<usize> {
+fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<(usize, Class)> {
     // SAFETY: this thread's own.
     let thread = unsafe { thread.as_mut() }?;
     let class = Class::of(bytes.saturating_add(extra()))?;
@@ -48,11 +68,10 @@ fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<usize> {
         taken => taken,
     };
     thread.leave_bins();
-    taken
+    taken.map(|start| (start, class))
 }
 
-/// Opens the next hole of the superpage that belongs to the bin.
-#[cold]
+/// Opens the next hole of the superpage that belongs to the bin, or a freed slot.
 #[inline(never)]
 fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
     collector::heap().next_hole(bin, kind, class)
@@ -87,7 +106,7 @@ fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
     turn.count(bytes.saturating_add(extra()));
     match leaks::wanted() {
         true => None,
-        false => take(thread, bytes, kind),
+        false => take(thread, bytes, kind).map(|(start, _)| start),
     }
 }
 
@@ -118,7 +137,11 @@ fn find_place(
 
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
-    let mut gc = collector::lock();
+    let lent = collector::is_lent();
+    let mut gc = match lent {
+        true => collector::held(),
+        false => collector::lock(),
+    };
     let before = gc.pace.bounds(&gc.central);
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
@@ -145,9 +168,11 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     let is_blocked = gc.central.is_blocked();
     drop(gc);
     clear_stack();
-    leaks::report();
-    if due {
-        finalize::notify_or_invoke();
+    if !lent {
+        leaks::report();
+        if due {
+            finalize::notify_or_invoke();
+        }
     }
     match found {
         Some(start) => start as *mut c_void,
@@ -223,7 +248,10 @@ fn place(
     let bins = match thread {
         Some(thread) => &mut thread.bins,
         // libgc allows unregistered threads to allocate.
-        None => state.spare.get_or_insert_with(Bins::boxed),
+        None => {
+            share();
+            state.spare.get_or_insert_with(Bins::boxed)
+        }
     };
     let bin = bins.bin_to_refill(kind, class);
     if let Some(start) = bin.take(class.bytes()) {
@@ -338,22 +366,10 @@ allocators! {
 }
 
 /// Allocates an uncollectable object, and counts its bytes.
+#[inline(always)]
 pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
-    if let Some(start) = take(current::quick(), bytes, kind)
-        && let Some(class) = Class::of(bytes.saturating_add(extra()))
-    {
-        GC_non_gc_bytes.add(class.bytes());
-        return start as *mut c_void;
-    }
-    let object = allocate_slowly(bytes, kind, false);
-    let heap = collector::heap();
-    // Without memory, the program's function may return something that is not ours to count.
-    if let Some(slot) = heap
-        .slot(object as usize)
-        .filter(|&slot| heap.is_uncollectable(slot))
-    {
-        GC_non_gc_bytes.add(heap.size(slot));
-    }
+    let (object, size) = allocate_sized(bytes, kind);
+    GC_non_gc_bytes.add(size);
     object
 }
 

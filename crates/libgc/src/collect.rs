@@ -66,7 +66,7 @@ pub(crate) fn allowed() -> bool {
 
 /// Whether a collection in steps may go on with another step, or be begun by hand.
 pub(crate) fn may_go_on() -> bool {
-    GC_dont_gc.get() == 0 && stop_func.get()() == 0
+    GC_dont_gc.get() == 0 && stop_func.get()() == 0 && !collector::is_lent()
 }
 
 /// Collects, or does one step of a collection. The caller holds the lock, and calls

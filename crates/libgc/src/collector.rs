@@ -162,6 +162,31 @@ pub(crate) fn either() -> Locked {
     if is_mine() { held() } else { lock() }
 }
 
+/// Whether the program runs a function with the lock ([`Lent`]). Guarded by the lock.
+static LENT: AtomicBool = AtomicBool::new(false);
+
+/// The program runs a function with the lock, and nobody uses the state meanwhile.
+struct Lent;
+
+impl Lent {
+    fn begin() -> Lent {
+        LENT.store(true, Relaxed);
+        Lent
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        LENT.store(false, Relaxed);
+    }
+}
+
+/// Whether this thread is in a function that the program runs with the lock. It may allocate, but not
+/// collect: with libgc, it may if there is a place in the thread's lists, or only one thread.
+pub(crate) fn is_lent() -> bool {
+    is_mine() && LENT.load(Relaxed)
+}
+
 /// Holds the lock without the state, or nothing if this thread has the lock already. This does not
 /// make the collector: a program may call many getters and setters before there is one.
 pub(crate) struct Guard {
@@ -317,6 +342,7 @@ unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
 ) -> *mut c_void {
     LOCK.lock();
     let _guard = Guard { owned: true };
+    let _lent = Lent::begin();
     // SAFETY: what the caller asks for.
     unsafe { function(argument) }
 }

@@ -240,6 +240,7 @@ fn growth(
         short: decision.short,
         cliff: false,
         finalizes: false,
+        holes: ended.found.holes,
     }
 }
 

@@ -40,7 +40,7 @@
 // In tests, the library that is built on this one brings it.
 #[cfg(not(test))]
 #[global_allocator]
-static OWN: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static OWN: memory::Own = memory::Own;
 
 mod allocate;
 mod collect;
@@ -62,6 +62,7 @@ mod links;
 mod loader;
 mod lock;
 mod mark;
+mod memory;
 mod pace;
 mod places;
 mod private;

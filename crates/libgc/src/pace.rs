@@ -68,6 +68,8 @@ pub(crate) struct Growth {
     pub(crate) cliff: bool,
     /// Collections may free much by having finalizers called.
     pub(crate) finalizes: bool,
+    /// Bytes of holes.
+    pub(crate) holes: usize,
 }
 
 /// What a collection found.
@@ -104,6 +106,10 @@ const PROGRESS: usize = 1 << 20;
 /// Small atomic objects that live may cost as many collections as if they took this many times
 /// their bytes ([`Pace::worth`]).
 const SMALL: usize = 2;
+
+/// A heap whose objects have finalizers called looks whether there are many new ones when one part in
+/// `CROWD` of it was allocated. Holes are filled first, so it need not grow by as much.
+const CROWD: usize = 3;
 
 /// The steps' reserve is at most one part in `LEFT` of a heap's growth.
 const LEFT: usize = 4;
@@ -224,7 +230,8 @@ impl Pace {
             (growth.most / SUPERPAGE / SLICES).max(PROGRESS / SUPERPAGE)
         } else if growth.finalizes {
             let before = self.given.saturating_sub(used);
-            before.max(used / 3).max(LEAST / SUPERPAGE)
+            let new = (used / CROWD).saturating_sub(growth.holes / SUPERPAGE);
+            before.max(new).max(LEAST / SUPERPAGE)
         } else {
             usize::MAX
         };
@@ -435,6 +442,7 @@ mod tests {
             short: false,
             cliff: false,
             finalizes: false,
+            holes: 0,
         };
         pace.grow(central, 0, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
@@ -461,6 +469,7 @@ mod tests {
             short: false,
             cliff: true,
             finalizes: false,
+            holes: 0,
         };
         pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
         assert_eq!(pace.bounds(&central), (64, 400));

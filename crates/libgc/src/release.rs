@@ -1,7 +1,7 @@
 //! Freeing objects explicitly.
 
 use crate::collector;
-use crate::settings::GC_non_gc_bytes;
+use crate::settings::{GC_non_gc_bytes, share};
 use crate::thread::current;
 use crate::{leaks, report};
 use libc::c_void;
@@ -52,6 +52,7 @@ fn uncount(freed: &Freed) {
 #[cold]
 #[inline(never)]
 unsafe fn free_unregistered(heap: &Heap, start: usize) -> bool {
+    share();
     let mut gc = collector::lock();
     let bins = gc.spare.get_or_insert_with(Bins::boxed);
     // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! Objects whose layout a bitmap describes. The descriptor is in the object's last word.
 
-use crate::allocate::allocate;
+use crate::allocate::allocate_sized;
 use crate::collector::{self, Locked};
 use crate::kinds;
 use crate::settings::GC_oom_fn;
@@ -125,10 +125,9 @@ fn kind() -> KindId {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_malloc_explicitly_typed(bytes: usize, descriptor: usize) -> *mut c_void {
     let bytes = bytes.saturating_add(WORD).max(2 * WORD);
-    let object = allocate(bytes, kind());
-    let heap = collector::heap();
-    if let Some(slot) = heap.slot(object as usize) {
-        let last = object as usize + heap.size(slot) - WORD;
+    let (object, size) = allocate_sized(bytes, kind());
+    if size > 0 {
+        let last = object as usize + size - WORD;
         // SAFETY: the last word of a new object.
         unsafe { *(last as *mut usize) = descriptor };
     }

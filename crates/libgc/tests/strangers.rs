@@ -37,6 +37,16 @@ fn exceptions_of_floating_point_numbers_raise_no_signal_in_a_collection() {
 }
 
 #[test]
+fn a_function_that_runs_with_the_lock_allocates() {
+    sound("lent", &[], &[]);
+}
+
+#[test]
+fn uncollectable_bytes_are_counted_exactly_by_one_thread_and_by_several() {
+    sound("held", &[], &[]);
+}
+
+#[test]
 fn threads_that_end_after_their_destructors() {
     sound("ends", &[], &[]);
 }

@@ -21,6 +21,8 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     cost: u64,
+    /// Bytes that lived.
+    live: u64,
     /// Most bytes that may live and be allocated in all until the next whole collection.
     most: u64,
     allowance: u64,
@@ -33,14 +35,18 @@ pub struct Generations {
     /// Number of collections of young objects since the last whole one, and their cost in ns.
     count: u32,
     spent: u64,
+    /// Bytes allocated since the last whole collection, as of the last collection.
+    allocated: u64,
     live: u64,
     /// Fraction (0 to 1) of the bytes allocated before the last collection that survived it.
     survival: f64,
     /// Number of collections to come that are whole because young ones were not worth it.
     rest: u32,
-    /// Length of the last rest in collections, and the survival that caused it.
+    /// Length of the last rest in collections.
     rested: u32,
-    failed: f64,
+    /// How much of what was allocated the heap grew by (0 to 1) from one whole collection to the next
+    /// when that rest began; `None` until the whole collection that ends this interval.
+    failed: Option<f64>,
 }
 
 /// Least room that a collection of young objects must be expected to leave, as a fraction of the
@@ -53,6 +59,10 @@ const MOST_SURVIVAL: f64 = 0.8;
 
 /// The longest rest, in collections.
 const LONGEST: u32 = 16;
+
+/// If the heap grew by a smaller fraction of what was allocated, young collections did not fail
+/// because it grew.
+const GREW: f64 = 0.1;
 
 impl Generations {
     /// Whether the next collection may be a young one, so that tracking writes is worthwhile.
@@ -91,9 +101,11 @@ impl Generations {
     /// Notes a whole collection; `allowance` is the number of bytes to allocate until the next.
     pub fn after_whole(&mut self, ended: &Ended, allowance: u64) {
         self.note(ended);
-        (self.count, self.spent) = (0, 0);
+        self.note_growth(ended.live);
+        (self.count, self.spent, self.allocated) = (0, 0, 0);
         self.whole = Some(Whole {
             cost: ended.cost,
+            live: ended.live,
             most: ended.live.saturating_add(allowance),
             allowance,
         });
@@ -114,24 +126,34 @@ impl Generations {
         let grown = ended.live.saturating_sub(self.live);
         self.survival = (grown as f64 / ended.allocated.max(1) as f64).min(1.0);
         self.live = ended.live;
+        self.allocated = self.allocated.saturating_add(ended.allocated);
         self.rest = self.rest.saturating_sub(1);
-        if self.survival < self.failed / 2.0 {
-            // The program is in another phase; most often its heap grew before.
-            (self.rest, self.rested, self.failed) = (0, 0, 0.0);
+    }
+
+    /// Ends the rest if the heap grew when it began and does not any more: the program is in another
+    /// phase. Only whole collections tell that. What survives a collection of young objects may take
+    /// the place of what dies.
+    fn note_growth(&mut self, live: u64) {
+        let before = self.whole.map_or(0, |whole| whole.live);
+        let growth = live.saturating_sub(before) as f64 / self.allocated.max(1) as f64;
+        let failed = *self.failed.get_or_insert(growth);
+        if self.rested > 0 && failed >= GREW && growth < failed / 2.0 {
+            (self.rest, self.rested) = (0, 0);
         }
     }
 
-    /// Starts a rest when a byte of room cost more than with a whole collection; each rest is
-    /// longer.
+    /// Starts a rest when a byte of room cost more than with a whole collection. The rest has as many
+    /// collections as this one cost times too much, and each rest is longer.
     fn judge(&mut self, whole: &Whole, cost: u64, room: u64) {
         let paid = u128::from(cost) * u128::from(whole.allowance);
         let worth = u128::from(whole.cost) * u128::from(room);
         if paid <= worth {
             self.rested = 0;
         } else {
-            self.rested = (self.rested * 2).clamp(1, LONGEST);
+            let times = u32::try_from(paid / worth.max(1)).unwrap_or(LONGEST);
+            self.rested = (self.rested * 2).max(times).clamp(1, LONGEST);
             self.rest = self.rested;
-            self.failed = self.survival;
+            self.failed = None;
         }
     }
 }
@@ -217,6 +239,23 @@ mod tests {
             }
         }
         assert!((12..=20).contains(&tried), "{tried}");
+    }
+
+    /// The heap stays as large as it is, because as much dies as survives.
+    #[test]
+    fn that_a_whole_collection_finds_what_a_young_one_left_is_no_reason_to_try_again() {
+        let mut generations = steady();
+        let mut tried = 0;
+        for _ in 0..100 {
+            if generations.is_young(500) {
+                tried += 1;
+                generations.after_young(&ended(1400, 2000));
+            } else {
+                whole(&mut generations, 1000);
+            }
+        }
+        // At first it rests for 9 collections, and then for 15.
+        assert_eq!(tried, 7);
     }
 
     #[test]

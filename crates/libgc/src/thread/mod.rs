@@ -31,7 +31,7 @@ pub(crate) use stop::{AtStop, signals};
 use crate::collector::{self, Locked};
 use crate::quantum::Turn;
 use crate::report;
-use crate::settings::GC_stackbottom;
+use crate::settings::{GC_stackbottom, share};
 use libc::{c_int, c_void};
 use plimsoll_heap::Bins;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -307,10 +307,13 @@ const UNSUSPENDED: u32 = 11;
 
 /// Threads may always be registered.
 #[unsafe(no_mangle)]
-extern "C-unwind" fn GC_allow_register_threads() {}
+extern "C-unwind" fn GC_allow_register_threads() {
+    share();
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_int {
+    share();
     let mut gc = collector::lock();
     if !current::get().is_null() {
         return DUPLICATE;

@@ -3,6 +3,7 @@
 
 use super::cancel::Uncancelled;
 use super::{Thread, current, leave, stack};
+use crate::settings::share;
 use crate::thread::signals;
 use crate::{collector, report};
 use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
@@ -116,6 +117,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
+    share();
     drop(collector::lock());
     signals::unblock();
     let mut detached = 0;
