@@ -3,11 +3,10 @@
 
 use crate::process::Process;
 use crate::regular::{self, Root};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// From where file names are resolved.
@@ -62,7 +61,7 @@ impl Files {
 
 impl Inner {
     fn of(process: &Process) -> io::Result<Inner> {
-        let root = Root::open(&process.path("root"))?;
+        let root = Root::of(process.pid)?;
         let mut inner = Inner { root, folder: None };
         let folder = path_below_root(process, "cwd");
         inner.folder = folder.filter(|folder| inner.is_cwd(process, folder));
@@ -71,11 +70,11 @@ impl Inner {
 
     /// Whether `folder` really is the working directory: another one may be mounted over it.
     fn is_cwd(&self, process: &Process, folder: &Path) -> bool {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
         let found = self.find(folder, OFlags::DIRECTORY);
-        let found = found.and_then(|folder| rustix::fs::fstat(&folder));
-        let own = std::fs::metadata(process.path("cwd"));
+        let own = rustix::fs::open(process.path("cwd"), flags, Mode::empty());
         found.is_ok_and(|found| {
-            own.is_ok_and(|own| (own.dev(), own.ino()) == (found.st_dev, found.st_ino))
+            own.is_ok_and(|own| self.root.admits(&own) && same_file(&own, &found))
         })
     }
 
@@ -90,6 +89,11 @@ impl Inner {
     }
 }
 
+fn same_file(one: &OwnedFd, other: &OwnedFd) -> bool {
+    let file = |of: &OwnedFd| fstat(of).map(|stat| (stat.st_dev, stat.st_ino));
+    file(one).is_ok_and(|one| file(other) == Ok(one))
+}
+
 /// The target of `/proc/PID/<link>` (`cwd`, `exe`), as a path that the process itself would use.
 /// `None` if it lies outside the process's root.
 pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Option<PathBuf> {
@@ -101,7 +105,6 @@ pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::Mode;
     use std::fs::File;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
@@ -111,7 +114,7 @@ mod tests {
     /// The view of a process with this root and this folder in it.
     fn inner(root: &Path, folder: Option<&str>) -> Files {
         Files::Inner(Inner {
-            root: Root::open(root).unwrap(),
+            root: Root::at(root).unwrap(),
             folder: folder.map(PathBuf::from),
         })
     }
