@@ -74,7 +74,7 @@ impl Root {
     }
 
     /// Whether the file of an `O_PATH` descriptor may be asked about: it is not behind a server.
-    pub(crate) fn admits(&self, found: &OwnedFd) -> bool {
+    fn admits(&self, found: &OwnedFd) -> bool {
         match self {
             Root::Ours => true,
             Root::Of { mounts, .. } => mounts.check_open(found).is_ok(),

@@ -3,7 +3,8 @@
 
 use crate::process::Process;
 use crate::regular::{self, Root};
-use rustix::fs::{Mode, OFlags, fstat};
+use plimsoll_kernel::mapped::Named;
+use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -70,12 +71,12 @@ impl Inner {
 
     /// Whether `folder` really is the working directory: another one may be mounted over it.
     fn is_cwd(&self, process: &Process, folder: &Path) -> bool {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
         let found = self.find(folder, OFlags::DIRECTORY);
-        let own = rustix::fs::open(process.path("cwd"), flags, Mode::empty());
-        found.is_ok_and(|found| {
-            own.is_ok_and(|own| self.root.admits(&own) && same_file(&own, &found))
-        })
+        let found = found.ok().and_then(|folder| fstat(&folder).ok());
+        let own = i32::try_from(process.pid).ok();
+        let own = own.and_then(|pid| Named::of_link(pid, "cwd").ok());
+        let file = |stat: &Stat| (stat.st_dev, stat.st_ino);
+        found.is_some_and(|found| own.is_some_and(|own| file(own.stat()) == file(&found)))
     }
 
     fn find(&self, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -89,11 +90,6 @@ impl Inner {
     }
 }
 
-fn same_file(one: &OwnedFd, other: &OwnedFd) -> bool {
-    let file = |of: &OwnedFd| fstat(of).map(|stat| (stat.st_dev, stat.st_ino));
-    file(one).is_ok_and(|one| file(other) == Ok(one))
-}
-
 /// The target of `/proc/PID/<link>` (`cwd`, `exe`), as a path that the process itself would use.
 /// `None` if it lies outside the process's root.
 pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Option<PathBuf> {
@@ -105,6 +101,7 @@ pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
     use std::fs::File;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
