@@ -131,7 +131,8 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Man(args) => man::write(&args.dir).map(|()| 0),
         Command::Broker(args) => broker(args, cli.socket()),
         Command::UndoPhases(args) => {
-            match plimsoll_phases::undo(&mut std::io::stdin(), &args.words) {
+            let notes = run::notes();
+            match plimsoll_phases::guard(&mut std::io::stdin(), &args.words, notes.as_deref()) {
                 true => Ok(0),
                 false => Err(CliError::Usage(
                     "these are not the words of `run --phases`".into(),

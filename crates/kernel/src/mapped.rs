@@ -103,6 +103,19 @@ impl Named {
         Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
     }
 
+    /// Names what the kernel's link of a process leads to (`exe`), unless that may be behind a server. The
+    /// mounts are read when the descriptor is open, which keeps its own: the number of one that is gone is
+    /// given to another.
+    ///
+    /// # Errors
+    /// As [`Named::of`].
+    pub fn of_link(pid: i32, link: &str) -> Result<Named, NotNamed> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let descriptor = open(place(pid, link), flags, Mode::empty())?;
+        let mounts = Process::open(pid).and_then(|process| Mounts::of(&process));
+        Named::local(descriptor, &mounts.unwrap_or_default())
+    }
+
     /// Names a memory file (`memfd_create`) at a path below `/proc/PID/fd`. Asks no other file system
     /// anything: one that does not answer may have a file there that is called like a memory file.
     ///

@@ -21,7 +21,8 @@ pub struct Sight {
     pub pid: i32,
     /// What `/proc/PID/exe` names; empty where that is hidden.
     pub executable: PathBuf,
-    /// The mounts that it sees. None where they could not be read: then nothing is asked of its files.
+    /// The mounts that it sees. None where they could not be read: then ours tell of which files may be
+    /// asked, and no path of its is looked up.
     pub mounts: Arc<Mounts>,
     /// Its mappings as `smaps` lists them, by address. While that is being read: as `maps` lists them,
     /// without any memory.

@@ -77,7 +77,9 @@ pub(crate) fn sharers(
         ));
         files.truncate(MAX_FILES);
     }
-    let index = Arc::new(wanted(own, &files));
+    let end = Instant::now() + limit;
+    let asked = files.clone();
+    let index = within(limit.min(PATIENCE), move || wanted(own, &asked));
     let mut found: Vec<Sharers> = files
         .into_iter()
         .map(|file| Sharers {
@@ -88,7 +90,13 @@ pub(crate) fn sharers(
             more: 0,
         })
         .collect();
-    let end = Instant::now() + limit;
+    let index = match index {
+        Ok(index) => Arc::new(index),
+        Err(why) => {
+            notes.push(not_told("which processes share files", why));
+            return found;
+        }
+    };
     let (mut hidden, mut late, mut unasked) = (0, 0, None);
     for pid in processes().into_iter().filter(|&pid| pid != own) {
         let left = end.saturating_duration_since(Instant::now());

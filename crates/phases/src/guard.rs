@@ -25,7 +25,7 @@ pub struct Guarded {
 pub const NOTE: &str = "phases";
 
 impl Guarded {
-    /// Starts `program COMMAND PID START WORDS…`, which is to call [`undo`] with the words after `COMMAND`.
+    /// Starts `program COMMAND PID START WORDS…`, which is to call [`guard`] with the words after `COMMAND`.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -35,11 +35,7 @@ impl Guarded {
         setter: &Setter,
         notes: Option<&Notes>,
     ) -> std::io::Result<Guarded> {
-        let about = About {
-            pid: process.pid().unsigned_abs(),
-            started: process.start_time(),
-            kind: NOTE.to_owned(),
-        };
+        let about = about(process.pid().unsigned_abs(), process.start_time());
         let text = setter.words().join(" ");
         // Without a note, only who kills both leaves something.
         let note = notes.and_then(|notes| notes.write(&about, &text).ok());
@@ -67,6 +63,29 @@ impl Drop for Guarded {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
+}
+
+fn about(pid: u32, started: u64) -> About {
+    About {
+        pid,
+        started,
+        kind: NOTE.to_owned(),
+    }
+}
+
+/// As [`undo`], and removes the note of it, which is left if the first process was killed: nobody is to undo
+/// it again, when the program may have what its user set since.
+pub fn guard(input: &mut dyn Read, words: &[String], notes: Option<&Notes>) -> bool {
+    if !undo(input, words) {
+        return false;
+    }
+    let of = |at: usize| words.get(at)?.parse::<u64>().ok();
+    let pid = of(0).and_then(|pid| u32::try_from(pid).ok());
+    if let (Some(notes), Some((pid, started))) = (notes, pid.zip(of(1))) {
+        // Ours now, unless the first process lives and removes it itself; removed when it is dropped.
+        let _ = notes.write(&about(pid, started), &words[2..].join(" "));
+    }
+    true
 }
 
 /// Waits for the end of `input`, then gives all threads of a process what the program had, where they still
@@ -104,5 +123,43 @@ pub(crate) fn undo_heirs_where(process: &Process, setter: &Setter, is: &dyn Fn(i
         if is(tid) {
             setter.restore_heir(tid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lever::Lever;
+
+    #[test]
+    fn the_guard_removes_a_note_that_nobody_has_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = Notes::open(folder.path()).unwrap();
+        // The kernel gives no process such a number.
+        let (gone, own) = (about(4_194_305, 1), about(4_194_306, 1));
+        let notes_left = || std::fs::read_dir(folder.path()).unwrap().count();
+        let held = notes.write(&own, "nothing").unwrap();
+        notes.write(&gone, "nice 0 5").unwrap().leave();
+        let words = |about: &About| -> Vec<String> {
+            let numbers = [about.pid.to_string(), about.started.to_string()];
+            let setter = [Lever::ALL[0].word(), "other", "0", "0", "3000000"];
+            numbers
+                .into_iter()
+                .chain(setter.map(str::to_owned))
+                .collect()
+        };
+        assert!(!guard(
+            &mut std::io::empty(),
+            &["x".to_owned()],
+            Some(&notes)
+        ));
+        assert_eq!(notes_left(), 2);
+        assert!(guard(&mut std::io::empty(), &words(&gone), Some(&notes)));
+        assert_eq!(notes_left(), 1);
+        // The first process has this one.
+        assert!(guard(&mut std::io::empty(), &words(&own), Some(&notes)));
+        assert_eq!(notes_left(), 1);
+        drop(held);
+        assert_eq!(notes_left(), 0);
     }
 }

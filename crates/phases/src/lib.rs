@@ -34,7 +34,7 @@ mod news;
 mod watch;
 
 pub use follow::{Ended, FollowError, Options, follow};
-pub use guard::{Guarded, NOTE, undo};
+pub use guard::{Guarded, NOTE, guard, undo};
 pub use lever::Lever;
 pub use news::News;
 pub use plimsoll_map::runtimes::hotspot::allocation::AllocationError;

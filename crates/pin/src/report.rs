@@ -28,9 +28,9 @@ pub enum State {
 pub struct Report {
     /// Where it stands.
     pub state: State,
-    /// The part of the programs' major faults that are of no lost page of a file, 0 to 1: of memory in
-    /// swap, or of files that are read for the first time. `None` where frames are hidden, so that not all
-    /// lost pages are seen, and where there were none.
+    /// The part of the programs' major faults that are of no lost page of a file, but of memory in swap or
+    /// of files that are read for the first time; 0 to 1. `None` where there were no faults, and where frames
+    /// are hidden, so that not all lost pages are seen.
     pub other_faults: Option<f64>,
     /// Memory of the domain that we are in.
     pub capacity: u64,

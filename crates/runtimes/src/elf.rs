@@ -10,7 +10,7 @@ pub(crate) use made::program as made_up_program;
 
 #[cfg(test)]
 pub(crate) use sections::made_up;
-pub(crate) use sections::{has_section, section};
+pub(crate) use sections::{has_section, has_section_in, section};
 
 use plimsoll_kernel::mapped::Named;
 use std::collections::HashSet;
@@ -82,7 +82,11 @@ fn read_at(file: &mut File, at: u64, length: u64) -> Option<Vec<u8>> {
 
 /// A 64-bit little-endian ELF file, and its header.
 fn opened(path: &Path) -> Option<(File, Vec<u8>)> {
-    let mut file = File::from(Named::at(path).ok()?.open().ok()?);
+    opened_by(Named::at(path).ok()?)
+}
+
+fn opened_by(named: Named) -> Option<(File, Vec<u8>)> {
+    let mut file = File::from(named.open().ok()?);
     let header = read_at(&mut file, 0, 64)?;
     (header.get(..6)? == b"\x7fELF\x02\x01").then_some((file, header))
 }

@@ -8,8 +8,8 @@
 //! look into the process. (A lock of a pidfd would be of the process itself, but anybody may take it.)
 //!
 //! When the first thread of a process ends before the others, that file is another one. So the process's
-//! directory, which stays, is locked as well. Anybody may lock that one, so that it keeps an adapter away only
-//! from a process whose first thread has ended.
+//! directory, which stays, is locked as well. Anybody may lock that one, so that it keeps an adapter away
+//! only from a process whose first thread has ended.
 
 use crate::process::Process;
 use plimsoll_kernel::locks;

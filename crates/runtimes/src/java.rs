@@ -50,18 +50,17 @@ pub(crate) fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
 
 /// The virtual machine that a process has, by the libraries that it has mapped.
 pub(crate) fn of_process(process: &Candidate) -> Option<Jvm> {
-    process.jvm(|| among(process, &process.path("root")))
+    process.jvm(|| among(process, || Root::of(process.pid()).ok()))
 }
 
 /// As [`of_process`], with the paths of the libraries taken below `root`.
-fn among(process: &Candidate, root: &Path) -> Option<Jvm> {
+fn among(process: &Candidate, root: impl FnOnce() -> Option<Root>) -> Option<Jvm> {
     if process.names().any(is_j9) {
         return Some(Jvm::OpenJ9);
     }
     // Look only beside the first one, because a program may map any number of files of that name.
     let library = process.files().find(|file| file.ends_with("/libjvm.so"))?;
-    let root = Root::open(root);
-    match root.is_ok_and(|root| is_beside_j9(&root, Path::new(library))) {
+    match root().is_some_and(|root| is_beside_j9(&root, Path::new(library))) {
         true => Some(Jvm::OpenJ9),
         false => Some(Jvm::HotSpot),
     }
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn openj9_is_told_from_hotspot_whose_names_it_has() {
         let root = tempfile::tempdir().unwrap();
-        let of = |files: &[&str]| among(&Candidate::made_up(files), root.path());
+        let of = |files: &[&str]| among(&Candidate::made_up(files), || Root::at(root.path()).ok());
         let jvm = "/jdk/lib/server/libjvm.so";
         let write = |file: &str, text: &str| {
             let file = root.path().join(file);
@@ -192,7 +191,9 @@ mod tests {
         assert_eq!(of(&[old, "/other/libjvm.so"]), Some(Jvm::OpenJ9));
         assert_eq!(of(&["/other/libjvm.so", old]), Some(Jvm::HotSpot));
         let below = root.path().join("jdk/lib");
-        let short = among(&Candidate::made_up(&["/libjvm.so"]), &below);
+        let short = among(&Candidate::made_up(&["/libjvm.so"]), || {
+            Root::at(&below).ok()
+        });
         assert_eq!(short, Some(Jvm::HotSpot));
         // A launcher of `OpenJ9`.
         write("jdk8/bin/java", "");
@@ -212,7 +213,7 @@ mod tests {
         let release = root.path().join("made/release");
         let of = || {
             let made_up = Candidate::made_up(&["/made/lib/server/libjvm.so"]);
-            among(&made_up, root.path())
+            among(&made_up, || Root::at(root.path()).ok())
         };
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, &release, mode).unwrap();

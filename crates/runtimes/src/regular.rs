@@ -3,6 +3,8 @@
 
 use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::mapped::Named;
+use plimsoll_kernel::mounts::Mounts;
+use plimsoll_kernel::process::{Process, place};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -28,14 +30,32 @@ pub(crate) enum Root {
     /// Our own root.
     Ours,
     /// The root directory of a process. No link and no `..` leads out of it.
-    Of(OwnedFd),
+    Of {
+        /// An `O_PATH` descriptor of it.
+        directory: OwnedFd,
+        /// The mounts of the process. What may be behind a server is not found: that would be asked.
+        mounts: Mounts,
+    },
 }
 
 impl Root {
-    /// Opens the root at this path (`/proc/PID/root`).
-    pub(crate) fn open(path: &Path) -> rustix::io::Result<Root> {
+    /// Opens the root of a process.
+    pub(crate) fn of(pid: u32) -> rustix::io::Result<Root> {
+        let process = i32::try_from(pid).map_err(|_| Errno::SRCH)?;
+        let mounts = Process::open(process).and_then(|process| Mounts::of(&process));
+        Root::open(&place(pid, "root"), mounts.unwrap_or_default())
+    }
+
+    fn open(path: &Path, mounts: Mounts) -> rustix::io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty()).map(Root::Of)
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Root::Of { directory, mounts })
+    }
+
+    /// A folder as the root of a process that has our mounts.
+    #[cfg(test)]
+    pub(crate) fn at(path: &Path) -> rustix::io::Result<Root> {
+        Root::open(path, Mounts::of(&Process::own().unwrap()).unwrap())
     }
 
     /// Finds a file without opening it, because opening a device can have side effects.
@@ -43,7 +63,21 @@ impl Root {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
         match self {
             Root::Ours => rustix::fs::open(path, flags, Mode::empty()),
-            Root::Of(root) => find_below(root, path, flags),
+            Root::Of { directory, mounts } => {
+                let whole = Path::new("/").join(path);
+                mounts.check_path(&whole).map_err(|_| Errno::ACCESS)?;
+                let found = find_below(directory, path, flags)?;
+                // A link may have led elsewhere.
+                self.admits(&found).then_some(found).ok_or(Errno::ACCESS)
+            }
+        }
+    }
+
+    /// Whether the file of an `O_PATH` descriptor may be asked about: it is not behind a server.
+    fn admits(&self, found: &OwnedFd) -> bool {
+        match self {
+            Root::Ours => true,
+            Root::Of { mounts, .. } => mounts.check_open(found).is_ok(),
         }
     }
 
@@ -130,7 +164,7 @@ mod tests {
         symlink("/sys/kernel/mm/transparent_hugepage/enabled", at("made up")).unwrap();
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), mode).unwrap();
-        let below = Root::open(dir.path()).unwrap();
+        let below = Root::at(dir.path()).unwrap();
         let inside = |name: &str| below.read(Path::new(name), MOST);
         assert_eq!(inside("link"), Some(("text".to_owned(), true)));
         assert!(below.has_file(Path::new("/link")) && !below.has_file(Path::new("/pipe")));
@@ -141,6 +175,23 @@ mod tests {
         let names = |folder: &str| below.names(Path::new(folder), 1);
         assert_eq!(names("folder"), ["file"]);
         assert!(names("pipe").is_empty() && names("nothing").is_empty());
+    }
+
+    #[test]
+    fn a_server_is_not_asked_for_a_file_below_the_root_of_a_process() {
+        let Some(server) = plimsoll_testbed::FuseServer::start() else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        symlink(server.file(), dir.path().join("link")).unwrap();
+        server.stand_still();
+        let asked = server.asked();
+        let root = Root::of(std::process::id()).unwrap();
+        assert!(!root.has_file(&server.file()) && root.read(&server.file(), MOST).is_none());
+        assert!(root.names(server.file().parent().unwrap(), 9).is_empty());
+        assert_eq!(server.asked(), asked);
+        let here = std::env::current_exe().unwrap();
+        assert!(root.has_file(&here) && root.read(&here, 4).is_some());
     }
 
     #[test]

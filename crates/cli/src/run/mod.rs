@@ -43,6 +43,11 @@ mod steer;
 pub(crate) use one::plainly;
 pub(crate) use put_back::put_back;
 
+/// Where is noted what to put back.
+pub(crate) fn notes() -> Option<std::sync::Arc<plimsoll_kernel::notes::Notes>> {
+    put_back::notes()
+}
+
 use crate::args;
 use crate::embed::Place;
 use crate::error::CliError;

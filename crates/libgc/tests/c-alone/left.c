@@ -1,5 +1,5 @@
-/* A thread has a hole of uncollectable slots open while another one forks. In the child, those that it did not
-hand out are free. And a collection before a table of finalizers grows calls those that are due. */
+/* A thread has a hole of uncollectable slots open while another one forks. In the child, those that it did
+not hand out are free. And a collection before a table of finalizers grows calls those that are due. */
 #include "sound.h"
 #include <gc/gc_mark.h>
 

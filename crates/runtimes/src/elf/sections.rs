@@ -1,6 +1,7 @@
 //! Sections: the parts of an ELF file by their names.
 
-use super::{opened, read_at, u64_at, word};
+use super::{opened, opened_by, read_at, u64_at, word};
+use plimsoll_kernel::mapped::Named;
 use std::fs::File;
 use std::path::Path;
 
@@ -14,14 +15,23 @@ struct Section {
 
 /// The contents of the section with this name, cut after some megabytes.
 pub(crate) fn section(path: &Path, name: &[u8]) -> Option<Vec<u8>> {
-    let (mut file, sections, names) = table(path)?;
+    let (mut file, sections, names) = table(opened(path)?)?;
     let found = sections.iter().find(|s| named(s, &names) == Some(name))?;
     read_at(&mut file, found.offset, found.length)
 }
 
 /// Whether the file has a section of this name.
 pub(crate) fn has_section(path: &Path, name: &[u8]) -> bool {
-    table(path)
+    opened(path).is_some_and(|opened| has(opened, name))
+}
+
+/// As [`has_section`], of a file that is named already.
+pub(crate) fn has_section_in(file: Named, name: &[u8]) -> bool {
+    opened_by(file).is_some_and(|opened| has(opened, name))
+}
+
+fn has(opened: (File, Vec<u8>), name: &[u8]) -> bool {
+    table(opened)
         .is_some_and(|(_, sections, names)| sections.iter().any(|s| named(s, &names) == Some(name)))
 }
 
@@ -31,8 +41,7 @@ fn named<'a>(section: &Section, names: &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// The open file, its sections, and the string table that holds their names.
-fn table(path: &Path) -> Option<(File, Vec<Section>, Vec<u8>)> {
-    let (mut file, header) = opened(path)?;
+fn table((mut file, header): (File, Vec<u8>)) -> Option<(File, Vec<Section>, Vec<u8>)> {
     let half = |at| word(&header, at).map(u16::from_le_bytes);
     let (size, count) = (u64::from(half(58)?), u64::from(half(60)?));
     let table = read_at(&mut file, u64_at(&header, 40)?, size * count)?;

@@ -182,7 +182,7 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     // The file of a running program may have been replaced.
     let name = program.to_string_lossy();
     let program = Path::new(name.strip_suffix(" (deleted)").unwrap_or(&name));
-    let root = Root::open(&process.path("root"));
+    let root = Root::of(process.pid);
     if !root.is_ok_and(|root| is_launcher(&root, program)) {
         return not_known(HOST);
     }

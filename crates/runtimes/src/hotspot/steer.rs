@@ -25,7 +25,6 @@ use super::{NAME, NAME_WITH_AGENT};
 use crate::family;
 use crate::link::{Ended, Link};
 use crate::runtime::Target;
-use hush::Hush;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::notes::Note;
@@ -132,8 +131,8 @@ struct Loop<'a> {
     reported: Option<(Instant, Report)>,
     /// Commands that failed.
     silence: Silence,
-    /// The machine's log.
-    hush: Hush,
+    /// Warnings of the machine's log are off, because we collect.
+    hushed: bool,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
     /// What has to be restored if we are killed.
@@ -212,7 +211,7 @@ impl<'a> Loop<'a> {
             measure_pause: FOOTPRINT,
             reported: None,
             silence: Silence::default(),
-            hush: Hush::default(),
+            hushed: false,
             moved: BTreeSet::new(),
             note: None,
             asked_processor_ns: 0,

@@ -32,7 +32,7 @@ pub enum Refusal {
     NoLibrary,
 }
 
-/// What comes between a launcher and its arguments: `mode:identity:folder` is what the recorder is told. The
+/// What comes between a launcher and its arguments. `told` is for the recorder: `mode:identity:folder`.
 /// Sampled recordings have short young generations, too. A launcher that is not `java` itself takes options
 /// of the machine behind `-J`.
 ///

@@ -3,11 +3,11 @@
 
 use crate::process::Process;
 use crate::regular::{self, Root};
-use rustix::fs::OFlags;
+use plimsoll_kernel::mapped::Named;
+use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// From where file names are resolved.
@@ -62,7 +62,7 @@ impl Files {
 
 impl Inner {
     fn of(process: &Process) -> io::Result<Inner> {
-        let root = Root::open(&process.path("root"))?;
+        let root = Root::of(process.pid)?;
         let mut inner = Inner { root, folder: None };
         let folder = path_below_root(process, "cwd");
         inner.folder = folder.filter(|folder| inner.is_cwd(process, folder));
@@ -72,11 +72,11 @@ impl Inner {
     /// Whether `folder` really is the working directory: another one may be mounted over it.
     fn is_cwd(&self, process: &Process, folder: &Path) -> bool {
         let found = self.find(folder, OFlags::DIRECTORY);
-        let found = found.and_then(|folder| rustix::fs::fstat(&folder));
-        let own = std::fs::metadata(process.path("cwd"));
-        found.is_ok_and(|found| {
-            own.is_ok_and(|own| (own.dev(), own.ino()) == (found.st_dev, found.st_ino))
-        })
+        let found = found.ok().and_then(|folder| fstat(&folder).ok());
+        let own = i32::try_from(process.pid).ok();
+        let own = own.and_then(|pid| Named::of_link(pid, "cwd").ok());
+        let file = |stat: &Stat| (stat.st_dev, stat.st_ino);
+        found.is_some_and(|found| own.is_some_and(|own| file(own.stat()) == file(&found)))
     }
 
     fn find(&self, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -111,7 +111,7 @@ mod tests {
     /// The view of a process with this root and this folder in it.
     fn inner(root: &Path, folder: Option<&str>) -> Files {
         Files::Inner(Inner {
-            root: Root::open(root).unwrap(),
+            root: Root::at(root).unwrap(),
             folder: folder.map(PathBuf::from),
         })
     }

@@ -15,46 +15,25 @@ const OFF: &str = "VM.log output=#0 what=gc=error";
 /// The command that switches them on again.
 const ON: &str = "VM.log output=#0 what=gc=warning";
 
-/// What is known of the machine's log, and what we did to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Hush {
-    /// Nobody has looked yet.
-    #[default]
-    Unknown,
-    /// It is configured otherwise, or cannot be: it is left alone.
-    Never,
-    /// It is as it is unasked.
-    Ready,
-    /// The warnings are off.
-    On,
-}
-
 /// Whether the log on standard output is as it is unasked, by the answer to [`LIST`]: warnings of all kinds,
 /// or those without `gc` since it was configured at run time, as one of ours that was killed leaves it.
-fn of(list: &str) -> Hush {
+fn is_unasked(list: &str) -> bool {
     let mut lines = list.lines().map(str::trim);
     let output = lines.find_map(|line| line.strip_prefix("#0: stdout "));
     let mut words = output.unwrap_or_default().split(' ');
     let (what, decorated) = (words.next(), words.next());
     let at_run_time = words.next_back() == Some("(reconfigured)");
-    match what {
-        _ if decorated != Some("uptime,level,tags") => Hush::Never,
-        Some("all=warning") => Hush::Ready,
-        Some("all=warning,gc=error") if at_run_time => Hush::Ready,
-        _ => Hush::Never,
-    }
+    decorated == Some("uptime,level,tags")
+        && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
 }
 
 impl Loop<'_> {
     /// Asks for a collection. `false` if the machine did not answer.
     pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> bool {
         if trigger == Trigger::Histogram {
-            if self.hush == Hush::Unknown {
-                let listed = self.attach.command("jcmd", &[LIST], COMMAND);
-                self.hush = listed.map_or(Hush::Never, |reply| of(&reply.text));
-            }
-            if self.hush == Hush::Ready && self.ask("jcmd", &[OFF], COMMAND) {
-                self.hush = Hush::On;
+            // Each time: its user may have configured it since.
+            if let Ok(listed) = self.attach.command("jcmd", &[LIST], COMMAND) {
+                self.hushed = is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND);
             }
         }
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
@@ -64,8 +43,8 @@ impl Loop<'_> {
 
     /// Lets the machine log as it did, if we changed that.
     pub(super) fn speak(&mut self) {
-        if self.hush == Hush::On && self.ask("jcmd", &[ON], COMMAND) {
-            self.hush = Hush::Ready;
+        if self.hushed && self.ask("jcmd", &[ON], COMMAND) {
+            self.hushed = false;
         }
     }
 }
@@ -88,7 +67,7 @@ mod tests {
             "#0: stdout all=warning,gc=error uptime,level,tags foldmultilines=false (reconfigured)",
             "#0: stdout all=warning,gc=error uptime,level,tags (reconfigured)",
         ] {
-            assert_eq!(of(&list(ready)), Hush::Ready, "{ready}");
+            assert!(is_unasked(&list(ready)), "{ready}");
         }
         for never in [
             "#0: stdout all=off uptime,level,tags",
@@ -97,7 +76,7 @@ mod tests {
             "#0: stdout all=warning uptime",
             "",
         ] {
-            assert_eq!(of(&list(never)), Hush::Never, "{never}");
+            assert!(!is_unasked(&list(never)), "{never}");
         }
     }
 }
