@@ -97,8 +97,8 @@ pub struct Places {
 
 impl Heap {
     /// Makes a heap that may grow to `most` bytes of addresses, or to as many as can be set aside
-    /// for it. It takes no memory yet, and few addresses. The second value is the state that the heap's threads
-    /// share: a program with several threads keeps it behind a lock, and takes that lock before it
+    /// for it. It takes no memory yet, and few addresses. The second value is the state that the heap's
+    /// threads share: a program with several threads keeps it behind a lock, and takes that lock before it
     /// stops the world.
     ///
     /// # Errors

@@ -205,16 +205,7 @@ pub(crate) fn settle(
         // aside only once.
         incremental.after_whole(&note, growth.allowance);
     }
-    // Free memory that will not be used before the next collection need not be kept.
-    let mut keep = pace.fills(central);
-    let free = surroundings.idle.saturating_sub(keep);
-    if !scarce {
-        keep += free - surroundings.unused.due(Instant::now(), free);
-    }
-    if surroundings.idle > keep {
-        given += central.give_back(heap, keep).0;
-        surroundings.idle = keep;
-    }
+    given += surroundings.give_back_unused(heap, central, pace.fills(central), scarce);
     Settled { given, shed }
 }
 
@@ -258,6 +249,26 @@ impl Surroundings {
     /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
     pub(crate) fn resident(&self, central: &Central) -> u64 {
         ((central.used() + self.idle(central)).saturating_sub(self.absent) * SUPERPAGE) as u64
+    }
+
+    /// Gives back free memory that will not be used before the next collection; the heap is to fill
+    /// `keep` superpages until then. Returns how many superpages it gave back.
+    fn give_back_unused(
+        &mut self,
+        heap: &Heap,
+        central: &mut Central,
+        mut keep: usize,
+        scarce: bool,
+    ) -> usize {
+        let free = self.idle.saturating_sub(keep);
+        if !scarce {
+            keep += free - self.unused.due(Instant::now(), free);
+        }
+        if self.idle <= keep {
+            return 0;
+        }
+        self.idle = keep;
+        central.give_back(heap, keep).0
     }
 
     /// Superpages that are free but in memory: the heap has grown into some of them since the last
