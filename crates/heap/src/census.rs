@@ -19,6 +19,8 @@ pub struct Census {
     pub opaque: u64,
     /// Of `opaque`, the bytes of objects that do not have superpages of their own.
     pub small_opaque: u64,
+    /// How many these are.
+    pub small_opaque_objects: u64,
     /// Bytes of free slots in superpages with holes.
     pub holes: u64,
     /// Superpages that were freed.
@@ -63,6 +65,7 @@ impl Heap {
                     census.count(live as u64, bytes, it.has(flag::OPAQUE));
                     if it.has(flag::OPAQUE) {
                         census.small_opaque += (live * bytes) as u64;
+                        census.small_opaque_objects += live as u64;
                     }
                     if live == 0 {
                         central.release(self, superpage, 1);

@@ -277,6 +277,7 @@ fn reclaim(
         composite: (census.live - census.opaque) as usize,
         atomic: census.opaque as usize,
         small: census.small_opaque as usize,
+        small_objects: census.small_opaque_objects as usize,
         roots: state.roots.bytes(),
         stacks: state.pace.stacks,
         finalized: state.finalization.note(heap),

@@ -204,7 +204,7 @@ pub(crate) fn settle(
         // aside only once.
         incremental.after_whole(&note, growth.allowance);
     }
-    given += surroundings.give_unused(heap, central, pace.fills(central), scarce);
+    given += surroundings.give_back_unused(heap, central, pace.fills(central), scarce);
     Settled { given, shed }
 }
 
@@ -248,6 +248,26 @@ impl Surroundings {
     /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
     pub(crate) fn resident(&self, central: &Central) -> u64 {
         ((central.used() + self.idle(central)).saturating_sub(self.absent) * SUPERPAGE) as u64
+    }
+
+    /// Gives back free memory that will not be used before the next collection; the heap is to fill
+    /// `keep` superpages until then. Returns how many superpages it gave back.
+    fn give_back_unused(
+        &mut self,
+        heap: &Heap,
+        central: &mut Central,
+        mut keep: usize,
+        scarce: bool,
+    ) -> usize {
+        let free = self.idle.saturating_sub(keep);
+        if !scarce {
+            keep += free - self.unused.due(Instant::now(), free);
+        }
+        if self.idle <= keep {
+            return 0;
+        }
+        self.idle = keep;
+        central.give_back(heap, keep).0
     }
 
     /// Superpages that are free but in memory: the heap has grown into some of them since the last
@@ -300,27 +320,6 @@ impl Surroundings {
         let enough = self.enough.size().saturating_sub(told.live);
         let enough = usize::try_from(enough.min(most / 2)).unwrap_or(usize::MAX);
         Pace::worth(found).min(enough)
-    }
-
-    /// Gives free memory back that will not be used before the next collection, except the first `keep`
-    /// superpages; where memory is not scarce, only what was not needed for a while. Returns how many
-    /// superpages it gave.
-    fn give_unused(
-        &mut self,
-        heap: &Heap,
-        central: &mut Central,
-        mut keep: usize,
-        scarce: bool,
-    ) -> usize {
-        let free = self.idle.saturating_sub(keep);
-        if !scarce {
-            keep += free - self.unused.due(Instant::now(), free);
-        }
-        if self.idle <= keep {
-            return 0;
-        }
-        self.idle = keep;
-        central.give_back(heap, keep).0
     }
 
     /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`

@@ -16,7 +16,7 @@
 //! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
 //! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
 //! | `quantum` | threads that give their processors up by what they allocate |
-//! | `table` | tables by address |
+//! | `table`, `memory` | tables by address; the memory of such tables |
 //! | `places` | where the heap is, for tools that look from outside |
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |

@@ -80,6 +80,8 @@ pub(crate) struct Found {
     pub(crate) atomic: usize,
     /// Of `atomic`, the bytes of small objects.
     pub(crate) small: usize,
+    /// How many small objects these are.
+    pub(crate) small_objects: usize,
     /// `roots`: bytes of static data. `stacks`: bytes of the threads' stacks.
     pub(crate) roots: usize,
     pub(crate) stacks: usize,
@@ -106,6 +108,8 @@ const PROGRESS: usize = 1 << 20;
 /// Small atomic objects that live may cost as many collections as if they took this many times
 /// their bytes ([`Pace::worth`]).
 const SMALL: usize = 2;
+/// To mark such an object takes no longer than to read this many bytes, however large it is.
+const READ: usize = 1 << 10;
 
 /// A heap whose objects have finalizers called looks whether there are many new ones when one part in
 /// `CROWD` of it was allocated. Holes are filled first, so it need not grow by as much.
@@ -161,7 +165,8 @@ impl Pace {
     /// the holes of one size run out, it grows by a third.)
     pub(crate) fn worth(found: &Found) -> usize {
         // The usual divisor is 3.
-        SMALL * 3 * found.small / GC_free_space_divisor.get().max(1)
+        let bytes = found.small.min(found.small_objects * READ);
+        SMALL * 3 * bytes / GC_free_space_divisor.get().max(1)
     }
 
     /// Whether the next collection is to trust no summaries: stale summaries may keep objects that
@@ -432,6 +437,20 @@ mod tests {
     use super::*;
     use plimsoll_heap::Heap;
     use plimsoll_heap::os::Linux;
+
+    #[test]
+    fn of_larger_atomic_objects_their_number_counts() {
+        let found = |small_objects, each| Found {
+            small: small_objects * each,
+            small_objects,
+            ..Found::default()
+        };
+        assert_eq!(Pace::worth(&found(1000, 64)), 2 * 64_000);
+        assert_eq!(
+            Pace::worth(&found(1000, 4096)),
+            Pace::worth(&found(1000, 1024))
+        );
+    }
 
     /// A heap's limit and goal after it may grow by `superpages` superpages.
     fn grow(pace: &mut Pace, central: &mut Central, superpages: usize) -> (usize, usize) {
