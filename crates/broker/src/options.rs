@@ -21,7 +21,8 @@ pub struct Options {
     /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]),
     /// `system` and the environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
-    /// The socket, `broker.sock` in the directory by default.
+    /// The socket; by default `PLIMSOLL_SOCKET` (of a user's broker without a `directory`), else `broker.sock`
+    /// in the directory.
     pub socket: Option<PathBuf>,
     /// The configuration; by default `/etc/plimsoll/plimsoll.toml` or
     /// `$XDG_CONFIG_HOME/plimsoll/plimsoll.toml`. A path given here must exist.
@@ -60,14 +61,16 @@ impl Options {
     /// # Errors
     /// [`Error::Path`] for a relative path that cannot be made absolute.
     pub fn paths(&self) -> Result<Paths, Error> {
-        let directory = match (&self.directory, &self.socket) {
+        let named = || named_by_environment().filter(|_| !self.system && self.directory.is_none());
+        let socket = self.socket.clone().or_else(named);
+        let directory = match (&self.directory, &socket) {
             (Some(directory), _) => directory.clone(),
             (None, Some(socket)) => directory_of(socket),
             (None, None) if self.system => PathBuf::from(SYSTEM_DIRECTORY),
             (None, None) => user_directory(),
         };
         let directory = absolute(&directory)?;
-        let socket = match &self.socket {
+        let socket = match &socket {
             Some(socket) => absolute(socket)?,
             None => directory.join(USUAL),
         };
@@ -123,16 +126,17 @@ fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBu
         .join("plimsoll/plimsoll.toml")
 }
 
+/// The socket that `PLIMSOLL_SOCKET` names.
+fn named_by_environment() -> Option<PathBuf> {
+    let socket = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty());
+    socket.map(PathBuf::from)
+}
+
 /// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
 /// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`, or, where another user has
-/// taken that, `~/.cache/plimsoll`. `PLIMSOLL_SOCKET` overrides it with its parent.
+/// taken that, `~/.cache/plimsoll`.
 #[must_use]
 pub fn user_directory() -> PathBuf {
-    if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())
-        && let Some(parent) = Path::new(&socket).parent()
-    {
-        return parent.to_path_buf();
-    }
     let uid = rustix::process::getuid().as_raw();
     let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|runtime| is_own_directory(runtime, uid)) {

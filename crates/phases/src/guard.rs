@@ -42,7 +42,7 @@ impl Guarded {
         };
         let text = setter.words().join(" ");
         // Without a note, only who kills both leaves something.
-        let note = notes.and_then(|notes| notes.write(&about, &text).ok());
+        let note = notes.and_then(|notes| notes.write(&about, |_| text).ok());
         let mut guard = Command::new(program);
         guard
             .arg(command)
