@@ -61,8 +61,13 @@ impl Options {
     /// # Errors
     /// [`Error::Path`] for a relative path that cannot be made absolute.
     pub fn paths(&self) -> Result<Paths, Error> {
-        let named = || named_by_environment().filter(|_| !self.system && self.directory.is_none());
-        let socket = self.socket.clone().or_else(named);
+        self.paths_if_named(named_by_environment())
+    }
+
+    /// As [`Options::paths`], where the environment names this socket.
+    fn paths_if_named(&self, named: Option<PathBuf>) -> Result<Paths, Error> {
+        let named = named.filter(|_| !self.system && self.directory.is_none());
+        let socket = self.socket.clone().or(named);
         let directory = match (&self.directory, &socket) {
             (Some(directory), _) => directory.clone(),
             (None, Some(socket)) => directory_of(socket),
@@ -196,6 +201,29 @@ mod tests {
         assert_eq!(usual.directory, Path::new("/d"));
         assert!(one.pages != other.pages && one.state != other.state);
         assert_eq!(one.socket, Path::new("/d/a.sock"));
+    }
+
+    #[test]
+    fn the_socket_that_the_environment_names_is_that_of_a_users_broker_without_other_options() {
+        let named = |options: Options| {
+            let paths = options.paths_if_named(Some("/e/a.sock".into())).unwrap();
+            (paths.directory, paths.socket)
+        };
+        let pair = |directory: &str, socket: &str| (directory.into(), socket.into());
+        let usual = Options::default();
+        assert_eq!(named(usual.clone()), pair("/e/a.sock.d", "/e/a.sock"));
+        let directory = Some("/d".into());
+        let elsewhere = Options {
+            directory,
+            ..usual.clone()
+        };
+        assert_eq!(named(elsewhere), pair("/d", "/d/broker.sock"));
+        let system = Options {
+            system: true,
+            ..usual
+        };
+        let of_system = format!("{SYSTEM_DIRECTORY}/{USUAL}");
+        assert_eq!(named(system), pair(SYSTEM_DIRECTORY, &of_system));
     }
 
     #[test]
