@@ -21,8 +21,8 @@ pub struct Options {
     /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]),
     /// `system` and the environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
-    /// The socket; by default `PLIMSOLL_SOCKET` (of a user's broker without a `directory`), else `broker.sock`
-    /// in the directory.
+    /// The socket; by default `PLIMSOLL_SOCKET` (of a user's broker without a `directory`), else
+    /// `broker.sock` in the directory.
     pub socket: Option<PathBuf>,
     /// The configuration; by default `/etc/plimsoll/plimsoll.toml` or
     /// `$XDG_CONFIG_HOME/plimsoll/plimsoll.toml`. A path given here must exist.

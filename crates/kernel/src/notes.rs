@@ -93,8 +93,8 @@ impl Notes {
         Ok(Notes(self.0.try_clone()?))
     }
 
-    /// Writes a note, which is ours until we end. `text` is given what a killed process noted and nobody could
-    /// put back yet; it is empty if there is no such thing.
+    /// Writes a note, which is ours until we end. `text` is given what a killed process noted and nobody
+    /// could put back yet; it is empty if there is no such thing.
     ///
     /// # Errors
     /// What the system says; `WouldBlock` if another process has it.
