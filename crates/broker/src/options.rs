@@ -21,7 +21,8 @@ pub struct Options {
     /// Directory of the socket, pages and state; the default depends on the socket ([`directory_of`]),
     /// `system` and the environment ([`user_directory`]).
     pub directory: Option<PathBuf>,
-    /// The socket, `broker.sock` in the directory by default.
+    /// The socket; by default `PLIMSOLL_SOCKET` (of a user's broker without a `directory`), else
+    /// `broker.sock` in the directory.
     pub socket: Option<PathBuf>,
     /// The configuration; by default `/etc/plimsoll/plimsoll.toml` or
     /// `$XDG_CONFIG_HOME/plimsoll/plimsoll.toml`. A path given here must exist.
@@ -60,14 +61,21 @@ impl Options {
     /// # Errors
     /// [`Error::Path`] for a relative path that cannot be made absolute.
     pub fn paths(&self) -> Result<Paths, Error> {
-        let directory = match (&self.directory, &self.socket) {
+        self.paths_if_named(named_by_environment())
+    }
+
+    /// As [`Options::paths`], where the environment names this socket.
+    fn paths_if_named(&self, named: Option<PathBuf>) -> Result<Paths, Error> {
+        let named = named.filter(|_| !self.system && self.directory.is_none());
+        let socket = self.socket.clone().or(named);
+        let directory = match (&self.directory, &socket) {
             (Some(directory), _) => directory.clone(),
             (None, Some(socket)) => directory_of(socket),
             (None, None) if self.system => PathBuf::from(SYSTEM_DIRECTORY),
             (None, None) => user_directory(),
         };
         let directory = absolute(&directory)?;
-        let socket = match &self.socket {
+        let socket = match &socket {
             Some(socket) => absolute(socket)?,
             None => directory.join(USUAL),
         };
@@ -123,16 +131,17 @@ fn config_below(config_home: Option<OsString>, home: Option<OsString>) -> PathBu
         .join("plimsoll/plimsoll.toml")
 }
 
+/// The socket that `PLIMSOLL_SOCKET` names.
+fn named_by_environment() -> Option<PathBuf> {
+    let socket = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty());
+    socket.map(PathBuf::from)
+}
+
 /// The user's directory: `$XDG_RUNTIME_DIR/plimsoll` where that is the user's own, else
 /// `/run/user/UID/plimsoll` where that directory exists, else `/tmp/plimsoll-UID`, or, where another user has
-/// taken that, `~/.cache/plimsoll`. `PLIMSOLL_SOCKET` overrides it with its parent.
+/// taken that, `~/.cache/plimsoll`.
 #[must_use]
 pub fn user_directory() -> PathBuf {
-    if let Some(socket) = variable("PLIMSOLL_SOCKET").filter(|value| !value.is_empty())
-        && let Some(parent) = Path::new(&socket).parent()
-    {
-        return parent.to_path_buf();
-    }
     let uid = rustix::process::getuid().as_raw();
     let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|runtime| is_own_directory(runtime, uid)) {
@@ -192,6 +201,29 @@ mod tests {
         assert_eq!(usual.directory, Path::new("/d"));
         assert!(one.pages != other.pages && one.state != other.state);
         assert_eq!(one.socket, Path::new("/d/a.sock"));
+    }
+
+    #[test]
+    fn the_socket_that_the_environment_names_is_that_of_a_users_broker_without_other_options() {
+        let named = |options: Options| {
+            let paths = options.paths_if_named(Some("/e/a.sock".into())).unwrap();
+            (paths.directory, paths.socket)
+        };
+        let pair = |directory: &str, socket: &str| (directory.into(), socket.into());
+        let usual = Options::default();
+        assert_eq!(named(usual.clone()), pair("/e/a.sock.d", "/e/a.sock"));
+        let directory = Some("/d".into());
+        let elsewhere = Options {
+            directory,
+            ..usual.clone()
+        };
+        assert_eq!(named(elsewhere), pair("/d", "/d/broker.sock"));
+        let system = Options {
+            system: true,
+            ..usual
+        };
+        let of_system = format!("{SYSTEM_DIRECTORY}/{USUAL}");
+        assert_eq!(named(system), pair(SYSTEM_DIRECTORY, &of_system));
     }
 
     #[test]

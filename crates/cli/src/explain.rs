@@ -192,10 +192,9 @@ fn reason(line: &[&Principal]) -> Reason {
 }
 
 fn others(listing: &Listing, line: &[&Principal]) -> Vec<Other> {
-    let own = line.last().map_or(0, |it| it.id);
-    let inside = |p: &Principal| line.iter().any(|one| one.id == p.id && one.id == own);
+    let own = line.last().map(|it| it.id);
     let mut others: Vec<Other> = leaves(listing)
-        .filter(|p| !inside(p))
+        .filter(|p| Some(p.id) != own)
         .map(|p| Other {
             id: p.id,
             name: p.name.clone(),

@@ -25,7 +25,7 @@ const LENDING: u32 = 50;
 /// Growth within [`HORIZON`] by less than this part of its use (a quarter) does not count as waking
 /// up.
 const WAKING: u64 = 4;
-/// A program that allocates less for no longer than this counts as working on, nanoseconds.
+/// A lower allocation rate counts only once it has stayed low for this long, nanoseconds.
 const LULL: Nanos = 5_000_000_000;
 /// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;

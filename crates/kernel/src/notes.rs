@@ -2,17 +2,23 @@
 //! user's own, with a lock (`flock(2)`) that ends with its holder. Who finds a file without a lock puts back
 //! what it says. The folder is gone after a restart of the machine, and so are the processes.
 
+use crate::process::Process;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// The most files that are looked at.
 const MOST: usize = 1024;
 /// Bytes of a file that are read at most.
 const LONGEST: u64 = 4096;
+/// Tries to get a note of which another process has the lock or which it removes, and the pause between two.
+/// Who looks for notes has one only for a moment.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 /// The mode bits that let others write.
 const OF_OTHERS: u32 = 0o022;
 
@@ -42,6 +48,11 @@ pub struct Note {
 impl About {
     fn name(&self) -> String {
         format!("{}-{}.{}", self.pid, self.started, self.kind)
+    }
+
+    fn lives(&self) -> bool {
+        let pid = i32::try_from(self.pid);
+        pid.is_ok_and(|pid| Process::open_known(pid, self.started).is_ok())
     }
 
     fn of(name: &str) -> Option<About> {
@@ -82,24 +93,41 @@ impl Notes {
         Ok(Notes(self.0.try_clone()?))
     }
 
-    /// Writes a note, which is ours until we end.
+    /// Writes a note, which is ours until we end. `text` is given what a killed process noted and nobody
+    /// could put back yet; it is empty if there is no such thing.
     ///
     /// # Errors
     /// What the system says; `WouldBlock` if another process has it.
-    pub fn write(&self, about: &About, text: &str) -> io::Result<Note> {
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        let note = self.locked(about.name(), flags)?;
-        note.set(text)?;
-        Ok(note)
+    pub fn write(&self, about: &About, text: impl FnOnce(&str) -> String) -> io::Result<Note> {
+        for _ in 0..TRIES {
+            match self.locked(about.name(), OFlags::RDWR | OFlags::CREATE) {
+                Ok(Some(note)) => {
+                    // Whatever is no text is none of ours.
+                    note.set(&text(&note.read().unwrap_or_default()))?;
+                    return Ok(note);
+                }
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn locked(&self, name: String, flags: OFlags) -> io::Result<Note> {
+    /// Opens and locks a file; `None` if another process removed it before it was locked.
+    fn locked(&self, name: String, flags: OFlags) -> io::Result<Option<Note>> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.0, &name, flags, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let ours = rustix::fs::fstat(&file)?;
+        let named = rustix::fs::statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW);
+        let same =
+            named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino));
         let folder = self.0.try_clone()?;
         let file = File::from(file);
-        Ok(Note { folder, name, file })
+        Ok(same.then_some(Note { folder, name, file }))
     }
 
     /// The notes whose writers are gone, with what they say. They are removed when they are dropped.
@@ -115,13 +143,15 @@ impl Notes {
                 continue;
             };
             // One that is locked has its writer; one that cannot be opened is none.
-            let Ok(note) = self.locked(name, OFlags::RDWR) else {
+            let Ok(Some(note)) = self.locked(name, OFlags::RDWR) else {
                 continue;
             };
-            let mut text = String::new();
-            let read = (&note.file).take(LONGEST).read_to_string(&mut text);
-            if read.is_ok() {
-                left.push((about, text, note));
+            match note.read() {
+                // Its writer made it this moment, and has not locked it yet.
+                Ok(text) if text.is_empty() && about.lives() => note.leave(),
+                Ok(text) => left.push((about, text, note)),
+                // It is none of ours, and is removed.
+                Err(_) => {}
             }
         }
         Ok(left)
@@ -129,6 +159,12 @@ impl Notes {
 }
 
 impl Note {
+    fn read(&self) -> io::Result<String> {
+        let mut text = String::new();
+        (&self.file).take(LONGEST).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
     /// Makes it say something else.
     ///
     /// # Errors
@@ -170,9 +206,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         let notes = Notes::open(path).unwrap();
-        let note = notes.write(&about(1, "hotspot"), "A 1\n").unwrap();
+        let note = notes
+            .write(&about(1, "hotspot"), |_| "A 1\n".into())
+            .unwrap();
         assert!(notes.left().unwrap().is_empty(), "its writer is there");
-        assert!(notes.write(&about(1, "hotspot"), "B").is_err());
+        assert!(notes.write(&about(1, "hotspot"), |_| "B".into()).is_err());
         note.set("A 22\nB 3\n").unwrap();
         note.set("A 2\n").unwrap();
         // As if its process were killed: the lock goes, the file stays.
@@ -187,10 +225,40 @@ mod tests {
             notes.left().unwrap().is_empty(),
             "one puts it back at a time"
         );
+        // Nobody could put it back, and a new one adds to it.
+        for (_, _, note) in left {
+            note.leave();
+        }
+        let more = |before: &str| format!("{before}B 3\n");
+        notes.write(&about(1, "hotspot"), more).unwrap().leave();
+        let left = notes.left().unwrap();
+        assert_eq!(left[0].1, "A 2\nB 3\n");
         drop(left);
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
-        drop(notes.write(&about(1, "phases"), "x").unwrap());
+        drop(notes.write(&about(1, "phases"), |_| "x".into()).unwrap());
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_note_that_was_just_made_or_removed_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = Notes::open(dir.path()).unwrap();
+        let own = Process::own().unwrap();
+        let mut mine = about(own.pid().unsigned_abs(), "x");
+        mine.started = own.start_time();
+        let path = dir.path().join(mine.name());
+        std::fs::write(&path, "").unwrap();
+        assert!(notes.left().unwrap().is_empty() && path.exists());
+        // One that opened it before another process removed it has no note.
+        let open = rustix::fs::open(&path, OFlags::RDWR, Mode::empty()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::flock(&open, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let note = notes
+            .write(&mine, |before| format!("{before}A 1\n"))
+            .unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "A 1\n");
+        drop(note);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Guarded {
         let about = about(process.pid().unsigned_abs(), process.start_time());
         let text = setter.words().join(" ");
         // Without a note, only who kills both leaves something.
-        let note = notes.and_then(|notes| notes.write(&about, &text).ok());
+        let note = notes.and_then(|notes| notes.write(&about, |_| text).ok());
         let mut guard = Command::new(program);
         guard
             .arg(command)

@@ -91,7 +91,6 @@ impl FromStr for Size {
     }
 }
 
-/// From a string, or a whole number of bytes.
 /// Shows bytes in at most five characters: `0`, `812K`, `15.2M`, `1.46G`.
 pub struct Human(
     /// Bytes.
@@ -123,6 +122,7 @@ impl fmt::Display for Human {
     }
 }
 
+/// From a string, or a whole number of bytes.
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(SizeVisitor)

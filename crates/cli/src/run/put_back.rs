@@ -1,6 +1,7 @@
 //! Flags and scheduling parameters of programs whose adapter was killed: the next of our commands that steers
 //! puts them back.
 
+use plimsoll_broker::options::directory_of;
 use plimsoll_client::{Socket, Surroundings};
 use plimsoll_kernel::notes::{About, Notes};
 use plimsoll_runtimes::hotspot::release;
@@ -10,10 +11,13 @@ use std::io::empty;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tracing::info;
 
 /// The folder of notes, below that of the user's own broker.
 const FOLDER: &str = "undo";
+/// How long all of it may take: the program of the command waits for it. The rest stays for the next command.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where is noted what to put back: beside the socket that the environment names, else in the user's own
 /// folder. `None` where that cannot be had.
@@ -33,8 +37,7 @@ pub(super) fn notes() -> Option<Arc<Notes>> {
 /// The folders of brokers that this user may have, the best first.
 fn folders() -> impl Iterator<Item = PathBuf> {
     let candidates = Socket::candidates(&Surroundings::of_self());
-    let parents = candidates.into_iter().map(|it| it.path().to_owned());
-    parents.filter_map(|path| path.parent().map(Path::to_owned))
+    candidates.into_iter().map(|it| directory_of(it.path()))
 }
 
 /// Whether only this user can change what is in a folder. A link to one is none.
@@ -54,13 +57,18 @@ fn opened(folder: &Path) -> Option<Notes> {
 pub(crate) fn put_back() {
     let opened = folders().filter_map(|folder| opened(&folder));
     let left = opened.flat_map(|notes| notes.left().unwrap_or_default());
+    let until = Instant::now() + PATIENCE;
     for (about, text, note) in left {
+        if Instant::now() >= until {
+            note.leave();
+            continue;
+        }
         match undone(&about, &text) {
             Some(true) => info!(
                 "process {}: what an adapter that was killed had set is put back",
                 about.pid
             ),
-            // The process is gone.
+            // The process is gone, or the note makes no sense.
             None => {}
             Some(false) => note.leave(),
         }
@@ -81,7 +89,7 @@ fn undone(about: &About, text: &str) -> Option<bool> {
                 .into_iter()
                 .chain(text.split_ascii_whitespace().map(str::to_owned))
                 .collect();
-            Some(plimsoll_phases::undo(&mut empty(), &words))
+            plimsoll_phases::undo(&mut empty(), &words).then_some(true)
         }
         _ => None,
     }

@@ -67,14 +67,14 @@ outsiders 700M  reserve 82.0M  budget 3.24G  uses 1.15G  owed 43.0M
 fn a_narrow_screen_has_fewer_columns_and_cuts_no_number() {
     let mut state = running();
     let mut listing = sample();
-    listing.domain = "/sys/fs/cgroup/memory/machine/nc-newcomer".into();
+    listing.domain = "/sys/fs/cgroup/memory/machine/web-service".into();
     state.push(Sample { at: 9.0, listing });
     let drawn = text(&draw(&state, 60, 24, false));
     let lines: Vec<&str> = drawn.lines().collect();
     assert_eq!(
         lines[..5],
         [
-            "plimsoll 0.1.0  ~nc-newcomer 4.00G  4 principals",
+            "plimsoll 0.1.0  ~web-service 4.00G  4 principals",
             "outsiders 700M  budget 3.24G  uses 1.15G  owed 43.0M",
             "[▒▒▒▒▒▒▒▒▒▒█████████████████                              ░]",
             " ID NAME            PID WT(PRIO)   USES  LIMIT  COULD   OWES",
@@ -84,7 +84,7 @@ fn a_narrow_screen_has_fewer_columns_and_cuts_no_number() {
     );
     let wide = text(&draw(&state, 100, 24, false));
     assert!(
-        wide.starts_with("plimsoll 0.1.0  /sys/fs/cgroup/memory/machine/nc-newcomer 4.00G"),
+        wide.starts_with("plimsoll 0.1.0  /sys/fs/cgroup/memory/machine/web-service 4.00G"),
         "{wide}"
     );
     assert!(wide.contains("WSET"), "{wide}");

@@ -134,9 +134,8 @@ fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     }
 }
 
-/// Calls in what the members of a family hold above their targets, and so in the families below. A use that
-/// is `slight` bytes beyond what there is calls nothing.
-fn call(tree: &mut Tree, budget: u64, slight: u64) {
+/// Calls in what the members of a family hold above their targets, and so in the families below.
+fn call(tree: &mut Tree, budget: u64) {
     for family in 0..=tree.count() {
         let (cap, from_above) = match family {
             0 => (budget, Call::None),
@@ -153,8 +152,7 @@ fn call(tree: &mut Tree, budget: u64, slight: u64) {
             lacks = lacks.saturating_add(node.lacks);
             waits = waits.saturating_add(node.waits);
         }
-        let over = uses > cap.saturating_add(slight);
-        let own = match (over || waits > 0, lacks > 0) {
+        let own = match (uses > cap || waits > 0, lacks > 0) {
             (true, _) => Call::Needed,
             (false, true) => Call::Wanted,
             (false, false) => Call::None,
@@ -183,8 +181,7 @@ pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, fil
         grant(nodes, members, holds, shift, filler);
     }
     find_lacks(tree, principals);
-    let slight = principals.iter().map(|p| p.slight).max();
-    call(tree, budget, slight.unwrap_or(0));
+    call(tree, budget);
 }
 
 /// Writes the result of one principal.

@@ -51,8 +51,7 @@ pub struct Principal {
     /// Bytes that it says or shows that it wants. While it may use less, it lacks what is missing of its
     /// entitlement, even if it does not come near its limit.
     pub claims: u64,
-    /// A lack of no more bytes than this is none, a use that changes by no more moves no limit, and a use
-    /// beyond what there is by no more calls nothing in.
+    /// A lack of no more bytes than this is none, and a use that changes by no more moves no limit.
     pub slight: u64,
     /// Bytes below which it has shown or said that it cannot go; 0 when unknown. Of what it uses, it
     /// owes these only to those who wait for their entitlements.

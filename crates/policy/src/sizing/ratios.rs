@@ -159,7 +159,7 @@ impl Ratios {
 
     /// What a collection that was stalled for this part of its time leaves of a step: 1 all of it, 0 nothing.
     pub(super) fn growth(&self, part: f64) -> f64 {
-        // Nobody divides by zero here: the program may have that raise a signal.
+        // No division by zero: this also runs within programs that have enabled floating-point traps.
         if part == 0.0 {
             1.0
         } else if self.0.tolerated == 0.0 {

@@ -4,7 +4,7 @@ use super::attach::Attach;
 use super::machine::Flags;
 use crate::hold::Hold;
 use crate::process::Process;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The flag with the percentage of free heap below which the machine makes its heap larger.
@@ -17,9 +17,19 @@ pub(super) const RELEASE: Duration = Duration::from_millis(500);
 /// The kind of our [notes](plimsoll_kernel::notes), which say a flag and its value on each line, in order.
 pub const NOTE: &str = "hotspot";
 
+/// What flags had before an adapter that was killed set them.
+pub(super) type Had = BTreeMap<String, u64>;
+
+/// What the flags had that a note names. Of several lines the last one counts.
+pub(super) fn had(note: &str) -> Had {
+    let lines = note.lines().filter_map(|line| line.split_once(' '));
+    let had = lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    had.collect()
+}
+
 /// What a note says of the `moved` flags of a machine.
-pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>) -> String {
-    let lines = settings(flags, moved).into_iter();
+pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>, had: &Had) -> String {
+    let lines = settings(flags, moved, had).into_iter();
     lines
         .map(|(name, value)| format!("{name} {value}\n"))
         .collect()
@@ -43,9 +53,18 @@ pub fn put_back(process: Process, note: &str) -> bool {
     true
 }
 
-/// The settings that restore the `moved` flags to their values in `flags`. The order matters,
-/// because the machine refuses a minimum above the maximum.
-pub(super) fn settings(flags: &Flags, moved: &BTreeSet<&'static str>) -> Vec<(&'static str, u64)> {
+/// The settings that restore the `moved` flags to their values in `flags`, and those that an earlier adapter
+/// moved to what they `had`. The order matters, because the machine refuses a minimum above the maximum.
+pub(super) fn settings<'a>(
+    flags: &Flags,
+    moved: &BTreeSet<&'static str>,
+    had: &'a Had,
+) -> Vec<(&'a str, u64)> {
+    let moved: BTreeSet<&'a str> = moved
+        .iter()
+        .copied()
+        .chain(had.keys().map(String::as_str))
+        .collect();
     let ratios = moved.contains(MIN) || moved.contains(MAX);
     let opening = ratios.then_some((MIN, 0));
     let last = [MAX, MIN].into_iter().filter(|_| ratios);
@@ -53,10 +72,11 @@ pub(super) fn settings(flags: &Flags, moved: &BTreeSet<&'static str>) -> Vec<(&'
         .iter()
         .copied()
         .filter(|name| ![MIN, MAX].contains(name));
-    let had = last
+    let before = |name: &str| had.get(name).copied().or_else(|| flags.number(name));
+    let restored = last
         .chain(others)
-        .filter_map(|name| Some((name, flags.number(name)?)));
-    opening.into_iter().chain(had).collect()
+        .filter_map(|name| Some((name, before(name)?)));
+    opening.into_iter().chain(restored).collect()
 }
 
 #[cfg(test)]
@@ -70,16 +90,23 @@ mod tests {
              uintx MaxHeapFreeRatio = 70 {manageable} {default}\n\
              size_t SoftMaxHeapSize = 512 {manageable} {default}\n",
         );
-        let of = |names: &[&'static str]| settings(&flags, &names.iter().copied().collect());
+        let none = Had::new();
+        let of = |names: &[&'static str]| settings(&flags, &names.iter().copied().collect(), &none);
         assert_eq!(of(&[]), []);
         assert_eq!(of(&["SoftMaxHeapSize"]), [("SoftMaxHeapSize", 512)]);
         assert_eq!(of(&[MAX]), [(MIN, 0), (MAX, 70), (MIN, 40)]);
         assert_eq!(of(&["Absent"]), []);
         let moved = [MAX].into_iter().collect();
-        let text = text(&flags, &moved);
+        let text = text(&flags, &moved, &none);
         assert_eq!(
             text,
             "MinHeapFreeRatio 0\nMaxHeapFreeRatio 70\nMinHeapFreeRatio 40\n"
+        );
+        // An adapter was killed, and what it had set could not be put back before the next one came.
+        let had = had(&text.replace("70", "60"));
+        assert_eq!(
+            settings(&flags, &["SoftMaxHeapSize"].into(), &had),
+            [(MIN, 0), (MAX, 60), (MIN, 40), ("SoftMaxHeapSize", 512)]
         );
     }
 }

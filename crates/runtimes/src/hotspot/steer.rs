@@ -16,6 +16,7 @@ use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::{Collector, Machine};
 use super::recognise::is_machine;
+use super::release::Had;
 use super::silence::{LEFT_ALONE, Silence};
 use super::snapshot::Snapshot;
 use super::stalls::Signal;
@@ -135,6 +136,8 @@ struct Loop<'a> {
     hushed: bool,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
+    /// What an adapter that was killed left to be put back.
+    had: Had,
     /// What has to be restored if we are killed.
     note: Option<Note>,
     /// Processor time of the machine during requested commands, nanoseconds.
@@ -213,6 +216,7 @@ impl<'a> Loop<'a> {
             silence: Silence::default(),
             hushed: false,
             moved: BTreeSet::new(),
+            had: Had::new(),
             note: None,
             asked_processor_ns: 0,
             asked: Duration::ZERO,

@@ -148,16 +148,3 @@ fn a_lack_in_a_group_at_its_maximum_calls_nobody_outside() {
     let shares = decide(&[group, Principal { uses: 500, ..full }, idle], 1000);
     assert_eq!((shares[1].limit, shares[2].owed), (500, 490));
 }
-
-#[test]
-fn a_use_that_is_slightly_beyond_the_budget_calls_nothing() {
-    let owed = |uses: u64| {
-        let p = Principal {
-            slight: 2,
-            ..simple(1, uses, 10)
-        };
-        decide(&[p, Principal { uses: 500, ..p }], 1000)[0].owed
-    };
-    assert_eq!((owed(501), owed(502)), (0, 0));
-    assert_eq!(owed(503), 493);
-}

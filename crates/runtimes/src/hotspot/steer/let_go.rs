@@ -1,7 +1,7 @@
 //! What is undone when the machine is let go, and noted for the case that we are killed before.
 
 use super::Loop;
-use crate::hotspot::release::{self, NOTE, RELEASE};
+use crate::hotspot::release::{self, Had, NOTE, RELEASE};
 use plimsoll_kernel::notes::About;
 
 impl Loop<'_> {
@@ -10,10 +10,10 @@ impl Loop<'_> {
         if !self.moved.insert(name) {
             return;
         }
-        let text = release::text(&self.machine.flags, &self.moved);
+        let text = |had: &Had| release::text(&self.machine.flags, &self.moved, had);
         if let Some(note) = &self.note {
             // If it cannot be written, less is put back after we are killed.
-            let _ = note.set(&text);
+            let _ = note.set(&text(&self.had));
             return;
         }
         let about = About {
@@ -22,7 +22,13 @@ impl Loop<'_> {
             kind: NOTE.to_owned(),
         };
         let notes = self.target.options.notes.as_ref();
-        self.note = notes.and_then(|notes| notes.write(&about, &text).ok());
+        let mut had = Had::new();
+        let text = |before: &str| {
+            had = release::had(before);
+            text(&had)
+        };
+        self.note = notes.and_then(|notes| notes.write(&about, text).ok());
+        self.had = had;
     }
 
     /// Restores the machine's flags, so that it sizes its heap by itself again.
@@ -31,7 +37,8 @@ impl Loop<'_> {
             page.wish(None);
         }
         self.speak();
-        for (name, value) in release::settings(&self.machine.flags, &self.moved) {
+        let had = std::mem::take(&mut self.had);
+        for (name, value) in release::settings(&self.machine.flags, &self.moved, &had) {
             // Commands are carried out in the order sent, even if an answer is late.
             let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
         }
