@@ -83,7 +83,7 @@ pub fn guard(input: &mut dyn Read, words: &[String], notes: Option<&Notes>) -> b
     let pid = of(0).and_then(|pid| u32::try_from(pid).ok());
     if let (Some(notes), Some((pid, started))) = (notes, pid.zip(of(1))) {
         // Ours now, unless the first process lives and removes it itself; removed when it is dropped.
-        let _ = notes.write(&about(pid, started), &words[2..].join(" "));
+        let _ = notes.write(&about(pid, started), |_| words[2..].join(" "));
     }
     true
 }
@@ -138,8 +138,11 @@ mod tests {
         // The kernel gives no process such a number.
         let (gone, own) = (about(4_194_305, 1), about(4_194_306, 1));
         let notes_left = || std::fs::read_dir(folder.path()).unwrap().count();
-        let held = notes.write(&own, "nothing").unwrap();
-        notes.write(&gone, "nice 0 5").unwrap().leave();
+        let held = notes.write(&own, |_| "nothing".to_owned()).unwrap();
+        notes
+            .write(&gone, |_| "nice 0 5".to_owned())
+            .unwrap()
+            .leave();
         let words = |about: &About| -> Vec<String> {
             let numbers = [about.pid.to_string(), about.started.to_string()];
             let setter = [Lever::ALL[0].word(), "other", "0", "0", "3000000"];
