@@ -87,8 +87,8 @@ fn cgroups(own: &Path, uid: u32) -> impl Iterator<Item = (u32, PathBuf)> {
     })
 }
 
-/// Whether this is a directory of that user. Leftovers of others are not ours to remove: their brokers are not
-/// among those that [`living`] finds.
+/// Whether this is a directory of that user. Leftovers of others are not ours to remove: their brokers are
+/// not among those that [`living`] finds.
 fn is_of(path: &Path, uid: u32) -> bool {
     let found = path.symlink_metadata();
     found.is_ok_and(|found| found.is_dir() && found.uid() == uid)

@@ -256,8 +256,8 @@ impl Daemon {
     fn pace(&mut self, now: u64) {
         let pace = self.core.pace();
         self.tick_at = now.saturating_add(pace.tick.max(MIN_TICK_NS));
-        // A release that came while this tick was due is answered by the next one, unless it is of a user whose
-        // principals are not read at present.
+        // A release that came while this tick was due is answered by the next one, unless it is of a user
+        // whose principals are not read at present.
         let answered = |member: &Member| {
             let may = || rules(self.uid, member.payer) || self.spending.may(member.payer, now);
             member.released_at.is_some() && may()

@@ -104,7 +104,8 @@ fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mu
 }
 
 /// Finds who lacks memory, from the leaves up: a principal that is near what it may use and wants
-/// more, or that says or shows that it wants more of what it is guaranteed. A branch lacks no more than its own target gives.
+/// more, or that says or shows that it wants more of what it is guaranteed. A branch lacks no more
+/// than its own target gives.
 fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {

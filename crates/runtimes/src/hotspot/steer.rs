@@ -154,6 +154,25 @@ struct Loop<'a> {
     started: Instant,
 }
 
+/// What sizes the heap of a process by its own stalls; `counted`: whether its collections are counted.
+fn by_stalls_of(pid: u32, machine: &Machine, counted: bool) -> (Feedback, Signal) {
+    let (signal, told) = Signal::open(pid);
+    for line in told {
+        info!("process {pid}, stalls: {line}");
+    }
+    if !counted {
+        warn!(
+            "process {pid}: when it collects is not known without counters, so stalls do not size its heap"
+        );
+    }
+    let ratio = machine.flags.number("GCTimeRatio");
+    let held = ratio.is_some_and(|ratio| ratio <= 1);
+    (
+        Feedback::new(machine.collector == Collector::G1 && held),
+        signal,
+    )
+}
+
 impl<'a> Loop<'a> {
     fn new(target: Target<'a>, attach: Attach, machine: Machine, mut levers: Levers) -> Loop<'a> {
         let perf = match PerfFile::open(&target.process) {
@@ -168,27 +187,9 @@ impl<'a> Loop<'a> {
             }
         };
         let share = target.options.collection_share;
-        let feedback = target.options.policy.is_by_stalls().then(|| {
-            let pid = target.process.pid;
-            let (signal, told) = Signal::open(pid);
-            for line in told {
-                info!("process {pid}, stalls: {line}");
-            }
-            if perf.is_none() {
-                warn!(
-                    "process {pid}: when it collects is not known without counters, so stalls do not \
-                     size its heap"
-                );
-            }
-            let held = machine
-                .flags
-                .number("GCTimeRatio")
-                .is_some_and(|ratio| ratio <= 1);
-            (
-                Feedback::new(machine.collector == Collector::G1 && held),
-                signal,
-            )
-        });
+        let by_stalls = target.options.policy.is_by_stalls();
+        let feedback =
+            by_stalls.then(|| by_stalls_of(target.process.pid, &machine, perf.is_some()));
         let growth = Growth::of(&levers);
         let beside = (levers.sized_by == SizedBy::SoftMax).then(|| Beside::of(&machine.flags));
         Loop {
