@@ -239,6 +239,15 @@ impl Central {
         found
     }
 
+    /// Commits the beginning of the heap if nothing is committed yet: the kernel tracks writes only to
+    /// what is mapped.
+    pub fn begin(&mut self, heap: &Heap) {
+        if self.committed == FIRST {
+            // Without memory, the first allocation says so.
+            let _ = self.grow(heap, 1);
+        }
+    }
+
     /// Commits enough for `count` adjacent superpages at the heap's end, and more where that is
     /// cheap. Returns the first of them.
     fn grow(&mut self, heap: &Heap, count: usize) -> Result<usize, Exhausted> {

@@ -154,6 +154,7 @@ pub(crate) fn turn_on(heap: &Heap, state: &mut State) {
     if state.incremental.on || leaks::wanted() || state.incremental.forbidden {
         return;
     }
+    state.central.begin(heap);
     if heap.can_watch() {
         state.incremental.on = true;
     } else {

@@ -208,8 +208,8 @@ static int part(const char *name) {
     return 0;
 }
 
-/* A report has 40 leaks at most. An object that a stale word still held then is in the report at the end. Their
-number differs between machines. */
+/* A report has 40 leaks at most. An object that a stale word still held then is in the report at the end.
+Their number differs between machines. */
 static int capped(int count) { return count > 40 && count < 44 ? 40 : count; }
 
 static void show(const char *name, const char *argument) {
