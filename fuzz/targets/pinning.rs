@@ -78,6 +78,7 @@ fn candidates(evidence: &Evidence, held: &BTreeMap<FileKey, PageSet>) -> Vec<Can
                 held,
                 value: evidence.rate_of(block) * evidence.scale(),
                 domain: (key.inode % 2) as usize,
+                user: (key.inode % 3) as usize,
             });
         }
     }

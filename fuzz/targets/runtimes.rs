@@ -112,7 +112,6 @@ fn sight(name: &str, length: u64) -> Sight {
     mappings.sort_by_key(|area| area.addresses.start);
     Sight {
         executable: path,
-        root: "/".into(),
         mappings,
         ..Sight::default()
     }
