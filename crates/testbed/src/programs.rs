@@ -40,7 +40,7 @@ use crate::children::signal;
 use crate::memory::Memory;
 use crate::options::Options;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
-use plimsoll_kernel::process::{Process, page_size};
+use plimsoll_kernel::process::{Faults, Process, page_size};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
@@ -120,6 +120,8 @@ pub(crate) struct Reporter {
     own: Option<Process>,
     every_ns: u64,
     next_ns: u64,
+    /// Major faults within the rounds of `touch` so far.
+    faults_in_use: u64,
 }
 
 impl Reporter {
@@ -133,7 +135,20 @@ impl Reporter {
             own: Process::own().ok(),
             every_ns: (every_ms * 1e6) as u64,
             next_ns: 0,
+            faults_in_use: 0,
         })
+    }
+
+    fn faults(&self) -> Faults {
+        let faults = self.own.as_ref().and_then(|own| own.faults().ok());
+        faults.unwrap_or_default()
+    }
+
+    /// Does one round of touches, and counts its major faults.
+    fn round(&mut self, touches: impl FnOnce()) {
+        let before = self.faults().major;
+        touches();
+        self.faults_in_use += self.faults().major - before;
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -150,11 +165,7 @@ impl Reporter {
     pub(crate) fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
         let now = now_ns();
         self.next_ns = now + self.every_ns;
-        let faults = self
-            .own
-            .as_ref()
-            .and_then(|p| p.faults().ok())
-            .unwrap_or_default();
+        let faults = self.faults();
         let (major_faults, minor_faults) = (faults.major, faults.minor);
         let progress = Progress {
             time_ns: now,
@@ -163,6 +174,7 @@ impl Reporter {
             minor_faults,
             processor_ns: thread_cpu_ns(),
             rounds,
+            faults_in_use: self.faults_in_use,
             holding,
         };
         let mut out = io::stdout().lock();
@@ -263,9 +275,11 @@ fn touch(options: &Options) -> io::Result<()> {
     let touched = (bytes as f64 * part) as u64 / page * page;
     let mut rounds = 0;
     loop {
-        for at in (0..touched).step_by(page as usize) {
-            memory.touch(at, write);
-        }
+        reporter.round(|| {
+            for at in (0..touched).step_by(page as usize) {
+                memory.touch(at, write);
+            }
+        });
         rounds += 1;
         reporter.tell(bytes, rounds, true);
         if !reporter.wait(every, bytes, rounds, true) {

@@ -15,6 +15,8 @@ pub struct Progress {
     pub processor_ns: u64,
     /// Rounds over its memory so far (touchers).
     pub rounds: u64,
+    /// Major faults within the rounds of `touch` so far: of memory that it uses all the time.
+    pub faults_in_use: u64,
     /// Whether it has reached the requested amount, and holds it.
     pub holding: bool,
 }
@@ -29,12 +31,13 @@ impl Progress {
             minor_faults,
             processor_ns,
             rounds,
+            faults_in_use,
             holding,
         } = self;
         format!(
             "{{\"time_ns\":{time_ns},\"bytes\":{bytes},\"major_faults\":{major_faults},\
              \"minor_faults\":{minor_faults},\"processor_ns\":{processor_ns},\"rounds\":{rounds},\
-             \"holding\":{holding}}}"
+             \"faults_in_use\":{faults_in_use},\"holding\":{holding}}}"
         )
     }
 
@@ -52,6 +55,7 @@ impl Progress {
             minor_faults: number("minor_faults"),
             processor_ns: number("processor_ns"),
             rounds: number("rounds"),
+            faults_in_use: number("faults_in_use"),
             holding: text("holding") == Some("true"),
         }
     }
@@ -70,6 +74,7 @@ mod tests {
             minor_faults: 4,
             processor_ns: 5,
             rounds: 6,
+            faults_in_use: 7,
             holding: true,
         };
         assert_eq!(Progress::parse(&told.to_json()), told);
