@@ -2,7 +2,7 @@
 //! its faults, and that it continues.
 
 use crate::common::{Broker, Client, PATIENCE, Swap, swap, until};
-use crate::ladder::{MIB, PROGRAM, FEW};
+use crate::ladder::{FEW, MIB, PROGRAM};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, skip};
 use serde_json::{Value, json};
