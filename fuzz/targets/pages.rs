@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use plimsoll_unit::PAGE;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use plimsoll_map::attribute::attribute;
 use plimsoll_map::count::{Pages, count};
@@ -10,8 +11,6 @@ use plimsoll_map::parts::cut;
 use plimsoll_map::labels::Label;
 use plimsoll_map::{Kind, States};
 
-/// Bytes of a page, in this made-up memory.
-const PAGE: u64 = 4096;
 
 /// The bytes of an input, followed by zeros without end.
 struct Input<'a>(std::slice::Iter<'a, u8>);

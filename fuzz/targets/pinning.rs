@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use plimsoll_unit::SECOND;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::Evidence;
 use plimsoll_pin::evidence::{Beside, Cached, Tracked};
@@ -11,8 +12,6 @@ use plimsoll_pin::pages::{PageSet, Run, runs_of};
 use plimsoll_pin::rank::{Bounds, Candidate, choose};
 use std::collections::BTreeMap;
 
-/// Nanoseconds of a second.
-const SECOND: u64 = 1_000_000_000;
 
 /// The bytes of an input, followed by zeros without end.
 struct Input<'a>(std::slice::Iter<'a, u8>);

@@ -9,13 +9,14 @@ mod kernel;
 #[path = "../../crates/heap/tests/heap/world.rs"]
 mod world;
 
+use plimsoll_unit::index::MIB;
 use kernel::{Fake, Pages};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::os::{Call, Unlucky};
 use plimsoll_heap::{Exhausted, LARGEST_SMALL, SUPERPAGE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use world::{MIB, World};
+use world::World;
 
 /// Size of the heap's address range, bytes.
 const MOST: usize = 16 * MIB;

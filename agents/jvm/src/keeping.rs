@@ -73,8 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
-    const MS: u64 = 1_000_000;
+    use plimsoll_unit::{MIB, MILLISECOND};
 
     fn after(pauses: &[(u64, u64)]) -> Keeping {
         let mut keeping = Keeping::default();
@@ -93,7 +92,7 @@ mod tests {
         assert_eq!(idle.keep(100, 60, Kind::Young), 40);
         assert_eq!(idle.keep(60, 100, Kind::Young), 0);
         // 60 MB a second, an eden of 500 MB: a quarter of a second of it.
-        let slow = after(&[(500 * MIB, 8000 * MS); 8]);
+        let slow = after(&[(500 * MIB, 8000 * MILLISECOND); 8]);
         let kept = slow.keep(0, 0, Kind::Young);
         assert!((15 * MIB..16 * MIB).contains(&kept), "{kept}");
         assert_eq!(slow.keep(100 * MIB, 0, Kind::Young), 100 * MIB);
@@ -101,15 +100,15 @@ mod tests {
 
     #[test]
     fn what_is_taken_at_once_stays_but_after_whole_collections() {
-        let fast = after(&[(10 * MIB, 10 * MS); 20]);
+        let fast = after(&[(10 * MIB, 10 * MILLISECOND); 20]);
         assert_eq!(fast.keep(0, 0, Kind::Young), 10 * MIB);
         assert_eq!(fast.keep(0, 0, Kind::Concurrent), 10 * MIB);
         assert_eq!(fast.keep(0, 0, Kind::Unknown), 10 * MIB);
         assert_eq!(fast.keep(0, 0, Kind::Full), 0);
         assert_eq!(fast.keep(15 * MIB, 0, Kind::Young), 15 * MIB);
         // After a long rest it is not judged by what was before.
-        let mut rested = after(&[(10 * MIB, 10 * MS); 20]);
-        rested.note(10 * MIB, 3_600_000 * MS);
+        let mut rested = after(&[(10 * MIB, 10 * MILLISECOND); 20]);
+        rested.note(10 * MIB, 3_600_000 * MILLISECOND);
         assert!(rested.keep(0, 0, Kind::Young) < MIB);
         rested.forget();
         assert_eq!(rested.keep(0, 0, Kind::Young), 0);

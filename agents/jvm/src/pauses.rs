@@ -217,7 +217,7 @@ mod tests {
     use plimsoll_wire::collections::{About, SIZE, View, WISH_LASTS_NS, Wish, Words, wish};
     use std::sync::atomic::AtomicU64;
 
-    const SECOND: u64 = 1_000_000_000;
+    use plimsoll_unit::SECOND;
 
     #[test]
     fn what_was_read_just_before_is_not_read_again_if_it_is_dear() {

@@ -59,16 +59,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MS: u64 = 1_000_000;
+    use plimsoll_unit::MILLISECOND;
 
     #[test]
     fn what_is_cheap_is_done_each_time() {
         let mut ration = Ration::default();
         assert!(ration.allows(0));
-        ration.spent(15_000, 100 * MS);
-        assert!(!ration.allows(107 * MS));
+        ration.spent(15_000, 100 * MILLISECOND);
+        assert!(!ration.allows(107 * MILLISECOND));
         assert!(
-            ration.allows(108 * MS),
+            ration.allows(108 * MILLISECOND),
             "a hundred times a second, and more"
         );
     }
@@ -77,15 +77,15 @@ mod tests {
     fn after_one_time_that_was_interrupted_it_rests_twice_as_long_at_most() {
         let mut ration = Ration::default();
         ration.spent(15_000, 0);
-        ration.spent(900 * MS, 1000 * MS);
-        assert!(ration.allows(1016 * MS));
-        ration.spent(15_000, 1016 * MS);
-        assert!(ration.allows(1024 * MS));
+        ration.spent(900 * MILLISECOND, 1000 * MILLISECOND);
+        assert!(ration.allows(1016 * MILLISECOND));
+        ration.spent(15_000, 1016 * MILLISECOND);
+        assert!(ration.allows(1024 * MILLISECOND));
     }
 
     proptest! {
         #[test]
-        fn it_takes_its_part_of_the_time(cost in 1_u64..50 * MS, every in 1_u64..20 * MS) {
+        fn it_takes_its_part_of_the_time(cost in 1_u64..50 * MILLISECOND, every in 1_u64..20 * MILLISECOND) {
             let mut ration = Ration::default();
             let (mut now, mut taken) = (0, 0);
             // It learns a cost of 50 ms within a dozen times.

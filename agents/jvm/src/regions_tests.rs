@@ -3,10 +3,9 @@ use crate::layout::Names;
 use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
 use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
+use plimsoll_unit::MIB;
 use proptest::prelude::*;
 
-/// A region, bytes.
-const MIB: u64 = 1 << 20;
 const EDEN: u64 = 2;
 const OLD: u64 = 16;
 

@@ -11,6 +11,7 @@ use crate::settings::{self, Mode};
 use crate::{ballast, fork, release, sense};
 use plimsoll_client::Granted;
 use plimsoll_client::messages::{Report, Statistics};
+use plimsoll_unit::SECOND;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -19,8 +20,6 @@ use std::time::Duration;
 
 /// Bytes of the helper's stack. It runs the marker, which keeps its own stack elsewhere.
 const STACK: usize = 1 << 20;
-/// One second in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds between two reports.
 const REPORT_EVERY: u64 = 1_000_000_000;
 /// Assumed marking speed until it was measured, in bytes of live data per second.

@@ -5,6 +5,7 @@
 use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc, Stats};
 use crate::interpose::{WISHES, program_notifier, program_on_event, program_on_resize};
 use crate::{ballast, fork, schedule, sense};
+use plimsoll_unit::MIB;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -265,22 +266,21 @@ pub fn set_ceiling() {
 
 /// Counts a collection that left `live` bytes alive, and its duration.
 fn count_collection(live: u64) {
-    /// Bytes. It is as wide as a product of times.
-    const MIB: u128 = 1 << 20;
+    let mib = u128::from(MIB);
     let took = sense::now().saturating_sub(SHARED.began.load(Ordering::Relaxed));
     SHARED.collecting.fetch_add(took, Ordering::AcqRel);
     SHARED.last.store(took, Ordering::Release);
     SHARED.longest.fetch_max(took, Ordering::AcqRel);
     let count = SHARED.collections.fetch_add(1, Ordering::AcqRel);
     let live = u128::from(live.max(1));
-    let pace = u64::try_from(u128::from(took) * MIB / live).unwrap_or(u64::MAX);
+    let pace = u64::try_from(u128::from(took) * mib / live).unwrap_or(u64::MAX);
     SHARED.recent[count as usize % RECENT].store(pace.max(1), Ordering::Relaxed);
     let recent = SHARED
         .recent
         .iter()
         .map(|pace| pace.load(Ordering::Relaxed));
     let least = recent.filter(|&pace| pace > 0).min().unwrap_or(pace);
-    let took = u64::try_from(u128::from(least) * live / MIB).unwrap_or(u64::MAX);
+    let took = u64::try_from(u128::from(least) * live / mib).unwrap_or(u64::MAX);
     SHARED.took.store(took.max(1), Ordering::Release);
 }
 

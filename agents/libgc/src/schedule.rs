@@ -177,7 +177,7 @@ pub fn nap(rate: u64, woken: bool) -> u64 {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     fn view() -> View {
         View {

@@ -8,8 +8,9 @@ use crate::report::plot::Plot;
 use crate::report::results::{Cell, Results};
 use crate::runner::Runner;
 use plimsoll_policy::sizing::Ratios;
-use plimsoll_sim::paging::setups::{LARGE, MIB, Rule, SECOND, Setup};
+use plimsoll_sim::paging::setups::{LARGE, Rule, Setup};
 use plimsoll_sim::paging::{Costs, Outcome, Plan};
+use plimsoll_unit::{MIB, SECOND};
 
 const PLATEAU: &str =
     "under pressure at most 1.5 times the default without pressure, at every maximum";

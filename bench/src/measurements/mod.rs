@@ -31,6 +31,7 @@ use crate::harness::trace::{Sample, Trace};
 use crate::measurement::Measurement;
 use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
+use plimsoll_unit::float::MIB;
 
 /// All measurements, in the order of the docs. The command line with its help, `make bench-NAME` and
 /// the book's list come from here.
@@ -117,8 +118,6 @@ pub const JVMS: [Jvm; 10] = [
     },
 ];
 
-/// Bytes of a mebibyte.
-const MIB: f64 = (1u64 << 20) as f64;
 /// Of more programs than this a plot tells the weights, and not each program.
 const TOLD_APART: usize = 8;
 

@@ -17,6 +17,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
+use plimsoll_unit::float::MIB;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
@@ -40,8 +41,6 @@ const HEAP: u64 = 5;
 const QUANTUM: u64 = 10_000;
 /// Seconds after which a simulation is given up.
 const LONGEST: f64 = 1200.0;
-/// Bytes of a mebibyte.
-const MIB: f64 = (1u64 << 20) as f64;
 
 /// `sim-speed`.
 pub(super) struct SimSpeed;

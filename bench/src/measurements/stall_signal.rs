@@ -13,12 +13,11 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_testbed::Child;
 use plimsoll_testbed::children::signal;
+use plimsoll_unit::MIB;
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A mebibyte, bytes.
-const MIB: u64 = 1 << 20;
 /// Bytes that the program touches over and over, and its limit while it is pressed.
 const BYTES: &str = "96M";
 const LIMIT: u64 = 48 * MIB;

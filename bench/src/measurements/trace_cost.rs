@@ -216,7 +216,7 @@ fn once(folder: &Path, java: &[String], mode: Mode) -> Result<Took> {
         .map_err(Error::file("read", &trace))?
         .len();
     if let Some(recorded) = &mut took.recorded {
-        recorded.size = size as f64 / super::MIB;
+        recorded.size = size as f64 / plimsoll_unit::float::MIB;
     }
     Ok(took)
 }

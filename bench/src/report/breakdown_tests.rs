@@ -1,8 +1,6 @@
 use super::*;
 use plimsoll_map::Look;
-
-/// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
+use plimsoll_unit::MIB;
 
 fn areas(areas: &[(Kind, u64, u64)]) -> Vec<AreaOf> {
     let area = |&(kind, resident, swapped): &(Kind, u64, u64)| AreaOf {

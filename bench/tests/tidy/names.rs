@@ -52,6 +52,40 @@ fn modules(text: &str) -> Vec<&str> {
     modules
 }
 
+/// Units that only `crates/unit` defines.
+const UNITS: [&str; 8] = [
+    "KIB",
+    "MIB",
+    "GIB",
+    "MB",
+    "MICROSECOND",
+    "MILLISECOND",
+    "SECOND",
+    "PAGE",
+];
+
+#[test]
+fn a_unit_stands_once() {
+    let mut faults = Vec::new();
+    for (name, text) in rust() {
+        for (index, line) in text.lines().enumerate() {
+            let declared = line
+                .split_once("const ")
+                .and_then(|(_, rest)| rest.split_once(": "));
+            let is_number = |kind: &str| kind.starts_with(['u', 'i', 'f']);
+            if declared.is_some_and(|(constant, kind)| UNITS.contains(&constant) && is_number(kind))
+                && !name.starts_with("crates/unit/")
+            {
+                faults.push(format!(
+                    "{name}:{}: take the unit from `plimsoll_unit`",
+                    index + 1
+                ));
+            }
+        }
+    }
+    report(&faults);
+}
+
 /// A number with a name.
 struct Constant<'a> {
     at: String,

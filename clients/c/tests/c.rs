@@ -9,6 +9,7 @@ mod neighbour;
 use fake::{Fake, Script, numbers};
 use plimsoll_testbed::cargo::{self, profile};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use plimsoll_wire::messages::{Max, Priority, Weight};
 use plimsoll_wire::page::Numbers;
 use rustix::fs::{StatVfsMountFlags, XattrFlags};
@@ -19,8 +20,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
-
-const MIB: u64 = 1 << 20;
 
 /// Builds the library, the broker and `plimsoll` in this test's profile, because cargo makes no shared
 /// library for a package's own tests. It asks for the libraries and programs of all packages, and for this

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::rows::tests::sample;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     /// The principal that `sample` calls `index`, changed.
     fn of_index(change: impl Fn(&mut Principal)) -> Explanation {

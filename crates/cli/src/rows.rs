@@ -180,7 +180,7 @@ pub fn standing(principal: &Principal) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     /// A listing with a bit of everything.
     pub(crate) fn sample() -> Listing {

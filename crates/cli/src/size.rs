@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn nothing_of_the_memory_is_no_bound() {

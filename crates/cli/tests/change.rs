@@ -5,10 +5,11 @@
 mod common;
 
 use common::ground::{
-    MIB, alone, classes, freeze, group, jdk, printed, run_in, swap, within, without_swap,
+    alone, classes, freeze, group, jdk, printed, run_in, swap, within, without_swap,
 };
 use common::{Place, Started, alive, signal_to, wait_for};
 use plimsoll_testbed::TestCgroup;
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::time::Duration;
 

@@ -3,8 +3,9 @@
 mod common;
 
 use common::Place;
-use common::ground::{MIB, alone, classes, jdk};
+use common::ground::{alone, classes, jdk};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::MIB;
 use std::time::Duration;
 
 const PROGRAM: &str = "bench/programs/Container.java";

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, enter, group, java, ours};
+use common::ground::{alone, classes, enter, group, java, ours};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 

@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::ground::{MIB, enter, group, without_swap};
+use common::ground::{enter, group, without_swap};
 use common::{Place, library, stderr};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::ground::{MIB, enter, group};
+use common::ground::{enter, group};
 use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, Disk, FuseServer, TestCgroup, programs, skip};
+use plimsoll_unit::MIB;
 use serde_json::Value;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::ground::{MIB, group};
+use common::ground::group;
 use common::mapped::{PATIENCE, is_called, printed, reader, shifter, sleeper};
 use common::nobody::{AS_NOBODY, folder};
 use common::{Place, Started, hears, stderr, wait_for};
@@ -10,6 +10,7 @@ use plimsoll_kernel::pin::lockable;
 use plimsoll_kernel::smaps::{Area, each_area};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, Disk, FuseServer, programs};
+use plimsoll_unit::MIB;
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

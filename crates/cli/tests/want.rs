@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::ground::{MIB, alone, classes, enter, group, jdk, run_in, swap, without_swap};
+use common::ground::{alone, classes, enter, group, jdk, run_in, swap, without_swap};
 use common::{Place, Started, alive, stderr, wait_for};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{TestCgroup, cases};
+use plimsoll_unit::MIB;
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     fn sensed(capacity: u64, room: u64, uses: u64) -> Sensed {
         Sensed {

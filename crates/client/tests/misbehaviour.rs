@@ -3,11 +3,11 @@
 mod fake;
 
 use fake::{
-    Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
-    numbers,
+    Fake, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost, numbers,
 };
 use plimsoll_client::messages::{Report, Set, Weight};
 use plimsoll_client::{Error, Source};
+use plimsoll_unit::MIB;
 use std::time::{Duration, Instant};
 
 #[test]

@@ -3,13 +3,13 @@
 mod fake;
 
 use fake::{
-    Fake, MIB, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost,
-    numbers,
+    Fake, SOON, Script, await_event, builder, directory, eventually, is_joined, is_lost, numbers,
 };
 use plimsoll_client::messages::{Priority, Report, Set, Statistics, Weight};
 use plimsoll_client::{
     Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
+use plimsoll_unit::MIB;
 use std::time::Duration;
 
 #[test]

@@ -5,12 +5,12 @@ mod fake;
 
 use fake::{Fake, Script, WITHIN, directory, eventually, numbers};
 use plimsoll_client::{Builder, Principal, Socket, Source};
+use plimsoll_unit::MIB;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
 /// Exit status of our own handler.
 const HANDLED: i32 = 42;
 

@@ -12,10 +12,9 @@
 use super::Nanos;
 use super::node::{Node, Reported};
 use plimsoll_policy::shares::{Collector, useful_demand};
+use plimsoll_unit::MIB;
 use plimsoll_wire::messages::Kind;
 
-/// Bytes.
-const MIB: u64 = 1 << 20;
 const HEADROOM_LEAST: u64 = 16 * MIB;
 /// Thousandths of a program's time spent in collections; below this more memory is of no use.
 const COLLECTING: u32 = 1;

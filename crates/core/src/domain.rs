@@ -6,10 +6,8 @@
 use super::flow::{Flow, over};
 use super::{DomainFigures, Nanos, SensedDomain};
 use plimsoll_policy::footprint::surprise;
+use plimsoll_unit::{MIB, MILLISECOND};
 
-const MILLISECOND: Nanos = 1_000_000;
-/// Bytes.
-const MIB: u64 = 1 << 20;
 /// Time constant for the growth of outsiders.
 const TAU: Nanos = 200 * MILLISECOND;
 /// Time constant with which a high-water mark of the growth decays.

@@ -5,9 +5,7 @@
 //! ticks is divided as well, so it does not look like fast growth.
 
 use super::Nanos;
-
-/// Nanoseconds.
-const SECOND: i128 = 1_000_000_000;
+use plimsoll_unit::SECOND;
 
 /// A smoothed level in bytes; see the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +38,7 @@ impl Flow {
     /// Bytes per second; negative when shrinking.
     pub(super) fn rate(&self, tau: Nanos) -> i64 {
         let lag = i128::from(signed(self.now)) - i128::from(self.slow);
-        let rate = lag * SECOND / i128::from(tau.max(1));
+        let rate = lag * i128::from(SECOND) / i128::from(tau.max(1));
         rate.clamp(-(1 << 50), 1 << 50) as i64
     }
 
@@ -57,6 +55,6 @@ pub(super) fn signed(bytes: u64) -> i64 {
 
 /// Change over `time` at `rate` bytes per second.
 pub(super) fn over(rate: i64, time: Nanos) -> i64 {
-    (i128::from(rate) * i128::from(time) / SECOND).clamp(i128::from(i64::MIN), i128::from(i64::MAX))
-        as i64
+    (i128::from(rate) * i128::from(time) / i128::from(SECOND))
+        .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

@@ -12,8 +12,8 @@
 
 use super::debt::{Debt, slop, tolerance};
 use super::{Nanos, Rung};
+use plimsoll_unit::MILLISECOND;
 
-const MILLISECOND: Nanos = 1_000_000;
 /// Pause between two actions against one principal, so that the first can take effect.
 const PAUSE: Nanos = 200 * MILLISECOND;
 /// An action without a reported end counts as over after this time.

@@ -5,9 +5,8 @@
 use super::Nanos;
 use super::debt::{Debt, slop, tolerance};
 use super::node::Node;
+use plimsoll_unit::SECOND;
 
-/// Nanoseconds.
-const SECOND: Nanos = 1_000_000_000;
 /// Shortest time after a deadline in which a program may still give something.
 const AFTER: Nanos = SECOND;
 /// After this time it is asked again: it may have changed.

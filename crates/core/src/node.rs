@@ -8,10 +8,10 @@ use super::least::Least;
 use super::trust::Trust;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
+use plimsoll_unit::MILLISECOND;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
-const MILLISECOND: Nanos = 1_000_000;
 /// Reaction time of a program that did not report one.
 pub(super) const REACTION: Nanos = 500 * MILLISECOND;
 /// Reaction time of a passive principal. It is not asked, but may speak the pressure protocol.

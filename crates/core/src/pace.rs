@@ -2,8 +2,8 @@
 
 use super::domain::Domain;
 use super::{Nanos, Pace};
+use plimsoll_unit::MILLISECOND;
 
-const MILLISECOND: Nanos = 1_000_000;
 /// Time between ticks: while memory is short, while something changes, and after that.
 const FAST: Nanos = 25 * MILLISECOND;
 const MOVING: Nanos = 50 * MILLISECOND;

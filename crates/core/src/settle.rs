@@ -4,10 +4,9 @@
 use super::debt::{Debt, slop, tolerance};
 use super::node::{LACKING, Node, Told};
 use super::{Nanos, Rung};
+use plimsoll_unit::MIB;
 use plimsoll_wire::page::{Level, Numbers};
 
-/// Bytes.
-const MIB: u64 = 1 << 20;
 /// A page is rewritten if it would be older than this by the next tick; a little under the promised
 /// second. Nanoseconds.
 const HEARTBEAT: Nanos = 950_000_000;

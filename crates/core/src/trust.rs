@@ -72,7 +72,7 @@ impl Trust {
 mod tests {
     use super::*;
 
-    const SECOND: Nanos = 1_000_000_000;
+    use plimsoll_unit::SECOND;
 
     #[test]
     fn a_grant_is_doubted_while_stalls_come_and_a_little_longer() {

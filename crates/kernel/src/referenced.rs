@@ -6,9 +6,7 @@ use crate::process::{Process, place};
 use crate::reader::write_text;
 use crate::smaps::{self, FileKey};
 use crate::{Error, Result};
-
-/// A second, in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
+use plimsoll_unit::SECOND;
 
 /// How often a process is sampled, and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]

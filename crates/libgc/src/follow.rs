@@ -16,11 +16,10 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
 use plimsoll_policy::footprint::{low_water, threshold};
+use plimsoll_unit::SECOND;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// One second in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
 /// Time between two looks: `NAP` while the program allocates, `LONG_NAP` while it does not, unless
 /// news arrive.
 const NAP: Duration = Duration::from_millis(50);

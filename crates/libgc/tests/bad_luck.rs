@@ -15,13 +15,13 @@ mod stressed;
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use programs::{Running, compile, temporary};
 use sound::PATIENCE;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
 /// The name of the library's directory.
 const LIBRARY: &str = "unlucky";
 

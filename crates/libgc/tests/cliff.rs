@@ -11,6 +11,7 @@ mod programs;
 
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::{TestCgroup, skip};
+use plimsoll_unit::MIB;
 use programs::{Running, compile};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,6 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// More bytes than any of the programs takes.
 const ENOUGH: u64 = 400 * MIB;

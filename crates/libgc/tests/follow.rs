@@ -6,12 +6,12 @@ mod library;
 
 use plimsoll_testbed::page::{Page, Running};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MB;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MB: u64 = 1_000_000;
 /// Samples taken while a limit is in force.
 const SAMPLES: usize = 20;
 

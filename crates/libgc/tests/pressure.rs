@@ -11,11 +11,11 @@ mod lines;
 use heapload::heapload;
 use lines::before;
 use plimsoll_testbed::{Refused, SwapFile, TestCgroup, refuse, skip};
+use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
-const MIB: u64 = 1 << 20;
 /// Pages of a superpage.
 const PAGES: u64 = 4;
 

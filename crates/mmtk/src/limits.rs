@@ -188,7 +188,7 @@ mod tests {
     use plimsoll_policy::sizing::{AfterStalls, All, IslaVista, SquareRoot};
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     /// Stalls that took all of a collection's time.
     fn stalls(count: u64) -> Stalled {

@@ -1,9 +1,7 @@
 use super::*;
 use plimsoll_kernel::stalls::Tier;
+use plimsoll_unit::MIB;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// A mebibyte, bytes.
-const MIB: u64 = 1 << 20;
 
 /// A heap of 100 MiB that nobody else steers.
 fn sizer(give_back: GiveBack) -> Sizer<sizing::Mmtk> {

@@ -3,7 +3,6 @@
 
 use crate::error::PinError;
 use crate::filesystem::{in_memory, is_in_memory, is_no_file, not_local};
-use crate::options::SECOND;
 use crate::pages::Run;
 use plimsoll_kernel::cgroup::locate;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
@@ -13,6 +12,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::SECOND;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

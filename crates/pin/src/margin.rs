@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     fn reading(capacity: u64, used: u64) -> Reading {
         Reading {

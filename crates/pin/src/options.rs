@@ -1,9 +1,8 @@
 //! What the user gives.
 
+use plimsoll_unit::SECOND;
 use std::path::PathBuf;
 
-/// A second, ns.
-pub const SECOND: u64 = 1_000_000_000;
 /// The default budget, bytes.
 pub const DEFAULT_BYTES: u64 = 256 << 20;
 /// The default budget, part of the domain's memory.

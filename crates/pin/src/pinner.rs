@@ -19,7 +19,7 @@ use crate::error::PinError;
 use crate::evidence::Evidence;
 use crate::hold::Holder;
 use crate::margin::{Allowance, Bound, Margins};
-use crate::options::{Options, Programs, SECOND};
+use crate::options::{Options, Programs};
 use crate::pages::Run;
 use crate::report::{Held, Passed, Report, State};
 use decide::{Domains, Why};
@@ -30,6 +30,7 @@ use plimsoll_kernel::clock::{now_ns as clock, thread_cpu_ns};
 use plimsoll_kernel::pin::lockable;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_unit::SECOND;
 use std::collections::BTreeMap;
 use std::mem::take;
 

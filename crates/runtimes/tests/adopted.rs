@@ -12,11 +12,12 @@ use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::cases;
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use support::{LONG, MIB, Program, Script, counters, eventually, jdks};
+use support::{LONG, Program, Script, counters, eventually, jdks};
 
 /// Several machines at a time are too slow to follow a limit.
 static TURN: Mutex<()> = Mutex::new(());

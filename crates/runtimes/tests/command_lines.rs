@@ -7,12 +7,13 @@ mod support;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_testbed::cases;
+use plimsoll_unit::MIB;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{MIB, compiled, jdks};
+use support::{compiled, jdks};
 
 /// What has to be the same with and without our additions, besides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,12 @@ use plimsoll_runtimes::launch::{Plan, Prepared, prepare_among};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{ALL, Ended, Options, Runtime, Runtimes};
 use plimsoll_testbed::children::copy_program;
+use plimsoll_unit::MIB;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
-use support::{MIB, Script, eventually};
+use support::{Script, eventually};
 
 /// The list of runtimes, with the example only.
 static KNOWN: Runtimes = Runtimes(&[&Example]);

@@ -14,13 +14,14 @@ use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Ended, Options, family, hotspot};
 use plimsoll_testbed::{cases, children, skip};
+use plimsoll_unit::MIB;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::{LONG, MIB, Program, Script, compiled, counters, eventually, jdks};
+use support::{LONG, Program, Script, compiled, counters, eventually, jdks};
 
 fn follows(home: &Path, flags: &[&str], collector: Collector) {
     let program = Program::prepared(home, flags, &["60", "200", "2"]);

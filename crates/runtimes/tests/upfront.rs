@@ -6,10 +6,11 @@ mod support;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::setting::Setting;
 use plimsoll_testbed::{TestCgroup, Tmpfs, children, skip};
+use plimsoll_unit::MIB;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{MIB, compiled, jdks};
+use support::{compiled, jdks};
 
 const COLLECTORS: [&str; 5] = ["Serial", "Parallel", "G1", "Z", "Shenandoah"];
 /// The limit of the machine's group, MiB. By itself a machine takes a quarter of it as its maximum.

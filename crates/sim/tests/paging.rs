@@ -1,8 +1,9 @@
 //! Holds the model to the shape of the paper's Figure 3, and Isla Vista to what it promises in it.
 
 use plimsoll_policy::sizing::Ratios;
-use plimsoll_sim::paging::setups::{LARGE, MIB, Rule, SECOND, Setup};
+use plimsoll_sim::paging::setups::{LARGE, Rule, Setup};
 use plimsoll_sim::paging::{Costs, Outcome, Plan, Signal};
+use plimsoll_unit::{MIB, SECOND};
 use proptest::prelude::*;
 
 const PLANS: [Plan; 3] = [Plan::MarkSweep, Plan::SemiSpace, Plan::Generational];

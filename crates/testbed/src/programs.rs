@@ -41,6 +41,7 @@ use crate::memory::Memory;
 use crate::options::Options;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::process::{Faults, Process, page_size};
+use plimsoll_unit::float::SECOND;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
@@ -48,8 +49,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Nanoseconds.
-const SECOND: f64 = 1e9;
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(2);
 /// A hog without a rate takes this much between two looks at the clock.

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn reads_what_people_write() {

@@ -4,8 +4,9 @@
 //! suite; longer with `make stress-jvm`.
 
 use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
-use crate::support::{LONG, MIB, jdks};
+use crate::support::{LONG, jdks};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

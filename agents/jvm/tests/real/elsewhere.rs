@@ -2,12 +2,13 @@
 
 use crate::machine::{Sums, library};
 use crate::steered::steered;
-use crate::support::{MIB, eventually, jdks};
+use crate::support::{eventually, jdks};
 use plimsoll_kernel::clock::ahead_ns;
 use plimsoll_kernel::stalls::Tier;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::{AgentError, Page, PageError};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use plimsoll_wire::collections::Signal;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

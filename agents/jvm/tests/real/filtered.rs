@@ -1,9 +1,10 @@
 //! Machines under a filter that ends them for unusual system calls, as services of systemd are.
 
 use crate::machine::{Sums, Way};
-use crate::support::{MIB, jdks};
+use crate::support::jdks;
 use plimsoll_kernel::stalls::Tier;
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,9 +1,10 @@
 //! Free memory of Serial's, Parallel's and G1's heaps goes back to the kernel, and nothing else does.
 
 use crate::machine::{Sums, Way, library, resident, totals};
-use crate::support::{MIB, eventually, jdks};
+use crate::support::{eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::cases;
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 /// Fills the heap, wishes, and looks at what is resident.

@@ -2,12 +2,13 @@
 
 use crate::machine::{Sums, entering, library, totals};
 use crate::steered::steered;
-use crate::support::{MIB, eventually, jdks};
+use crate::support::{eventually, jdks};
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,12 +1,13 @@
 //! Machines that the adapter steers by the agent.
 
 use crate::machine::{Sums, library, resident, totals};
-use crate::support::{MIB, Script, counters, eventually, jdks};
+use crate::support::{Script, counters, eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::link::Use;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::cases;
+use plimsoll_unit::MIB;
 use plimsoll_wire::collections;
 use rustix::fs::FallocateFlags;
 use std::fs::OpenOptions;

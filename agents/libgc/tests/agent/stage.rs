@@ -2,12 +2,11 @@
 //! from outside.
 
 pub(crate) use plimsoll_testbed::page::{Page, Running};
+use plimsoll_unit::MB;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-
-pub(crate) const MB: u64 = 1_000_000;
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,7 +1,8 @@
 //! Real programs with the adapter: gcbench (C) and churn (GNU Guile). The tests assert bytes and
 //! counts, never times.
 
-use crate::stage::{self, MB, Page, churn, gcbench, last, number, run, with};
+use crate::stage::{self, Page, churn, gcbench, last, number, run, with};
+use plimsoll_unit::MB;
 use std::process::Command;
 use std::time::Duration;
 

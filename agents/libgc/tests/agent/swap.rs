@@ -1,8 +1,9 @@
 //! Memory pressure: a cgroup with a limit, and swap.
 
-use crate::stage::{self, MB, Page, Running, churn, with};
+use crate::stage::{self, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup};
+use plimsoll_unit::MB;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -13,6 +13,7 @@ use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 const HOG: &str = "hog, *: more work than by the default";
@@ -21,8 +22,6 @@ const FAIR: &str = "four, *: Jain's index of their work at least 0.95";
 const CALM: &str =
     "four, *: heaps swing at most 1.6 times as much in the last third as in the one before";
 
-/// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
 /// Swap behind the cgroup, bytes.
 const SWAP: u64 = 2 << 30;
 const JVMS: [Jvm; 2] = [

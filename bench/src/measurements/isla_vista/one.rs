@@ -9,13 +9,12 @@ use crate::harness::programs::{Jvm, agent, sibling};
 use crate::harness::servers::Liberty;
 use crate::progress::Progress;
 use plimsoll_runtimes::hotspot::agent::LIBRARY;
+use plimsoll_unit::MIB;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
 /// Time between two looks at whether a server is there.
 const PACE: Duration = Duration::from_millis(200);
 
@@ -299,7 +298,6 @@ mod tests {
                 usage: Default::default(),
                 printed: 0,
                 said: String::new(),
-                ..Outcome::default()
             };
             let run = Run::of(&outcome, 90.0);
             (run.finished, run.killed, run.seconds)

@@ -6,9 +6,9 @@ use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM, Workload};
 use crate::measurement::{About, Measurement};
-use crate::measurements::MIB;
 use crate::report::results::Results;
 use crate::runner::Runner;
+use plimsoll_unit::float::MIB;
 
 /// A workload: its name, and its runs with libgc and with our collector.
 struct Pair {

@@ -323,8 +323,7 @@ fn median(variant: &Variant<Looked, Cost>, value: &dyn Fn(&Cost) -> f64) -> f64 
 
 /// The cells of a variant, its command's medians, and the most that changed.
 fn row(variant: &Variant<Looked, Cost>) -> ([Cell; 13], [f64; 3], State) {
-    /// Bytes.
-    const MIB: f64 = (1u64 << 20) as f64;
+    use plimsoll_unit::float::MIB;
     let of = |value: &dyn Fn(&Cost) -> f64| median(variant, value);
     let command = [0, 1, 2].map(|index| of(&|cost| cost.command[index]));
     let looks = variant.outcomes.iter().map(|cost| cost.changed);

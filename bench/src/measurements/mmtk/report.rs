@@ -8,10 +8,9 @@ use crate::measurements::libgc::stage::{Runs, cell, ratio};
 use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::{Cell, Results};
 use crate::runner::{Runner, Variant};
+use plimsoll_unit::float::MIB;
 use serde_json::Value;
 
-/// Bytes of a mebibyte.
-const MIB: f64 = (1u64 << 20) as f64;
 /// The longest bar of a picture: this many times the time of the fixed heap without pressure.
 const LONGEST_BAR: f64 = 8.0;
 
@@ -180,7 +179,6 @@ mod tests {
             usage: Default::default(),
             printed: 0,
             said: r#"{"seconds": 2.0}"#.to_owned(),
-            ..Outcome::default()
         };
         let of = |pressure| Variant {
             name: String::new(),

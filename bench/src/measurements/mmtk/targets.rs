@@ -165,7 +165,6 @@ mod tests {
             usage: Default::default(),
             printed: 0,
             said: format!("{{\"seconds\": {seconds}, \"after\": {after}}}"),
-            ..Outcome::default()
         }
     }
 

@@ -1,6 +1,5 @@
 //! The table of `pin`, its targets and its pictures.
 
-use super::super::MIB;
 use super::fleet::{Outcome, RATE, SECONDS, SETTLE};
 use super::holder::{BUDGET, WINDOW, Way};
 use super::site::{DOCUMENTS, HEAP, JVM, KEPT, YOUNG};
@@ -14,6 +13,7 @@ use crate::report::plot::Plot;
 use crate::report::results::{Results, Table, number};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
+use plimsoll_unit::{float::KIB, float::MIB};
 
 const TRAFFIC: &str =
     "most servers: disk traffic a request at most one fifth of that without pinning";
@@ -27,8 +27,6 @@ pub(super) const CLAIMS: [&str; 5] = [TRAFFIC, THROUGHPUT, COST, VMTOUCH, EXECUT
 
 /// Throughputs closer than this part are not told apart.
 const SAME: f64 = 0.01;
-/// Bytes.
-const KIB: f64 = 1024.0;
 
 type Ran = [Variant<What, Outcome>];
 

@@ -179,7 +179,7 @@ impl Runs {
         let run = self.runs.iter().find(|run| run["outcome"].is_object());
         let number = |name: &str| run?["outcome"][name].as_f64();
         let live = run.and_then(|run| run["recorded_largest_live"].as_f64());
-        let mb = |bytes: f64| bytes / super::super::MIB;
+        let mb = |bytes: f64| bytes / plimsoll_unit::float::MIB;
         [
             number("objects").map(|count| count / 1e6),
             number("allocated").map(mb),

@@ -10,8 +10,9 @@ use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::Results;
 use crate::runner::Runner;
-use plimsoll_sim::together::setups::{self, ITERATIONS, MIB, SECOND, Scheduler};
+use plimsoll_sim::together::setups::{self, ITERATIONS, Scheduler};
 use plimsoll_sim::together::{Outcome, Point, Policy, Program};
+use plimsoll_unit::{MIB, SECOND};
 
 const COLLECTIONS: &str =
     "the adaptive heap collects at most a hundredth as often as by its own rule";

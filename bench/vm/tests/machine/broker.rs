@@ -1,7 +1,8 @@
 //! The heap follows a broker's limit, and works alone without one.
 
-use super::{MIB, PLANS, machine, number, run};
+use super::{PLANS, machine, number, run};
 use plimsoll_testbed::page::Page;
+use plimsoll_unit::MIB;
 
 #[test]
 fn memory_follows_a_brokers_limit() {

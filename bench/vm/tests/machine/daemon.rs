@@ -2,9 +2,10 @@
 //! collection, limits below what lives.
 
 use super::pressure::TRIES;
-use super::{MIB, machine, number, output, told};
+use super::{machine, number, output, told};
 use plimsoll_client::{Connection, Socket};
 use plimsoll_testbed::{SwapFile, TestCgroup, cargo, children, skip};
+use plimsoll_unit::MIB;
 use plimsoll_wire::messages::Principal;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

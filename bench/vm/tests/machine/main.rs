@@ -18,8 +18,6 @@ mod traps;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
-const MIB: u64 = 1 << 20;
-
 /// Every plan that collects; PageProtect takes a mapping for each object.
 const PLANS: [&str; 9] = [
     "SemiSpace",

@@ -1,6 +1,7 @@
 //! Programs compute the same under every plan and every kind of heap.
 
-use super::{MIB, PLANS, number, run};
+use super::{PLANS, number, run};
+use plimsoll_unit::MIB;
 
 fn same_under_every_plan(heap: &str) {
     let mut first = None;

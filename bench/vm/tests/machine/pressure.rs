@@ -1,7 +1,8 @@
 //! Too little memory, with swap: the kernel's stalls shrink the heap, and free memory is given back.
 
-use super::{MIB, machine, number, output, told};
+use super::{machine, number, output, told};
 use plimsoll_testbed::{SwapFile, TestCgroup, children, skip};
+use plimsoll_unit::MIB;
 use serde_json::Value;
 use std::path::Path;
 

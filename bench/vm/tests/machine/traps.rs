@@ -1,6 +1,7 @@
 //! What a trigger of MMTk 0.33 can step into.
 
-use super::{MIB, PLANS, machine, number, output, run, told};
+use super::{PLANS, machine, number, output, run, told};
+use plimsoll_unit::MIB;
 
 /// Bytes that may be in use above a limit: what each thread was granted before the poll.
 const SLACK: u64 = 2 * MIB;

@@ -204,7 +204,7 @@ impl Config {
             measure: file.balance.measure.unwrap_or(self.balance.measure),
             shift: file.balance.shift.unwrap_or(self.balance.shift),
         };
-        let window_ns = |seconds: u64| seconds.saturating_mul(plimsoll_pin::options::SECOND);
+        let window_ns = |seconds: u64| seconds.saturating_mul(plimsoll_unit::SECOND);
         self.pin = Pin {
             enabled: file.pin.enabled.unwrap_or(self.pin.enabled),
             budget: file.pin.budget.or(self.pin.budget),

@@ -43,7 +43,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    use plimsoll_unit::SECOND;
 
     #[test]
     fn a_moment_of_shortage_releases_nothing() {

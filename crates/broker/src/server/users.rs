@@ -4,6 +4,7 @@
 
 use crate::descriptors;
 use crate::share::{Account, Division, Held, Pool};
+use plimsoll_unit::SECOND;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -25,7 +26,6 @@ pub const UNANSWERED: Division = Division {
 };
 /// Calls per second of one user: as many as ten connections may make.
 const CALLS_PER_SECOND: u32 = 20_000;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Rate limit of calls: at most a second's worth at once, earned back with time.
 #[derive(Clone, Copy, Debug)]
@@ -52,14 +52,14 @@ impl Allowance {
     /// Whether one more call may be made at `now` (ns).
     pub fn allows(&mut self, now: u64) -> bool {
         let elapsed = now.saturating_sub(self.at);
-        let earned = u128::from(elapsed) * u128::from(self.per_second) / u128::from(SECOND_NS);
+        let earned = u128::from(elapsed) * u128::from(self.per_second) / u128::from(SECOND);
         if earned >= u128::from(self.per_second - self.left) {
             self.left = self.per_second;
             self.at = self.at.max(now);
         } else {
             // The fraction of a call stays counted.
             self.left += earned as u32;
-            self.at += earned as u64 * SECOND_NS / u64::from(self.per_second);
+            self.at += earned as u64 * SECOND / u64::from(self.per_second);
         }
         self.left > 0
     }
@@ -255,7 +255,7 @@ mod tests {
         assert!(calls.allows(1 + 1_200_000));
         calls.take();
         assert!(!calls.allows(1 + 1_900_000));
-        assert!(calls.allows(100 * SECOND_NS));
+        assert!(calls.allows(100 * SECOND));
         assert_eq!(calls.left, 1000);
         // A clock that goes back earns nothing and takes nothing.
         assert!(calls.allows(1));

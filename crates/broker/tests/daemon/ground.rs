@@ -1,9 +1,10 @@
 //! A group with swap, a broker for it, and a program that reads a file there.
 
 use crate::common::{Broker, Client, PATIENCE, Swap, swap};
-use crate::ladder::{MIB, begin};
+use crate::ladder::begin;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};

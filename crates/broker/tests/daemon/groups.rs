@@ -1,9 +1,10 @@
 //! Groups with a cgroup, automatic groups, and shared memory.
 
 use crate::common::{Broker, Client, Program, until};
-use crate::ladder::{MIB, begin, start};
+use crate::ladder::{begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,10 @@ use plimsoll_broker::act::{Job, Order};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, programs, skip};
+use plimsoll_unit::MIB;
 use serde_json::json;
 use std::path::Path;
 
-pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
 /// A bound of major faults of memory in use: a hundredth of the pages that who pays has lost by then (8 MiB

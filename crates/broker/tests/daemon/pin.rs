@@ -3,9 +3,10 @@
 
 use crate::common::{PATIENCE, until};
 use crate::ground::{Ground, OFF};
-use crate::ladder::{MIB, begin};
+use crate::ladder::begin;
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::MIB;
 use serde_json::{Value, json};
 
 /// With revocation: the ladder pages out what makes room, so that memory is not short for long.

@@ -1,7 +1,7 @@
 //! Pages, subscriptions, and systemd's pressure protocol.
 
 use crate::common::{Broker, PATIENCE, Program, until};
-use crate::ladder::MIB;
+use plimsoll_unit::MIB;
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;

@@ -3,8 +3,9 @@
 //! out what that program owes.
 
 use crate::common::{Broker, Client, PATIENCE, Swap, as_user, swap, until};
-use crate::ladder::{MIB, begin};
+use crate::ladder::begin;
 use plimsoll_testbed::{Child, TestCgroup, allow_only, skip};
+use plimsoll_unit::MIB;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;

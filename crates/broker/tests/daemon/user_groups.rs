@@ -1,7 +1,9 @@
 //! The groups of users: permissions, depth, and number.
 
 use crate::common::{Client, until};
-use crate::users::{Domain, FIRST, Ground, HONEST, SECOND, assert_stands, group_of, number};
+use crate::users::{
+    Domain, FIRST_USER, Ground, HONEST_USER, SECOND_USER, assert_stands, group_of, number,
+};
 use serde_json::json;
 
 #[test]
@@ -9,10 +11,11 @@ fn a_user_sets_what_is_its_own_and_nothing_else() {
     let Some(ground) = Ground::new(None, Domain::Machine, "") else {
         return;
     };
-    let sleeper = ground.start(HONEST, "hog --bytes 4K");
-    let (mut honest, own) = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
-    let (mut hostile, other) = ground.register(FIRST, json!({"name": "other"}));
-    let group = group_of(&honest.list(), HONEST);
+    let sleeper = ground.start(HONEST_USER, "hog --bytes 4K");
+    let (mut honest, own) =
+        ground.register(HONEST_USER, json!({"name": "own", "pid": sleeper.pid()}));
+    let (mut hostile, other) = ground.register(FIRST_USER, json!({"name": "other"}));
+    let group = group_of(&honest.list(), HONEST_USER);
     assert_eq!(group["children"][0]["id"], json!(own));
     let id = number(&group, "id");
     // A user can neither change its own group nor another user's principals, nor move anything
@@ -28,7 +31,7 @@ fn a_user_sets_what_is_its_own_and_nothing_else() {
     let set = json!({"id": id, "weight": 10_000});
     honest.refuses("Set", set, "NotPermitted", "only");
     for parent in [own, id] {
-        let mut client = ground.client(FIRST);
+        let mut client = ground.client(FIRST_USER);
         let parameters = json!({"name": "in", "parent": parent});
         client.refuses("Register", parameters, "NotPermitted", "only");
     }
@@ -39,27 +42,28 @@ fn a_user_sets_what_is_its_own_and_nothing_else() {
 
 #[test]
 fn root_and_rules_say_how_users_stand() {
-    let config = format!("[[rule]]\nuser = \"{HONEST}\"\nuser_weight = 300\nuser_priority = 2\n");
+    let config =
+        format!("[[rule]]\nuser = \"{HONEST_USER}\"\nuser_weight = 300\nuser_priority = 2\n");
     let Some(ground) = Ground::new(None, Domain::Machine, &config) else {
         return;
     };
-    let sleeper = ground.start(HONEST, "hog --bytes 4K");
-    let _honest = ground.register(HONEST, json!({"name": "own", "pid": sleeper.pid()}));
-    let _other = ground.register(FIRST, json!({"name": "other"}));
+    let sleeper = ground.start(HONEST_USER, "hog --bytes 4K");
+    let _honest = ground.register(HONEST_USER, json!({"name": "own", "pid": sleeper.pid()}));
+    let _other = ground.register(FIRST_USER, json!({"name": "other"}));
     let mut root = ground.broker.connect();
-    let ruled = group_of(&root.list(), HONEST);
+    let ruled = group_of(&root.list(), HONEST_USER);
     assert_stands(&ruled, 300, 2);
-    let foreign = number(&group_of(&root.list(), FIRST), "id");
+    let foreign = number(&group_of(&root.list(), FIRST_USER), "id");
     root.call("Set", json!({"id": foreign, "weight": 40}))
         .expect("root may");
-    assert_stands(&group_of(&root.list(), FIRST), 40, 0);
+    assert_stands(&group_of(&root.list(), FIRST_USER), 40, 0);
     // Only the place of a user's group is fixed, even for root.
     let set = json!({"id": foreign, "parent": number(&ruled, "id")});
     root.refuses("Set", set, "NotPermitted", "stays at the top");
     // Rules that are read again take precedence over these settings.
     std::fs::write(ground.own.path().join("plimsoll.toml"), "").expect("it can");
     root.call("Reload", json!({})).expect("root may");
-    for uid in [HONEST, FIRST] {
+    for uid in [HONEST_USER, FIRST_USER] {
         assert_stands(&group_of(&root.list(), uid), 100, 0);
     }
 }
@@ -69,11 +73,11 @@ fn what_runs_as_a_user_is_that_users_whoever_registers_it() {
     let Some(ground) = Ground::new(None, Domain::Machine, "") else {
         return;
     };
-    let adopted = ground.start(FIRST, "hog --bytes 4K");
+    let adopted = ground.start(FIRST_USER, "hog --bytes 4K");
     let mut root = ground.broker.connect();
     let parameters = json!({"name": "adopted", "pid": adopted.pid()});
     let id = root.call("Register", parameters).expect("root may")["id"].clone();
-    let children = group_of(&root.list(), FIRST)["children"].clone();
+    let children = group_of(&root.list(), FIRST_USER)["children"].clone();
     let children = children.as_array().expect("children");
     assert!(
         children.iter().any(|child| child["id"] == id),
@@ -86,22 +90,22 @@ fn a_users_programs_may_be_as_deep_as_ever_and_come_back_after_a_crash() {
     let Some(mut ground) = Ground::new(None, Domain::Machine, "") else {
         return;
     };
-    let sleeper = ground.start(HONEST, "hog --bytes 4K");
+    let sleeper = ground.start(HONEST_USER, "hog --bytes 4K");
     let pid = sleeper.pid();
-    let (mut top, id) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
+    let (mut top, id) = ground.register(HONEST_USER, json!({"name": "top", "pid": pid}));
     top.call("Set", json!({"id": id, "weight": 40}))
         .expect("it may");
     let mut lives = Vec::new();
     let mut parent = id;
     for depth in 2..=8 {
         let (life, below) = ground.register(
-            HONEST,
+            HONEST_USER,
             json!({"name": format!("d{depth}"), "parent": parent}),
         );
         lives.push(life);
         parent = below;
     }
-    let mut client = ground.client(HONEST);
+    let mut client = ground.client(HONEST_USER);
     client.refuses(
         "Register",
         json!({"name": "deep", "parent": parent}),
@@ -115,14 +119,14 @@ fn a_users_programs_may_be_as_deep_as_ever_and_come_back_after_a_crash() {
     });
     assert!(!state().contains("user 2"), "groups of users are made anew");
     ground.broker.crash_and_restart();
-    let (mut again, new) = ground.register(HONEST, json!({"name": "top", "pid": pid}));
+    let (mut again, new) = ground.register(HONEST_USER, json!({"name": "top", "pid": pid}));
     assert!(new > parent, "numbers are not reused");
     let shown = again.find(new).expect("listed");
     assert_eq!(shown["weight"], json!(40));
     let listing = again.list();
     assert_eq!(
         listing["principals"][0]["name"],
-        json!(format!("user {HONEST}"))
+        json!(format!("user {HONEST_USER}"))
     );
     assert_eq!(listing["principals"][0]["children"][0]["id"], json!(new));
 }
@@ -141,7 +145,7 @@ fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
     // A user with many principals must leave as much room, so a new user finds some.
     let mut many = Vec::new();
     loop {
-        let mut life = ground.client(FIRST);
+        let mut life = ground.client(FIRST_USER);
         match life.call("Register", json!({"name": "many"})) {
             Ok(_) => many.push(life),
             Err(refused) => {
@@ -152,7 +156,7 @@ fn very_many_users_have_a_group_each_as_long_as_they_are_there() {
         }
     }
     assert_eq!(many.len(), 75);
-    lives.push(ground.register(SECOND, json!({"name": "late"})));
+    lives.push(ground.register(SECOND_USER, json!({"name": "late"})));
     assert_eq!(groups(), Some(152));
     drop((many, lives));
     until("nobody is left", || groups() == Some(0));
@@ -163,12 +167,13 @@ fn a_name_that_is_hidden_is_told_to_its_user_alone() {
     let Some(ground) = Ground::new(None, Domain::Machine, "show_others = false\n") else {
         return;
     };
-    let [own, adopted] = [(); 2].map(|()| ground.start(HONEST, "hog --bytes 4K"));
-    let (mut honest, secret) = ground.register(HONEST, json!({"name": "secret", "pid": own.pid()}));
+    let [own, adopted] = [(); 2].map(|()| ground.start(HONEST_USER, "hog --bytes 4K"));
+    let (mut honest, secret) =
+        ground.register(HONEST_USER, json!({"name": "secret", "pid": own.pid()}));
     let by_root = json!({"name": "adopted", "pid": adopted.pid()});
     let (_root, adopted) = ground.register(0, by_root);
-    let group = number(&group_of(&honest.list(), HONEST), "id");
-    let mut other = ground.client(FIRST);
+    let group = number(&group_of(&honest.list(), HONEST_USER), "id");
+    let mut other = ground.client(FIRST_USER);
     for (id, name) in [(secret, "secret"), (adopted, "adopted")] {
         assert_eq!(honest.find(id).expect("listed")["name"], json!(name));
     }

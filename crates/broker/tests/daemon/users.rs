@@ -2,18 +2,19 @@
 //! its faults, and that it continues.
 
 use crate::common::{Broker, Client, PATIENCE, Swap, swap, until};
-use crate::ladder::{FEW, MIB, PROGRAM};
+use crate::ladder::{FEW, PROGRAM};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Uids without names that no other test uses.
-pub(crate) const HONEST: u32 = 20_001;
-pub(crate) const FIRST: u32 = 20_002;
-pub(crate) const SECOND: u32 = 20_003;
-const THIRD: u32 = 20_004;
+pub(crate) const HONEST_USER: u32 = 20_001;
+pub(crate) const FIRST_USER: u32 = 20_002;
+pub(crate) const SECOND_USER: u32 = 20_003;
+const THIRD_USER: u32 = 20_004;
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 /// Set for [`threads`]: the number of threads.
@@ -168,9 +169,9 @@ struct Honest {
 impl Honest {
     fn start(ground: &Ground, megabytes: u64) -> Honest {
         let line = format!("touch --bytes {megabytes}M --part 1.0 --every 20");
-        let child = ground.start(HONEST, &line);
+        let child = ground.start(HONEST_USER, &line);
         let parameters = json!({"name": "honest", "pid": child.pid()});
-        let (life, id) = ground.register(HONEST, parameters);
+        let (life, id) = ground.register(HONEST_USER, parameters);
         Honest {
             child,
             life,
@@ -272,13 +273,13 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
         return;
     };
     let mut honest = Honest::start(&ground, 56);
-    let hollow = hollow(&ground, FIRST, 200);
+    let hollow = hollow(&ground, FIRST_USER, 200);
     // The second user has one that wants everything and keeps growing.
-    let mut greedy = ground.program(SECOND, "hog --bytes 120M --rate 20M");
+    let mut greedy = ground.program(SECOND_USER, "hog --bytes 120M --rate 20M");
     let mut parameters = loud("greedy");
     parameters["pid"] = json!(greedy.pid());
-    let (mut life, id) = ground.register(SECOND, parameters);
-    let idle = idle(&ground, THIRD, 30);
+    let (mut life, id) = ground.register(SECOND_USER, parameters);
+    let idle = idle(&ground, THIRD_USER, 30);
     let mut ask = || {
         life.call(
             "Report",
@@ -296,10 +297,10 @@ fn what_hostile_users_ask_for_takes_nothing_of_an_honest_one() {
     let share = number(&honest.shown(), "share");
     let budget = number(&listing, "budget");
     assert!(share + MIB >= budget / 3, "{share} of {budget}");
-    let first = group_of(&listing, FIRST);
+    let first = group_of(&listing, FIRST_USER);
     assert_eq!(number(&first, "share"), 0, "nobody is there");
     assert_eq!(number(&first, "limit"), 0);
-    for uid in [HONEST, FIRST, SECOND, THIRD] {
+    for uid in [HONEST_USER, FIRST_USER, SECOND_USER, THIRD_USER] {
         let group = group_of(&listing, uid);
         assert_stands(&group, 100, 0);
         assert_eq!(
@@ -335,11 +336,11 @@ fn a_greedy_one_pays_alone(domain: Domain) {
         return;
     };
     let mut honest = Honest::start(&ground, 96);
-    let greedy = ground.program(SECOND, "hog --bytes 240M --rate 10M");
+    let greedy = ground.program(SECOND_USER, "hog --bytes 240M --rate 10M");
     let mut parameters = loud("greedy");
     parameters["pid"] = json!(greedy.pid());
     parameters["adapter"] = json!(null);
-    let (mut life, id) = ground.register(SECOND, parameters);
+    let (mut life, id) = ground.register(SECOND_USER, parameters);
     until("it is paged", || {
         honest.goes_on(1, || ());
         number(&life.find(id).expect("listed"), "swapped") >= 16 * MIB
@@ -379,11 +380,11 @@ fn very_many_threads_and_a_loop_of_released_do_not_hold_the_thread_that_decides(
         return;
     };
     let mut honest = Honest::start(&ground, 16);
-    let mut many = ground.begin(FIRST, &format!("{THREADS}=3000"), "users::threads");
+    let mut many = ground.begin(FIRST_USER, &format!("{THREADS}=3000"), "users::threads");
     let progress = many
         .until(PATIENCE, |progress| progress.holding)
         .expect("it starts");
-    let (mut life, id) = ground.register(FIRST, json!({"name": "many", "pid": many.pid()}));
+    let (mut life, id) = ground.register(FIRST_USER, json!({"name": "many", "pid": many.pid()}));
     let broker = &ground.broker;
     let all = || ["plimsolld", "plimsoll-scan"].map(|thread| spent(broker, thread));
     let (before, began) = (all(), Instant::now());

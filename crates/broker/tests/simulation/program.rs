@@ -1,12 +1,9 @@
 //! Simulated programs: their demand, reactions and faults.
 
 use crate::random::Random;
+use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Report, Statistics};
 use plimsoll_wire::page::Numbers;
-
-pub(crate) const MIB: u64 = 1 << 20;
-pub(crate) const MS: u64 = 1_000_000;
-pub(crate) const SECOND: u64 = 1_000 * MS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
@@ -76,8 +73,8 @@ impl Program {
     pub(crate) fn new(nature: Nature, scale: u64, random: &mut Random) -> Program {
         let live = random.between(scale / 16, scale / 2).max(MIB);
         let reaction = match nature {
-            Nature::Slow => random.between(1_000, 8_000) * MS,
-            _ => random.between(5, 300) * MS,
+            Nature::Slow => random.between(1_000, 8_000) * MILLISECOND,
+            _ => random.between(5, 300) * MILLISECOND,
         };
         Program {
             nature,
@@ -97,7 +94,7 @@ impl Program {
             rate: random.between(1, 400) * MIB,
             reaction,
             told_reaction: if nature == Nature::Slow {
-                300 * MS
+                300 * MILLISECOND
             } else {
                 reaction * 3 / 2
             },
@@ -123,7 +120,7 @@ impl Program {
 
     /// Its current report.
     pub(crate) fn report(&self, id: Id, random: &mut Random) -> Report {
-        let reaction_ms = Some(self.told_reaction / MS);
+        let reaction_ms = Some(self.told_reaction / MILLISECOND);
         match self.nature {
             Nature::Lying | Nature::Hollow => Report {
                 id,
@@ -213,7 +210,7 @@ impl Program {
         // A program that missed the wake-up sees the page at its next look.
         let at = *self
             .answers_at
-            .get_or_insert(now + 100 * MS + self.reaction);
+            .get_or_insert(now + 100 * MILLISECOND + self.reaction);
         if now >= at {
             self.answers_at = None;
         }

@@ -1,7 +1,8 @@
 //! The events of a run, all drawn from the seed.
 
-use crate::program::{MIB, MS, Nature, Program, SECOND};
+use crate::program::{Nature, Program};
 use crate::random::Random;
+use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 
 /// A group: a weight among its siblings, and perhaps a cgroup of its own.
 #[derive(Clone, Debug)]
@@ -208,7 +209,7 @@ fn draw_program(
         program.max = None;
         program.priority = 0;
         program.weight = 100;
-        program.reaction = program.reaction.min(250 * MS);
+        program.reaction = program.reaction.min(250 * MILLISECOND);
     }
     program
 }

@@ -169,7 +169,7 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     fn listing(capacity: u64, outsiders: u64, budget: u64) -> Listing {
         Listing {

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub const MIB: u64 = 1 << 20;
-
 /// Tests run one at a time, because there are few processors, and all share the swap.
 static ALONE: Mutex<()> = Mutex::new(());
 

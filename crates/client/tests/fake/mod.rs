@@ -24,7 +24,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub const MIB: u64 = 1 << 20;
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// A principal of that broker.

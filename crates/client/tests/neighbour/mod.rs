@@ -2,13 +2,13 @@
 //! and then has what its limit allows.
 
 use plimsoll_client::{Connection, Socket};
+use plimsoll_unit::MIB;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cache that runs, and a thread that reads what it says. It is killed when this is dropped.

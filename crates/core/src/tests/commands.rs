@@ -98,9 +98,9 @@ fn orphans_go_to_their_grandparent() {
         },
         10 * MIB,
     );
-    bench.tick(50 * MS);
+    bench.tick(50 * MILLISECOND);
     bench.core.remove(middle).expect("was registered");
-    bench.tick(50 * MS);
+    bench.tick(50 * MILLISECOND);
     let leaf = bench.core.figures(leaf).expect("lives on");
     assert_eq!((leaf.parent, leaf.weight), (Some(top), weight(7)));
     assert_eq!(

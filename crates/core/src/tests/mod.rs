@@ -7,11 +7,9 @@ mod shares;
 mod users;
 
 use super::*;
+use plimsoll_unit::{MIB, MILLISECOND};
 use plimsoll_wire::messages::{Kind, Max, Priority, Report, Weight};
 use plimsoll_wire::page::Numbers;
-
-const MIB: u64 = 1 << 20;
-const MS: Nanos = 1_000_000;
 
 fn weight(number: u32) -> Weight {
     Weight::new(number).expect("is in range")
@@ -62,7 +60,7 @@ impl Bench {
     fn new(capacity: u64) -> Bench {
         Bench {
             core: Core::new(Config::default()),
-            now: 1_000 * MS,
+            now: 1_000 * MILLISECOND,
             capacity,
             outsiders: 0,
             uses: Vec::new(),

@@ -1,10 +1,11 @@
 //! Collections against the model: objects that it reaches live, and keep their contents and their
 //! place; all others are freed.
 
-use crate::world::{MIB, World};
+use crate::world::World;
 use plimsoll_heap::collection::{Pause, Tail};
 use plimsoll_heap::mark::{Crew, Marker, NoTracer};
 use plimsoll_heap::{Census, Exhausted, LARGEST_SMALL, Look, SUPERPAGE};
+use plimsoll_unit::index::MIB;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

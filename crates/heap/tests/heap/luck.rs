@@ -2,10 +2,11 @@
 //! no room.
 
 use crate::kernel::{Fake, Pages};
-use crate::world::{MIB, World};
+use crate::world::World;
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::os::{Call, Unlucky};
 use plimsoll_heap::{Exhausted, SUPERPAGE};
+use plimsoll_unit::index::MIB;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -1,11 +1,12 @@
 //! Collections whose marking is done in steps, while the program changes references.
 
 use crate::swap::with_crew;
-use crate::world::{MIB, World};
+use crate::world::World;
 use plimsoll_heap::collection::{Pause, Tail};
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::{Look, SUPERPAGE};
 use plimsoll_testbed::skip;
+use plimsoll_unit::index::MIB;
 use std::time::Instant;
 
 /// `count` lists of `length` objects, each of 48 bytes.

@@ -3,10 +3,11 @@
 
 use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
-use crate::world::{MIB, World};
+use crate::world::World;
 use plimsoll_heap::collection::Pause;
 use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
 use plimsoll_heap::{Heap, Kind, KindId, Layout, Look, Means, SUPERPAGE};
+use plimsoll_unit::index::MIB;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,10 +1,11 @@
 //! Tables of metadata: they are committed for the committed part of the heap, and not much further.
 
 use crate::kernel::Fake;
-use crate::world::{MIB, World};
+use crate::world::World;
 use plimsoll_heap::mark::{Marker, NoTracer};
 use plimsoll_heap::os::{Call, Unlucky};
 use plimsoll_heap::{Exhausted, Heap, SUPERPAGE};
+use plimsoll_unit::index::MIB;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

@@ -10,7 +10,6 @@ use plimsoll_heap::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-pub(crate) const MIB: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
 /// The model's record of an object.

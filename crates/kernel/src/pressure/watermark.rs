@@ -1,10 +1,7 @@
 //! How much must stay free to leave time to react, and how often to look. Both follow from the
 //! growth of usage. Pure.
 
-/// A mebibyte, in bytes.
-const MIB: f64 = (1 << 20) as f64;
-/// A second, in nanoseconds.
-const SECOND: f64 = 1e9;
+use plimsoll_unit::{float::MIB, float::SECOND};
 
 /// How fast the system can answer, and the bounds of the watermark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,7 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const GIB: u64 = 1 << 30;
+    use plimsoll_unit::GIB;
 
     fn grown(rate: u64, seconds: u64) -> Watermark {
         let mut w = Watermark::new(Reaction::default());

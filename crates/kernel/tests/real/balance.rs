@@ -1,8 +1,9 @@
 //! Which pages go when bytes are taken: with a swappiness for one call, version 2 takes either kind.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, start_holding, swap};
+use crate::common::{PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup};
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 /// Bytes of the file that the group has in its page cache.

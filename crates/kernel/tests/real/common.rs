@@ -2,13 +2,13 @@
 //! their own.
 
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// The longest wait, which is enough for a busy machine. Nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-pub(crate) const MIB: u64 = 1 << 20;
 
 /// A test under pressure holds this, so that these tests run one after the other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

@@ -1,7 +1,7 @@
 //! A process whose first thread has ended (`pthread_exit` in `main`) while another goes on. The kernel shows
 //! its directory as that of a zombie.
 
-use crate::common::{MIB, alone, group};
+use crate::common::{alone, group};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
 use plimsoll_kernel::cgroup::{Version, locate};
 use plimsoll_kernel::mounts::Mounts;
@@ -10,6 +10,7 @@ use plimsoll_kernel::peek::{Copied, Piece, copy, copy_pieces};
 use plimsoll_kernel::process::{Handle, Process, Walk, page_size};
 use plimsoll_kernel::{clock, descriptors, mapped, referenced, smaps};
 use plimsoll_testbed::{Leaderless, skip};
+use plimsoll_unit::MIB;
 use rustix::process::Signal;
 use std::os::unix::fs::MetadataExt;
 

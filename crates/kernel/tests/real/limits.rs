@@ -1,11 +1,12 @@
 //! Groups on the real kernel: limits that nest and change, taking bytes, refusals.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, start_holding, swap};
+use crate::common::{PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::Error;
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::time::Instant;
 
 #[test]

@@ -1,12 +1,13 @@
 //! Other processes' pages on the real kernel: paging out, page states, working sets, shared segments.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, start_holding, swap};
+use crate::common::{PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::advise::{Advice, advise, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Sampler};
 use plimsoll_kernel::{clock, smaps};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use std::time::{Duration, Instant};
 
 #[test]

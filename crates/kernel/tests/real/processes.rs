@@ -1,11 +1,12 @@
 //! Processes on the real kernel: reused process ids, descendants, identities, rights.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, start_holding};
+use crate::common::{PATIENCE, alone, group, start, start_holding};
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, Walk, descendants, page_size};
 use plimsoll_kernel::{Error, smaps};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use std::time::{Duration, Instant};
 
 /// Makes a child with this process id, which waits for signals. `None` if we lack the right to choose it.

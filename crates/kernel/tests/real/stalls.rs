@@ -1,11 +1,12 @@
 //! The stall signal under real pressure: each tier sees stalls at the limit of a group, and none
 //! without.
 
-use crate::common::{DelayAccounting, MIB, PATIENCE, alone, group, start_holding, swap};
+use crate::common::{DelayAccounting, PATIENCE, alone, group, start_holding, swap};
 use plimsoll_kernel::Error;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
 use plimsoll_testbed::{Child, TestCgroup, children, skip};
+use plimsoll_unit::MIB;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,12 +1,13 @@
 //! Early warning and stalls on the real kernel.
 
-use crate::common::{DelayAccounting, MIB, PATIENCE, alone, group, start, start_holding, swap};
+use crate::common::{DelayAccounting, PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::pressure::{MACHINE, Psi, Reaction, Threshold, Watermark};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Taskstats, VmstatReader};
 use plimsoll_kernel::{Error, capacity::Domain, clock};
 use plimsoll_testbed::{Child, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,7 @@
 //! What a decision leads to.
 
 use super::*;
-
-const MIB: usize = 1 << 20;
+use plimsoll_unit::index::MIB;
 
 /// The program may allocate as much as there is room for, plus the holes, which a heap fills
 /// without growing.

@@ -13,7 +13,7 @@ use plimsoll_kernel::smaps::{Addresses, Area};
 use std::path::Path;
 
 /// Pages of the heap begin at multiples of this, bytes; those of large objects are longer.
-const PAGE: u64 = 256 << 10;
+const V8_PAGE: u64 = 256 << 10;
 /// The most addresses at which a page is looked for: 32 GiB of memory.
 const MAX_LOOKS: usize = 1 << 17;
 /// Longest header before the first object, bytes.
@@ -124,7 +124,7 @@ fn pages(sight: &Sight, memory: &dyn Memory) -> Found {
     let mut left = MAX_LOOKS;
     let mut last = 0;
     for range in found.private.clone().iter() {
-        let mut at = range.start.max(last).next_multiple_of(PAGE);
+        let mut at = range.start.max(last).next_multiple_of(V8_PAGE);
         while at < range.end {
             if left == 0 {
                 found.too_much = true;
@@ -133,7 +133,7 @@ fn pages(sight: &Sight, memory: &dyn Memory) -> Found {
             left -= 1;
             match page(memory, at, &reserved) {
                 Ok(Some(page)) => {
-                    at = page.addresses.end.next_multiple_of(PAGE);
+                    at = page.addresses.end.next_multiple_of(V8_PAGE);
                     last = page.addresses.end;
                     found.pages.push(page);
                     continue;
@@ -142,12 +142,12 @@ fn pages(sight: &Sight, memory: &dyn Memory) -> Found {
                     found.denied = true;
                     return found;
                 }
-                Err(_) if at < RANDOM && at == range.start && range.end - at >= PAGE => {
+                Err(_) if at < RANDOM && at == range.start && range.end - at >= V8_PAGE => {
                     found.unread.push(range.clone());
                 }
                 _ => {}
             }
-            at += PAGE;
+            at += V8_PAGE;
         }
     }
     found
@@ -180,7 +180,7 @@ fn page(memory: &dyn Memory, at: u64, reserved: &Ranges) -> Result<Option<Page>,
         && (at + 16..=at + MAX_HEADER).contains(&start)
         && start < end
         && end <= addresses.end
-        && addresses.end - end < 4096 + PAGE / 16
+        && addresses.end - end < 4096 + V8_PAGE / 16
         && reserved.have(&addresses);
     Ok(is_page.then_some(Page { addresses, flags }))
 }
@@ -245,15 +245,15 @@ mod tests {
         let start = 0x40_0000_0000;
         let mut process = Noise::still(start..start + (4 << 20));
         let heap = start + (2 << 20);
-        for (page, flags) in [(start, 0x12), (start + PAGE, 4)] {
-            let (first, end) = (page + 0x1000, page + PAGE);
+        for (page, flags) in [(start, 0x12), (start + V8_PAGE, 4)] {
+            let (first, end) = (page + 0x1000, page + V8_PAGE);
             match version {
-                9..=11 => process.write(page, &[PAGE, flags, heap, first, end]),
-                12 => process.write(page, &[flags, page, PAGE, heap, first, end]),
+                9..=11 => process.write(page, &[V8_PAGE, flags, heap, first, end]),
+                12 => process.write(page, &[flags, page, V8_PAGE, heap, first, end]),
                 _ => {
                     let rest = heap + (page - start);
                     process.write(page, &[flags, rest]);
-                    process.write(rest + 48, &[PAGE, end, heap, first]);
+                    process.write(rest + 48, &[V8_PAGE, end, heap, first]);
                 }
             }
         }

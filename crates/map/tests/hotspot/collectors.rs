@@ -1,8 +1,9 @@
 //! Heaps, code caches and metaspace of every version and collector.
 
-use crate::jvm::{Jdk, Jvm, LIVE, MIB, Seen, jdks, near};
+use crate::jvm::{Jdk, Jvm, LIVE, Seen, jdks, near};
 use crate::said;
 use plimsoll_map::Kind;
+use plimsoll_unit::MIB;
 
 const HEAP: [Kind; 6] = [
     Kind::Eden,

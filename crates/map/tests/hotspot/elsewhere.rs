@@ -1,10 +1,11 @@
 //! Machines whose library is not where it seems to be, that do not run, and whose memory is closed.
 
-use crate::jvm::{Jvm, LIVE, MIB, Seen, jdks, look_with};
+use crate::jvm::{Jvm, LIVE, Seen, jdks, look_with};
 use plimsoll_kernel::process::Process;
 use plimsoll_map::Kind;
 use plimsoll_map::memory::{Memory, Unread};
 use plimsoll_testbed::{children, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

@@ -9,13 +9,13 @@ use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
 use plimsoll_testbed::java::javac;
 pub(crate) use plimsoll_testbed::java::{Jdk, jdks};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(crate) const MIB: u64 = 1 << 20;
 /// Megabytes that the program keeps alive, besides one array of 8 MiB.
 pub(crate) const LIVE: u64 = 100;
 

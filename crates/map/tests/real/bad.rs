@@ -1,10 +1,11 @@
 //! Bad input: processes that end, that are hidden, that have very many mappings, and odd files.
 
-use crate::common::{MIB, alone};
+use crate::common::alone;
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::process::page_size;
 use plimsoll_map::{Kind, Look, LookError, Options, look};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 use std::io::Write;
 use std::ptr::null_mut;

@@ -1,11 +1,12 @@
 //! Files on a Btrfs. The kernel lists their mappings with the device of the whole file system, `stat(2)` has
 //! another for each subvolume, and a file in a snapshot has the inode of the original.
 
-use crate::common::{MIB, PATIENCE, alone};
+use crate::common::{PATIENCE, alone};
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::page_cache;
 use plimsoll_map::{Look, Options, look};
 use plimsoll_testbed::{Child, Disk};
+use plimsoll_unit::MIB;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, chown};

@@ -3,13 +3,13 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, children, programs, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Long enough for a busy machine; nothing is asserted about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-pub(crate) const MIB: u64 = 1 << 20;
 
 /// The tests run one after the other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

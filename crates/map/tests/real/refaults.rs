@@ -1,9 +1,10 @@
 //! What left memory and came back is told in its area, once, and nothing else is.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, stop, swap};
+use crate::common::{PATIENCE, alone, group, start, stop, swap};
 use plimsoll_map::{Kind, Look, Options, Watch};
 use plimsoll_testbed::children::signal;
 use plimsoll_testbed::{Child, TestCgroup};
+use plimsoll_unit::MIB;
 use rustix::process::Signal;
 
 const HELD: u64 = 16 * MIB;

@@ -1,7 +1,7 @@
 //! A look disturbs nothing: what was not in memory before is not in memory afterwards, and no fault is
 //! taken for it.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, stop, swap};
+use crate::common::{PATIENCE, alone, group, start, stop, swap};
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Faults, Memory as Holds, Process, page_size};
@@ -9,6 +9,7 @@ use plimsoll_kernel::smaps::{Addresses, areas};
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::{Options, Watch, look};
 use plimsoll_testbed::{Child, children, skip};
+use plimsoll_unit::MIB;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;

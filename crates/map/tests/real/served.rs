@@ -1,11 +1,12 @@
 //! Files behind a server: a look asks it nothing, so it takes none of their pages, and waits for nobody.
 
-use crate::common::{MIB, PATIENCE, alone, stop};
+use crate::common::{PATIENCE, alone, stop};
 use plimsoll_kernel::identity::as_user;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::Process;
 use plimsoll_map::{Look, Options, States, Watch, look};
 use plimsoll_testbed::{Child, FuseServer, children, programs, skip};
+use plimsoll_unit::MIB;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

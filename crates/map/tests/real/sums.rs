@@ -1,6 +1,6 @@
 //! Sums equal the kernel's own, and each label gets the pages that it has.
 
-use crate::common::{MIB, PATIENCE, alone, group, start, stop, swap};
+use crate::common::{PATIENCE, alone, group, start, stop, swap};
 use plimsoll_kernel::advise::{Advice, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::{Process, page_size};
@@ -11,6 +11,7 @@ use plimsoll_map::labels::Label;
 use plimsoll_map::parts::cut;
 use plimsoll_map::{Kind, Look, Options, Picture, Sight, States, cached, look};
 use plimsoll_testbed::skip;
+use plimsoll_unit::MIB;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{
     Advice as Madvice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::options::SECOND;
 use crate::pages::{PageSet, runs_of};
+use plimsoll_unit::SECOND;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;

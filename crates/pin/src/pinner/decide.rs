@@ -6,7 +6,6 @@ use crate::error::PinError;
 use crate::evidence::Tracked;
 use crate::hold::{Holder, MAX_RUNS};
 use crate::margin::{Allowance, Bound};
-use crate::options::SECOND;
 use crate::pages::{Run, bits, blocks, runs_of};
 use crate::rank::{Bounds, Candidate, choose};
 use crate::report::Group;
@@ -15,6 +14,7 @@ use plimsoll_kernel::Error;
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_unit::SECOND;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::FileKey;
-use plimsoll_pin::options::SECOND;
 use plimsoll_pin::{Options, Pinner, Programs, Report};
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs, skip};
+use plimsoll_unit::{MIB, SECOND};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The file of which a third is hot.
 pub(crate) const FILE: u64 = 48 * MIB;

@@ -1,9 +1,8 @@
 //! A heap beside others: its growth, what it pages out, and what it leaves free.
 
 use super::*;
+use plimsoll_unit::MIB;
 use proptest::prelude::*;
-
-const MIB: u64 = 1 << 20;
 
 fn seen(bound: Bound, stalls: u64) -> Seen {
     let ended = Ended {

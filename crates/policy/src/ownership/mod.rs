@@ -23,6 +23,8 @@
 //! by 25 % each way, so epochs drift against any fixed beat: accesses at chosen times are seen as
 //! often as accesses at random times.
 
+use plimsoll_unit::PAGE;
+
 /// Measurement of one mapper of a segment in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -91,8 +93,6 @@ const MEMORY: u32 = 32;
 const SATURATED: f64 = 0.8;
 /// A segment with a smaller touched part tells little: its nominal wait grows by a quarter.
 const SPARSE: f64 = 0.2;
-/// Bytes that one reference bit stands for.
-const PAGE: u64 = 4096;
 
 /// One segment. Its portions stand in the table, `mappers` places per segment.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
 use super::*;
+use plimsoll_unit::MILLISECOND;
 use proptest::prelude::*;
 
 /// xorshift64*: the same sequence everywhere.
@@ -22,7 +23,6 @@ impl Random {
 
 const PAGES: u64 = 1024;
 const SIZE: u64 = PAGES * PAGE;
-const MS: u64 = 1_000_000;
 
 fn settings(wait: u64) -> Settings {
     Settings {
@@ -55,7 +55,7 @@ fn honest(rates: &[f64], epochs: usize, wait: u64, seed: u64) -> (Ownership, Vec
 #[test]
 fn portions_are_the_true_ones() {
     for rates in [[1.0, 2.0, 4.0], [0.5, 1.0, 5.0]] {
-        let (books, _) = honest(&rates, 40, 200 * MS, 42);
+        let (books, _) = honest(&rates, 40, 200 * MILLISECOND, 42);
         for (portion, rate) in books.portions(7).iter().zip(rates) {
             let truth = rate / rates.iter().sum::<f64>();
             assert!(
@@ -68,7 +68,7 @@ fn portions_are_the_true_ones() {
 
 #[test]
 fn each_pays_as_often_as_its_portion_says() {
-    let (_, paid) = honest(&[1.0, 2.0, 4.0], 2000, 200 * MS, 5);
+    let (_, paid) = honest(&[1.0, 2.0, 4.0], 2000, 200 * MILLISECOND, 5);
     for (paid, truth) in paid.iter().zip([1.0 / 7.0, 2.0 / 7.0, 4.0 / 7.0]) {
         assert!(
             (*paid as f64 / 2000.0 - truth).abs() < 0.04,
@@ -80,7 +80,7 @@ fn each_pays_as_often_as_its_portion_says() {
 /// Fraction of the epochs paid by a program that touches half of the pages once per nominal cycle,
 /// at `phase` (0 to 1) of it, beside an honest program with the same true rate.
 fn rider(phase: f64, seed: u64, drawn: bool) -> f64 {
-    let wait = 100 * MS;
+    let wait = 100 * MILLISECOND;
     let (mut books, mut random) = (Ownership::new(settings(wait)), Random(seed | 1));
     let cycle = wait * (1 + u64::from(Settings::default().rest));
     let (mut now, mut paid, epochs) = (0u64, 0, 3000);
@@ -158,7 +158,7 @@ fn saturation_shortens_the_epoch_and_quiet_lengthens_it() {
         [Sample {
             principal: 1,
             referenced,
-            waited: 200 * MS,
+            waited: 200 * MILLISECOND,
         }]
     };
     for _ in 0..20 {
@@ -168,13 +168,13 @@ fn saturation_shortens_the_epoch_and_quiet_lengthens_it() {
         books
             .next_epoch(u64::from(u32::MAX / 2) << 32)
             .wait
-            .div_ceil(MS),
+            .div_ceil(MILLISECOND),
         50
     );
     for _ in 0..40 {
         books.measured(1, SIZE, &sample(0), 0);
     }
-    assert!(books.next_epoch(0).wait == 1500 * MS);
+    assert!(books.next_epoch(0).wait == 1500 * MILLISECOND);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn who_joins_pays_and_who_leaves_does_not() {
     let sample = |principal| Sample {
         principal,
         referenced: SIZE / 2,
-        waited: 200 * MS,
+        waited: 200 * MILLISECOND,
     };
     assert_eq!(books.measured(1, SIZE, &[sample(1)], u64::MAX), Some(1));
     assert_eq!(books.charged(1), SIZE);
@@ -207,7 +207,7 @@ fn a_segment_that_nobody_touches_is_still_paid_for() {
     let idle = [1, 2].map(|principal| Sample {
         principal,
         referenced: 0,
-        waited: 200 * MS,
+        waited: 200 * MILLISECOND,
     });
     assert_eq!(books.measured(1, SIZE, &idle, 0), Some(1));
     assert_eq!(books.measured(1, SIZE, &idle, u64::MAX), Some(2));
@@ -223,7 +223,7 @@ fn full_books_refuse_instead_of_growing() {
     let sample = |principal| Sample {
         principal,
         referenced: PAGE,
-        waited: MS,
+        waited: MILLISECOND,
     };
     assert_eq!(
         books.measured(1, SIZE, &[sample(1), sample(2)], u64::MAX),

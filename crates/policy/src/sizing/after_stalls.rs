@@ -48,7 +48,7 @@ impl Sizing for AfterStalls {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn stalls_shrink_it_and_a_spike_is_forgotten() {

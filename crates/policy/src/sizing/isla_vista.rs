@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     /// The limit after a collection.
     fn after(sizing: &mut IslaVista, stalls: u64, live: u64) -> u64 {

@@ -62,8 +62,7 @@ fn square_root(cost: u64, rate: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-    const SECOND: u64 = 1_000_000_000;
+    use plimsoll_unit::{MIB, SECOND};
 
     #[test]
     fn heaps_that_hardly_allocate_take_less() {

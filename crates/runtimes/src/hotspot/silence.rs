@@ -54,7 +54,7 @@ impl Silence {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    use plimsoll_unit::SECOND;
 
     /// Three failed commands, at these processor times; the third is told.
     fn silent(worked: [u64; 3], now: Instant) -> Silence {

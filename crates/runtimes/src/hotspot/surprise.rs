@@ -116,7 +116,7 @@ impl Growth {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
     const LIMIT: u64 = 240 * MIB;
     const HEAP: u64 = 100 * MIB;
     const LOOK: u64 = 50_000_000;

@@ -88,7 +88,7 @@ fn is_short(stalled: Stalled, signal: Signal, ns: u64) -> bool {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    use plimsoll_unit::SECOND;
 
     fn read(at_ns: u64, stalls: u64, stall_ns: u64) -> Process {
         Process {

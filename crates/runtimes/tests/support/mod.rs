@@ -6,6 +6,7 @@ use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, family, hotspot};
+use plimsoll_unit::MIB;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;
@@ -17,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-pub(crate) const MIB: u64 = 1 << 20;
 /// Long enough for a busy computer. On an idle one these waits take a second or two.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 

@@ -3,11 +3,8 @@
 
 use super::{Behaviour, Costs, Hog, Outcome, Plan, Signal, World};
 use plimsoll_policy::sizing::{All, IslaVista, Ratios};
+use plimsoll_unit::{MIB, SECOND};
 
-/// Bytes of a mebibyte.
-pub const MIB: u64 = 1 << 20;
-/// Nanoseconds.
-pub const SECOND: u64 = 1_000_000_000;
 /// What heaps with Isla Vista begin with, bytes.
 const BEGIN: u64 = 64 * MIB;
 /// The maximum of heaps that may take more than there is, bytes.

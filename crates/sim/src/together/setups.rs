@@ -9,12 +9,9 @@ use crate::threads::heap::Algorithm;
 use crate::threads::{self, Program, ReadError, Settings, Stream};
 use plimsoll_policy::phases::Rule;
 use plimsoll_trace::{Event, ObjectId, ThreadId};
+use plimsoll_unit::{MIB, SECOND};
 use plimsoll_wire::messages::{Priority, Weight};
 
-/// Bytes of a mebibyte.
-pub const MIB: u64 = 1 << 20;
-/// Nanoseconds.
-pub const SECOND: u64 = 1_000_000_000;
 /// The memory: with it the broker shares out about the 1640 MB that are "initially available" (5.1.1).
 pub const MEMORY: u64 = 1704 * MIB;
 /// The heap of the fixed scheduler: what is available without a hog (5.1.1).

@@ -1,7 +1,7 @@
 //! One program with memory to spare: each policy that lets its heap be as large as it may is the plain
 //! simulator, event for event.
 
-use crate::churn::{MIB, entrant};
+use crate::churn::entrant;
 use crate::programs::{DEEDS, Deed, program};
 use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::paging::Costs;
@@ -9,6 +9,7 @@ use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Settings, Streams, What, simulate_and_tell};
 use plimsoll_sim::together::{self, Entrant, Error, Policy, Setup};
 use plimsoll_trace::Event;
+use plimsoll_unit::MIB;
 use proptest::prelude::*;
 
 /// So that programs of some deeds run for many of the world's slices and of the broker's ticks.

@@ -6,10 +6,8 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Program, ReadError, Settings, Stream};
 use plimsoll_sim::together::{Entrant, Policy, Setup};
 use plimsoll_trace::{Event, ObjectId, ThreadId};
+use plimsoll_unit::{MIB, MILLISECOND};
 use plimsoll_wire::messages::{Priority, Weight};
-
-pub(crate) const MIB: u64 = 1 << 20;
-pub(crate) const MS: u64 = 1_000_000;
 
 /// One thread: it allocates an object, computes, and drops the oldest one where enough live.
 #[derive(Clone, Debug)]
@@ -32,7 +30,7 @@ impl Churn {
             objects,
             live,
             size: 64 << 10,
-            time: MS / 5,
+            time: MILLISECOND / 5,
             at: 0,
         }
     }

@@ -1,11 +1,12 @@
 //! What holds of any programs in any memory: nothing is granted or used twice, nothing is lost, and the same
 //! input gives the same bytes.
 
-use crate::churn::{Churn, MIB, MS, setup};
+use crate::churn::{Churn, setup};
 use plimsoll_sim::paging::Costs;
 use plimsoll_sim::threads::Program;
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::together::{Hog, Outcome, Policy, Setup, simulate};
+use plimsoll_unit::{MIB, MILLISECOND};
 use plimsoll_wire::messages::{Priority, Weight};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -28,8 +29,8 @@ fn one() -> impl Strategy<Value = One> {
 fn hog() -> impl Strategy<Value = Hog> {
     (0..16u64, 0..1000u64, 1..1500u64, 1..200u64).prop_map(|(size, from, lasts, rate)| Hog {
         size: size * MIB,
-        from: from * MS,
-        until: (from + lasts) * MS,
+        from: from * MILLISECOND,
+        until: (from + lasts) * MILLISECOND,
         rate: rate * MIB,
     })
 }
@@ -44,7 +45,10 @@ fn made(memory: u64, policy: Policy, all: &[One], hogs: Vec<Hog>) -> (Setup, Vec
     {
         entrant.weight = Weight::new(weight).expect("in range");
         entrant.priority = Priority::new(priority).expect("in range");
-        (entrant.start, entrant.stop) = (start * MS, stop.map(|stop| (start + stop) * MS));
+        (entrant.start, entrant.stop) = (
+            start * MILLISECOND,
+            stop.map(|stop| (start + stop) * MILLISECOND),
+        );
         entrant.settings.collector = Algorithm::ALL[which];
         programs.push(Churn::new(objects, live));
     }
@@ -88,7 +92,7 @@ fn what_a_hog_holds_is_counted_once_at_a_time() {
     let hog = Hog {
         size: 10 * MIB,
         from: 0,
-        until: 393 * MS,
+        until: 393 * MILLISECOND,
         rate: 24 * MIB,
     };
     let only = [(1, 0, 292, None, 0, 1, 525)];

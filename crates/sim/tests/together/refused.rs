@@ -1,8 +1,9 @@
 //! What makes no sense.
 
-use crate::churn::{Churn, MIB, setup};
+use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::{Program, SimError};
 use plimsoll_sim::together::{Error, Hog, Policy, Setup, simulate};
+use plimsoll_unit::MIB;
 use plimsoll_wire::messages::{Priority, Weight};
 
 /// Why a setup of one program is refused.

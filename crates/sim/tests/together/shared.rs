@@ -1,11 +1,10 @@
 //! Who gets how much, and what it costs: weights, arrivals, ends, priorities, hogs.
 
-use crate::churn::{Churn, MIB, MS, setup};
+use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::Program;
 use plimsoll_sim::together::{Hog, Outcome, Point, Policy, Setup, simulate};
+use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 use plimsoll_wire::messages::Priority;
-
-const SECOND: u64 = 1000 * MS;
 
 fn run(setup: &Setup, programs: &[Churn]) -> Outcome {
     let mut programs = programs.to_vec();
@@ -148,7 +147,7 @@ fn beside_a_hog_an_adaptive_heap_does_not_page() {
 fn what_a_calm_program_does_not_need_serves_a_busy_one() {
     let programs = [
         Churn {
-            time: 20 * MS,
+            time: 20 * MILLISECOND,
             ..Churn::new(600, 50)
         },
         Churn::new(60_000, 50),

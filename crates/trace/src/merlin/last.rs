@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Numbers in a page. It has 128 KiB.
-const PAGE: usize = 16 << 10;
+const NUMBERS: usize = 16 << 10;
 /// The most pages that are held: 128 MiB.
 const MOST: usize = 1024;
 
@@ -58,7 +58,7 @@ impl Last {
     }
 
     fn page(&mut self, number: u64) -> Result<(&mut Page, usize), TraceError> {
-        let (which, at) = (number / PAGE as u64, (number % PAGE as u64) as usize);
+        let (which, at) = (number / NUMBERS as u64, (number % NUMBERS as u64) as usize);
         if which != self.current {
             self.uses += 1;
             self.current = which;
@@ -77,7 +77,7 @@ impl Last {
         }
         let uses = self.uses;
         let page = self.pages.entry(which).or_insert_with(|| Page {
-            times: vec![0; PAGE],
+            times: vec![0; NUMBERS],
             changed: false,
             used: 0,
         });
@@ -114,7 +114,7 @@ impl Last {
 
     /// Reads a page; what was never written is 0.
     fn read(&self, which: u64) -> Result<Vec<Time>, TraceError> {
-        let mut bytes = vec![0; PAGE * 8];
+        let mut bytes = vec![0; NUMBERS * 8];
         let begin = which.saturating_mul(bytes.len() as u64);
         let mut done = 0;
         while done < bytes.len() {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn more_than_fits_into_memory_is_found_again() {
         let mut last = Last::new(tempfile::tempfile().unwrap(), "table");
-        let step = PAGE as u64 / 2 + 1;
+        let step = NUMBERS as u64 / 2 + 1;
         let many = MOST as u64 * 3;
         for n in 0..many {
             last.set(n * step, n + 1).unwrap();

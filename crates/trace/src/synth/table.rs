@@ -1,7 +1,6 @@
 //! The programs of Table 1.
 
-/// Bytes of a mebibyte, which the table calls MB.
-const MIB: f64 = 1_048_576.0;
+use plimsoll_unit::float::MIB;
 
 /// Bytes of a working set: "most phases have a working set of about 10 KB" (section 5).
 pub const WORKING_SET: u64 = 10_000;

@@ -4,13 +4,13 @@ use super::kinds::LIMITS;
 use crate::Result;
 use crate::harness::job::{Conditions, Ending, Outcome};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
-use crate::measurements::MIB;
 use crate::measurements::libgc::stage::{Runs, Stage, cell, ratio};
 use crate::progress::Progress;
 use crate::report::chart::Series;
 use crate::report::plot::Plot;
 use crate::report::results::{Results, Table, number};
 use crate::runner::Runner;
+use plimsoll_unit::float::MIB;
 
 /// Limits, as multiples of the smallest one.
 const MULTIPLES: [f64; 5] = [1.0, 1.1, 1.25, 1.5, 2.0];

@@ -19,11 +19,11 @@ use crate::Result;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM};
 use crate::measurement::{About, Measurement};
-use crate::measurements::MIB;
 use crate::report::results::{Results, number};
 use crate::report::statistics::spread;
 use crate::runner::Runner;
 use kinds::{ASKS, Figure};
+use plimsoll_unit::float::MIB;
 
 /// A program, and its runs with libgc and with our collector, in pairs.
 struct Pair {

@@ -19,8 +19,9 @@
 
 mod rules;
 
-use crate::program::{MIB, MS, Nature, Program, SECOND};
+use crate::program::{Nature, Program};
 use plimsoll_broker::core::{Action, Core, Figures};
+use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max};
 use plimsoll_wire::page::{Level, Numbers};
 use std::collections::BTreeMap;
@@ -174,7 +175,7 @@ impl Checker {
         let domain = seen.core.domain(None).unwrap_or_default();
         let mut line = format!(
             "{:>9} ms  capacity {} used {} outsiders {} reserve {} budget {}",
-            seen.time / MS,
+            seen.time / MILLISECOND,
             domain.capacity / MIB,
             domain.used / MIB,
             domain.outsiders / MIB,
@@ -272,9 +273,9 @@ impl Checker {
             hold(near, seen, "pages", &ids, || {
                 format!("a deadline far away: {page:?} at {}", seen.clock)
             })?;
-            let beats = seen.time - past.written <= SECOND + 50 * MS;
+            let beats = seen.time - past.written <= SECOND + 50 * MILLISECOND;
             hold(beats, seen, "pages", &ids, || {
-                format!("no heartbeat since {} ms", past.written / MS)
+                format!("no heartbeat since {} ms", past.written / MILLISECOND)
             })?;
         }
         Ok(())
@@ -332,7 +333,7 @@ impl Checker {
                 format!(
                     "entitled to and wants {wants}, may use {} for {} ms",
                     one.numbers.limit,
-                    waited / MS
+                    waited / MILLISECOND
                 )
             })?;
         }

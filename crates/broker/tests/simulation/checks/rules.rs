@@ -1,8 +1,9 @@
 //! Rules about a single tick: budgets, classes, users, victims, grace.
 
 use super::{Checked, Past, Seen, hold, id_of};
-use crate::program::{MIB, Nature, Program, SECOND};
+use crate::program::{Nature, Program};
 use plimsoll_broker::core::{Action, Figures, Rung};
+use plimsoll_unit::{MIB, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,9 @@
 use super::World;
 use crate::allocations;
 use crate::checks::{Failure, Seen};
-use crate::program::{MS, Nature};
+use crate::program::Nature;
 use plimsoll_broker::core::{Action, SensedDomain, SensedPrincipal};
+use plimsoll_unit::MILLISECOND;
 
 impl World {
     pub(super) fn misread(&mut self, sensed: SensedDomain) -> SensedDomain {
@@ -98,7 +99,7 @@ impl World {
             // No action is lost in the calm, so that the end can be judged.
             let lost = !self.is_calm() && self.random.one_in_thousand(self.scenario.lost);
             if !lost {
-                let at = self.time + self.random.between(0, 150) * MS;
+                let at = self.time + self.random.between(0, 150) * MILLISECOND;
                 self.pending.push((at, action));
             }
             return;
@@ -114,7 +115,7 @@ impl World {
         program.page_at = self.time;
         if wake && !self.random.one_in_thousand(self.scenario.lost) {
             self.wakes
-                .push((self.time + self.random.between(0, 3) * MS, id));
+                .push((self.time + self.random.between(0, 3) * MILLISECOND, id));
         }
     }
 }

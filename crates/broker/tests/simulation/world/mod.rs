@@ -6,14 +6,15 @@ mod turns;
 
 use crate::checks::{Checker, Failure};
 use crate::kernel::{Cgroup, Kernel};
-use crate::program::{MS, Program, SECOND};
+use crate::program::Program;
 use crate::random::Random;
 use crate::scenario::{GroupPlan, Hog, Scenario};
 use plimsoll_broker::core::{Action, Config, Core, SensedPrincipal};
+use plimsoll_unit::{MILLISECOND, SECOND};
 use plimsoll_wire::messages::Id;
 
 /// Longest step of programs and hogs.
-const STEP: u64 = 50 * MS;
+const STEP: u64 = 50 * MILLISECOND;
 /// The clock of the pages does not begin at zero.
 const EPOCH: u64 = 10_000 * SECOND;
 
@@ -100,7 +101,7 @@ impl World {
             } else {
                 self.core.pace().glance
             };
-            let step = pace.clamp(MS, STEP);
+            let step = pace.clamp(MILLISECOND, STEP);
             self.time += step;
             self.step(step);
         }

@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::kernel::{free, page_out};
-use crate::program::SECOND;
 use plimsoll_broker::core::Action;
+use plimsoll_unit::SECOND;
 
 impl World {
     pub(super) fn step(&mut self, passed: u64) {

@@ -1,9 +1,10 @@
 //! Events of the scenario, and programs that join, change their demand and leave.
 
 use super::World;
-use crate::program::{MS, Nature, SECOND};
+use crate::program::Nature;
 use crate::scenario::Event;
 use plimsoll_broker::core::{Config, Core, NewPrincipal};
+use plimsoll_unit::{MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 
 impl World {
@@ -74,7 +75,7 @@ impl World {
             first_id,
             ..Config::default()
         });
-        self.gone_until = Some(self.time + self.random.between(100, 2_000) * MS);
+        self.gone_until = Some(self.time + self.random.between(100, 2_000) * MILLISECOND);
 
         self.tenants.fill(None);
         self.groups.fill(None);
@@ -82,7 +83,7 @@ impl World {
         self.wakes.clear();
         for program in &mut self.programs {
             if program.id.take().is_some() {
-                program.turn_at = self.time + self.random.between(0, 3_000) * MS;
+                program.turn_at = self.time + self.random.between(0, 3_000) * MILLISECOND;
             }
             program.bound = u64::MAX;
         }
@@ -148,7 +149,7 @@ impl World {
                     Nature::Flapping => self.random.between(20, 500),
                     _ => self.random.between(1_000, 15_000),
                 };
-                program.turn_at = time + lasts * MS;
+                program.turn_at = time + lasts * MILLISECOND;
                 let dead =
                     program.nature == Nature::Dying && program.alive && program.resident == 0;
                 if dead {
@@ -158,14 +159,14 @@ impl World {
                 }
             }
             Nature::Flapping if !calm => {
-                program.turn_at = time + self.random.between(20, 500) * MS;
+                program.turn_at = time + self.random.between(20, 500) * MILLISECOND;
                 self.leave(at);
             }
             Nature::Dying => {
                 // Its memory is free at once; the broker learns of its end now or a little later.
                 (program.resident, program.swapped, program.want) = (0, 0, 0);
                 program.live = 0;
-                program.turn_at = time + self.random.between(0, 400) * MS;
+                program.turn_at = time + self.random.between(0, 400) * MILLISECOND;
                 if self.random.one_in_thousand(500) {
                     self.programs[at].turn_at = u64::MAX;
                     self.leave(at);
@@ -174,7 +175,7 @@ impl World {
             Nature::Bursty if !calm => {
                 let most = program.live * 4;
                 program.want = self.random.between(program.live, most.max(program.live));
-                program.turn_at = time + self.random.between(1_000, 8_000) * MS;
+                program.turn_at = time + self.random.between(1_000, 8_000) * MILLISECOND;
                 self.report(at);
             }
             _ => {

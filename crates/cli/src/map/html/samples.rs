@@ -3,10 +3,8 @@
 use super::{Look, Space, State};
 use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Kind, States};
+use plimsoll_unit::MIB;
 use std::collections::BTreeMap;
-
-/// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
 
 /// Adds up what it is told to map, as one look.
 #[derive(Default)]

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const GIB: u64 = 1 << 30;
+    use plimsoll_unit::GIB;
 
     fn kib(space: &Space) -> u64 {
         space.parts().iter().map(Part::held).sum()

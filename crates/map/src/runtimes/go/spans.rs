@@ -7,7 +7,7 @@ use crate::runtimes::words::{Ranges, Words};
 use plimsoll_kernel::smaps::Addresses;
 
 /// Bytes of a page of the heap.
-const PAGE: u64 = 8192;
+const GO_PAGE: u64 = 8192;
 /// The most entries of the list that are read: a heap of at least 8 GiB.
 const MAX_SPANS: u64 = 1 << 20;
 /// The most bytes of variables that are searched.
@@ -91,14 +91,14 @@ impl Layout {
         if state == 0 {
             return Entry::Dead;
         }
-        let Some(length) = pages.checked_mul(PAGE) else {
+        let Some(length) = pages.checked_mul(GO_PAGE) else {
             return Entry::Wrong;
         };
         let Some(end) = start.checked_add(length) else {
             return Entry::Wrong;
         };
         let addresses = start..end;
-        if start % PAGE != 0 || pages == 0 || !allocated.have(&addresses) {
+        if start % GO_PAGE != 0 || pages == 0 || !allocated.have(&addresses) {
             return Entry::Wrong;
         }
         let (size, limit) = (word(self.elemsize), word(self.elemsize + 8));

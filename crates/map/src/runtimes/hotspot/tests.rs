@@ -7,12 +7,12 @@ use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
+use plimsoll_unit::MIB;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 const OBJECTS: u64 = 0x10_0000;
 const HEAP: u64 = 0x8000_0000;
-const MIB: u64 = 1 << 20;
 
 /// Memory whose words are told one by one; all others are 0.
 #[derive(Default)]

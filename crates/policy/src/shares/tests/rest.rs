@@ -1,6 +1,7 @@
 //! Properties at rest, when every principal has its target: fairness.
 
 use super::{Collector, Principal, budget, decide, flat, forest, simple};
+use plimsoll_unit::MB;
 use proptest::prelude::*;
 
 /// Principals that obey: they give back half of what they owe, and take what they may.
@@ -121,8 +122,6 @@ proptest! {
         prop_assert!(alone.abs_diff(split) <= slip, "{alone} {split}");
     }
 }
-
-const MB: u64 = 1_000_000;
 
 #[test]
 fn the_worked_example() {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::hotspot::snapshot::Generation;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     /// Runs for ten seconds with this room, and a collection each time that half of it is filled. `costs`
     /// puts what each costs into the moment after it.

@@ -90,7 +90,7 @@ impl HeapSize {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn it_may_take_what_the_limit_leaves_beside_native_memory_and_what_is_kept_free() {

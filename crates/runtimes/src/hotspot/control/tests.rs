@@ -9,10 +9,9 @@ mod settling;
 use super::*;
 use crate::hotspot::levers::Trigger;
 use crate::hotspot::snapshot::{Generation, Work};
+use plimsoll_unit::MIB;
 use proptest::prelude::*;
 use std::time::Duration;
-
-const MIB: u64 = 1 << 20;
 
 fn levers(sized_by: SizedBy, concurrent: bool) -> Levers {
     Levers {

@@ -14,6 +14,7 @@
 use super::files::Files;
 use super::words::{argument_file, words};
 use crate::setting::Setting;
+use plimsoll_unit::PAGE;
 use std::path::Path;
 
 /// Read by the `java` launcher of JDK 9 and later.
@@ -49,7 +50,6 @@ const MOST_READ: u64 = 1 << 20;
 /// Bytes that are read of all files together. Each file counts as at least a page, so that the
 /// number of empty files is bounded too.
 const MOST_OF_ALL: u64 = 4 << 20;
-const PAGE: u64 = 4096;
 
 /// The options that the user gave, in order of precedence: the last one of a name wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,6 @@
 use super::*;
 use plimsoll_kernel::stalls::Stalled;
-
-const MIB: u64 = 1 << 20;
-
-const MS: u64 = 1_000_000;
+use plimsoll_unit::{MIB, MILLISECOND};
 
 /// A moment 100 ms after the last one, of which `stalled_ms` were spent in stalls.
 fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
@@ -22,11 +19,11 @@ fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
 fn span(ms: u64, stalled_ms: u64) -> Span {
     let stalled = Stalled {
         count: stalled_ms,
-        ns: stalled_ms * MS,
+        ns: stalled_ms * MILLISECOND,
     };
     Span {
         stalled,
-        ns: ms * MS,
+        ns: ms * MILLISECOND,
     }
 }
 
@@ -231,7 +228,7 @@ fn few_faults_tell_nothing() {
             few: 10,
             span: Span {
                 stalled,
-                ns: 100 * MS,
+                ns: 100 * MILLISECOND,
             },
             ..moment(2, 500, 0)
         })
