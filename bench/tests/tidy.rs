@@ -1,7 +1,7 @@
 //! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
 //! [`circles`]: modules that import one another; [`sizes`]: of files, lines and functions; [`names`]: maps,
-//! constants and units; [`proc`]: what reads `/proc`; [`opens`]: what opens files that others name; [`words`]:
-//! what nobody understands at once.
+//! constants and units; [`proc`]: what reads `/proc`; [`opens`]: what opens files that others name;
+//! [`words`]: what nobody understands at once.
 
 #[path = "tidy/circles.rs"]
 mod circles;

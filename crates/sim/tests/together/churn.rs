@@ -6,7 +6,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Program, ReadError, Settings, Stream};
 use plimsoll_sim::together::{Entrant, Policy, Setup};
 use plimsoll_trace::{Event, ObjectId, ThreadId};
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::MILLISECOND;
 use plimsoll_wire::messages::{Priority, Weight};
 
 /// One thread: it allocates an object, computes, and drops the oldest one where enough live.
