@@ -21,12 +21,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 21] = [
+const FLOORS: [(&str, u32); 22] = [
     ("plimsoll-unit", 0),
     ("plimsoll-policy", 1),
     ("plimsoll-kernel", 1),
     ("plimsoll-wire", 1),
     ("plimsoll-trace", 1),
+    ("plimsoll-picture", 1),
     ("plimsoll-core", 2),
     ("plimsoll-client", 2),
     ("plimsoll-heap", 2),
