@@ -27,6 +27,7 @@ const FLOORS: [(&str, u32); 22] = [
     ("plimsoll-kernel", 1),
     ("plimsoll-wire", 1),
     ("plimsoll-trace", 1),
+    ("plimsoll-picture", 1),
     ("plimsoll-core", 2),
     ("plimsoll-client", 2),
     ("plimsoll-heap", 2),
