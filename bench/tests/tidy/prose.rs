@@ -2,13 +2,13 @@
 
 /// A sentence and the line on which it begins, counted from 1.
 #[derive(Debug, PartialEq)]
-pub struct Sentence {
-    pub line: usize,
-    pub text: String,
+pub(crate) struct Sentence {
+    pub(crate) line: usize,
+    pub(crate) text: String,
 }
 
 /// The sentences of a file's prose; none of a file in a language that is not read here.
-pub fn sentences(name: &str, text: &str) -> Vec<Sentence> {
+pub(crate) fn sentences(name: &str, text: &str) -> Vec<Sentence> {
     let (_, kind) = name.rsplit_once('.').unwrap_or_default();
     let lines = match kind {
         "md" => text.lines().map(Line::page).collect(),
@@ -52,7 +52,6 @@ fn after<'a>(line: &'a str, mark: &str) -> Line<'a> {
 }
 
 /// The comment of a line of Rust, C or Java. The flag: a block comment is open.
-#[expect(clippy::unnecessary_wraps, reason = "`scan` asks for an option")]
 fn in_slashes<'a>(open: &mut bool, line: &'a str) -> Option<Line<'a>> {
     let trimmed = line.trim();
     let begun = trimmed.strip_prefix("/*");
@@ -68,7 +67,6 @@ fn in_slashes<'a>(open: &mut bool, line: &'a str) -> Option<Line<'a>> {
 }
 
 /// The comment or documentation of a line of Python. The flag: a string of documentation is open.
-#[expect(clippy::unnecessary_wraps, reason = "`scan` asks for an option")]
 fn in_quotes<'a>(open: &mut bool, line: &'a str) -> Option<Line<'a>> {
     let quotes = line.matches("\"\"\"").count();
     let is_documentation = *open || line.trim_start().starts_with("\"\"\"");
@@ -111,7 +109,7 @@ fn paragraphs<'a>(lines: &[Line<'a>]) -> Vec<Paragraph<'a>> {
     all
 }
 
-/// The sentences of a paragraph. One ends with a word that ends with a point, a question or an exclamation mark.
+/// The sentences of a paragraph. Each ends with a word that ends with a point, a question mark or the like.
 fn cut(paragraph: &Paragraph<'_>) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
     let mut begins = true;
