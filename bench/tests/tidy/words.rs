@@ -20,7 +20,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/client", 24),
     ("crates/core", 7),
     ("crates/heap", 50),
-    ("crates/kernel", 111),
     ("crates/libgc", 40),
     ("crates/map", 149),
     ("crates/mmtk", 23),
