@@ -28,7 +28,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/runtimes", 123),
     ("crates/sim", 133),
     ("crates/testbed", 11),
-    ("crates/trace", 62),
     ("crates/unit", 2),
     ("crates/wire", 13),
     ("deny.toml", 2),
