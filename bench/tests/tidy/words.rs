@@ -24,7 +24,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/map", 149),
     ("crates/mmtk", 23),
     ("crates/phases", 18),
-    ("crates/policy", 46),
     ("crates/runtimes", 123),
     ("crates/sim", 133),
     ("crates/testbed", 11),
