@@ -28,7 +28,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/sim", 133),
     ("crates/testbed", 11),
     ("crates/unit", 2),
-    ("crates/wire", 13),
     ("deny.toml", 2),
     ("docs", 91),
     ("fuzz", 6),
