@@ -23,7 +23,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/libgc", 40),
     ("crates/map", 149),
     ("crates/mmtk", 23),
-    ("crates/phases", 18),
     ("crates/runtimes", 123),
     ("crates/sim", 133),
     ("crates/testbed", 11),
