@@ -25,7 +25,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/mmtk", 23),
     ("crates/runtimes", 123),
     ("crates/sim", 133),
-    ("crates/testbed", 11),
     ("crates/unit", 2),
     ("deny.toml", 2),
     ("docs", 91),
