@@ -18,7 +18,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/broker", 53),
     ("crates/cli", 184),
     ("crates/client", 24),
-    ("crates/core", 7),
     ("crates/heap", 50),
     ("crates/libgc", 40),
     ("crates/map", 149),
