@@ -24,7 +24,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/mmtk", 23),
     ("crates/runtimes", 123),
     ("crates/sim", 133),
-    ("crates/unit", 2),
     ("deny.toml", 2),
     ("docs", 91),
     ("fuzz", 6),
