@@ -11,7 +11,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("SECURITY.md", 1),
     ("agents/jvm", 65),
     ("agents/libgc", 6),
-    ("agents/tracer", 56),
     ("bench", 174),
     ("clients/c", 2),
     ("clients/python", 6),
