@@ -12,7 +12,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("agents/jvm", 65),
     ("agents/libgc", 6),
     ("bench", 174),
-    ("clients/python", 6),
     ("crates/broker", 53),
     ("crates/cli", 184),
     ("crates/client", 24),
