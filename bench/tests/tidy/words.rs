@@ -23,7 +23,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/sim", 133),
     ("deny.toml", 2),
     ("docs", 91),
-    ("fuzz", 6),
     ("packaging", 1),
     ("tools", 9),
 ];
