@@ -18,7 +18,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/mmtk", 23),
     ("crates/runtimes", 123),
     ("crates/sim", 133),
-    ("docs", 91),
 ];
 
 /// Not written, in comments and in messages. A number has a name, a letter or a unit.
