@@ -1,7 +1,7 @@
 //! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
 //! [`circles`]: modules that import one another; [`sizes`]: of files, lines and functions; [`names`]: maps,
 //! constants and units; [`proc`]: what reads `/proc`; [`opens`]: what opens files that others name;
-//! [`words`]: what nobody understands at once.
+//! [`words`]: sentences that a reader has to take apart, which [`prose`] finds.
 
 #[path = "tidy/circles.rs"]
 mod circles;
@@ -11,6 +11,8 @@ mod names;
 mod opens;
 #[path = "tidy/proc.rs"]
 mod proc;
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/words.rs"]
