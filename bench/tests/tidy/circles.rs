@@ -52,7 +52,7 @@ fn circles_inside_rooms_do_not_grow() {
         let allowed = allowed.map_or(1, |(_, number)| *number);
         if found != allowed {
             faults.push(format!(
-                "{room}: its largest circle has {found} modules, {allowed} in bench/tests/tidy/circles.rs: {}",
+                "{room}: its largest circle has {found} modules, {allowed} in tidy/circles.rs: {}",
                 circle.join(", ")
             ));
         }
