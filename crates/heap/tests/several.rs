@@ -171,7 +171,7 @@ fn in_turn() {
 fn at_once() {
     const MANY: usize = 1_000;
     /// Bytes of memory that a heap with one object may take.
-    const SMALL: usize = 128 * KIB;
+    const SMALL: usize = 64 * KIB;
     let before = has().memory;
     let mut all: Vec<Own> = Vec::new();
     let mut taken: Vec<Range<usize>> = Vec::new();
