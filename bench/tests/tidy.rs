@@ -1,7 +1,8 @@
 //! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
-//! [`circles`]: modules that import one another; [`sizes`]: of files, lines and functions; [`names`]: maps,
-//! constants and units; [`proc`]: what reads `/proc`; [`opens`]: what opens files that others name;
-//! [`words`]: sentences that a reader has to take apart, which [`prose`] finds.
+//! [`circles`]: modules that import one another; [`order`]: of modules inside rooms; [`sizes`]: of files,
+//! lines and functions; [`names`]: maps, constants and units; [`proc`]: what reads `/proc`; [`opens`]: what
+//! opens files that others name; [`words`]: sentences that a reader has to take apart, in the [`prose`] of
+//! all files.
 
 #[path = "tidy/circles.rs"]
 mod circles;
@@ -9,6 +10,8 @@ mod circles;
 mod names;
 #[path = "tidy/opens.rs"]
 mod opens;
+#[path = "tidy/order.rs"]
+mod order;
 #[path = "tidy/proc.rs"]
 mod proc;
 #[path = "tidy/prose.rs"]
