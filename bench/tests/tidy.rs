@@ -238,6 +238,42 @@ fn links_in_the_docs_resolve() {
     report(&faults);
 }
 
+/// Files that a page makes up: its reader writes them, or a command does.
+const MADE_UP: [&str; 3] = ["NAME", "bench/out/", "bench/src/measurements/start.rs"];
+
+#[test]
+fn files_that_the_docs_name_are_there() {
+    let folders = [
+        "agents",
+        "bench",
+        "clients",
+        "crates",
+        "docs",
+        "fuzz",
+        "packaging",
+        "tools",
+    ];
+    let is_path = |word: &str| {
+        let first = word.split_once('/').map(|(first, _)| first);
+        first.is_some_and(|first| folders.contains(&first))
+            && word
+                .chars()
+                .all(|letter| letter.is_alphanumeric() || "_./-".contains(letter))
+    };
+    let mut faults = Vec::new();
+    for (name, text) in tracked().iter().filter(|(name, _)| name.ends_with(".md")) {
+        let quoted = text
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        for path in quoted.filter(|word| is_path(word)) {
+            if !MADE_UP.iter().any(|part| path.contains(part)) && !root().join(path).exists() {
+                faults.push(format!("{name}: {path} is not there"));
+            }
+        }
+    }
+    report(&faults);
+}
+
 /// The targets of `[text](target)`, `![text](target)` and mdBook's `{{#include target}}`.
 fn links(text: &str) -> Vec<String> {
     let mut targets = Vec::new();

@@ -4,8 +4,9 @@ use super::circles::{leaves, module, paths};
 use super::{is_of_tests, report, rust, shipped_lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The statement in the head of a `lib.rs`; the list of modules follows it.
-const STATEMENT: &str = "imports only from those before it";
+/// The statement in the head of a `lib.rs`, "each imports only from those before it" or the like. The list of
+/// modules follows it.
+const STATEMENT: &str = "imports only from";
 
 #[test]
 fn modules_import_only_from_those_before_them() {
