@@ -2,7 +2,6 @@
 //! from outside.
 
 pub(crate) use plimsoll_testbed::page::{Page, Running};
-use plimsoll_unit::MB;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
