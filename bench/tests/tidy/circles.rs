@@ -52,7 +52,7 @@ fn circles_inside_rooms_do_not_grow() {
         let allowed = allowed.map_or(1, |(_, number)| *number);
         if found != allowed {
             faults.push(format!(
-                "{room}: its largest circle has {found} modules, {allowed} in bench/tests/tidy/circles.rs: {}",
+                "{room}: its largest circle has {found} modules, {allowed} in tidy/circles.rs: {}",
                 circle.join(", ")
             ));
         }
@@ -80,7 +80,8 @@ fn imports(files: &[(String, String)]) -> Imports {
         let code: Vec<&str> = shipped_lines(text).map(|(_, line)| line).collect();
         let mut found = BTreeSet::new();
         for path in paths(&code.join("\n"), &own, &names) {
-            // The longest beginning of a path that is a module. What a parent re-exports counts as the parent's.
+            // The longest beginning of a path that is a module. What a parent re-exports counts as the
+            // parent's.
             let mut path = path.as_str();
             while !names.contains(path) {
                 path = path.rsplit_once("::").map_or("", |(before, _)| before);
@@ -99,8 +100,8 @@ fn imports(files: &[(String, String)]) -> Imports {
         .collect()
 }
 
-/// The paths in a module's text that begin with `crate`, `super`, `self` or a child of the module, seen from the
-/// crate's root.
+/// The paths in a module's text that begin with `crate`, `super`, `self` or a child of the module, seen from
+/// the crate's root.
 fn paths(code: &str, own: &str, names: &BTreeSet<String>) -> Vec<String> {
     let (mut found, rest) = uses(code);
     let is_path = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
@@ -112,8 +113,8 @@ fn paths(code: &str, own: &str, names: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-/// The paths of the `use` items of a text, and the text without these items. What a module shows of its children
-/// (`pub use`) is no import.
+/// The paths of the `use` items of a text, and the text without these items. What a module shows of its
+/// children (`pub use`) is no import.
 fn uses(code: &str) -> (Vec<String>, String) {
     let (mut found, mut rest) = (Vec::new(), String::new());
     let mut lines = code.lines();

@@ -10,6 +10,7 @@ use plimsoll_pin::source::open_mapped;
 use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, FuseServer, Leaderless, programs, skip};
+use plimsoll_unit::MIB;
 use plimsoll_unit::SECOND;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::fs::File;

@@ -8,6 +8,7 @@ use plimsoll_pin::hold::Holder;
 use plimsoll_pin::pages::PageSet;
 use plimsoll_pin::source::open_mapped;
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs};
+use plimsoll_unit::MIB;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;

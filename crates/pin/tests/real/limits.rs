@@ -8,6 +8,7 @@ use plimsoll_pin::limits::Limit;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 #[test]

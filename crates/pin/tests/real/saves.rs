@@ -3,6 +3,7 @@
 use crate::common::*;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps;
+use plimsoll_unit::MIB;
 
 #[test]
 fn a_program_that_lost_its_hot_pages_faults_no_more() {
