@@ -3,20 +3,22 @@
 //! collect. But it stays in `GC_do_blocking`, so that the program's collections need not stop it.
 
 use crate::collector::{Body, Libgc};
-use crate::hooks::{self, SHARED};
-use crate::interpose::WISHES;
+use crate::heap::Heap;
 use crate::link::Link;
+use crate::orders::ORDERS;
+use crate::published::{Collections, PUBLISHED};
 use crate::schedule::{self, Act, View};
 use crate::settings::{self, Mode};
-use crate::{ballast, fork, release, sense};
+use crate::wishes::WISHES;
+use crate::{ballast, enforce, fork, release, sense};
 use plimsoll_client::Granted;
-use plimsoll_client::govern::{Govern, Governor, Own, per_second};
+use plimsoll_client::govern::{Governor, Own, per_second};
 use plimsoll_client::messages::{Report, Statistics};
-use plimsoll_unit::{Bytes, MIB, MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MIB, MICROSECOND, MILLISECOND, Nanos};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Bytes of the helper's stack. It runs the marker, which keeps its own stack elsewhere.
 const STACK: usize = 1 << 20;
@@ -50,8 +52,8 @@ pub fn spawn(gc: &'static Libgc, reports: bool) {
     let started = thread.spawn(move || live(gc, reports));
     restore_signals(&blocked);
     if started.is_err() {
-        SHARED.engaged.store(false, Ordering::Release);
-        SHARED.ceiling.store(u64::MAX, Ordering::Release);
+        ORDERS.engage(false);
+        ORDERS.allow(u64::MAX);
     }
 }
 
@@ -142,32 +144,31 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
 /// the program's own threads. False if the program forks.
 fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     fork::unless_forking(|| {
-        WISHES.finalizers_held.store(true, Ordering::Release);
-        hooks::finalizers(gc);
-        SHARED.helper_collects.store(true, Ordering::Release);
+        ORDERS.hold_finalizers(true);
+        enforce::finalizers(gc);
+        ORDERS.set_collects(true);
         let mut task = Task { gc, work };
         // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
         unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
-        if SHARED.taking.swap(0, Ordering::AcqRel) > 0 {
-            hooks::apply(gc);
+        if ORDERS.lend(0) > 0 {
+            enforce::apply(gc);
         }
-        SHARED.helper_collects.store(false, Ordering::Release);
-        WISHES.finalizers_held.store(false, Ordering::Release);
-        hooks::finalizers(gc);
+        ORDERS.set_collects(false);
+        ORDERS.hold_finalizers(false);
+        enforce::finalizers(gc);
     })
     .is_some()
 }
 
 fn grow(gc: &'static Libgc, bytes: u64) {
     ballast::give(gc, bytes);
-    hooks::apply(gc);
+    enforce::apply(gc);
 }
 
 fn disengage(gc: &'static Libgc) {
-    SHARED.allowance.store(u64::MAX, Ordering::Release);
-    SHARED.ceiling.store(u64::MAX, Ordering::Release);
-    if SHARED.engaged.swap(false, Ordering::AcqRel) {
-        hooks::engage(gc);
+    ORDERS.allow(u64::MAX);
+    if ORDERS.engage(false) {
+        enforce::engage(gc);
     }
     if ballast::held() > 0 {
         inside(gc, &mut |gc| ballast::give(gc, u64::MAX));
@@ -189,7 +190,7 @@ struct Helper {
 impl Helper {
     fn new(gc: &'static Libgc, reports: bool) -> Helper {
         let mode = current_mode();
-        let allocated = hooks::allocated(&gc.read());
+        let allocated = Heap::read(gc).allocated;
         Helper {
             gc,
             link: Link::open(mode, reports),
@@ -210,9 +211,8 @@ impl Helper {
 
     /// Does one look, and what follows from it.
     fn step(&mut self, numbers: Option<Granted>) {
-        let allocated = hooks::allocated(&self.gc.read());
-        let rate = self.governor.measure(now(), Bytes(allocated));
-        SHARED.rate.store(rate, Ordering::Release);
+        let allocated = Heap::read(self.gc).allocated;
+        ORDERS.set_rate(self.governor.measure(now(), Bytes(allocated)));
         let Some(numbers) = numbers else {
             return disengage(self.gc);
         };
@@ -229,36 +229,26 @@ impl Helper {
         }
     }
 
-    /// Bytes that live, of `used` in blocks with objects: all, until a collection tells.
-    fn live(&self, used: u64) -> u64 {
-        match SHARED.collections.load(Ordering::Acquire) > self.early {
-            true => SHARED.live.load(Ordering::Acquire),
-            false => used,
-        }
-    }
-
-    /// Adds what is known of the collector to a report, and sends it.
-    fn report(&mut self, report: Report, view: &View) {
+    /// Adds what is known of the collector to a report, and sends it. `live`: bytes that live.
+    fn report(&mut self, report: Report, extent: u64, live: u64) {
         // What a program allocates while it starts does not show what it will allocate later: until
         // then it may want everything.
         let known = report.allocation_rate.is_some();
-        let collections = SHARED.collections.load(Ordering::Acquire);
+        let collections = PUBLISHED.collections();
         if !known {
-            self.early = collections;
+            self.early = collections.count;
         }
-        let live = self.live(view.used);
-        let last = Nanos(SHARED.took.load(Ordering::Acquire).max(1));
-        let speed = if collections > self.early {
-            per_second(Bytes(live), last).max(1)
-        } else {
-            USUAL_SPEED
+        let last = Nanos(collections.expected.max(1));
+        let speed = match collections.count > self.early {
+            true => per_second(Bytes(live), last).max(1),
+            false => USUAL_SPEED,
         };
         self.link.report(&Report {
             live: known.then_some(live),
             collection_speed: known.then_some(speed),
-            collections: Some(collections),
-            collection_ms: Some(SHARED.collecting.load(Ordering::Acquire) / MILLISECOND),
-            collector: Some(collector(view)),
+            collections: Some(collections.count),
+            collection_ms: Some(collections.collecting / MILLISECOND),
+            collector: Some(statistics(&collections, extent)),
             ..report
         });
     }
@@ -266,60 +256,52 @@ impl Helper {
     /// Puts the adapter's schedule in force, if the program left the schedule to it.
     fn steer(&self) -> bool {
         let theirs = WISHES.automatic_off.load(Ordering::Acquire) != 0 || self.gc.incremental();
-        if theirs {
-            if SHARED.engaged.swap(false, Ordering::AcqRel) {
-                hooks::engage(self.gc);
-            }
-        } else if !SHARED.engaged.swap(true, Ordering::AcqRel) {
-            hooks::engage(self.gc);
-        } else {
-            hooks::apply(self.gc);
+        match ORDERS.engage(!theirs) {
+            true => enforce::engage(self.gc),
+            false if theirs => {}
+            false => enforce::apply(self.gc),
         }
         !self.gc.disabled()
     }
 
-    /// Looks at the process, updates target and ceiling, and reports if that is due.
+    /// Looks at the process, says what it may use, and reports if that is due.
     fn look(&mut self, numbers: Granted) -> View {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
         release::saw_swapped(swapped);
-        let stats = self.gc.read();
-        let more = resident.saturating_sub(hooks::mapped(&stats));
-        let other = SHARED.other.fetch_max(more, Ordering::AcqRel).max(more);
-        let (used, guard) = (hooks::used(&stats), SHARED.guard.load(Ordering::Acquire));
+        let heap = Heap::read(self.gc);
+        let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
+        let collections = PUBLISHED.collections();
+        // Until a collection tells, all that is used may live.
+        let live = match collections.count > self.early {
+            true => collections.live,
+            false => heap.used,
+        };
+        let guard = PUBLISHED.guard();
         let own = Own {
             resident: Bytes(resident),
             beside: Bytes(other),
-            needs: Bytes(self.live(used)) + Bytes(guard),
+            needs: Bytes(live) + Bytes(guard),
             guard: Bytes(guard),
         };
         let govern = self.governor.step(now(), numbers, own);
-        SHARED
-            .allowance
-            .store(govern.process_limit.0, Ordering::Release);
-        hooks::set_ceiling();
-        let Govern {
-            release_to,
-            may_release,
-            report,
-            ..
-        } = govern;
-        let view = View {
-            extent: hooks::extent(&stats),
-            used,
-            ballast: ballast::held(),
-            since: hooks::since(&stats),
-            target: hooks::target(),
-            ceiling: SHARED.ceiling.load(Ordering::Acquire),
-            guard,
-            release_to: release_to.map(|goal| goal.0),
-            may_release,
-        };
-        if let Some(report) = report.filter(|_| self.link.is_heard()) {
-            self.report(report, &view);
+        let allowance = govern.process_limit.0;
+        ORDERS.allow(allowance);
+        if let Some(report) = govern.report.filter(|_| self.link.is_heard()) {
+            self.report(report, heap.extent, live);
         }
-        view
+        View {
+            extent: heap.extent,
+            used: heap.used,
+            ballast: ballast::held(),
+            since: PUBLISHED.since(heap.allocated),
+            target: PUBLISHED.target(allowance),
+            ceiling: PUBLISHED.ceiling(allowance),
+            guard,
+            release_to: govern.release_to.map(|goal| goal.0),
+            may_release: govern.may_release,
+        }
     }
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
@@ -344,12 +326,12 @@ fn now() -> Nanos {
 
 /// The statistics to report, as far as libgc tells them. The world is stopped during the whole of
 /// its collections.
-fn collector(view: &View) -> Statistics {
-    let pause = |took: &AtomicU64| Some(took.load(Ordering::Acquire) / 1000).filter(|&us| us > 0);
+fn statistics(collections: &Collections, extent: u64) -> Statistics {
+    let pause = |took: u64| Some(took / MICROSECOND).filter(|&us| us > 0);
     Statistics {
-        heap: Some(view.extent),
-        last_pause_us: pause(&SHARED.last),
-        longest_pause_us: pause(&SHARED.longest),
+        heap: Some(extent),
+        last_pause_us: pause(collections.last),
+        longest_pause_us: pause(collections.longest),
         ..Statistics::default()
     }
 }

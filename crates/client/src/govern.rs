@@ -1,10 +1,11 @@
 //! The rule of what a limit means inside a program: how large the heap of one process may be, when it gives
-//! memory back and down to what, how fast the program allocates, and when it reports. Pure: no clock and no I/O.
+//! memory back and down to what, how fast the program allocates, and when it reports. Pure: no clock and no
+//! I/O.
 //!
 //! A limit is for a process and its *family* together: its descendants, unless they are principals of their
-//! own. The broker counts all of them; a process knows only its own use. So the family's use is the difference.
-//! The broker's count is older, and differs while this process grows or shrinks, or forks a child that is gone
-//! a moment later. Therefore the least difference of the last looks is taken.
+//! own. The broker counts all of them; a process knows only its own use. So the family's use is the
+//! difference. The broker's count is older, and differs while this process grows or shrinks, or forks a
+//! child that is gone a moment later. Therefore the least difference of the last looks is taken.
 //!
 //! `clients/vectors/governor.json` has steps and their results, for clients in every language.
 
@@ -23,13 +24,14 @@ const SMOOTH_OVER: Nanos = Nanos(SECOND);
 const MEASURE_OVER: Nanos = Nanos::millis(20);
 /// After a release, the next waits for this many times what it took.
 const RESTS: u64 = 4;
-/// While memory is owed, a release that did not help is repeated after the first pause, and then after ever longer
-/// ones: live data that exceed the limit are collected in vain.
+/// While memory is owed, a release that did not help is repeated after the first pause, and then after ever
+/// longer ones: live data that exceed the limit are collected in vain.
 const FIRST_PAUSE: Nanos = Nanos::millis(500);
 const LONGEST_PAUSE: Nanos = Nanos::seconds(30);
 /// A limit that fell by more than one part in this many since the last release is reason for another at once.
 const FELL_PART: u64 = 32;
-/// While nothing is owed, the use may exceed the threshold by one part in this many of the bytes left above it.
+/// While nothing is owed, the use may exceed the threshold by one part in this many of the bytes left above
+/// it.
 const TOLERATED_PART: u64 = 4;
 
 /// The memory of this process, as it measures it.
@@ -58,8 +60,8 @@ pub struct Govern {
     pub release_to: Option<Bytes>,
     /// Whether a release would help, as far as the last one tells.
     pub may_release: bool,
-    /// A report that is due. It has the allocation rate (unknown at first), the floor, and the reaction time; who
-    /// sends it adds what the collector knows.
+    /// A report that is due. It has the allocation rate (unknown at first), the floor, and the reaction
+    /// time; who sends it adds what the collector knows.
     pub report: Option<Report>,
 }
 

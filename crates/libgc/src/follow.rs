@@ -114,8 +114,8 @@ impl Companion {
         }
     }
 
-    /// Gives memory back until the heap has `goal`: free memory first; if that is not enough, collects, and pages
-    /// out.
+    /// Gives memory back until the heap has `goal`: free memory first; if that is not enough, collects, and
+    /// pages out.
     fn release(&mut self, goal: Bytes, beside: Bytes, before: Bytes) {
         let began = now();
         give_back();
