@@ -4,20 +4,20 @@
 //! The thread starts at the first collection, if the environment names a broker. The collector does
 //! not stop it, because it touches no object.
 
-use crate::collect::{self, Why, collect};
-use crate::collector;
-use crate::footprint::{GRANTED, NOT_GRANTED};
-use crate::helpers::spawn;
+use crate::collect::{self, collect};
+use crate::spawn::spawn;
+use crate::state;
 use crate::thread::blocking::with_registers;
 use plimsoll_client::govern::{Governor, Own};
-use plimsoll_client::messages::Report;
+use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted};
-use plimsoll_heap::SUPERPAGE;
+use plimsoll_collector::{Collector, Why};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
 use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A collection makes room for at least this much of the live data to be allocated, one part in `GUARD_PART`.
 const GUARD_PART: u64 = 16;
@@ -46,7 +46,6 @@ pub(crate) fn start() {
 pub(crate) fn forked() {
     CHILD.store(true, Relaxed);
     STARTED.store(false, Relaxed);
-    GRANTED.store(NOT_GRANTED, Relaxed);
 }
 
 /// The process's memory.
@@ -82,10 +81,7 @@ impl Companion {
             let granted = self.follower.read();
             match granted {
                 Some(granted) => self.step(granted),
-                None => {
-                    GRANTED.store(NOT_GRANTED, Relaxed);
-                    bound(None);
-                }
+                None => bound(None),
             }
             let is_heard = self.follower.is_principal();
             let pause = self.governor.pause(granted.is_some(), is_heard);
@@ -104,7 +100,6 @@ impl Companion {
             guard,
         };
         let govern = self.governor.step(now(), granted, own);
-        GRANTED.store(govern.heap_limit.0, Relaxed);
         bound(Some(govern.heap_limit.0));
         if let Some(goal) = govern.release_to {
             self.release(goal, own.beside, uses.resident);
@@ -120,8 +115,7 @@ impl Companion {
         let began = now();
         give_back();
         if look().resident > goal + beside {
-            GRANTED.store(goal.0, Relaxed);
-            collect_now();
+            collect_now(goal.0);
         }
         let ended = now();
         let after = look().resident;
@@ -136,62 +130,65 @@ fn now() -> Nanos {
 
 /// Bytes ever allocated.
 fn allocated() -> Bytes {
-    Bytes(collector::heap().allocated())
+    Bytes(state::heap().allocated())
 }
 
 /// Keeps no file open: programs close descriptors that they do not know.
 fn look() -> Uses {
     let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
-    let gc = collector::lock();
-    let heap = gc.surroundings.resident(&gc.central).min(resident);
+    let gc = state::lock();
+    let heap = gc.collector.resident().min(resident);
     Uses {
         resident: Bytes(resident),
         heap: Bytes(heap),
-        live: Bytes(gc.stats.live()),
+        live: Bytes(gc.collector.statistics.live()),
     }
 }
 
 /// A report with what the collector knows.
 fn with_collector(report: Report) -> Report {
-    let gc = collector::lock();
-    let live = gc.stats.live();
-    let told = gc
-        .stats
-        .told(gc.pace.size(&gc.central), gc.pace.retained(live));
+    let gc = state::lock();
+    let statistics = &gc.collector.statistics;
     Report {
-        live: Some(live),
-        collection_speed: gc.stats.speed(),
-        collections: Some(gc.stats.collections()),
-        collection_ms: Some(gc.stats.milliseconds()),
-        collector: Some(told),
+        live: Some(statistics.live()),
+        collection_speed: statistics.speed(),
+        collections: Some(statistics.collections),
+        collection_ms: Some(statistics.total.as_millis() as u64),
+        collector: Some(told(&gc.collector)),
         ..report
+    }
+}
+
+/// The statistics that `plimsoll top` shows.
+fn told(collector: &Collector<'_>) -> Statistics {
+    let microseconds = |time: Duration| u64::try_from(time.as_micros()).ok();
+    let statistics = &collector.statistics;
+    Statistics {
+        heap: Some(collector.size() as u64),
+        last_pause_us: microseconds(statistics.last_pause),
+        longest_pause_us: microseconds(statistics.longest),
+        faults: u64::try_from(statistics.faults).ok(),
+        absent: Some(statistics.absent as u64),
+        summaries: Some(statistics.summaries),
+        retained: Some(collector.retained()),
+        order: None,
     }
 }
 
 /// Limits the heap to `heap` bytes in memory from now on; `None` lifts that limit.
 fn bound(heap: Option<u64>) {
-    let mut gc = collector::lock();
-    let state = &mut *gc;
-    let absent = state.surroundings.absent();
-    let (heap, cliff) = match heap.map(|heap| state.surroundings.granted(&state.central, heap)) {
-        Some((heap, cliff)) => (Some(heap), cliff),
-        None => (None, false),
-    };
-    let superpages = heap.map(|heap| (heap as usize / SUPERPAGE).saturating_add(absent));
-    state.pace.follow(&mut state.central, superpages, cliff);
+    state::lock().collector.follow(heap);
 }
 
 fn give_back() {
-    let mut gc = collector::lock();
-    let heap = gc.heap;
-    let state = &mut *gc;
-    state.central.give_back(heap, 0);
-    state.surroundings.gave_all();
+    state::lock().collector.give_back();
 }
 
-/// The program's own threads learn of due finalizers when they next allocate.
-fn collect_now() {
-    let mut gc = collector::lock();
+/// Collects, with a limit of `heap` bytes. The program's own threads learn of due finalizers when they next
+/// allocate.
+fn collect_now(heap: u64) {
+    let mut gc = state::lock();
+    gc.collector.grant(heap);
     if collect::allowed() {
         with_registers(|here| collect(&mut gc, Why::Limit, here));
     }
