@@ -57,7 +57,7 @@ impl Daemon {
         }
         self.pin(now);
         self.beat(now);
-        self.timers_after(began, now);
+        self.plan_next(began, now);
     }
 
     /// Tells the thread that holds file pages how memory stands.
@@ -110,7 +110,7 @@ impl Daemon {
         }
     }
 
-    fn timers_after(&mut self, began: u64, now: u64) {
+    fn plan_next(&mut self, began: u64, now: u64) {
         // A release that came while this tick was due is answered by the next one, unless it is of a user
         // whose principals are not read at present.
         let answered =
