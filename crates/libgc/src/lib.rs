@@ -21,7 +21,7 @@
 //! | `private` | functions of libgc's private headers |
 //! | `fork`, `unwind` | children of fork; exceptions |
 //! | [`stress`] | frequent collections, each of them checked, for tests |
-//! | `collector`, `lock` | the state of all of the above, behind one lock |
+//! | `collector`, `lock`, `word`, `sync` | the state of all of the above, behind one lock |
 //!
 //! The memory of all this is not from the program's `malloc`, which may reserve 64 MiB of addresses
 //! for each thread that calls it: where addresses are limited (`ulimit -v`), the program needs them.
@@ -71,8 +71,10 @@ mod spawn;
 mod state;
 mod stats;
 pub mod stress;
+mod sync;
 mod table;
 mod thread;
 mod toggle;
 mod typed;
 mod unwind;
+mod word;

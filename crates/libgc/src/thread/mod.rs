@@ -9,7 +9,7 @@
 //! | `unknown` | threads that are not registered |
 //! | `stack` | the bounds of a thread's stack |
 //! | `scan` | which parts of a stack are roots |
-//! | `stop` | stops the world |
+//! | `stop`, `handshake` | stops the world |
 //! | `suspend` | what programs may do to threads themselves |
 //! | `blocking` | regions in which a thread does not touch objects |
 //! | `cancel` | keeps cancellation out of code that holds the lock |
@@ -19,6 +19,7 @@ pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
 pub(crate) mod floats;
+mod handshake;
 mod pthreads;
 mod scan;
 pub(crate) mod stack;
