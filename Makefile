@@ -8,7 +8,7 @@ NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed
 	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
 .PHONY: help build test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize docs install clean
+.PHONY: sanitize model docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -80,6 +80,10 @@ stress-jvm: ## the agent in every collector of every JDK, an hour of churn, reco
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize
 	tools/sanitize.sh address thread
+
+model: ## models of threads that meet, in more of their orders than `make test` (PREEMPTIONS=N, 4)
+	@tools/setup.sh build
+	LOOM_MAX_PREEMPTIONS=$(or $(PREEMPTIONS),4) cargo test --release -p plimsoll-heap --test model
 
 docs: ## the book, in docs/book
 	@tools/setup.sh docs

@@ -14,7 +14,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("crates/cli", 4),
     ("crates/client", 2),
     ("crates/core", 3),
-    ("crates/heap", 2),
     ("crates/kernel", 5),
     ("crates/libgc", 34),
     ("crates/map", 5),
