@@ -7,6 +7,7 @@ mod compare;
 use crate::harness::follow::follow;
 use crate::harness::ground::Ground;
 use crate::harness::interrupt;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -15,7 +16,6 @@ use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
-use crate::report::recorded::Recorded;
 use crate::report::results::{Results, commit};
 use crate::runner::{Runner, out};
 use crate::{Error, Result};
@@ -169,7 +169,7 @@ impl Shown {
     /// Writes the report on the runs so far, and returns its path.
     fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
-        let page = page(&self.shared, &self.fixed, runs, runner)?;
+        let page = page(&self.shared, &self.fixed, runs, runner);
         save(&path, &page.html())?;
         Ok(path)
     }
@@ -255,7 +255,7 @@ const CALM: f64 = 2.0;
 /// The README's picture. It must be understandable without the text around it.
 fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     let title = "Three programs share 1500 MiB by weight; another takes half and gives it back";
-    let mut plot = super::plot(title, scenario, trace);
+    let mut plot = memory_plot(title, scenario, trace);
     plot.series.retain(|series| series.name != "in swap");
     for series in &mut plot.series {
         series.note = match scenario.programs.iter().find(|p| p.name == series.name) {
@@ -280,7 +280,7 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     }
 }
 
-fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
+fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Page {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 20 and 20: a Guile program, Lucene's \
@@ -292,17 +292,17 @@ fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Re
     for trace in &runs.shared {
         let title = "Memory, with the broker";
         page.heading("With the broker")
-            .picture(&super::plot(title, shared, trace).svg()?);
+            .picture(&memory_plot(title, shared, trace).svg());
     }
     for trace in &runs.fixed {
         let title = "Memory, fixed heap sizes, no broker";
         page.heading("Without")
-            .picture(&super::plot(title, fixed, trace).svg()?);
+            .picture(&memory_plot(title, fixed, trace).svg());
     }
     let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
-    Ok(page)
+    page
 }
 
 #[cfg(test)]
