@@ -7,7 +7,7 @@
 # machine. They mostly wait for what they start, so they run beside the others. Tests of the pressed lane run
 # one binary at a time, because swap belongs to the whole machine.
 #
-# The lane every-case has the suites of which `make test` runs a part (plimsoll_testbed::cases).
+# The lane every-case has the suites that `make test` runs in part (plimsoll_testbed::cases).
 set -euo pipefail
 wanted=$1 binary=$2
 shift
@@ -19,7 +19,7 @@ lane=pressed
 apart=()
 case $suite in
   runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | map/hotspot | map/plimsoll_map) lane=quiet ;;
+  c/c | heap/heap | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;

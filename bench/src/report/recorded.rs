@@ -8,6 +8,9 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// The folder of `bench/results` that has pictures and their data, and nothing else.
+const FOLDER: &str = "plots";
+
 /// A picture of any kind. Its data name the kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -48,12 +51,13 @@ impl Picture {
         std::fs::write(path, self.svg()).map_err(Error::file("write", path))
     }
 
-    /// Writes the picture and its data into [`folder`]: [`redraw`] draws it anew.
+    /// Writes the picture and its data into a folder below this one: below `bench/results`, [`redraw`] draws
+    /// it anew.
     ///
     /// # Errors
     /// When one of them cannot be written.
-    pub fn record(self, name: &str) -> Result<()> {
-        let (picture, folder) = (self.rounded(), folder());
+    pub fn record(self, folder: &Path, name: &str) -> Result<()> {
+        let (picture, folder) = (self.rounded(), folder.join(FOLDER));
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         let path = folder.join(format!("{name}.json"));
         let text = serde_json::to_string(&picture).expect("text and numbers");
@@ -62,9 +66,8 @@ impl Picture {
     }
 }
 
-/// `bench/results/plots`: pictures and their data, and nothing else.
 fn folder() -> PathBuf {
-    results::folder().join("plots")
+    results::folder().join(FOLDER)
 }
 
 /// The recorded pictures, each with its path.

@@ -2,11 +2,15 @@
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
-use crate::class::{CLASSES, Class};
-use crate::heap::Heap;
-use crate::kind::{KINDS, KindId};
-use crate::side::{Side, Use, age, flag};
+use crate::class::Class;
+use crate::descriptor::{Use, age, flag};
+use crate::heap::{Error, Heap};
+use crate::kind::KindId;
+use crate::os::Os;
+use crate::side::{SMALLEST, Side};
+use crate::sparse::Table;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why there is no room for an object.
@@ -23,20 +27,26 @@ pub enum Exhausted {
 /// The fewest superpages to commit at once: 1 MiB.
 const STEP: usize = (1 << 20) / SUPERPAGE;
 
-/// The tables grow for at least this many superpages at once, if that is possible: 64 MiB.
-const TOLD: usize = (64 << 20) / SUPERPAGE;
-
 /// The first superpage that is used. The heap's first byte belongs to no object, because the
 /// collector's own words and registers hold its address, and a conservative front end would take
 /// them for references.
 const FIRST: usize = 1;
 
-/// The first superpage of each list, plus 1, by kind and class; 0 for an empty list. Linked by
-/// `Descriptor::next`.
-type Lists = [[u32; CLASSES]; KINDS];
+/// The superpages with holes of one kind and class, linked by `Descriptor::next`.
+#[derive(Default)]
+struct Lists {
+    /// The first superpage of each list, plus 1; 0 for an empty list. Those that are present, and
+    /// those that are absent.
+    partial: u32,
+    absent: u32,
+    /// The superpage of which bins have the first slots, plus 1; 0 for none. And the first slot that
+    /// none has.
+    rest: u32,
+    next: u16,
+}
 
-fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Superpage> {
-    let first = &mut lists[usize::from(kind.0)][usize::from(class.0)];
+/// Takes the first superpage of a list.
+fn take(first: &mut u32, side: &Side) -> Option<Superpage> {
     let superpage = Superpage(first.checked_sub(1)?);
     *first = side.descriptor(superpage).next.load(Relaxed);
     Some(superpage)
@@ -45,16 +55,10 @@ fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Su
 /// The free superpages of one heap, and those with holes. Threads share it behind a lock of the
 /// front end.
 pub struct Central {
-    /// Superpages with holes: those that are present, and those that are absent.
-    partial: Lists,
-    absent: Lists,
-    /// By kind and class: the superpage of which bins have the first slots, plus 1, and the first slot
-    /// that none has; 0 for none.
-    rests: [[(u32, u16); CLASSES]; KINDS],
+    /// Superpages with holes, by kind and class.
+    lists: Table<Lists>,
     /// Superpages that can be read and written: the first ones of the heap.
     committed: usize,
-    /// For at least this many superpages the tables are committed.
-    known: usize,
     /// Superpages in use.
     used: usize,
     /// Most superpages in use.
@@ -71,15 +75,32 @@ pub struct Central {
 /// For runs of up to this many superpages, the end of the last search is remembered.
 const SIZES: usize = 32;
 
+impl Heap {
+    /// Makes a heap that may grow to `most` bytes of addresses, or to as many as can be set aside
+    /// for it. It takes no memory yet, and few addresses. The second value is the state that the
+    /// heap's threads share: a program with several threads keeps it behind a lock, and takes that
+    /// lock before it stops the world.
+    ///
+    /// # Errors
+    /// There are not even addresses for the metadata of 16 MiB.
+    pub fn new(os: Box<dyn Os>, most: usize) -> Result<(Heap, Central), Error> {
+        let os: Arc<dyn Os> = os.into();
+        let mut bytes = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
+        loop {
+            match Side::reserve(os.clone(), bytes) {
+                Ok(side) => return Ok((Heap::over(side), Central::new())),
+                Err(source) if bytes == SMALLEST => return Err(Error::NoRoom { bytes, source }),
+                Err(_) => bytes = (bytes / 2).max(SMALLEST).next_multiple_of(SUPERPAGE),
+            }
+        }
+    }
+}
+
 impl Central {
-    /// A heap whose tables are committed for `known` superpages.
-    pub(crate) fn new(known: usize) -> Central {
+    fn new() -> Central {
         Central {
-            partial: [[0; CLASSES]; KINDS],
-            absent: [[0; CLASSES]; KINDS],
-            rests: [[(0, 0); CLASSES]; KINDS],
+            lists: Table::default(),
             committed: FIRST,
-            known,
             used: 0,
             limit: usize::MAX,
             searched: [FIRST; SIZES],
@@ -114,15 +135,22 @@ impl Central {
         self.limit
     }
 
+    /// Makes the lists of a kind and class, which [`add_partial`](Central::add_partial) uses. This
+    /// allocates with `malloc`.
+    pub(crate) fn prepare(&mut self, kind: KindId, class: Class) {
+        self.lists.make(kind, class);
+    }
+
+    /// Puts a superpage with holes in the lists of its kind and class.
     pub(crate) fn add_partial(&mut self, side: &Side, superpage: Superpage) {
         let it = side.descriptor(superpage);
-        let kind = usize::from(it.kind.load(Relaxed));
-        let lists = if it.has(flag::ABSENT) {
-            &mut self.absent
-        } else {
-            &mut self.partial
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let lists = self.lists.get_mut(KindId(kind), Class(class));
+        let lists = lists.expect("made before the superpage was taken");
+        let first = match it.has(flag::ABSENT) {
+            true => &mut lists.absent,
+            false => &mut lists.partial,
         };
-        let first = &mut lists[kind][usize::from(it.class.load(Relaxed))];
         it.next.store(*first, Relaxed);
         *first = superpage.0 + 1;
     }
@@ -134,7 +162,7 @@ impl Central {
         kind: KindId,
         class: Class,
     ) -> Option<Superpage> {
-        take(&mut self.partial, side, kind, class)
+        take(&mut self.lists.get_mut(kind, class)?.partial, side)
     }
 
     /// Takes a superpage with a hole that has to be read from swap.
@@ -144,36 +172,35 @@ impl Central {
         kind: KindId,
         class: Class,
     ) -> Option<Superpage> {
-        take(&mut self.absent, side, kind, class)
+        take(&mut self.lists.get_mut(kind, class)?.absent, side)
     }
 
     /// Takes the rest of the superpage of which bins have parts: the superpage and its first slot that
     /// no bin has.
     pub(crate) fn take_rest(&mut self, kind: KindId, class: Class) -> Option<(Superpage, usize)> {
-        let rest = &mut self.rests[usize::from(kind.0)][usize::from(class.0)];
-        let (superpage, next) = std::mem::take(rest);
-        Some((Superpage(superpage.checked_sub(1)?), usize::from(next)))
+        let lists = self.lists.get_mut(kind, class)?;
+        let superpage = std::mem::take(&mut lists.rest).checked_sub(1)?;
+        Some((Superpage(superpage), usize::from(lists.next)))
     }
 
     /// Leaves the rest of a superpage, from this slot on, to other bins.
     pub(crate) fn leave_rest(&mut self, kind: KindId, class: Class, rest: (Superpage, usize)) {
-        let (superpage, next) = rest;
-        self.rests[usize::from(kind.0)][usize::from(class.0)] = (superpage.0 + 1, next as u16);
+        let lists = self.lists.make(kind, class);
+        (lists.rest, lists.next) = (rest.0.0 + 1, rest.1 as u16);
     }
 
     /// Up to which slot bins have a superpage of this kind and class that some bin took.
     pub(crate) fn given(&self, superpage: Superpage, kind: KindId, class: Class) -> usize {
-        match self.rests[usize::from(kind.0)][usize::from(class.0)] {
-            (rest, next) if rest == superpage.0 + 1 => usize::from(next),
+        match self.lists.get(kind, class) {
+            Some(lists) if lists.rest == superpage.0 + 1 => usize::from(lists.next),
             _ => class.slots(),
         }
     }
 
     /// Empties all lists of superpages with holes.
     pub(crate) fn clear_partial(&mut self) {
-        self.rests = [[(0, 0); CLASSES]; KINDS];
-        self.partial = [[0; CLASSES]; KINDS];
-        self.absent = [[0; CLASSES]; KINDS];
+        let each = self.lists.each_mut();
+        each.for_each(|(_, lists)| *lists = Lists::default());
     }
 
     /// Takes `count` adjacent free superpages, at the lowest address possible. Their contents are
@@ -188,7 +215,9 @@ impl Central {
         };
         bits::fill(heap.side.free(self.committed), start, count, false);
         self.used += count;
-        heap.remember_taken(start, count);
+        if let Some(notes) = heap.stress.notes() {
+            notes.remember_taken(&heap.side, start, count);
+        }
         Ok(Superpage(start as u32))
     }
 
@@ -197,8 +226,8 @@ impl Central {
         let side = &heap.side;
         for at in superpage.0..superpage.0 + count as u32 {
             let it = side.descriptor(Superpage(at));
-            heap.drop_summary(Superpage(at));
-            if heap.is_armed(Superpage(at)) {
+            heap.summaries.drop_of(side, Superpage(at));
+            if side.is_armed(Superpage(at)) {
                 it.armed.store(1, Relaxed);
             }
             it.set_usage(Use::Free);
@@ -273,8 +302,8 @@ impl Central {
         self.blocked = false;
         let grown = std::iter::successors(Some(much), halves)
             .find(|&more| {
-                self.tell_of(heap, committed + more)
-                    && match heap.os.commit(begin..end(more)) {
+                side.cover(committed + more)
+                    && match side.os().commit(begin..end(more)) {
                         Ok(()) => true,
                         Err(why) => {
                             self.blocked = why.kind() == ErrorKind::AlreadyExists;
@@ -284,35 +313,17 @@ impl Central {
             })
             .ok_or(Exhausted::Memory)?;
         self.blocked = false;
-        if heap.is_tracked() {
+        if heap.tracking.is_on() {
             // The kernel tracks only what was mapped when it was told to.
-            heap.track(end(0)..end(grown));
+            heap.tracking.begin(side, end(0)..end(grown));
         }
         for at in self.committed..self.committed + grown {
             side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
         }
         self.committed += grown;
         bits::fill(side.free(self.committed), committed, grown, true);
-        heap.set_reach(self.committed * SUPERPAGE);
+        side.reach().store(self.committed * SUPERPAGE, Relaxed);
         Ok(start)
-    }
-
-    /// Commits the tables for this many superpages, and for more where that is cheap. False if the
-    /// kernel refuses.
-    fn tell_of(&mut self, heap: &Heap, superpages: usize) -> bool {
-        if superpages <= self.known {
-            return true;
-        }
-        let much = superpages
-            .max(self.known + self.known / 8)
-            .next_multiple_of(TOLD)
-            .min(heap.side.superpages());
-        let told = [much, superpages].into_iter().find(|&to| {
-            let longer = heap.side.commit(heap.os.as_ref(), self.known, to);
-            longer.is_ok()
-        });
-        self.known = told.unwrap_or(self.known);
-        told.is_some()
     }
 
     /// Gives the memory of free superpages back to the kernel, except for the `keep` lowest; what
@@ -326,7 +337,7 @@ impl Central {
             let Some((start, end)) = run else { return };
             let address = |at: usize| side.address(Superpage(at as u32));
             // What the kernel does not take back stays as it is, for another try later.
-            if heap.os.discard(address(start)..address(end)).is_ok() {
+            if side.os().discard(address(start)..address(end)).is_ok() {
                 for at in start..end {
                     side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
                 }

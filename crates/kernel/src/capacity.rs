@@ -8,10 +8,10 @@ use std::path::Path;
 /// After this many reads the groups above are looked up again, because a process can be moved.
 const READS_PER_SCAN: u32 = 256;
 
-/// What a domain holds, bytes.
+/// Capacity and use of a domain, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What the domain may hold at most: the limit of the binding group, or the machine's memory.
+    /// The most that the domain may hold: the limit of the binding group, or the machine's memory.
     pub capacity: u64,
     /// The lowest limit of the groups above, or the machine's memory if that is less. Unlike
     /// `capacity`, it does not change when others use more and another group begins to bind.
@@ -131,11 +131,6 @@ impl Domain {
     /// figures are those of the machine, and the process may have far less.
     pub fn is_unseen(&self) -> bool {
         self.is_unseen
-    }
-
-    /// The group that bound at the last read.
-    pub fn binding_group(&self) -> Option<&Cgroup> {
-        Some(&self.groups[self.binding?])
     }
 
     /// Reads the domain. Takes 10 us for the machine and 10 us for each group with a limit.

@@ -1,5 +1,5 @@
-//! What Linux tells about memory, and the ways in which it lets us take memory from programs. One
-//! module per kernel interface.
+//! Readings of memory from Linux, and its means to take memory from programs. One module per kernel
+//! interface.
 //!
 //! # Glossary
 //! - **domain**: where memory is bounded: the machine, or a cgroup with a limit. Domains nest; the
@@ -8,7 +8,6 @@
 //! - **used**: bytes in use that cannot be dropped for free: usage - clean inactive file pages - those
 //!   pages of the swap cache that no process has mapped.
 //! - **droppable**: the rest of the usage: the kernel can free it without writing anything.
-//! - **watermark**: the margin (bytes) below capacity at which there is still time to react.
 //! - **limit dip**: lowering the limit of a v1 cgroup for a moment, so that the kernel reclaims; v2
 //!   has `memory.reclaim`.
 //! - **working set**: bytes whose reference bits were set again within a sampling window.
@@ -19,7 +18,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | how much memory of which kind there is |
+//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | sizes of memory by kind |
 //! | [`cgroup`] | a memory cgroup of version 1 or 2 |
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |

@@ -2,10 +2,10 @@
 //! compiler (gcj).
 
 use crate::allocate::allocate;
-use crate::collector;
 use crate::debug::debug_allocate;
 use crate::kinds;
 use crate::settings::Variable;
+use crate::state;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 
@@ -27,7 +27,7 @@ static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 /// added it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
-    let gc = collector::lock();
+    let gc = state::lock();
     if GC_gcj_kind.get() == 0 {
         kinds::set_proc(index as usize, procedure);
         let kind = kinds::own_kind_without_size(&gc, INDIRECT);
@@ -39,7 +39,7 @@ extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
-    let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u8)).cast();
+    let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u16)).cast();
     if !object.is_null() {
         // SAFETY: a new object of at least a word.
         unsafe { *object = table };
@@ -54,7 +54,7 @@ extern "C-unwind" fn GC_debug_gcj_malloc(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_void {
-    let kind = KindId(GC_gcj_debug_kind.get() as u8);
+    let kind = KindId(GC_gcj_debug_kind.get() as u16);
     let object: *mut *mut c_void = debug_allocate(bytes, kind, file, line).cast();
     if !object.is_null() {
         // SAFETY: a new object of at least a word.
