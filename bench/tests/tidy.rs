@@ -21,28 +21,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which floor a room is on; it imports only from floors below (docs/src/design.md).
-const FLOORS: [(&str, u32); 21] = [
+const FLOORS: [(&str, u32); 22] = [
     ("plimsoll-unit", 0),
     ("plimsoll-policy", 1),
     ("plimsoll-kernel", 1),
     ("plimsoll-wire", 1),
     ("plimsoll-trace", 1),
+    ("plimsoll-programs", 2),
     ("plimsoll-core", 2),
     ("plimsoll-client", 2),
     ("plimsoll-heap", 2),
-    ("plimsoll-map", 2),
+    ("plimsoll-map", 3),
     ("plimsoll-pin", 2),
     ("plimsoll-c", 3),
     ("plimsoll-sim", 3),
     ("plimsoll-broker", 3),
     ("plimsoll-runtimes", 3),
-    ("plimsoll-phases", 3),
+    ("plimsoll-phases", 4),
     ("plimsoll-agent-jvm", 3),
     ("plimsoll-agent-libgc", 3),
     ("plimsoll-agent-tracer", 3),
     ("plimsoll-libgc", 3),
     ("plimsoll-mmtk", 3),
-    ("plimsoll-cli", 4),
+    ("plimsoll-cli", 5),
 ];
 
 fn root() -> PathBuf {

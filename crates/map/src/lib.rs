@@ -23,7 +23,6 @@
 //! |---|---|
 //! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
 //! | `shown` | the colour of each area |
-//! | `mapped` | opens a mapped file |
 //! | [`labels`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
 //! | [`cached`] | what of mapped files is in the page cache |
@@ -43,7 +42,6 @@ mod found;
 pub mod history;
 pub mod labels;
 pub mod look;
-mod mapped;
 pub mod memory;
 pub mod native;
 mod notes;

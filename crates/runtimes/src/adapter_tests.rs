@@ -1,7 +1,7 @@
 use super::*;
-use crate::detect::{Candidate, Command};
 use crate::runtime::Runtime;
 use plimsoll_kernel::process::variable_of;
+use plimsoll_programs::{Candidate, Recognise};
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
@@ -33,19 +33,17 @@ static ODD: Named = Named {
 };
 static THESE: Runtimes = Runtimes(&[&DEAF, &HEARS, &ODD]);
 
-impl Runtime for Named {
+impl Recognise for Named {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn starts(&self, _: &Command<'_>) -> bool {
-        false
-    }
-
-    fn runs(&self, process: &Candidate) -> bool {
+    fn runs(&self, process: &Candidate<'_>) -> bool {
         variable_of(process.pid(), RUNTIME).is_some_and(|name| name == self.name.as_bytes())
     }
+}
 
+impl Runtime for Named {
     fn steered(&self) -> Steered {
         self.steered
     }

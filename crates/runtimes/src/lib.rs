@@ -14,12 +14,10 @@
 //!
 //! Rooms inside. Each imports only from those before it:
 //!
-//! - shared by all: [`setting`] (where a program starts), [`process`] (what `/proc` tells, from the
-//!   crate `kernel`), [`link`] (between adapter and broker), `elf` and `privileges` (executables),
-//!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that
-//!   stand still), [`hold`] (one adapter a process), [`family`] (the processes of a program), [`detect`]
-//!   (evidence by which a runtime is recognised), [`runtime`] (the trait), `java` (installations of Java);
-//! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
+//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
+//!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
+//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait);
+//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
 //!   else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
@@ -28,13 +26,10 @@
 pub mod adapter;
 pub mod called;
 pub mod client;
-pub mod detect;
-mod elf;
 pub mod example;
 pub mod family;
 pub mod hold;
 pub mod hotspot;
-mod java;
 pub mod launch;
 pub mod libgc;
 pub mod link;
@@ -43,10 +38,7 @@ pub mod native_image;
 pub mod openj9;
 mod ours;
 pub mod passive;
-mod privileges;
-mod regular;
 pub mod runtime;
-pub mod setting;
 mod still;
 
 /// What `/proc` tells about a process. Nothing is held open.

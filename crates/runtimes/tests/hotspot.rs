@@ -5,9 +5,9 @@
 
 mod support;
 
+use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
 use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
@@ -339,7 +339,7 @@ fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
     let pid = program.child.id();
     let machines = || {
         let all = family::of(pid).into_iter().flat_map(Process::new);
-        let machines: Vec<Process> = all.filter(hotspot::is_machine).collect();
+        let machines: Vec<Process> = all.filter(plimsoll_programs::hotspot::is_machine).collect();
         machines
     };
     let uses = |process: &Process| family::uses(process.pid).unwrap_or(0);

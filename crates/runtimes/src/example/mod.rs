@@ -2,44 +2,28 @@
 //! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
 //! list with it to use it. To write a real runtime, begin with a copy of this folder.
 
-use crate::detect::{Candidate, Command};
 use crate::family;
 use crate::link::{Ended, Link};
 use crate::runtime::{Addition, Choice, Runtime, Start, Steered, Target};
+pub use plimsoll_programs::example::Example;
+use plimsoll_programs::{Candidate, Recognise};
 use plimsoll_wire::messages::Report;
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 /// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "example";
-/// The file name of programs of this runtime.
-const PROGRAM: &str = "plimsoll-example";
 /// The variable that tells the program how many bytes it could use alone.
 const BUDGET: &str = "PLIMSOLL_EXAMPLE_BUDGET";
 /// The pause between two turns of the loop.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Programs that are called `plimsoll-example`.
-#[derive(Clone, Copy, Debug)]
-pub struct Example;
-
 impl Runtime for Example {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn choices(&self) -> &'static [Choice] {
         &[Choice {
             name: NAME,
             help: "A program that is called plimsoll-example",
         }]
-    }
-
-    /// Goes by the name of the file. Other runtimes look at what lies beside the file (`java`) or
-    /// inside it (`elf`).
-    fn starts(&self, command: &Command<'_>) -> bool {
-        command.executable().is_some_and(is_called_so)
     }
 
     /// Adds what the user did not give, and notes it.
@@ -61,19 +45,9 @@ impl Runtime for Example {
         }
     }
 
-    /// Goes by the mapped files, because the executable is one of them. Other runtimes look into
-    /// the executable (`native_image`).
-    fn runs(&self, process: &Candidate) -> bool {
-        process.names().any(|name| name == PROGRAM)
-    }
-
     fn steered(&self) -> Steered {
         Steered::Outside(steer)
     }
-}
-
-fn is_called_so(executable: &Path) -> bool {
-    executable.file_name().is_some_and(|name| name == PROGRAM)
 }
 
 /// Tells the link that it steers before the first turn, and that it no longer does after the last.

@@ -3,11 +3,11 @@
 use super::attach::{Attach, AttachError};
 use super::machine::Machine;
 use super::quit;
-use super::recognise::is_machine;
 use super::silence::LEFT_ALONE;
 use crate::hold::Hold;
 use crate::link::{Ended, Link};
 use crate::process::Process;
+use plimsoll_programs::hotspot::is_machine;
 use std::time::{Duration, Instant};
 
 /// How long a command that needs no work may take.

@@ -57,7 +57,7 @@ pub(super) fn most(given: &Given) -> u64 {
 mod tests {
     use super::*;
     use crate::hotspot::flags::{Known, Surroundings, for_any, start};
-    use crate::setting::Setting;
+    use plimsoll_programs::Setting;
     use std::path::Path;
 
     fn around(budget: u64) -> Surroundings {

@@ -15,7 +15,7 @@ const MAX_CAPABILITIES: usize = 64;
 const EFFECTIVE: u32 = 1;
 
 /// Why this program would get more rights than we have; `None` if it would not.
-pub(crate) fn privileges(executable: &Path) -> Option<&'static str> {
+pub fn privileges(executable: &Path) -> Option<&'static str> {
     let file = std::fs::metadata(executable).ok()?;
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     if file.mode() & SET_USER != 0 && file.uid() != user.as_raw()

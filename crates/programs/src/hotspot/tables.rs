@@ -16,7 +16,7 @@ const MAX_NAME: usize = 256;
 const MAX_TABLE: u64 = 512 << 10;
 
 /// The symbol of the first table, which every machine with tables has.
-pub(super) const FIRST: &str = "gHotSpotVMStructs";
+pub const FIRST: &str = "gHotSpotVMStructs";
 /// What the symbols of the table of long constants begin with, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
 

@@ -1,38 +1,38 @@
 //! Opens the very file that a process has mapped, not one that has its name by now.
 
-use crate::sight::Sight;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::{Named, NotNamed, is_listed_as};
-use plimsoll_kernel::mounts::NotLocal;
+use plimsoll_kernel::mounts::{Mounts, NotLocal};
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Why a file cannot be opened.
-pub(crate) enum Closed {
+#[derive(Debug)]
+pub enum Closed {
     /// Not without asking whoever serves this file system.
     NotLocal(NotLocal),
     /// It is not there, not for us, or another one is in its place.
     Away,
 }
 
-/// Opens the file of a mapping for reading: by the mapping itself, which needs rights, else by its path
-/// below the root of the process. A file at that path that is not the mapped one is none. A file system
-/// may call a file otherwise than the kernel's lists of mappings (overlay, Btrfs); then a mapping of our
-/// own tells.
-pub(crate) fn open(sight: &Sight, area: &Area) -> Result<OwnedFd, Closed> {
+/// Opens the file of a mapping of a process, which sees these mounts, for reading: by the mapping itself,
+/// which needs rights, else by its path below the root of the process. A file at that path that is not the
+/// mapped one is none. A file system may call a file otherwise than the kernel's lists of mappings (overlay,
+/// Btrfs); then a mapping of our own tells.
+///
+/// # Errors
+/// [`Closed`].
+pub fn open(pid: i32, mounts: &Mounts, area: &Area) -> Result<OwnedFd, Closed> {
     let is_memory = area.name.starts_with("/memfd:");
     let device = (area.file.major, area.file.minor);
-    sight
-        .mounts
-        .check_device(device)
-        .map_err(Closed::NotLocal)?;
-    let named = match Named::of(sight.pid, &area.addresses, &area.name, &sight.mounts) {
+    mounts.check_device(device).map_err(Closed::NotLocal)?;
+    let named = match Named::of(pid, &area.addresses, &area.name, mounts) {
         Err(NotNamed::NotLocal(on)) => return Err(Closed::NotLocal(on)),
         named => named.ok().filter(|named| named.by_mapping || !is_memory),
     };
     let named = match named {
-        None if is_memory => by_descriptor(sight.pid, area.file),
+        None if is_memory => by_descriptor(pid, area.file),
         other => other,
     };
     let named = named.filter(Named::is_regular).ok_or(Closed::Away)?;

@@ -1,38 +1,38 @@
 //! Java programs that were compiled ahead of time (GraalVM). They have no virtual machine to ask.
 
-use crate::detect::{Candidate, Command};
-use crate::elf;
-use crate::runtime::{Runtime, Steered};
+use crate::candidate::Candidate;
+use crate::command::Command;
+use crate::elf::Elf;
+use crate::recognise::Recognise;
 use plimsoll_kernel::mapped::Named;
 
 /// The section in which the compiler stores the objects that the program starts with.
-const IMAGE_HEAP: &[u8] = b".svm_heap";
+const IMAGE_HEAP: &str = ".svm_heap";
 
-/// Native images of GraalVM, which are left alone.
+/// Native images of GraalVM.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeImage;
 
-impl Runtime for NativeImage {
+impl Recognise for NativeImage {
     fn name(&self) -> &'static str {
         "native-image"
     }
 
     fn starts(&self, command: &Command<'_>) -> bool {
-        let executable = command.executable();
-        executable.is_some_and(|file| elf::has_section(file, IMAGE_HEAP))
+        command.executable().and_then(Elf::at).is_some_and(is_image)
     }
 
-    fn runs(&self, process: &Candidate) -> bool {
+    fn runs(&self, process: &Candidate<'_>) -> bool {
         let executable = || Named::of_link(i32::try_from(process.pid()).ok()?, "exe").ok();
-        !process.is_closed() && executable().is_some_and(|it| elf::has_section_in(it, IMAGE_HEAP))
+        !process.is_closed()
+            && executable()
+                .and_then(|file| Elf::named(&file))
+                .is_some_and(is_image)
     }
+}
 
-    fn steered(&self) -> Steered {
-        Steered::LeftAlone(
-            "it is a native image of GraalVM, which has no lever that is known: it is passive, and nothing \
-             is added, sent or signalled to it",
-        )
-    }
+fn is_image(file: Elf) -> bool {
+    file.has_section(IMAGE_HEAP)
 }
 
 #[cfg(test)]

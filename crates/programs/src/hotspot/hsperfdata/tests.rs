@@ -1,49 +1,18 @@
 //! The parser reads good, damaged and arbitrary files.
 
 use super::*;
+use plimsoll_testbed::hsperfdata::{self, Counter};
 use proptest::prelude::*;
 
-fn put(bytes: &mut Vec<u8>, little: bool, value: u32) {
-    bytes.extend(if little {
-        value.to_le_bytes()
-    } else {
-        value.to_be_bytes()
-    });
-}
-
 fn file(little: bool, counters: &[(&str, Value<'_>)]) -> Vec<u8> {
-    let mut bytes = vec![0xca, 0xfe, 0xc0, 0xc0, u8::from(little), 2, 0, 1];
-    for word in [0, 0, 0, 0, 32, counters.len() as u32] {
-        put(&mut bytes, little, word);
-    }
-    for (name, value) in counters {
-        let text = match value {
-            Value::Long(_) => 0,
-            Value::Text(t) => t.len() + 1,
-        };
-        let at = (20 + name.len() + 1).next_multiple_of(8);
-        let length = (at + text.max(8)).next_multiple_of(8);
-        let start = bytes.len();
-        put(&mut bytes, little, length as u32);
-        put(&mut bytes, little, 20);
-        put(&mut bytes, little, text as u32);
-        bytes.extend([if text == 0 { b'J' } else { b'B' }, 0, 1, 1]);
-        put(&mut bytes, little, at as u32);
-        bytes.extend(name.bytes());
-        bytes.resize(start + at, 0);
-        match value {
-            Value::Long(v) if little => bytes.extend(v.to_le_bytes()),
-            Value::Long(v) => bytes.extend(v.to_be_bytes()),
-            Value::Text(t) => bytes.extend(t.bytes()),
-        }
-        bytes.resize(start + length, 0);
-    }
-    bytes
-}
-
-/// A file with these counters.
-pub(in crate::hotspot) fn made_up(counters: &[(&str, Value<'_>)]) -> Vec<u8> {
-    file(true, counters)
+    let value = |value| match value {
+        Value::Long(number) => Counter::Long(number),
+        Value::Text(text) => Counter::Text(text),
+    };
+    let counters = counters
+        .iter()
+        .map(|(name, counter)| (*name, value(*counter)));
+    hsperfdata::file(little, &counters.collect::<Vec<_>>())
 }
 
 const SAMPLE: &[(&str, Value<'static>)] = &[

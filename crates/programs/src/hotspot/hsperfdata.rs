@@ -8,9 +8,9 @@
 //! the offset of its name, the length of its vector (0 for a single value), its type, and the
 //! offset of its value.
 
-use crate::process::Process;
 use crate::regular;
 use plimsoll_kernel::descriptors::path_of;
+use plimsoll_kernel::process::Handle as Process;
 use plimsoll_kernel::smaps::each_mapping_of;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -371,9 +371,6 @@ impl<'a> Iterator for Iter<'a> {
         None
     }
 }
-
-#[cfg(test)]
-pub(super) use tests::made_up;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,17 @@
 //! `OpenJ9`: the other Java virtual machine. It has none of `HotSpot`'s flags, counters and
 //! commands.
 
-use crate::detect::{Candidate, Command};
-use crate::java::{self, Jvm};
+use crate::candidate::{Candidate, Jvm};
+use crate::command::Command;
+use crate::java;
+use crate::recognise::Recognise;
 use crate::regular::Root;
-use crate::runtime::{Runtime, Steered};
 
-/// `OpenJ9` Java virtual machines, which are left alone.
+/// `OpenJ9` Java virtual machines.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenJ9;
 
-impl Runtime for OpenJ9 {
+impl Recognise for OpenJ9 {
     fn name(&self) -> &'static str {
         "openj9"
     }
@@ -20,14 +21,7 @@ impl Runtime for OpenJ9 {
         file.and_then(|file| java::of_launcher(&Root::Ours, file)) == Some(Jvm::OpenJ9)
     }
 
-    fn runs(&self, process: &Candidate) -> bool {
+    fn runs(&self, process: &Candidate<'_>) -> bool {
         java::of_process(process) == Some(Jvm::OpenJ9)
-    }
-
-    fn steered(&self) -> Steered {
-        Steered::LeftAlone(
-            "it is an OpenJ9 virtual machine, which has no lever that is known: it is passive, and nothing \
-             is added, sent or signalled to it",
-        )
     }
 }

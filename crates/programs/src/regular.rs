@@ -26,7 +26,7 @@ const MOST_SEARCHES: usize = 8;
 
 /// The root that paths are resolved from.
 #[derive(Debug)]
-pub(crate) enum Root {
+pub enum Root {
     /// Our own root.
     Ours,
     /// The root directory of a process. No link and no `..` leads out of it.
@@ -40,7 +40,10 @@ pub(crate) enum Root {
 
 impl Root {
     /// Opens the root of a process.
-    pub(crate) fn of(pid: u32) -> rustix::io::Result<Root> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of(pid: u32) -> rustix::io::Result<Root> {
         let process = i32::try_from(pid).map_err(|_| Errno::SRCH)?;
         let mounts = Process::open(process).and_then(|process| Mounts::of(&process));
         Root::open(&place(pid, "root"), mounts.unwrap_or_default())
@@ -53,13 +56,18 @@ impl Root {
     }
 
     /// A folder as the root of a process that has our mounts.
-    #[cfg(test)]
-    pub(crate) fn at(path: &Path) -> rustix::io::Result<Root> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn at(path: &Path) -> rustix::io::Result<Root> {
         Root::open(path, Mounts::of(&Process::own().unwrap()).unwrap())
     }
 
     /// Finds a file without opening it, because opening a device can have side effects.
-    pub(crate) fn find(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// What the system says; `EACCES` for what may be behind a server.
+    pub fn find(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
         match self {
             Root::Ours => rustix::fs::open(path, flags, Mode::empty()),
@@ -82,18 +90,18 @@ impl Root {
     }
 
     /// Reads a file as [`read`] does.
-    pub(crate) fn read(&self, path: &Path, most: u64) -> Option<(String, bool)> {
+    pub fn read(&self, path: &Path, most: u64) -> Option<(String, bool)> {
         read(&self.find(path, OFlags::empty()).ok()?, most)
     }
 
     /// Whether a regular file has this name.
-    pub(crate) fn has_file(&self, path: &Path) -> bool {
+    pub fn has_file(&self, path: &Path) -> bool {
         let found = self.find(path, OFlags::empty());
         found.is_ok_and(|found| is_regular(&found))
     }
 
     /// Up to `most` names in a folder.
-    pub(crate) fn names(&self, folder: &Path, most: usize) -> Vec<OsString> {
+    pub fn names(&self, folder: &Path, most: usize) -> Vec<OsString> {
         let Ok(found) = self.find(folder, OFlags::DIRECTORY) else {
             return Vec::new();
         };
@@ -119,13 +127,16 @@ fn is_regular(found: &OwnedFd) -> bool {
 
 /// Opens exactly this file, even if its name belongs to another by now. It has to be a regular
 /// file.
-pub(crate) fn open(found: &OwnedFd) -> std::io::Result<File> {
+///
+/// # Errors
+/// What the system says.
+pub fn open(found: &OwnedFd) -> std::io::Result<File> {
     Ok(Named::new(found.try_clone()?)?.open()?.into())
 }
 
 /// Reads up to `most` bytes of a file. Returns the text and whether it is complete; `None` if the
 /// file cannot be read. A pipe is left alone, because its reader would miss what we take.
-pub(crate) fn read(found: &OwnedFd, most: u64) -> Option<(String, bool)> {
+pub fn read(found: &OwnedFd, most: u64) -> Option<(String, bool)> {
     let is_made_up =
         rustix::fs::fstatfs(found).is_ok_and(|on| MADE_UP.contains(&(on.f_type as libc::c_long)));
     if is_made_up || !is_regular(found) {

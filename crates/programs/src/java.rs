@@ -1,8 +1,8 @@
 //! Installations of Java: which virtual machine, of which version, a launcher starts, and which one
 //! a process has. Shared by `hotspot` and `openj9`, because their files have the same names.
 
-pub(crate) use crate::detect::Jvm;
-use crate::detect::{Candidate, Command};
+use crate::candidate::{Candidate, Jvm};
+use crate::command::Command;
 use crate::elf;
 use crate::regular::Root;
 use std::ffi::OsStr;
@@ -21,13 +21,13 @@ const LIBRARIES: [&str; 5] = [
     "lib/aarch64",
 ];
 /// The library of launchers.
-const LAUNCHING: &[u8] = b"libjli.so";
+const LAUNCHING: &str = "libjli.so";
 /// Folders of `OpenJ9`'s own libraries, below those.
 const J9_FOLDERS: [&str; 3] = ["default", "compressedrefs", "j9vm"];
 
 /// The virtual machine that this file below `root` starts; `None` if it is not a launcher
 /// `bin/java`.
-pub(crate) fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
+pub fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
     if real.file_name() != Some(OsStr::new("java")) {
         return None;
     }
@@ -40,7 +40,7 @@ pub(crate) fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
 
 /// As [`of_launcher`], of any launcher of an installation: `java`, or a tool of a JDK such as `javac`, which
 /// starts a machine in itself and takes its options behind `-J`.
-pub(crate) fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
+pub fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
     let is_java = real.file_name() == Some(OsStr::new("java"));
     match is_java || elf::needs(real, LAUNCHING) {
         true => of_launcher(root, &real.with_file_name("java")),
@@ -49,12 +49,12 @@ pub(crate) fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
 }
 
 /// The virtual machine that a process has, by the libraries that it has mapped.
-pub(crate) fn of_process(process: &Candidate) -> Option<Jvm> {
+pub fn of_process(process: &Candidate<'_>) -> Option<Jvm> {
     process.jvm(|| among(process, || Root::of(process.pid()).ok()))
 }
 
 /// As [`of_process`], with the paths of the libraries taken below `root`.
-fn among(process: &Candidate, root: impl FnOnce() -> Option<Root>) -> Option<Jvm> {
+fn among(process: &Candidate<'_>, root: impl FnOnce() -> Option<Root>) -> Option<Jvm> {
     if process.names().any(is_j9) {
         return Some(Jvm::OpenJ9);
     }
@@ -67,7 +67,7 @@ fn among(process: &Candidate, root: impl FnOnce() -> Option<Root>) -> Option<Jvm
 }
 
 /// The library of the virtual machine that a command line starts.
-pub(crate) fn libjvm(command: &Command<'_>) -> Option<PathBuf> {
+pub fn libjvm(command: &Command<'_>) -> Option<PathBuf> {
     library_in(&Root::Ours, home(command)?)
 }
 
@@ -83,12 +83,12 @@ fn home<'a>(command: &'a Command<'_>) -> Option<&'a Path> {
 
 /// The feature version of the Java virtual machine that a command line starts, by the file `release` of its
 /// installation.
-pub(crate) fn version(command: &Command<'_>) -> Option<u32> {
+pub fn version(command: &Command<'_>) -> Option<u32> {
     version_at(command.executable()?)
 }
 
 /// As [`version`], of the launcher at a path whose links were followed.
-pub(crate) fn version_at(launcher: &Path) -> Option<u32> {
+pub fn version_at(launcher: &Path) -> Option<u32> {
     let home = launcher.parent()?.parent()?;
     // The launcher of Java 8 may lie in a folder `jre` below the installation.
     let release = |home: &Path| release(&Root::Ours, home);
@@ -97,7 +97,7 @@ pub(crate) fn version_at(launcher: &Path) -> Option<u32> {
 }
 
 /// The feature version that the text of a file `release` gives (`JAVA_VERSION="17.0.15"`, `"1.8.0_402"`).
-pub(crate) fn version_in(release: &str) -> Option<u32> {
+pub fn version_in(release: &str) -> Option<u32> {
     let mut lines = release.lines();
     let version = lines.find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
     let version = version.strip_prefix("1.").unwrap_or(version);
@@ -149,14 +149,23 @@ fn tells_j9(release: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidate::mappings;
     use crate::setting::Setting;
+    use std::sync::Arc;
+
+    /// The machine of a process that has mapped these files below this root.
+    fn among_made_up(files: &[&str], root: &Path) -> Option<Jvm> {
+        let mappings = mappings(files);
+        let process = Candidate::seen(0, Path::new(""), &Arc::default(), &mappings);
+        among(&process, || Root::at(root).ok())
+    }
 
     /// `OpenJ9` is not available to tests, so this imitates the folders and names of its
     /// distributions.
     #[test]
     fn openj9_is_told_from_hotspot_whose_names_it_has() {
         let root = tempfile::tempdir().unwrap();
-        let of = |files: &[&str]| among(&Candidate::made_up(files), || Root::at(root.path()).ok());
+        let of = |files: &[&str]| among_made_up(files, root.path());
         let jvm = "/jdk/lib/server/libjvm.so";
         let write = |file: &str, text: &str| {
             let file = root.path().join(file);
@@ -191,9 +200,7 @@ mod tests {
         assert_eq!(of(&[old, "/other/libjvm.so"]), Some(Jvm::OpenJ9));
         assert_eq!(of(&["/other/libjvm.so", old]), Some(Jvm::HotSpot));
         let below = root.path().join("jdk/lib");
-        let short = among(&Candidate::made_up(&["/libjvm.so"]), || {
-            Root::at(&below).ok()
-        });
+        let short = among_made_up(&["/libjvm.so"], &below);
         assert_eq!(short, Some(Jvm::HotSpot));
         // A launcher of `OpenJ9`.
         write("jdk8/bin/java", "");
@@ -211,10 +218,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("made/lib/server")).unwrap();
         let release = root.path().join("made/release");
-        let of = || {
-            let made_up = Candidate::made_up(&["/made/lib/server/libjvm.so"]);
-            among(&made_up, || Root::at(root.path()).ok())
-        };
+        let of = || among_made_up(&["/made/lib/server/libjvm.so"], root.path());
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, &release, mode).unwrap();
         assert_eq!(of(), Some(Jvm::HotSpot));

@@ -20,12 +20,9 @@ impl Setting<'_> {
             folder: Path::new(""),
         }
     }
-}
 
-#[cfg(test)]
-impl Setting<'_> {
     /// Calls `then` with an environment of these variables, in our own folder.
-    pub(crate) fn of<R>(variables: &[(&str, &str)], then: impl FnOnce(&Setting<'_>) -> R) -> R {
+    pub fn of<R>(variables: &[(&str, &str)], then: impl FnOnce(&Setting<'_>) -> R) -> R {
         let variable = |name: &str| {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| OsString::from(value))

@@ -1,10 +1,7 @@
 //! What the loader makes of a file: contents by address, code, and the pointers that it sets.
 
-use super::{Image, MAX_TABLE, bytes};
-use object::LittleEndian as Little;
-use object::elf::{
-    PF_X, PT_LOAD, R_AARCH64_RELATIVE, R_X86_64_RELATIVE, Rela64, SHT_RELA, SHT_RELR,
-};
+use super::{Image, Little, MAX_TABLE, bytes};
+use object::elf::{PF_X, R_AARCH64_RELATIVE, R_X86_64_RELATIVE, Rela64, SHT_RELA, SHT_RELR};
 use object::pod::slice_from_bytes;
 use plimsoll_kernel::smaps::Addresses;
 
@@ -15,10 +12,8 @@ const MAX_PACKED: u32 = 1 << 20;
 
 impl Image {
     /// Where the process has the file's code.
-    pub(crate) fn code(&self) -> impl Iterator<Item = Addresses> {
-        let segments = self.segments.iter();
-        let code = segments
-            .filter(|s| s.p_type.get(Little) == PT_LOAD && s.p_flags.get(Little) & PF_X != 0);
+    pub fn code(&self) -> impl Iterator<Item = Addresses> {
+        let code = self.loaded().filter(|s| s.p_flags.get(Little) & PF_X != 0);
         code.filter_map(|s| {
             let start = s.p_vaddr.get(Little).checked_add(self.bias)?;
             Some(start..start.checked_add(s.p_filesz.get(Little))?)
@@ -28,33 +23,35 @@ impl Image {
     /// Fills `into` with what the file holds for address `at` of the process: values as they are
     /// before the program runs, pointers not yet set. Variables without a first value are 0. False
     /// if that is not all in one segment.
-    pub(crate) fn fill(&self, at: u64, into: &mut [u8]) -> bool {
+    pub fn fill(&self, at: u64, into: &mut [u8]) -> bool {
         self.try_fill(at, into).is_some()
     }
 
     fn try_fill(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let start = at.checked_sub(self.bias)?;
         let end = start.checked_add(into.len() as u64)?;
-        let segment = self.segments.iter().find(|s| {
+        let segment = self.loaded().find(|s| {
             let first = s.p_vaddr.get(Little);
             let end_of_it = first.checked_add(s.p_memsz.get(Little));
-            let is_in = first <= start && end_of_it.is_some_and(|last| end <= last);
-            s.p_type.get(Little) == PT_LOAD && is_in
+            first <= start && end_of_it.is_some_and(|last| end <= last)
         })?;
         let skip = start - segment.p_vaddr.get(Little);
         let in_file = segment.p_filesz.get(Little).saturating_sub(skip);
         let length = in_file.min(into.len() as u64) as usize;
         let offset = segment.p_offset.get(Little).checked_add(skip)?;
         into[length..].fill(0);
-        self.file.read_exact_at(&mut into[..length], offset).ok()
+        self.elf
+            .file
+            .read_exact_at(&mut into[..length], offset)
+            .ok()
     }
 
     /// Calls `tell` with the place of each pointer that the loader sets to a place in this file, and
     /// with what it sets it to, both as addresses of the process. Reads at most as much of all tables as one
     /// may have.
-    pub(crate) fn each_pointer(&self, tell: &mut dyn FnMut(u64, u64)) {
+    pub fn each_pointer(&self, tell: &mut dyn FnMut(u64, u64)) {
         let (mut left, mut places) = (MAX_TABLE, MAX_PACKED);
-        for section in &self.sections {
+        for section in &self.elf.sections {
             let kind = section.sh_type.get(Little);
             let (at, size) = (
                 section.sh_offset.get(Little),
@@ -64,7 +61,7 @@ impl Image {
             let mut done = 0;
             while (kind == SHT_RELA || kind == SHT_RELR) && done < size {
                 let length = PIECE.min(size - done);
-                let Some(bytes) = bytes(&self.file, at.saturating_add(done), length) else {
+                let Some(bytes) = bytes(&self.elf.file, at.saturating_add(done), length) else {
                     break;
                 };
                 match kind {
