@@ -1,18 +1,16 @@
 //! Allocating objects.
 
-use crate::collect::{self, Why};
-use crate::collector::{self, Locked, State};
+use crate::collect;
+use crate::front::Front;
 use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
-use crate::pace::Pace;
-use crate::settings::{
-    EXECUTABLE, GC_all_interior_pointers, GC_dont_expand, GC_max_retries, GC_non_gc_bytes,
-    GC_oom_fn, share,
-};
+use crate::settings::{EXECUTABLE, GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn, share};
+use crate::state::{self, Locked, State};
 use crate::thread::blocking::with_registers;
 use crate::thread::{Thread, current};
-use crate::{finalize, inspect, leaks, quantum, report, steps, stress};
+use crate::{finalize, inspect, leaks, quantum, report, stress};
 use libc::{c_int, c_void};
-use plimsoll_heap::{Bin, Bins, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL, SUPERPAGE};
+use plimsoll_collector::Why;
+use plimsoll_heap::{Bin, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL};
 use plimsoll_kernel::overcommit::largest_mapping;
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ptr::null_mut;
@@ -48,7 +46,7 @@ pub(crate) fn allocate_sized(bytes: usize, kind: KindId) -> (*mut c_void, usize)
 #[inline(never)]
 fn allocate_sized_slowly(bytes: usize, kind: KindId) -> (*mut c_void, usize) {
     let object = allocate_slowly(bytes, kind, false);
-    let heap = collector::heap();
+    let heap = state::heap();
     let slot = heap.slot(object as usize);
     let own = slot.filter(|&slot| heap.kind_of(slot) == kind);
     (object, own.map_or(0, |slot| heap.size(slot)))
@@ -74,7 +72,7 @@ fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<(usize, Class
 /// Opens the next hole of the superpage that belongs to the bin, or a freed slot.
 #[inline(never)]
 fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
-    collector::heap().next_hole(bin, kind, class)
+    state::heap().next_hole(bin, kind, class)
 }
 
 /// Allocates with the lock; the object may be large. Only the program's registers lie in the part
@@ -127,7 +125,9 @@ fn find_place(
         match place(gc, whole, kind, first_only) {
             Ok(start) => return Some(start),
             Err(why) => {
-                if !make_room(gc, whole, why, &mut tried, here) {
+                let State { collector, program } = &mut **gc;
+                let mut front = Front::new(program, here);
+                if !collector.make_room(&mut front, whole, why, &mut tried) {
                     return None;
                 }
             }
@@ -137,35 +137,34 @@ fn find_place(
 
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
-    let lent = collector::is_lent();
+    let lent = state::is_lent();
     let mut gc = match lent {
-        true => collector::held(),
-        false => collector::lock(),
+        true => state::held(),
+        false => state::lock(),
     };
-    let before = gc.pace.bounds(&gc.central);
+    let before = gc.collector.bounds();
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {
         // Room that was made for this object but did not suffice must not be used by others.
-        let state: &mut State = &mut gc;
-        state.pace.lower(&mut state.central, before);
+        gc.collector.lower(before);
     }
     if leaks::wanted()
         && let Some(start) = found
     {
         current::no_quick();
-        gc.leaks.add(start);
+        gc.program.leaks.add(start);
     }
     if let Some(start) = found
         && kind != UNCOLLECTABLE
         && kind != AUNCOLLECTABLE
     {
-        gc.unknown.note(start);
+        gc.program.unknown.note(start);
     }
     if EXECUTABLE.get() != 0 {
         make_executable(&mut gc);
     }
-    let due = gc.finalization.is_due();
-    let is_blocked = gc.central.is_blocked();
+    let due = gc.program.finalization.is_due();
+    let is_blocked = gc.collector.central.is_blocked();
     drop(gc);
     clear_stack();
     if !lent {
@@ -178,7 +177,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
         Some(start) => start as *mut c_void,
         None => {
             if is_blocked {
-                let start = collector::heap().range().start;
+                let start = state::heap().range().start;
                 report::warn(
                     c"The program has a mapping where the heap at %p would grow\n",
                     start,
@@ -199,14 +198,14 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
 #[cold]
 fn make_executable(gc: &mut Locked) {
     let range = gc.heap.range();
-    let start = range.start + gc.executable;
+    let start = range.start + gc.program.executable;
     if start < range.end {
         let all = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
         // SAFETY: memory of the heap, which stays readable and writable.
         if unsafe { mprotect(start as *mut c_void, range.end - start, all) }.is_err() {
             report::abort(c"The kernel does not let objects be executed");
         }
-        gc.executable = range.len();
+        gc.program.executable = range.len();
     }
 }
 
@@ -240,114 +239,25 @@ fn place(
         if is_hopeless(bytes) {
             return Err(Exhausted::Memory);
         }
-        return heap.allocate_large(&mut gc.central, kind, bytes, first_only);
+        return heap.allocate_large(&mut gc.collector.central, kind, bytes, first_only);
     };
     // SAFETY: this thread's own.
     let thread: Option<&mut Thread> = unsafe { current::get().as_mut() };
-    let state: &mut State = &mut *gc;
+    let State { collector, program } = &mut **gc;
     let bins = match thread {
         Some(thread) => &mut thread.bins,
         // libgc allows unregistered threads to allocate.
         None => {
             share();
-            state.spare.get_or_insert_with(Bins::boxed)
+            program.unknown.own_bins()
         }
     };
     let bin = bins.bin_to_refill(kind, class);
     if let Some(start) = bin.take(class.bytes()) {
         return Ok(start);
     }
-    heap.refill(&mut state.central, bin, kind, class)?;
+    heap.refill(&mut collector.central, bin, kind, class)?;
     bin.take(class.bytes()).ok_or(Exhausted::Memory)
-}
-
-/// Makes room for an object: collects, or lets the heap grow. False if there is nothing more to
-/// try.
-fn make_room(
-    gc: &mut Locked,
-    bytes: usize,
-    why: Exhausted,
-    tried: &mut usize,
-    here: usize,
-) -> bool {
-    let superpages = bytes.div_ceil(SUPERPAGE).max(1);
-    *tried += 1;
-    let may_collect = collect::allowed() || gc.steps.are_under_way() && collect::may_go_on();
-    let heap = gc.heap;
-    let state: &mut State = &mut *gc;
-    // Where nothing can be paged out, the heap takes only a slice at a time of what the last
-    // collection allowed; a large object may need a second try.
-    let tries = if state.surroundings.is_cliff() { 2 } else { 1 };
-    let mut crowded = false;
-    if *tried <= tries && why == Exhausted::Limit && !state.steps.are_under_way() {
-        let room = state.surroundings.on_cliff(&state.central, bytes);
-        let room = room.map(|(room, _)| room);
-        current::count_bins(heap);
-        let allocated = heap.allocated();
-        let since = state.pace.since(allocated);
-        crowded = may_collect && Pace::is_enough(since) && state.finalization.is_crowded(since);
-        if !crowded && state.pace.defer(&mut state.central, bytes, allocated, room) {
-            *tried = 0;
-            return true;
-        }
-    }
-    if *tried == 1 && may_collect {
-        // If the kernel has no memory, a step would free none.
-        let reason = match why {
-            Exhausted::Limit if crowded => Why::Crowd,
-            Exhausted::Limit => Why::Allocation,
-            Exhausted::Memory => Why::Lack,
-        };
-        collect_for(gc, superpages, reason, here);
-        return true;
-    }
-    if *tried == 2 && may_collect && gc.incremental.was_young() && !gc.steps.are_under_way() {
-        *tried = 1;
-        collect_for(gc, superpages, Why::Young, here);
-        return true;
-    }
-    let raise = why == Exhausted::Limit && (GC_dont_expand.get() == 0 || *tried == 1);
-    if raise && grow(gc, superpages) {
-        return true;
-    }
-    // Everything was tried, except that objects may have died during a collection in steps, and
-    // that finalizers may release memory before another collection.
-    let in_steps = gc.steps.are_under_way() || gc.stats.was_in_steps();
-    let least = usize::from(in_steps);
-    may_collect && *tried <= 1 + GC_max_retries.get().max(least) && {
-        collect::collect(gc, Why::Lack, here);
-        true
-    }
-}
-
-/// Lets the heap grow by the `superpages` superpages that a collection did not free. False if it
-/// may not.
-fn grow(gc: &mut Locked, superpages: usize) -> bool {
-    let heap = gc.heap;
-    let state: &mut State = &mut *gc;
-    let left = state.surroundings.on_cliff(&state.central, 0);
-    let last = left.map(|(_, last)| last);
-    if left.is_some_and(|(room, _)| room < superpages * SUPERPAGE) {
-        state.central.give_back(heap, 0);
-        state.surroundings.gave_all();
-    }
-    let raised = state.pace.raise(&mut state.central, superpages, last);
-    if raised {
-        state.pace.tell(&state.central);
-    }
-    raised
-}
-
-/// Collects, or does one step of a collection and leaves room for at least `superpages` superpages.
-/// If there is no such room, does the last step, too.
-fn collect_for(gc: &mut Locked, superpages: usize, why: Why, here: usize) {
-    collect::collect(gc, why, here);
-    let heap = gc.heap;
-    let young = gc.steps.are_young();
-    if gc.steps.are_under_way() && !steps::leave(heap, gc, young, superpages) {
-        let why = gc.steps.hurry();
-        collect::collect(gc, why, here);
-    }
 }
 
 macro_rules! allocators {
@@ -478,14 +388,12 @@ fn many(bytes: usize, kind: KindId) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
-    inspect::slot(address).map_or(null_mut(), |slot| {
-        collector::heap().start(slot) as *mut c_void
-    })
+    inspect::slot(address).map_or(null_mut(), |slot| state::heap().start(slot) as *mut c_void)
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
-    inspect::slot(object).map_or(0, |slot| collector::heap().size(slot))
+    inspect::slot(object).map_or(0, |slot| state::heap().size(slot))
 }
 
 #[unsafe(no_mangle)]

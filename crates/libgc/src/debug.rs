@@ -2,12 +2,12 @@
 //! and a word after it that shows whether the program wrote past its end.
 
 use crate::allocate::{GC_base, allocate, allocate_held};
-use crate::collector;
 use crate::finalize::{self, Order, Procedure};
 use crate::inspect::{GC_is_valid_displacement, GC_is_visible};
 use crate::kinds::{self, AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::release::GC_free;
 use crate::resize::GC_realloc;
+use crate::state;
 use crate::{leaks, report};
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
@@ -93,7 +93,7 @@ fn end_of(object: usize, bytes: usize) -> usize {
 /// The header of an object that one of these functions allocated. `object` is the address that the
 /// allocation returned.
 fn header(object: usize) -> Option<&'static mut Header> {
-    let heap = collector::heap();
+    let heap = state::heap();
     let slot = heap.slot(object)?;
     let base = heap.start(slot);
     if object != base + HEADER || heap.size(slot) < HEADER + 2 * WORD {
@@ -152,7 +152,7 @@ pub(crate) fn describe(base: usize) -> String {
 }
 
 fn kind_name(base: usize) -> String {
-    let heap = collector::heap();
+    let heap = state::heap();
     let Some(slot) = heap.slot(base) else {
         return String::new();
     };
@@ -219,7 +219,7 @@ unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
         return;
     }
     let address = object as usize;
-    let heap = collector::heap();
+    let heap = state::heap();
     let Some(slot) = heap.slot(address) else {
         report::abort(c"GC_debug_free of what is no object");
     };
@@ -270,7 +270,7 @@ unsafe extern "C-unwind" fn GC_debug_realloc(
         unsafe { GC_debug_free(object) };
         return null_mut();
     }
-    let heap = collector::heap();
+    let heap = state::heap();
     let Some(slot) = heap.slot(object as usize) else {
         report::abort(c"GC_debug_realloc of what is no object");
     };

@@ -7,8 +7,8 @@
 //! only once per object.
 
 use crate::allocate::allocate;
-use crate::collector::{self, State};
 use crate::finalize::Procedure;
+use crate::state;
 use crate::{kinds, leaks, report};
 use libc::{c_int, c_void};
 use plimsoll_heap::mark::{Dying, Marker};
@@ -50,9 +50,9 @@ impl Disclaims {
 }
 
 /// Calls the procedures for all dead objects. The world runs, but the slots cannot be reused yet.
-pub(crate) fn ask(heap: &Heap, state: &mut State) {
-    for entry in &state.disclaims.all {
-        heap.each_unmarked(&state.central, entry.kind, |slot| {
+pub(crate) fn ask(heap: &Heap, central: &Central, disclaims: &Disclaims) {
+    for entry in &disclaims.all {
+        heap.each_unmarked(central, entry.kind, |slot| {
             let start = heap.start(slot);
             // SAFETY: the program's procedure, for a place of the kind that it is for.
             let keep = unsafe { (entry.procedure)(start as *mut c_void) } != 0;
@@ -74,14 +74,17 @@ extern "C-unwind" fn GC_register_disclaim_proc(
     if leaks::wanted() {
         return;
     }
-    let mut gc = collector::lock();
+    let mut gc = state::lock();
     let entry = Entry {
         kind: KindId(kind as u8),
         procedure,
         mark_from_all: mark_from_all != 0,
     };
-    gc.disclaims.all.retain(|other| other.kind != entry.kind);
-    gc.disclaims.all.push(entry);
+    gc.program
+        .disclaims
+        .all
+        .retain(|other| other.kind != entry.kind);
+    gc.program.disclaims.all.push(entry);
 }
 
 /// `struct GC_finalizer_closure`.
@@ -111,7 +114,7 @@ unsafe extern "C" fn finalized(place: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_finalized_malloc() {
     FINALIZED.get_or_init(|| {
-        let kind = kinds::own_kind(&collector::lock(), 0);
+        let kind = kinds::own_kind(&state::lock(), 0);
         GC_register_disclaim_proc(c_int::from(kind.0), finalized, 1);
         kind
     });

@@ -2,7 +2,6 @@
 //! (set-user-ID, file capabilities) ignores them. Otherwise it would write a log with its own
 //! rights, or follow a broker of another user.
 
-use crate::pace::Pace;
 use crate::quantum;
 use crate::report;
 use crate::settings::{
@@ -11,6 +10,7 @@ use crate::settings::{
 };
 use crate::stats::EARLY_MOST;
 use libc::c_int;
+use plimsoll_collector::Settings;
 use plimsoll_heap::{Heap, Means};
 use plimsoll_kernel::environment::variable;
 use std::ffi::OsStr;
@@ -82,12 +82,21 @@ pub(crate) fn wants_incremental() -> bool {
 }
 
 /// Whether collections of young objects are forbidden, even if the program asks for them.
-pub(crate) fn forbids_incremental() -> bool {
+fn forbids_incremental() -> bool {
     is_set("GC_DISABLE_INCREMENTAL")
 }
 
+/// The wishes in the environment for a new collector.
+pub(crate) struct Asked {
+    pub(crate) settings: Settings,
+    /// The number of markers.
+    pub(crate) markers: Option<usize>,
+    /// Collections are logged.
+    pub(crate) logs: bool,
+}
+
 /// Reads all variables. As in libgc, a value that is not a number counts as not set.
-pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
+pub(crate) fn read(heap: &Heap) -> Asked {
     if let Some(path) = variable("GC_LOG_FILE") {
         report::log_to(
             &path,
@@ -121,22 +130,24 @@ pub(crate) fn read(heap: &Heap, pace: &mut Pace) {
     if let Some(milliseconds) = integer("GC_PAUSE_TIME_TARGET").filter(|&time| time > 0) {
         GC_time_limit.set(milliseconds as u64);
     }
-    pace.initial = number("GC_INITIAL_HEAP_SIZE").unwrap_or(0);
     if is_set("GC_MAXIMUM_HEAP_SIZE") && GC_max_retries.get() == 0 {
         GC_max_retries.set(2);
     }
-    pace.most = number("GC_MAXIMUM_HEAP_SIZE")
-        .or(Some(EARLY_MOST.get()))
-        .filter(|&most| most > 0);
-    pace.verbose = match variable("GC_PRINT_VERBOSE_STATS") {
-        Some(_) => 2,
-        None => u8::from(is_set("GC_PRINT_STATS")),
-    };
     if let Some(said) = variable("PLIMSOLL_GC_MEANS") {
         limit_means(heap, &said);
     }
     if let Some(said) = variable("PLIMSOLL_GC_QUANTUM") {
         begin_quantum(&said);
     }
-    pace.markers = number("GC_MARKERS").or_else(|| number("GC_NPROCS"));
+    Asked {
+        settings: Settings {
+            initial: number("GC_INITIAL_HEAP_SIZE").unwrap_or(0),
+            most: number("GC_MAXIMUM_HEAP_SIZE")
+                .or(Some(EARLY_MOST.get()))
+                .filter(|&most| most > 0),
+            untracked: forbids_incremental(),
+        },
+        markers: number("GC_MARKERS").or_else(|| number("GC_NPROCS")),
+        logs: is_set("GC_PRINT_VERBOSE_STATS") || is_set("GC_PRINT_STATS"),
+    }
 }

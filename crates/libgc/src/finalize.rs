@@ -1,11 +1,11 @@
 //! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
 use crate::collect;
-use crate::collector::{self, Locked, State};
 use crate::settings::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_java_finalization, await_finalize,
     bytes_per_finalizer,
 };
+use crate::state::{self, Locked, Program};
 use crate::table::{self, Most, Table};
 use crate::{leaks, report};
 use libc::{c_int, c_void};
@@ -151,16 +151,19 @@ impl Finalization {
 
 /// Handles dead objects after marking: clears links, makes finalizers due, and marks what these
 /// need. The order is libgc's (finalize.c): short links, finalizers, long links.
-pub(crate) fn after_marking(heap: &'static Heap, state: &mut State) {
-    let State {
-        central,
-        marker,
+pub(crate) fn after_marking(
+    heap: &Heap,
+    central: &Central,
+    marker: &mut Marker<'_>,
+    program: &mut Program,
+) {
+    let Program {
         finalization,
         links,
         toggles,
         disclaims,
         ..
-    } = state;
+    } = program;
     let dead = |object: usize| heap.slot(object).is_some_and(|slot| !heap.is_marked(slot));
     links.clear_short(&dead);
     let Finalization {
@@ -264,22 +267,26 @@ pub(crate) fn register(
         // As with libgc, the places for the previous one stay unchanged.
         return;
     }
-    let mut gc = collector::lock();
-    let grows = gc.finalization.most.is_reached(gc.finalization.count());
+    let mut gc = state::lock();
+    let grows = gc
+        .program
+        .finalization
+        .most
+        .is_reached(gc.program.finalization.count());
     if grows {
         collect::before_growth(&mut gc);
-        let finalization = &mut gc.finalization;
+        let finalization = &mut gc.program.finalization;
         finalization.most.grow(finalization.by_object.len());
     }
     let start = object as usize;
     let is_object = gc.heap.slot(start).is_some();
     let old = match procedure {
         Some(procedure) if is_object => {
-            let all = &mut gc.finalization.by_object;
+            let all = &mut gc.program.finalization.by_object;
             table::make_room(all);
             all.insert(start, Finalizer::new(procedure, data, order))
         }
-        _ => gc.finalization.by_object.remove(&start),
+        _ => gc.program.finalization.by_object.remove(&start),
     };
     // SAFETY: the caller's, where they are not null.
     unsafe {
@@ -290,7 +297,7 @@ pub(crate) fn register(
             *place = old.map_or(null_mut(), |old| old.data);
         }
     }
-    let due = grows && gc.finalization.is_due();
+    let due = grows && gc.program.finalization.is_due();
     drop(gc);
     if due {
         notify_or_invoke();
@@ -321,12 +328,12 @@ registers! {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
-    c_int::from(collector::is_ready() && collector::either().finalization.is_due())
+    c_int::from(state::is_ready() && state::either().program.finalization.is_due())
 }
 
 /// Takes a due finalizer. The last one's memory is freed: there is room for all that might be due.
 fn next_due(gc: &mut Locked) -> Option<(usize, Finalizer)> {
-    let due = &mut gc.finalization.due;
+    let due = &mut gc.program.finalization.due;
     let next = due.pop();
     if next.is_none() {
         due.shrink_to_fit();
@@ -338,11 +345,11 @@ fn next_due(gc: &mut Locked) -> Option<(usize, Finalizer)> {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
     let mut count = 0;
-    if !collector::is_ready() {
+    if !state::is_ready() {
         return count;
     }
     loop {
-        let Some((object, finalizer)) = next_due(&mut collector::lock()) else {
+        let Some((object, finalizer)) = next_due(&mut state::lock()) else {
             return count;
         };
         // The object's address is on this stack, so the object stays alive.
@@ -386,7 +393,7 @@ pub(crate) fn notify_or_invoke() {
         return;
     }
     // The lock is released before the program is called.
-    let notify = first_time(&mut collector::lock());
+    let notify = first_time(&mut state::lock());
     if let Some(notify) = notify {
         notify();
     }
@@ -395,16 +402,17 @@ pub(crate) fn notify_or_invoke() {
 /// The program's notifier, if it has not been called since the last collection.
 fn first_time(gc: &mut Locked) -> Option<extern "C-unwind" fn()> {
     let notify = GC_finalizer_notifier.get()?;
-    let due = gc.finalization.is_due() && !std::mem::replace(&mut gc.finalization.told, true);
+    let due = gc.program.finalization.is_due()
+        && !std::mem::replace(&mut gc.program.finalization.told, true);
     due.then_some(notify)
 }
 
 /// Makes every finalizer due and calls it, even for live objects. For the end of a program.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_finalize_all() {
-    while collector::is_ready() {
-        let mut gc = collector::lock();
-        let Finalization { by_object, due, .. } = &mut gc.finalization;
+    while state::is_ready() {
+        let mut gc = state::lock();
+        let Finalization { by_object, due, .. } = &mut gc.program.finalization;
         if by_object.is_empty() && due.is_empty() {
             return;
         }
@@ -416,10 +424,10 @@ extern "C-unwind" fn GC_finalize_all() {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_dump_finalization() {
-    let gc = collector::either();
+    let gc = state::either();
     report::print(&format!(
         "{} finalizers, {} due\n",
-        gc.finalization.count(),
-        gc.finalization.due.len()
+        gc.program.finalization.count(),
+        gc.program.finalization.due.len()
     ));
 }

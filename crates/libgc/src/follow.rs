@@ -4,14 +4,13 @@
 //! The thread starts at the first collection, if the environment names a broker. The collector does
 //! not stop it, because it touches no object.
 
-use crate::collect::{self, Why, collect};
-use crate::collector;
-use crate::footprint::{GRANTED, NOT_GRANTED};
-use crate::helpers::spawn;
+use crate::collect::{self, collect};
+use crate::spawn::spawn;
+use crate::state;
 use crate::thread::blocking::with_registers;
-use plimsoll_client::messages::Report;
+use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted};
-use plimsoll_heap::SUPERPAGE;
+use plimsoll_collector::{Collector, Why};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
@@ -53,7 +52,6 @@ pub(crate) fn start() {
 pub(crate) fn forked() {
     CHILD.store(true, Relaxed);
     STARTED.store(false, Relaxed);
-    GRANTED.store(NOT_GRANTED, Relaxed);
 }
 
 /// The process's memory, in bytes.
@@ -123,13 +121,11 @@ impl Governor {
     fn step(&mut self) {
         self.measure_rate();
         let Some(granted) = self.follower.read() else {
-            GRANTED.store(NOT_GRANTED, Relaxed);
             return bound(None);
         };
         let uses = self.look();
         let other = self.other(granted, uses);
         let heap = threshold(granted.limit).saturating_sub(other);
-        GRANTED.store(heap, Relaxed);
         bound(Some(heap));
         if uses.resident > threshold(granted.limit) && self.is_worth_a_release(granted.limit) {
             self.release(granted, other, uses);
@@ -139,7 +135,7 @@ impl Governor {
 
     fn measure_rate(&mut self) {
         let now = clock::now_ns();
-        let allocated = collector::heap().allocated();
+        let allocated = state::heap().allocated();
         let passed = now.saturating_sub(self.looked).max(1);
         let bytes = allocated.saturating_sub(self.allocated);
         let fresh = (bytes as f64 * SECOND as f64 / passed as f64) as u64;
@@ -151,8 +147,8 @@ impl Governor {
     /// Keeps no file open: programs close descriptors that they do not know.
     fn look(&self) -> Uses {
         let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
-        let gc = collector::lock();
-        let heap = gc.surroundings.resident(&gc.central).min(resident);
+        let gc = state::lock();
+        let heap = gc.collector.resident().min(resident);
         Uses { resident, heap }
     }
 
@@ -182,8 +178,7 @@ impl Governor {
         let goal = low_water(granted.limit);
         give_back();
         if self.look().resident > goal {
-            GRANTED.store(goal.saturating_sub(other), Relaxed);
-            collect_now();
+            collect_now(goal.saturating_sub(other));
         }
         let now = clock::now_ns();
         self.released = Released {
@@ -204,20 +199,18 @@ impl Governor {
         }
         self.reported = now;
         let report = {
-            let gc = collector::lock();
-            let live = gc.stats.live();
+            let gc = state::lock();
+            let statistics = &gc.collector.statistics;
+            let live = statistics.live();
             Report {
                 live: Some(live),
                 allocation_rate: Some(self.rate),
-                collection_speed: gc.stats.speed(),
+                collection_speed: statistics.speed(),
                 floor: Some(other + live + live / 16 + (granted.limit - threshold(granted.limit))),
                 reaction_ms: Some(self.released.took / 1_000_000),
-                collections: Some(gc.stats.collections()),
-                collection_ms: Some(gc.stats.milliseconds()),
-                collector: Some(
-                    gc.stats
-                        .told(gc.pace.size(&gc.central), gc.pace.retained(live)),
-                ),
+                collections: Some(statistics.collections),
+                collection_ms: Some(statistics.total.as_millis() as u64),
+                collector: Some(told(&gc.collector)),
                 ..Report::default()
             }
         };
@@ -225,30 +218,36 @@ impl Governor {
     }
 }
 
+/// The statistics that `plimsoll top` shows.
+fn told(collector: &Collector<'_>) -> Statistics {
+    let microseconds = |time: Duration| u64::try_from(time.as_micros()).ok();
+    let statistics = &collector.statistics;
+    Statistics {
+        heap: Some(collector.size() as u64),
+        last_pause_us: microseconds(statistics.last_pause),
+        longest_pause_us: microseconds(statistics.longest),
+        faults: u64::try_from(statistics.faults).ok(),
+        absent: Some(statistics.absent as u64),
+        summaries: Some(statistics.summaries),
+        retained: Some(collector.retained()),
+        order: None,
+    }
+}
+
 /// Limits the heap to `heap` bytes in memory from now on; `None` lifts that limit.
 fn bound(heap: Option<u64>) {
-    let mut gc = collector::lock();
-    let state = &mut *gc;
-    let absent = state.surroundings.absent();
-    let (heap, cliff) = match heap.map(|heap| state.surroundings.granted(&state.central, heap)) {
-        Some((heap, cliff)) => (Some(heap), cliff),
-        None => (None, false),
-    };
-    let superpages = heap.map(|heap| (heap as usize / SUPERPAGE).saturating_add(absent));
-    state.pace.follow(&mut state.central, superpages, cliff);
+    state::lock().collector.follow(heap);
 }
 
 fn give_back() {
-    let mut gc = collector::lock();
-    let heap = gc.heap;
-    let state = &mut *gc;
-    state.central.give_back(heap, 0);
-    state.surroundings.gave_all();
+    state::lock().collector.give_back();
 }
 
-/// The program's own threads learn of due finalizers when they next allocate.
-fn collect_now() {
-    let mut gc = collector::lock();
+/// Collects, with a limit of `heap` bytes. The program's own threads learn of due finalizers when they next
+/// allocate.
+fn collect_now(heap: u64) {
+    let mut gc = state::lock();
+    gc.collector.grant(heap);
     if collect::allowed() {
         with_registers(|here| collect(&mut gc, Why::Limit, here));
     }

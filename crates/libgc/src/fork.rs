@@ -1,9 +1,8 @@
 //! Fork: the child has one thread, and copies of all objects.
 
-use crate::collector;
 use crate::follow;
 use crate::settings::Variable;
-use crate::steps;
+use crate::state;
 use crate::thread::cancel::Uncancelled;
 use crate::thread::unknown;
 use libc::c_int;
@@ -47,9 +46,9 @@ extern "C" fn child() {
 }
 
 fn hold() {
-    let inside = collector::is_mine();
+    let inside = state::is_mine();
     if !inside {
-        collector::lock().keep();
+        state::lock().keep();
     }
     INSIDE.store(inside, Relaxed);
     unknown::forks();
@@ -57,28 +56,22 @@ fn hold() {
 
 fn release() {
     if !INSIDE.load(Relaxed) {
-        collector::unlock();
+        state::unlock();
     }
 }
 
 fn only_this() {
     // Closes the parent's files, which would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    let mut gc = collector::held();
+    let mut gc = state::held();
     let heap = gc.heap;
-    gc.threads.only_this(heap);
-    gc.unknown.forked();
-    gc.heap.forked();
-    gc.pace.orphaned();
+    gc.program.threads.only_this(heap);
+    gc.program.unknown.forked();
+    gc.collector.forked();
     follow::forked();
-    // The helpers do not exist in the child, and the state they share may be inconsistent, so it is
-    // not touched again.
-    gc.crew = None;
-    gc.alone = false;
-    steps::forked(heap, &mut gc);
     drop(gc);
     if !INSIDE.load(Relaxed) {
-        collector::unlock_in_child();
+        state::unlock_in_child();
     }
 }
 

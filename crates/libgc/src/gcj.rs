@@ -2,10 +2,10 @@
 //! compiler (gcj).
 
 use crate::allocate::allocate;
-use crate::collector;
 use crate::debug::debug_allocate;
 use crate::kinds;
 use crate::settings::Variable;
+use crate::state;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 
@@ -27,7 +27,7 @@ static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 /// added it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
-    let gc = collector::lock();
+    let gc = state::lock();
     if GC_gcj_kind.get() == 0 {
         kinds::set_proc(index as usize, procedure);
         let kind = kinds::own_kind_without_size(&gc, INDIRECT);

@@ -1,8 +1,8 @@
 //! Queries about objects and pointers, and checks of pointer arithmetic.
 
-use crate::collector;
 use crate::report;
 use crate::settings::Variable;
+use crate::state;
 use libc::{c_int, c_void};
 use plimsoll_heap::{Bins, Heap, SUPERPAGE, Slot};
 
@@ -37,7 +37,7 @@ unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
 /// The object that an address points into, if any. This includes addresses that markers ignore:
 /// those beyond the first superpage of an object whose later superpages do not count.
 pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
-    let (heap, address) = (collector::made_heap()?, address as usize);
+    let (heap, address) = (state::made_heap()?, address as usize);
     heap.slot(address).or_else(|| behind_first(heap, address))
 }
 
@@ -61,31 +61,31 @@ fn behind_first(heap: &Heap, address: usize) -> Option<Slot> {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
-    c_int::from(slot(object).is_some_and(|slot| collector::heap().is_marked(slot)))
+    c_int::from(slot(object).is_some_and(|slot| state::heap().is_marked(slot)))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
-        collector::heap().set_mark(slot);
+        state::heap().set_mark(slot);
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
-        collector::heap().clear_mark(slot);
+        state::heap().clear_mark(slot);
     }
 }
 
 /// The caller holds the lock.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *mut c_void) {
-    let gc = collector::held();
+    let gc = state::held();
     let heap = gc.heap;
-    heap.each_marked(&gc.central, |slot| {
+    heap.each_marked(&gc.collector.central, |slot| {
         let is_held = |bins: &Bins| bins.holds(heap, slot);
-        if gc.spare.as_deref().is_some_and(is_held) || gc.threads.any_bins(is_held) {
+        if gc.program.unknown.bins().is_some_and(is_held) || gc.program.threads.any_bins(is_held) {
             return;
         }
         // SAFETY: what the caller asks for.
@@ -97,7 +97,7 @@ unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, d
 /// points into no object, neither may the second.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
-    collector::heap();
+    state::heap();
     if slot(p) != slot(q) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_same_obj_print_proc.get())(p, q) };
@@ -130,7 +130,7 @@ unsafe extern "C-unwind" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> 
 /// Every displacement is valid. Like the other checks, this makes the collector if there is none.
 #[unsafe(no_mangle)]
 pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
-    collector::heap();
+    state::heap();
     p
 }
 
@@ -139,7 +139,7 @@ pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut
 /// is not scanned.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
-    let heap = collector::heap();
+    let heap = state::heap();
     if slot(p).is_none() && heap.range().contains(&(p as usize)) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_is_visible_print_proc.get())(p) };

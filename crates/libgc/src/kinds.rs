@@ -1,8 +1,8 @@
 //! Kinds of objects: libgc's four, and those that a program adds with descriptors and mark
 //! procedures.
 
-use crate::collector::{self, Locked};
 use crate::settings::Variable;
+use crate::state::{self, Locked};
 use crate::{inspect, report, typed};
 use libc::{c_char, c_int, c_uint, c_void};
 use plimsoll_heap::mark::{Marker, Tracer};
@@ -240,7 +240,7 @@ extern "C-unwind" fn GC_new_kind(
     adds_size: c_int,
     clears: c_int,
 ) -> c_uint {
-    new_kind(&collector::lock(), descriptor, adds_size, clears)
+    new_kind(&state::lock(), descriptor, adds_size, clears)
 }
 
 #[unsafe(no_mangle)]
@@ -250,7 +250,7 @@ extern "C-unwind" fn GC_new_kind_inner(
     adds_size: c_int,
     clears: c_int,
 ) -> c_uint {
-    new_kind(&collector::held(), descriptor, adds_size, clears)
+    new_kind(&state::held(), descriptor, adds_size, clears)
 }
 
 /// Programs pass the result to `GC_new_kind`. It is a dummy: free slots are found in bins here.
@@ -332,7 +332,7 @@ unsafe extern "C-unwind" fn GC_get_kind_and_size(object: *const c_void, size: *m
     let Some(slot) = inspect::slot(object) else {
         return -1;
     };
-    let heap = collector::heap();
+    let heap = state::heap();
     // SAFETY: the caller's, where it is not null.
     if let Some(size) = unsafe { size.as_mut() } {
         *size = heap.size(slot);

@@ -7,9 +7,9 @@
 //! (`crate::thread::current`). If the program begins to look later, the next collection
 //! records all existing objects. It also empties the bins, which ends the fast path of all threads.
 
-use crate::collector::{self, Locked};
 use crate::release::GC_free;
 use crate::settings::GC_find_leak;
+use crate::state::{self, Locked};
 use crate::thread::{Threads, current, unknown};
 use crate::{debug, environ, report};
 use plimsoll_heap::{Bins, Central, Heap, KindId};
@@ -143,14 +143,14 @@ pub(crate) fn look_at_exit() {
 /// Forgets a freed object, which is no leak. Its slot must not be reused without being recorded.
 pub(crate) fn forget(start: usize) {
     current::no_quick();
-    collector::lock().leaks.live.remove(&start);
+    state::lock().program.leaks.live.remove(&start);
 }
 
 /// Reports what was found, without the lock, and frees the lost objects.
 #[inline]
 pub(crate) fn report() {
     if FOUND.load(Relaxed) {
-        report_all(collector::lock());
+        report_all(state::lock());
     }
 }
 
@@ -160,8 +160,8 @@ fn report_all(mut gc: Locked) {
         return;
     }
     let heap = gc.heap;
-    let lost = std::mem::take(&mut gc.leaks.lost);
-    let damaged = std::mem::take(&mut gc.leaks.damaged);
+    let lost = std::mem::take(&mut gc.program.leaks.lost);
+    let damaged = std::mem::take(&mut gc.program.leaks.damaged);
     drop(gc);
     if !damaged.is_empty() {
         report::complain(&format!(

@@ -3,7 +3,7 @@
 //! kept for a finalizer either.
 
 use crate::table::{self, Most};
-use crate::{collect, collector, finalize, leaks, report};
+use crate::{collect, finalize, leaks, report, state};
 use libc::{c_int, c_void};
 use plimsoll_heap::Heap;
 use std::ffi::CStr;
@@ -81,17 +81,17 @@ fn register(
     if leaks::wanted() {
         return UNIMPLEMENTED;
     }
-    let mut gc = collector::lock();
-    let grows = gc.links.most.is_reached(gc.links.count());
+    let mut gc = state::lock();
+    let grows = gc.program.links.most.is_reached(gc.program.links.count());
     if grows {
         collect::before_growth(&mut gc);
-        let links = &mut gc.links;
+        let links = &mut gc.program.links;
         links.most.grow(links.count());
     }
-    let table = table(&mut gc.links);
+    let table = table(&mut gc.program.links);
     table::make_room(table);
     let former = table.insert(link as usize, object as usize);
-    let due = grows && gc.finalization.is_due();
+    let due = grows && gc.program.finalization.is_due();
     drop(gc);
     if due {
         finalize::notify_or_invoke();
@@ -103,11 +103,15 @@ fn register(
 }
 
 fn unregister(table: impl FnOnce(&mut Links) -> &mut Table, link: *mut *mut c_void) -> c_int {
-    if !collector::is_ready() {
+    if !state::is_ready() {
         return 0;
     }
-    let mut gc = collector::lock();
-    c_int::from(table(&mut gc.links).remove(&(link as usize)).is_some())
+    let mut gc = state::lock();
+    c_int::from(
+        table(&mut gc.program.links)
+            .remove(&(link as usize))
+            .is_some(),
+    )
 }
 
 fn relink(
@@ -115,11 +119,11 @@ fn relink(
     from: *mut *mut c_void,
     to: *mut *mut c_void,
 ) -> c_int {
-    if !collector::is_ready() {
+    if !state::is_ready() {
         return NOT_FOUND;
     }
-    let mut gc = collector::lock();
-    let table = table(&mut gc.links);
+    let mut gc = state::lock();
+    let table = table(&mut gc.program.links);
     if !table.contains_key(&(from as usize)) {
         return NOT_FOUND;
     }
@@ -137,7 +141,7 @@ fn relink(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
-    let heap = collector::heap();
+    let heap = state::heap();
     match heap.slot(link as usize) {
         // The object that contains the link, as with libgc.
         Some(slot) => {

@@ -2,8 +2,8 @@
 //! compiled with those headers: libgc's own tests, and allocators that take objects from free lists
 //! in inlined code.
 
-use crate::collector;
 use crate::settings::Variable;
+use crate::state;
 
 /// The free lists of one kind: one for each size up to half a page, in granules.
 const LISTS: usize = 129;
@@ -31,16 +31,17 @@ pub(crate) fn clear_lists() {
 /// Adds bytes that the program took from lists. The caller holds the lock.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
-    if collector::is_ready() {
-        collector::either().stats.add_told(bytes);
+    if state::is_ready() {
+        let told = &mut state::either().program.counted.told;
+        *told = told.saturating_add(bytes);
     }
 }
 
 /// Adds bytes that the program put into lists. The caller holds the lock.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
-    if collector::is_ready() {
-        let mut gc = collector::either();
-        gc.stats.freed = gc.stats.freed.saturating_add(bytes);
+    if state::is_ready() {
+        let freed = &mut state::either().program.counted.freed;
+        *freed = freed.saturating_add(bytes);
     }
 }

@@ -11,7 +11,7 @@
 //! all the time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its
 //! slice.
 
-use crate::collector;
+use crate::state;
 use crate::thread;
 use plimsoll_heap::{Class, GRANULE};
 use plimsoll_policy::phases::{Quantum, TIME_BOUND, Used};
@@ -52,7 +52,7 @@ impl Turn {
     /// lock this does nothing: the turn ends later.
     #[inline(never)]
     pub(crate) fn end(&self) {
-        if collector::is_mine() {
+        if state::is_mine() {
             return;
         }
         self.spent.store(0, Relaxed);

@@ -1,11 +1,11 @@
 //! Freeing objects explicitly.
 
-use crate::collector;
 use crate::settings::{GC_non_gc_bytes, share};
+use crate::state;
 use crate::thread::current;
 use crate::{leaks, report};
 use libc::c_void;
-use plimsoll_heap::{Bins, Freed, Heap};
+use plimsoll_heap::{Freed, Heap};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[unsafe(no_mangle)]
@@ -13,7 +13,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if object.is_null() {
         return;
     }
-    let (heap, start) = (collector::heap(), object as usize);
+    let (heap, start) = (state::heap(), object as usize);
     if leaks::wanted() {
         leaks::forget(start);
     }
@@ -53,14 +53,15 @@ fn uncount(freed: &Freed) {
 #[inline(never)]
 unsafe fn free_unregistered(heap: &Heap, start: usize) -> bool {
     share();
-    let mut gc = collector::lock();
-    let bins = gc.spare.get_or_insert_with(Bins::boxed);
+    let mut gc = state::lock();
+    let bins = gc.program.unknown.own_bins();
     // SAFETY: the caller's promise.
     let Some(freed) = (unsafe { heap.free(bins, start) }) else {
         return false;
     };
-    gc.unknown.forget(start);
-    gc.stats.freed = gc.stats.freed.saturating_add(freed.bytes);
+    gc.program.unknown.forget(start);
+    let sum = &mut gc.program.counted.freed;
+    *sum = sum.saturating_add(freed.bytes);
     uncount(&freed);
     true
 }
@@ -78,10 +79,11 @@ unsafe fn free_large(heap: &Heap, start: usize) -> bool {
         bytes,
         uncollectable: heap.is_uncollectable(slot),
     });
-    let mut gc = collector::lock();
-    gc.unknown.forget(start);
-    gc.stats.freed = gc.stats.freed.saturating_add(bytes);
+    let mut gc = state::lock();
+    gc.program.unknown.forget(start);
+    let sum = &mut gc.program.counted.freed;
+    *sum = sum.saturating_add(bytes);
     // SAFETY: the caller's promise.
-    unsafe { heap.free_large(&mut gc.central, slot) };
+    unsafe { heap.free_large(&mut gc.collector.central, slot) };
     true
 }

@@ -1,11 +1,11 @@
 //! Objects made from others: resized objects, copies of strings; and aligned objects.
 
 use crate::allocate::{allocate, allocate_held, extra};
-use crate::collector;
 use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::release::GC_free;
 use crate::report;
 use crate::settings::GC_oom_fn;
+use crate::state;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::{GRANULE, LARGEST_SMALL, SUPERPAGE};
 use std::ptr::null_mut;
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_realloc(
         unsafe { GC_free(object) };
         return null_mut();
     }
-    let heap = collector::heap();
+    let heap = state::heap();
     let start = object as usize;
     let slot = heap.slot(start).filter(|&slot| heap.start(slot) == start);
     let Some(slot) = slot else {

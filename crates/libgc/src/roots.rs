@@ -18,7 +18,7 @@ use crate::settings::{
     GC_no_dls, GC_push_other_roots, Variable, on_collection_event, on_thread_event,
 };
 use crate::thread::AtStop;
-use crate::{collector, loader};
+use crate::{loader, state};
 use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -266,9 +266,9 @@ fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
 extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
     if !range.is_empty() {
-        let mut gc = collector::lock();
-        if !gc.roots.added.contains(&range) {
-            gc.roots.added.push(range);
+        let mut gc = state::lock();
+        if !gc.program.roots.added.contains(&range) {
+            gc.program.roots.added.push(range);
         }
     }
 }
@@ -277,19 +277,23 @@ extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
     let range = range(low, high);
-    if !collector::is_ready() {
+    if !state::is_ready() {
         return;
     }
     let inside = |added: &Range<usize>| added.start >= range.start && added.end <= range.end;
-    collector::lock().roots.added.retain(|added| !inside(added));
+    state::lock()
+        .program
+        .roots
+        .added
+        .retain(|added| !inside(added));
 }
 
 /// As with libgc, the next collection finds the loaded objects again.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_roots() {
-    let mut gc = collector::lock();
-    gc.roots.added.clear();
-    gc.roots.loaded.clear();
+    let mut gc = state::lock();
+    gc.program.roots.added.clear();
+    gc.program.roots.loaded.clear();
 }
 
 #[unsafe(no_mangle)]
@@ -298,9 +302,9 @@ extern "C-unwind" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void
     if range.is_empty() {
         return;
     }
-    let _guard = collector::guard();
-    if collector::is_ready() {
-        collector::held().roots.excluded.push(range);
+    let _guard = state::guard();
+    if state::is_ready() {
+        state::held().program.roots.excluded.push(range);
     } else {
         early(|early| early.push(range));
     }
@@ -308,9 +312,9 @@ extern "C-unwind" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_exclusion_table() {
-    let _guard = collector::guard();
-    if collector::is_ready() {
-        collector::held().roots.excluded.clear();
+    let _guard = state::guard();
+    if state::is_ready() {
+        state::held().program.roots.excluded.clear();
     } else {
         early(Vec::clear);
     }
@@ -325,7 +329,7 @@ extern "C-unwind" fn GC_register_has_static_roots_callback(callback: Option<HasR
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
     let holds = |range: &Range<usize>| range.contains(&(address as usize));
-    c_int::from(collector::is_ready() && collector::either().roots.loaded.iter().any(holds))
+    c_int::from(state::is_ready() && state::either().program.roots.loaded.iter().any(holds))
 }
 
 /// Like `dlopen`, but no collection runs meanwhile: a collection needs the loader's lock, which may

@@ -224,3 +224,20 @@ extern "C" fn GC_get_pages_executable() -> c_int {
 extern "C" fn GC_set_pages_executable(wanted: c_int) {
     EXECUTABLE.set(c_int::from(wanted != 0));
 }
+
+/// The value of `GC_set_markers_count`; 0 if it was not called.
+static MARKERS: Variable<usize> = Variable::new(0);
+
+/// The number of markers that the program set.
+pub(crate) fn markers_count() -> Option<usize> {
+    Some(MARKERS.get()).filter(|&count| count > 0)
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_set_markers_count(count: c_uint) {
+    MARKERS.set(count as usize);
+}
+
+/// Does nothing: workers start when there is something to mark.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_start_mark_threads() {}

@@ -4,12 +4,10 @@
 //! Only tests ask for it, by a library that is built on this one (`plimsoll-libgc-stressed`). The
 //! installed library reads no variables for it.
 
-use crate::collector::{self, State};
-use crate::mark::from_roots;
-use crate::report;
 use crate::settings::GC_gc_no;
+use crate::state;
+use plimsoll_collector::Stress;
 use plimsoll_heap::Heap;
-use plimsoll_heap::collection::Marked;
 use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -51,7 +49,7 @@ pub(crate) fn os() -> Box<dyn Os> {
                 Call::Commit => (&COMMITS, every.saturating_mul(RARELY)),
                 _ => (&CALLS, every),
             };
-            collector::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
+            state::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
         })),
     }
 }
@@ -75,34 +73,13 @@ pub(crate) fn is_due() -> bool {
     every != 0 && COUNT.fetch_add(1, Relaxed).is_multiple_of(every)
 }
 
-/// Whether the next collection should be of young objects, if possible. `None` if stress is off.
-pub(crate) fn wants_young() -> Option<bool> {
-    is_on().then(|| GC_gc_no.get().is_multiple_of(2))
-}
-
-/// Whether a collection should be made in steps, if possible. `None` if stress is off.
-pub(crate) fn wants_steps() -> Option<bool> {
-    is_on().then(|| GC_gc_no.get() % 3 == 1)
-}
-
-/// The time limit of a step; `None` if stress is off. Some steps mark next to nothing.
-pub(crate) fn step() -> Option<Duration> {
-    let every = EVERY.load(Relaxed);
-    let number = COUNT.load(Relaxed).checked_div(every)?;
-    Some(Duration::from_micros((number % 8 * 100) as u64))
-}
-
-/// Verifies the marks, if there is memory for that. A lost object ends the program. This thread's
-/// registers are on its stack at `here`.
-pub(crate) fn verify(marked: &Marked<'_>, state: &mut State, here: usize) {
-    if !is_on() {
-        return;
-    }
-    let found = from_roots(state, here, |central, marker, crew, roots| {
-        marked.verify(central, marker, crew, roots)
-    });
-    if let Some(lost) = found.ok().and_then(|found| found.lost) {
-        report::warn(c"The object at %p was lost\n", lost);
-        report::abort(c"plimsoll libgc: a collection lost an object");
-    }
+/// The choices for the next collection, if they are possible; `None` if stress is off. Some steps mark
+/// next to nothing.
+pub(crate) fn choices() -> Option<Stress> {
+    let number = COUNT.load(Relaxed).checked_div(EVERY.load(Relaxed))?;
+    Some(Stress {
+        young: GC_gc_no.get().is_multiple_of(2),
+        incremental: GC_gc_no.get() % 3 == 1,
+        step: Duration::from_micros((number % 8 * 100) as u64),
+    })
 }

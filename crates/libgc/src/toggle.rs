@@ -1,8 +1,8 @@
 //! Toggle references: before each collection the program decides for each object whether it stays
 //! alive. For runtimes whose objects have a native half.
 
-use crate::collector;
 use crate::settings::toggleref_func;
+use crate::state;
 use libc::{c_int, c_void};
 
 const SUCCESS: c_int = 0;
@@ -49,7 +49,7 @@ impl Toggles {
 extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, strong: c_int) -> c_int {
     if toggleref_func.get().is_some() {
         let entry = (object as usize, strong != 0);
-        collector::lock().toggles.all.push(entry);
+        state::lock().program.toggles.all.push(entry);
     }
     SUCCESS
 }

@@ -1,9 +1,9 @@
 //! Objects whose layout a bitmap describes. The descriptor is in the object's last word.
 
 use crate::allocate::allocate_sized;
-use crate::collector::{self, Locked};
 use crate::kinds;
 use crate::settings::GC_oom_fn;
+use crate::state::{self, Locked};
 use libc::c_void;
 use plimsoll_heap::KindId;
 use plimsoll_heap::mark::Marker;
@@ -103,7 +103,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
             .fold(0usize, |all, bit| all | 1 << (BITS - 1 - bit));
         return mirrored | 1;
     }
-    let _gc = collector::lock();
+    let _gc = state::lock();
     let mut own = words.to_vec();
     if !bits.is_multiple_of(BITS)
         && let Some(word) = own.last_mut()
@@ -117,7 +117,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
 fn kind() -> KindId {
     static KIND: OnceLock<u8> = OnceLock::new();
     KindId(*KIND.get_or_init(|| {
-        let gc: Locked = collector::lock();
+        let gc: Locked = state::lock();
         kinds::own_kind(&gc, LAST_WORD).0
     }))
 }
@@ -156,7 +156,7 @@ extern "C-unwind" fn GC_calloc_explicitly_typed(
         (0, _) if descriptor == 0 => 0,
         (0, _) if descriptor == bytes => all,
         _ => {
-            let _gc = collector::lock();
+            let _gc = state::lock();
             add(Long::Array {
                 bytes,
                 count,

@@ -17,8 +17,8 @@
 //! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
 //!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
 //!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait);
-//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
-//!   else), and [`example`], which is not in the list;
+//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
+//!   (anything else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).

@@ -12,7 +12,7 @@ use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
 use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Ended, Options, family, hotspot};
+use plimsoll_runtimes::{Ended, Options, family};
 use plimsoll_testbed::{cases, children, skip};
 use plimsoll_unit::MIB;
 use rustix::process::Signal;

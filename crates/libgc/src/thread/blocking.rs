@@ -2,7 +2,7 @@
 //! The part of its stack that was in use at the beginning does not change until the end.
 
 use super::{Section, current};
-use crate::collector;
+use crate::state;
 use libc::c_void;
 use std::arch::asm;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,7 +62,7 @@ unsafe extern "C-unwind" fn GC_do_blocking(
 /// Marks this thread as blocked at the address `here`. With 0, marks it as active, and waits while
 /// the world is stopped.
 fn block_at(here: usize) {
-    let _gc = collector::lock();
+    let _gc = state::lock();
     // Looked up again each time: the thread may have been unregistered meanwhile.
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
@@ -87,7 +87,7 @@ unsafe extern "C-unwind" fn GC_call_with_gc_active(
     argument: *mut c_void,
 ) -> *mut c_void {
     let thread = current::get();
-    let gc = collector::lock();
+    let gc = state::lock();
     // SAFETY: this thread's own; under the lock.
     let blocked_at = unsafe { thread.as_ref() }.map_or(0, |this| this.blocked_at.load(Relaxed));
     if blocked_at == 0 {
@@ -116,7 +116,7 @@ struct BlockedAgain<'a>(&'a Section);
 
 impl Drop for BlockedAgain<'_> {
     fn drop(&mut self) {
-        let _gc = collector::lock();
+        let _gc = state::lock();
         // SAFETY: this thread's own, if it has not left; under the lock. The section is its innermost.
         if let Some(this) = unsafe { current::get().as_mut() } {
             this.sections = self.0.before;

@@ -28,10 +28,10 @@ pub(crate) mod unknown;
 
 pub(crate) use stop::{AtStop, signals};
 
-use crate::collector::{self, Locked};
 use crate::quantum::Turn;
 use crate::report;
 use crate::settings::{GC_stackbottom, share};
+use crate::state::{self, Locked};
 use libc::{c_int, c_void};
 use plimsoll_heap::Bins;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -145,13 +145,15 @@ fn store(place: &[AtomicUsize; 2], range: Range<usize>) {
     place[1].store(range.end, Relaxed);
 }
 
-impl Threads {
-    pub(crate) const fn new() -> Threads {
+impl Default for Threads {
+    fn default() -> Threads {
         Threads {
             lists: [null_mut(); LISTS],
         }
     }
+}
 
+impl Threads {
     /// All threads that are registered, and those whose results are kept.
     fn all(&self) -> impl Iterator<Item = *mut Thread> {
         (0..LISTS).flat_map(|list| self.of(list))
@@ -314,15 +316,15 @@ extern "C-unwind" fn GC_allow_register_threads() {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_int {
     share();
-    let mut gc = collector::lock();
+    let mut gc = state::lock();
     if !current::get().is_null() {
         return DUPLICATE;
     }
     // SAFETY: the caller's.
     let base = unsafe { (*base).mem_base } as usize;
-    match gc.threads.register(base) {
+    match gc.program.threads.register(base) {
         Some(_) => {
-            gc.unknown.registered();
+            gc.program.unknown.registered();
             // The thread may end without unregistering.
             pthreads::watch_end();
             SUCCESS
@@ -333,7 +335,7 @@ unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_i
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_unregister_my_thread() -> c_int {
-    let mut gc = collector::lock();
+    let mut gc = state::lock();
     leave(&mut gc, null_mut());
     SUCCESS
 }
@@ -348,14 +350,15 @@ fn leave(gc: &mut Locked, result: *mut c_void) {
     // The next census finds again what its bins hold.
     this.bins.abandon(gc.heap);
     let freed = this.freed.swap(0, Relaxed);
-    gc.stats.freed = gc.stats.freed.saturating_add(freed);
+    let sum = &mut gc.program.counted.freed;
+    *sum = sum.saturating_add(freed);
     current::set(null_mut());
     RUNNING.fetch_sub(1, Relaxed);
     if this.created && !this.detached {
         this.result = result;
         this.finished = true;
     } else {
-        gc.threads.remove(thread);
+        gc.program.threads.remove(thread);
     }
 }
 
@@ -373,7 +376,7 @@ extern "C-unwind" fn GC_register_altstack(
     bytes: usize,
 ) {
     let range = |start: *mut c_void, bytes| start as usize..(start as usize).saturating_add(bytes);
-    let _gc = collector::lock();
+    let _gc = state::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
         if this.own().is_empty() {
@@ -385,7 +388,7 @@ extern "C-unwind" fn GC_register_altstack(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut c_void {
-    let gc = collector::lock();
+    let gc = state::lock();
     let thread = current::get();
     // SAFETY: this thread's own; `found` is the caller's.
     unsafe {

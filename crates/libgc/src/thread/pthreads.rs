@@ -5,7 +5,7 @@ use super::cancel::Uncancelled;
 use super::{Thread, current, leave, stack};
 use crate::settings::share;
 use crate::thread::signals;
-use crate::{collector, report};
+use crate::{report, state};
 use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
@@ -76,7 +76,7 @@ extern "C" fn ended(round: *mut c_void) {
     if round.addr() < ROUNDS && !current::get().is_null() {
         return watch_end_from(round.addr() + 1);
     }
-    let mut gc = collector::lock();
+    let mut gc = state::lock();
     // SAFETY: this thread's own.
     let result = unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.result);
     leave(&mut gc, result);
@@ -90,8 +90,8 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     // SAFETY: the creator waits until `taken` is set.
     let order: &Order = unsafe { &*order.cast() };
     let (start, argument) = (order.start, order.argument);
-    let mut gc = collector::lock();
-    let thread = gc.threads.register(base);
+    let mut gc = state::lock();
+    let thread = gc.program.threads.register(base);
     // SAFETY: this thread's own.
     let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) else {
         drop(gc);
@@ -105,7 +105,7 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     watch_end();
     order.answer(TAKEN);
     let result = start(argument);
-    let mut gc = collector::lock();
+    let mut gc = state::lock();
     leave(&mut gc, result);
     result
 }
@@ -118,7 +118,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     share();
-    drop(collector::lock());
+    drop(state::lock());
     signals::unblock();
     let mut detached = 0;
     if !attributes.is_null() {
@@ -160,12 +160,12 @@ unsafe extern "C-unwind" fn GC_pthread_create(
 
 /// Drops the state kept of a thread that has ended, after it was joined or detached.
 fn forget(pthread: pthread_t, joined: bool) {
-    let mut gc = collector::lock();
-    if let Some(thread) = gc.threads.created(pthread) {
+    let mut gc = state::lock();
+    if let Some(thread) = gc.program.threads.created(pthread) {
         // SAFETY: a thread of a list, under the lock.
         let this: &mut Thread = unsafe { &mut *thread };
         if this.finished {
-            gc.threads.remove(thread);
+            gc.program.threads.remove(thread);
         } else if !joined {
             this.detached = true;
         }
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
 /// have nothing to clean up, or unwinding would abort the program there.
 #[inline(never)]
 fn keep(result: *mut c_void) {
-    let _gc = collector::lock();
+    let _gc = state::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_mut() } {
         this.result = result;

@@ -7,7 +7,7 @@
 //! is unknown.
 
 use super::{Section, Thread, Threads, current, stack, stop};
-use crate::collector;
+use crate::state;
 use std::ops::Range;
 use std::ptr::eq;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -152,7 +152,7 @@ fn interrupted(context: usize) -> (Range<usize>, usize) {
 
 /// The object that contains a stack, if the program allocates its stacks in the heap.
 fn object(low: usize) -> Option<Range<usize>> {
-    let heap = collector::made_heap()?;
+    let heap = state::made_heap()?;
     let slot = heap.slot(low)?;
     let start = heap.start(slot);
     Some(start..start + heap.size(slot))

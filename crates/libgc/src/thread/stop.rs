@@ -8,7 +8,7 @@
 
 use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
 use crate::settings::on_thread_event;
-use crate::{collector, loader, report};
+use crate::{loader, report, state};
 use libc::{c_int, c_ulong, siginfo_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
@@ -55,7 +55,7 @@ pub(crate) mod signals {
     /// Without effect once the handler is installed.
     #[unsafe(no_mangle)]
     extern "C-unwind" fn GC_set_suspend_signal(signal: c_int) {
-        if !collector::is_ready() {
+        if !state::is_ready() {
             SUSPEND.store(signal as u32, Relaxed);
         }
     }
@@ -63,7 +63,7 @@ pub(crate) mod signals {
     /// Sets a signal that is never sent: stopped threads wait for [`STOP`] to change.
     #[unsafe(no_mangle)]
     extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
-        if !collector::is_ready() {
+        if !state::is_ready() {
             RESTART.store(signal as u32, Relaxed);
         }
     }

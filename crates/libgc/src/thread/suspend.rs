@@ -4,7 +4,7 @@
 //! again.
 
 use super::{Thread, current, signals};
-use crate::collector::{self, Locked};
+use crate::state::{self, Locked};
 use libc::{c_int, c_void, pthread_t};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -35,7 +35,8 @@ impl Thread {
 }
 
 fn find(gc: &Locked, pthread: *mut c_void) -> Option<&'static Thread> {
-    gc.threads
+    gc.program
+        .threads
         .running()
         // SAFETY: threads of the list, under the lock.
         .map(|thread| unsafe { &*thread })
@@ -44,7 +45,7 @@ fn find(gc: &Locked, pthread: *mut c_void) -> Option<&'static Thread> {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
-    let gc = collector::lock();
+    let gc = state::lock();
     let Some(this) = find(&gc, pthread) else {
         return;
     };
@@ -63,7 +64,7 @@ extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_resume_thread(pthread: *mut c_void) {
-    let gc = collector::lock();
+    let gc = state::lock();
     if let Some(this) = find(&gc, pthread)
         && this.suspended.swap(0, Release) != 0
     {
@@ -74,20 +75,20 @@ extern "C-unwind" fn GC_resume_thread(pthread: *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
-    let gc = collector::lock();
+    let gc = state::lock();
     c_int::from(find(&gc, pthread).is_some_and(|this| this.suspended.load(Acquire) != 0))
 }
 
 /// The lock stays held until [`GC_start_world_external`].
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_stop_world_external() {
-    let gc = collector::lock();
-    gc.threads.stop_world();
+    let gc = state::lock();
+    gc.program.threads.stop_world();
     gc.keep();
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_world_external() {
-    collector::held().threads.start_world();
-    collector::unlock();
+    state::held().program.threads.start_world();
+    state::unlock();
 }

@@ -9,6 +9,7 @@
 use super::current;
 use crate::{report, unwind};
 use libc::pid_t;
+use plimsoll_heap::{Bins, Heap};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{
     AtomicBool, AtomicI32,
@@ -59,9 +60,28 @@ pub(crate) fn let_anybody(then: impl FnOnce()) {
 #[derive(Default)]
 pub(crate) struct Unknown {
     objects: HashMap<pid_t, HashSet<usize>>,
+    /// Bins that all of them share.
+    bins: Option<Box<Bins>>,
 }
 
 impl Unknown {
+    /// The bins for these threads. The first call makes them.
+    pub(crate) fn own_bins(&mut self) -> &mut Bins {
+        self.bins.get_or_insert_with(Bins::boxed)
+    }
+
+    /// The same, if they were made.
+    pub(crate) fn bins(&self) -> Option<&Bins> {
+        self.bins.as_deref()
+    }
+
+    /// Empties the bins.
+    pub(crate) fn retire_bins(&mut self, heap: &Heap) {
+        if let Some(bins) = &mut self.bins {
+            bins.retire(heap);
+        }
+    }
+
     /// Notes an object that this thread allocated.
     pub(crate) fn note(&mut self, start: usize) {
         if is_unknown() {

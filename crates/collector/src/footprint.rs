@@ -1,23 +1,15 @@
 //! How much memory the heap takes. The bounds are looked up after collections, and
 //! `plimsoll_policy` decides: [`sizing`] holds the policy, [`footprint`] the bounds.
 
-use crate::collector::State;
-use crate::pace::{Found, Growth, Pace};
-use crate::steps;
-use plimsoll_heap::collection::Counted;
-use plimsoll_heap::{Central, Heap, Residency, SUPERPAGE};
+use crate::front_end::Conditions;
+use crate::pace::{Ended, Found, Growth, Pace};
+use plimsoll_heap::{Central, Heap, SUPERPAGE};
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::own::{self, Addresses};
 use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
 use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-/// Bytes that a broker grants the heap. The thread that follows the broker sets it.
-pub(crate) static GRANTED: AtomicU64 = AtomicU64::new(NOT_GRANTED);
-/// No broker grants anything.
-pub(crate) const NOT_GRANTED: u64 = u64::MAX;
 
 /// A heap below this many bytes is not bounded.
 const WORTH: u64 = 4 << 20;
@@ -36,16 +28,19 @@ const UNUSED_AT: u32 = 3;
 /// What is known of the memory around the heap. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Surroundings {
+    /// Bytes that a broker grants the heap; `None` without a broker.
+    granted: Option<u64>,
     /// The policy where memory is not short.
     enough: DropInEnough,
     footprint: footprint::Footprint,
     /// When there was plenty of room, and for how many bytes.
     plenty: Option<(Instant, u64)>,
-    /// Memory was short at the last collection.
-    short: bool,
+    /// Memory was short at the last collection: the kernel may have to evict something.
+    pub(crate) short: bool,
     /// The heap is not to grow, where nothing can be paged out: memory was short at the last
-    /// collection, or the heap has enough holes.
-    tight: bool,
+    /// collection, or the heap has enough holes. Then collections are made in one pause: they find
+    /// everything dead, and no memory beyond the holes is taken while they mark.
+    pub(crate) tight: bool,
     /// `cliff`: nothing could be paged out at the last look. `no_cliff`: when something last could.
     cliff: bool,
     no_cliff: Option<Instant>,
@@ -60,9 +55,9 @@ pub(crate) struct Surroundings {
     unused: Unused,
     /// Superpages after the last collection. `absent`: in swap. `used`: with objects. `idle`: free,
     /// but in memory.
-    absent: usize,
-    used: usize,
-    idle: usize,
+    pub(crate) absent: usize,
+    pub(crate) used: usize,
+    pub(crate) idle: usize,
 }
 
 /// How much free memory was not needed for a while.
@@ -98,130 +93,19 @@ impl Unused {
     }
 }
 
-/// What a collection found, and how long it took.
-pub(crate) struct Ended<'a> {
-    /// It was a collection of young objects.
-    pub(crate) young: bool,
-    pub(crate) found: &'a Found,
-    pub(crate) residency: &'a Residency,
-    pub(crate) took: Duration,
-    /// Bytes ever allocated.
-    pub(crate) allocated: u64,
-}
-
-impl Ended<'_> {
-    /// The same in the form that a policy takes, given that collections lately cost `cost`
-    /// nanoseconds each.
-    fn told(&self, cost: u64) -> sizing::Ended {
-        let usual = Pace::allowance(self.found);
-        sizing::Ended {
-            now: clock::now_ns(),
-            took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
-            cost,
-            live: (self.found.composite + self.found.atomic) as u64,
-            allocated: self.allocated,
-            growth: Pace::growth(self.found, usual) as u64,
-            stalls: self.residency.evicted as u64,
-            ..sizing::Ended::default()
-        }
-    }
-}
-
-/// What [`settle`] did, in superpages.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Settled {
-    /// Superpages given back to the kernel.
-    pub(crate) given: usize,
-    /// Superpages paged out.
-    pub(crate) shed: usize,
-}
-
-/// Gives back memory that is not needed, pages out what there is no room for, and sets how far the
-/// heap may grow. Called at the end of a collection, after the census.
-pub(crate) fn settle(
-    heap: &Heap,
-    state: &mut State,
-    counted: &Counted<'_>,
-    ended: &Ended<'_>,
-) -> Settled {
-    let reserve = steps::reserve(heap, state);
-    let State {
-        central,
-        marker,
-        pace,
-        surroundings,
-        incremental,
-        finalization,
-        ..
-    } = state;
-    // Where memory was not short, free memory that is in swap is dropped, and the rest stays for now.
-    let fills = pace.fills(central);
-    let keeps = !surroundings.short && !surroundings.cliff;
-    let keep = if keeps { usize::MAX } else { fills };
-    let (mut given, mut idle) = central.give_back(heap, keep);
-    let note = incremental.note(heap, ended);
-    let told = ended.told(incremental.mean_cost(ended.young, &note));
-    let usual = surroundings.allowance(ended, &told);
-    // A collection of young objects covers only a part of the way to the next whole one, for which
-    // there has to be room.
-    let (decision, cliff) = surroundings.decide(central, pace, ended, &told, usual, idle);
-    let usual = match cliff || decision.short {
-        true => usual,
-        // The policy allows more than libgc's rule, and there is room for it.
-        false => usual.max(surroundings.worth(ended.found, &told, decision.most)),
-    };
-    let left = ended
-        .young
-        .then(|| incremental.after_young(&note))
-        .flatten();
-    let allowance = left.map_or(usual, |left| usual.min(left));
-    let scarce = cliff || decision.short || ended.residency.evicted > 0;
-    heap.set_scarce(scarce);
-    if scarce && idle > fills {
-        given += central.give_back(heap, fills).0;
-        idle = fills;
-    }
-    (surroundings.used, surroundings.idle) = (central.used(), idle);
-    surroundings.short = decision.short && !cliff;
-    surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
-    let mut shed = 0;
-    if surroundings.short || ended.residency.evicted > 0 {
-        let most = decision.shed as usize / SUPERPAGE;
-        shed = counted.shed(central, marker, most);
-        heap.cool(central);
-    }
-    surroundings.absent = ended.residency.absent + shed;
-    let wanted = Pace::growth(ended.found, allowance);
-    pace.note_holes(ended.found, allowance);
-    let growth = Growth {
-        cliff,
-        finalizes: finalization.is_busy(),
-        ..growth(&decision, shed, allowance, wanted, ended)
-    };
-    pace.grow(central, ended.allocated, &growth, reserve);
-    if !ended.young {
-        // This allowance includes the reserve for the steps of the next collection, which is set
-        // aside only once.
-        incremental.after_whole(&note, growth.allowance);
-    }
-    given += surroundings.give_back_unused(heap, central, pace.fills(central), scarce);
-    Settled { given, shed }
-}
-
-/// Turns a decision into a growth: `shed` superpages were paged out, and the heap wants to grow by
-/// `wanted` bytes while `allowance` bytes are allocated.
-fn growth(
+/// Turns a decision into a growth: `paged_out` superpages were paged out, and the heap wants to grow by
+/// `wanted` bytes while `allowance` bytes are allocated. `granted`: a broker grants it memory.
+pub(crate) fn growth(
     decision: &Decision,
-    shed: usize,
-    allowance: usize,
-    wanted: usize,
+    paged_out: usize,
+    (allowance, wanted): (usize, usize),
+    granted: bool,
     ended: &Ended<'_>,
 ) -> Growth {
     // Some of what was paged out is still being written when the program goes on.
-    let room = decision.growth((shed / 2 * SUPERPAGE) as u64) as usize;
+    let room = decision.growth((paged_out / 2 * SUPERPAGE) as u64) as usize;
     // A broker grants more than the heap wants. After a collection of young objects, the next whole
     // one is due before all of that is used.
-    let granted = GRANTED.load(Relaxed) != NOT_GRANTED;
     let bytes = match decision.short {
         true if ended.young => room.min(wanted),
         true => room,
@@ -252,7 +136,7 @@ impl Surroundings {
 
     /// Gives back free memory that will not be used before the next collection; the heap is to fill
     /// `keep` superpages until then. Returns how many superpages it gave back.
-    fn give_back_unused(
+    pub(crate) fn give_back_unused(
         &mut self,
         heap: &Heap,
         central: &mut Central,
@@ -277,36 +161,13 @@ impl Surroundings {
         self.idle.saturating_sub(grown)
     }
 
-    /// Whether the kernel may have to evict something.
-    pub(crate) fn is_short(&self) -> bool {
-        self.short
-    }
-
-    /// Whether the heap is not to grow because nothing can be paged out. Then collections are made
-    /// in one pause: they find everything dead, and no memory beyond the holes is taken while they
-    /// mark.
-    pub(crate) fn is_tight(&self) -> bool {
-        self.tight
-    }
-
     /// Whether nothing can be paged out.
     pub(crate) fn is_cliff(&self) -> bool {
         self.cliff
     }
 
-    /// Superpages in swap.
-    pub(crate) fn absent(&self) -> usize {
-        self.absent
-    }
-
-    /// Notes that all free memory went back to the kernel.
-    pub(crate) fn gave_all(&mut self) {
-        self.idle = 0;
-    }
-
-    /// Bytes to allocate until the next collection, if memory is not short.
-    fn allowance(&mut self, ended: &Ended<'_>, told: &sizing::Ended) -> usize {
-        let usual = Pace::allowance(ended.found);
+    /// Bytes to allocate until the next collection, if memory is not short; `usual` by libgc's rule.
+    pub(crate) fn allowance(&mut self, usual: usize, told: &sizing::Ended) -> usize {
         self.enough.bounded(u64::MAX);
         self.enough.ended(told);
         let enough = self.enough.size().saturating_sub(told.live);
@@ -316,15 +177,21 @@ impl Surroundings {
 
     /// The same if small atomic objects are worth more than by libgc's rule; there is room for `most`
     /// bytes.
-    fn worth(&self, found: &Found, told: &sizing::Ended, most: u64) -> usize {
+    pub(crate) fn worth(
+        &self,
+        found: &Found,
+        told: &sizing::Ended,
+        most: u64,
+        conditions: &Conditions,
+    ) -> usize {
         let enough = self.enough.size().saturating_sub(told.live);
         let enough = usize::try_from(enough.min(most / 2)).unwrap_or(usize::MAX);
-        Pace::worth(found).min(enough)
+        Pace::worth(found, conditions).min(enough)
     }
 
     /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`
     /// free superpages in memory; also returns whether nothing can be paged out.
-    fn decide(
+    pub(crate) fn decide(
         &mut self,
         central: &Central,
         pace: &Pace,
@@ -380,17 +247,16 @@ impl Surroundings {
     /// heap that is in memory: the process's bytes in memory, or `u64::MAX` if they were not looked
     /// up.
     fn bound(&mut self, central: &Central, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
-        let granted = GRANTED.load(Relaxed);
         let small = resident + growth < WORTH;
-        let looked = match granted {
-            NOT_GRANTED if small || self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
+        let looked = match self.granted {
+            None if small || self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
             // A look that finds plenty says the same as the one a moment ago did.
-            NOT_GRANTED => match self.look(resident, idle, granted) {
+            None => match self.look(resident, idle) {
                 _ if self.is_plenty(resident + growth) => (Bound::None, u64::MAX),
                 looked => looked,
             },
-            _ if self.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
-            _ => match self.look(resident, idle, granted) {
+            Some(granted) if self.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
+            Some(granted) => match self.look(resident, idle) {
                 (bound, uses) if bound.is_cliff() && !self.is_safe(granted) => (bound, uses),
                 _ => (Bound::Granted(granted), u64::MAX),
             },
@@ -430,6 +296,16 @@ impl Surroundings {
         })
     }
 
+    /// Sets what a broker grants the heap, in bytes; `None` for no broker.
+    pub(crate) fn grant(&mut self, bytes: Option<u64>) {
+        self.granted = bytes;
+    }
+
+    /// Whether a broker grants the heap its memory.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted.is_some()
+    }
+
     /// What a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
     /// out, that is no more than there is room for: other programs may not have given back yet what
     /// the broker grants. The second value tells whether this is so.
@@ -458,7 +334,7 @@ impl Surroundings {
 
     /// Looks at the tightest of the machine and the control groups of this process. No file is kept
     /// open: programs close descriptors that they do not know.
-    fn look(&mut self, resident: u64, idle: u64, granted: u64) -> (Bound, u64) {
+    fn look(&mut self, resident: u64, idle: u64) -> (Bound, u64) {
         if let Some((then, before, bound, uses)) = self.lately
             && then.elapsed() < LATELY
         {
@@ -486,7 +362,7 @@ impl Surroundings {
             left,
             free,
             margin,
-            granted,
+            granted: self.granted.unwrap_or(u64::MAX),
         };
         self.lately = Some((Instant::now(), resident, bound, uses));
         (bound, uses)

@@ -1,66 +1,10 @@
-//! Threads that help to mark: one for each further processor, started once the heap is large
-//! enough.
+//! Threads of the collector's own.
 
-use crate::collector::State;
-use crate::kinds::Descriptors;
-use crate::settings::GC_parallel;
 use crate::unwind::thread_is_ours;
-use libc::{c_uint, c_void};
-use plimsoll_heap::mark::{Crew, Marker};
-use plimsoll_heap::{Heap, SUPERPAGE};
-use plimsoll_kernel::process::own;
+use libc::c_void;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// A heap of fewer superpages is marked before a helper wakes up.
-const WORTH: usize = (8 << 20) / SUPERPAGE;
-/// Where addresses are limited, there are no helpers while fewer bytes of them are left: with a
-/// thread, the C library may reserve 128 MiB for its `malloc`.
-const FEW: u64 = 1 << 30;
-/// The most markers, as in libgc.
-const MOST: usize = 16;
-
-/// The value of `GC_set_markers_count`; 0 if it was not called.
-static TOLD: AtomicUsize = AtomicUsize::new(0);
-
-/// Starts helpers, if there are none yet and the heap is large enough. Called before the world is
-/// stopped.
-pub(crate) fn call(heap: &'static Heap, state: &mut State) {
-    if state.crew.is_some() || state.central.used() < WORTH || state.alone {
-        return;
-    }
-    if own::addresses().is_some_and(|addresses| addresses.left < FEW) {
-        return;
-    }
-    let told = TOLD.load(Relaxed);
-    let markers = match state.pace.markers {
-        Some(markers) => markers,
-        None if told > 0 => told,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    state.alone = true;
-    if markers < 2 {
-        return;
-    }
-    let Ok(crew) = Crew::new(heap) else { return };
-    let crew: &'static Crew = Box::leak(Box::new(crew));
-    let started = (1..markers.min(MOST)).filter(|_| start(heap, crew)).count();
-    if started > 0 {
-        state.crew = Some(crew);
-        GC_parallel.set(started as i32);
-    }
-}
-
-/// Starts one helper.
-fn start(heap: &'static Heap, crew: &'static Crew) -> bool {
-    spawn(c"gc-marker", move || {
-        if let Ok(mut marker) = Marker::new(heap, &Descriptors) {
-            while crew.help(&mut marker) {}
-        }
-    })
-}
 
 /// Bytes of the stack of one of our threads.
 const STACK: usize = 256 << 10;
@@ -114,12 +58,3 @@ extern "C" fn run(order: *mut c_void) -> *mut c_void {
     }
     null_mut()
 }
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_set_markers_count(count: c_uint) {
-    TOLD.store(count as usize, Relaxed);
-}
-
-/// Does nothing: helpers start when there is something to mark.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_start_mark_threads() {}

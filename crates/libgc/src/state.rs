@@ -2,48 +2,43 @@
 
 use crate::disclaim::Disclaims;
 use crate::finalize::Finalization;
-use crate::footprint::Surroundings;
-use crate::incremental::{self, Incremental};
 use crate::kinds::{self, Descriptors};
 use crate::leaks::{self, Leaks};
 use crate::links::Links;
 use crate::lock::Lock;
-use crate::pace::Pace;
 use crate::roots::Roots;
 use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr};
-use crate::stats::Stats;
-use crate::steps::Steps;
 use crate::thread::cancel::Uncancelled;
 use crate::thread::floats::Floats;
 use crate::thread::unknown::Unknown;
 use crate::thread::{self, Threads, signals};
 use crate::toggle::Toggles;
 use crate::unwind::{Whole, end_where_we_panic};
-use crate::{environ, fork, places, report, stress};
+use crate::{collect, environ, fork, places, report, stress};
 use libc::{c_int, c_void};
-use plimsoll_heap::mark::{Crew, Marker};
-use plimsoll_heap::{Bins, Central, Heap, SUPERPAGE};
+use plimsoll_collector::Collector;
+use plimsoll_heap::Heap;
+use plimsoll_heap::mark::Marker;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Everything that the collector's lock guards.
 pub(crate) struct State {
-    /// The superpages of the heap.
-    pub(crate) central: Central,
-    /// The marker of the thread that collects.
-    pub(crate) marker: Marker<'static>,
-    /// The helpers that mark together with `marker`. `None` while the heap is too small to be worth
-    /// it, and on a machine with one processor.
-    pub(crate) crew: Option<&'static Crew>,
-    /// Whether helpers were looked for already.
-    pub(crate) alone: bool,
+    /// The heap, and the decisions about it.
+    pub(crate) collector: Collector<'static>,
+    /// The program.
+    pub(crate) program: Program,
+}
+
+/// The program, as far as a collection has to know it. Guarded by the collector's lock.
+#[derive(Default)]
+pub(crate) struct Program {
     /// The registered threads.
     pub(crate) threads: Threads,
-    /// `spare`: bins for threads that are not registered. `unknown`: the objects of such threads,
-    /// which stay alive.
-    pub(crate) spare: Option<Box<Bins>>,
+    /// Threads that are not registered.
     pub(crate) unknown: Unknown,
     /// Static data and the ranges that the program added.
     pub(crate) roots: Roots,
@@ -57,18 +52,38 @@ pub(crate) struct State {
     pub(crate) disclaims: Disclaims,
     /// What the search for leaks has to know.
     pub(crate) leaks: Leaks,
-    /// How large the heap may be, and when to collect.
-    pub(crate) pace: Pace,
-    /// The memory around the heap.
-    pub(crate) surroundings: Surroundings,
-    /// Whether to collect young objects only.
-    pub(crate) incremental: Incremental,
-    /// The collection in steps that is under way.
-    pub(crate) steps: Steps,
-    /// Statistics.
-    pub(crate) stats: Stats,
+    /// Bytes that the program counts itself.
+    pub(crate) counted: Counted,
     /// Bytes of the heap that are executable.
     pub(crate) executable: usize,
+    /// Bytes of the stacks that the last collection scanned.
+    pub(crate) stacks: usize,
+    /// The number of markers that the environment sets.
+    pub(crate) markers: Option<usize>,
+    /// Collections are logged.
+    pub(crate) logs: bool,
+}
+
+/// Bytes that the program took or freed without the collector.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// Bytes freed since the last collection, except those that threads count themselves.
+    pub(crate) freed: usize,
+    /// Bytes that the program says it took without allocating objects since the last collection.
+    pub(crate) told: usize,
+    /// The same before the last collection.
+    pub(crate) told_before: usize,
+    /// The total time in collections when the program began to measure it; `None` if it did not.
+    pub(crate) measured_from: Option<Duration>,
+}
+
+impl Counted {
+    /// Notes the end of a collection.
+    pub(crate) fn collected(&mut self) {
+        self.freed = 0;
+        self.told_before = self.told_before.saturating_add(self.told);
+        self.told = 0;
+    }
 }
 
 struct Place(UnsafeCell<Option<State>>);
@@ -265,41 +280,25 @@ fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State
     let Ok(marker) = Marker::new(heap, &Descriptors) else {
         report::abort(c"No room for a mark stack");
     };
-    let state = place.insert(State {
-        central,
-        marker,
-        crew: None,
-        alone: false,
-        threads: Threads::new(),
-        spare: None,
-        unknown: Unknown::default(),
-        roots: Roots::begin(),
-        finalization: Finalization::default(),
-        links: Links::default(),
-        toggles: Toggles::default(),
-        disclaims: Disclaims::default(),
-        leaks: Leaks::default(),
-        pace: Pace::default(),
-        surroundings: Surroundings::default(),
-        incremental: Incremental::default(),
-        steps: Steps::default(),
-        stats: Stats::default(),
-        executable: 0,
-    });
-    environ::read(heap, &mut state.pace);
+    let asked = environ::read(heap);
     stress::begin(heap);
-    state.pace.room = range.len() / SUPERPAGE;
-    let most = state.surroundings.room(&state.central, state.pace.initial);
-    state.pace.begin(&mut state.central, most);
+    let state = place.insert(State {
+        collector: Collector::new(heap, central, marker, &asked.settings),
+        program: Program {
+            roots: Roots::begin(),
+            markers: asked.markers,
+            logs: asked.logs,
+            ..Program::default()
+        },
+    });
     signals::install();
-    thread::register_first(&mut state.threads);
+    thread::register_first(&mut state.program.threads);
     fork::watch();
     if leaks::wanted() {
         leaks::look_at_exit();
     }
-    state.incremental.forbidden = environ::forbids_incremental();
     if environ::wants_incremental() {
-        incremental::turn_on(heap, state);
+        collect::turn_incremental_on(&mut state.collector);
     }
     READY.store(true, Relaxed);
     whole.end();

@@ -1,20 +1,22 @@
 //! When to collect: how much may be allocated until the next collection.
 
-use crate::settings::{GC_free_space_divisor, GC_on_heap_resize, min_bytes};
-use crate::thread::running;
-use plimsoll_heap::{Central, SUPERPAGE};
+use crate::front_end::Conditions;
+use plimsoll_heap::{Central, Residency, SUPERPAGE};
+use plimsoll_kernel::clock;
+use plimsoll_policy::sizing;
+use std::time::Duration;
 
 /// How much the heap may use, and what the user set for it. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// The superpages for which the heap has addresses.
-    pub(crate) room: usize,
-    /// Initial size in bytes (`GC_INITIAL_HEAP_SIZE`).
-    pub(crate) initial: usize,
-    /// Maximum size in bytes (`GC_MAXIMUM_HEAP_SIZE`, `GC_set_max_heap_size`).
+    room: usize,
+    /// Initial size in bytes.
+    initial: usize,
+    /// Maximum size in bytes; `None` for none.
     pub(crate) most: Option<usize>,
-    /// Bytes that the program said it will need (`GC_expand_hp`).
-    pub(crate) expected: usize,
+    /// Bytes that the program said it will need.
+    expected: usize,
     /// Live bytes that the last collection found that trusted no summaries.
     known_live: usize,
     /// The next collection is not to trust summaries either.
@@ -42,16 +44,10 @@ pub(crate) struct Pace {
     /// The limit that the heap was given last, in superpages, apart from what the steps of a
     /// collection needed.
     given: usize,
-    /// The size of the stacks at the last collection, bytes.
-    pub(crate) stacks: usize,
     /// The heap has enough holes, but hardly any superpage becomes free.
     is_ragged: bool,
-    /// The heap's size that the program was last told, in bytes.
+    /// The heap's size that the front end was last told, in bytes.
     told: usize,
-    /// How much is logged (`GC_PRINT_STATS`, `GC_PRINT_VERBOSE_STATS`); 0: nothing.
-    pub(crate) verbose: u8,
-    /// Number of markers that the user set (`GC_MARKERS`, `GC_NPROCS`).
-    pub(crate) markers: Option<usize>,
 }
 
 /// By how much a heap may grow until the next collection, in bytes.
@@ -92,11 +88,40 @@ pub(crate) struct Found {
     pub(crate) freed: usize,
 }
 
+/// The end of a collection.
+pub(crate) struct Ended<'a> {
+    /// It was a collection of young objects.
+    pub(crate) young: bool,
+    pub(crate) found: &'a Found,
+    pub(crate) residency: &'a Residency,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// Bytes ever allocated.
+    pub(crate) allocated: u64,
+}
+
+impl Ended<'_> {
+    /// The same in the form that a policy takes, given that collections lately cost `cost`
+    /// nanoseconds each, and that `usual` bytes may be allocated until the next one by libgc's rule.
+    pub(crate) fn told(&self, cost: u64, usual: usize) -> sizing::Ended {
+        sizing::Ended {
+            now: clock::now_ns(),
+            took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
+            cost,
+            live: (self.found.composite + self.found.atomic) as u64,
+            allocated: self.allocated,
+            growth: Pace::growth(self.found, usual) as u64,
+            stalls: self.residency.evicted as u64,
+            ..sizing::Ended::default()
+        }
+    }
+}
+
 /// The initial size of a heap in bytes, as of libgc's.
 const BEGIN: usize = 64 << 10;
 
 /// For fewer bytes than this, a collection is not worth stopping the world, whatever
-/// `GC_set_min_bytes_allocd` said. (By libgc's rule it is about this for a program with a few
+/// the user set. (By libgc's rule it is about this for a program with a few
 /// libraries and no data. Some programs see to it that their heaps stay small.) Stopping the world
 /// takes as long as there are threads, and a heap is worth the square root of what a collection
 /// costs.
@@ -136,6 +161,16 @@ impl Pace {
             .map_or(self.room, |bytes| (bytes / SUPERPAGE).min(self.room))
     }
 
+    /// The pace of a new heap that has addresses for `room` superpages.
+    pub(crate) fn new(room: usize, initial: usize, most: Option<usize>) -> Pace {
+        Pace {
+            room,
+            initial,
+            most,
+            ..Pace::default()
+        }
+    }
+
     /// Sets the limit until the first collection. There is room for `most` bytes.
     pub(crate) fn begin(&mut self, central: &mut Central, most: usize) {
         let bytes = BEGIN.max(self.initial.min(most));
@@ -149,24 +184,24 @@ impl Pace {
     /// Bytes to allocate until the next collection, by libgc's rule: a share of what a collection
     /// reads. Atomic objects are not read. Composite objects and stacks are read, and their words
     /// are looked up. Objects whose finalizers are due count as allocated: they will be free soon.
-    pub(crate) fn allowance(found: &Found) -> usize {
+    pub(crate) fn allowance(found: &Found, conditions: &Conditions) -> usize {
         let read = 2 * (found.composite + found.stacks) + found.atomic / 4 + found.roots;
-        let share = read / GC_free_space_divisor.get().max(1);
+        let share = read / conditions.divisor.max(1);
         share
             .saturating_sub(found.finalized)
             .max(share / 8)
-            .max(min_bytes.get())
-            .max(LEAST * running().max(1).isqrt())
+            .max(conditions.least)
+            .max(LEAST * conditions.threads.max(1).isqrt())
     }
 
     /// Bytes that a heap may have between two collections if these take much of the program's time.
     /// To mark a small atomic object takes nearly as long as if it were read, but by libgc's rule it
     /// is hardly a reason to collect less often. (libgc's heap gets larger than by its rule: whenever
     /// the holes of one size run out, it grows by a third.)
-    pub(crate) fn worth(found: &Found) -> usize {
+    pub(crate) fn worth(found: &Found, conditions: &Conditions) -> usize {
         // The usual divisor is 3.
         let bytes = found.small.min(found.small_objects * READ);
-        SMALL * 3 * bytes / GC_free_space_divisor.get().max(1)
+        SMALL * 3 * bytes / conditions.divisor.max(1)
     }
 
     /// Whether the next collection is to trust no summaries: stale summaries may keep objects that
@@ -350,14 +385,10 @@ impl Pace {
         self.goal.max(central.used()) * SUPERPAGE
     }
 
-    /// Tells the program the heap's size, if it has changed since the program was last told.
-    pub(crate) fn tell(&mut self, central: &Central) {
+    /// The heap's size in bytes, if it has changed since this was last called.
+    pub(crate) fn new_size(&mut self, central: &Central) -> Option<usize> {
         let size = self.size(central);
-        if size != std::mem::replace(&mut self.told, size)
-            && let Some(callback) = GC_on_heap_resize.get()
-        {
-            callback(size);
-        }
+        (size != std::mem::replace(&mut self.told, size)).then_some(size)
     }
 
     /// Lets the heap grow by `superpages` superpages as soon as there is room for them; now there
@@ -445,11 +476,9 @@ mod tests {
             small_objects,
             ..Found::default()
         };
-        assert_eq!(Pace::worth(&found(1000, 64)), 2 * 64_000);
-        assert_eq!(
-            Pace::worth(&found(1000, 4096)),
-            Pace::worth(&found(1000, 1024))
-        );
+        let worth = |found| Pace::worth(&found, &Conditions::default());
+        assert_eq!(worth(found(1000, 64)), 2 * 64_000);
+        assert_eq!(worth(found(1000, 4096)), worth(found(1000, 1024)));
     }
 
     /// A heap's limit and goal after it may grow by `superpages` superpages.

@@ -1,6 +1,7 @@
 //! What a decision leads to.
 
 use super::*;
+use plimsoll_heap::Residency;
 use plimsoll_unit::index::MIB;
 
 /// The program may allocate as much as there is room for, plus the holes, which a heap fills
@@ -33,7 +34,7 @@ fn holes_are_filled_where_memory_is_short_too() {
             took: Duration::ZERO,
             allocated: 0,
         };
-        let growth = |allowance| growth(&decision, 0, allowance, 50 * MIB, &ended);
+        let growth = |allowance| growth(&decision, 0, (allowance, 50 * MIB), false, &ended);
         let much = growth(60 * MIB);
         // Three quarters of what is left of the free memory after a sixteenth of the capacity.
         assert_eq!((much.bytes, much.allowance), (9 * MIB, 14 * MIB));
