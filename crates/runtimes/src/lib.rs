@@ -16,7 +16,8 @@
 //!
 //! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
 //!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
-//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait);
+//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait),
+//!   [`lever`] (what a runtime does to steer), `steer` (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
 //!   (anything else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
@@ -31,6 +32,7 @@ pub mod family;
 pub mod hold;
 pub mod hotspot;
 pub mod launch;
+pub mod lever;
 pub mod libgc;
 pub mod link;
 pub mod list;
@@ -39,6 +41,7 @@ pub mod openj9;
 mod ours;
 pub mod passive;
 pub mod runtime;
+mod steer;
 mod still;
 
 /// What `/proc` tells about a process. Nothing is held open.

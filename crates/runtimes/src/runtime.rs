@@ -2,7 +2,8 @@
 //! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
 //! [`crate::example`] step by step.
 
-use crate::link::{Ended, Link, Options, Policy, Use};
+use crate::lever::Begin;
+use crate::link::{Options, Policy, Use};
 use crate::process::Process;
 use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
@@ -20,11 +21,12 @@ use std::path::PathBuf;
 /// 3. **recognise a process**: [`Recognise::runs`], for the program and each of its descendants, a
 ///    few times in the first two seconds and then every two seconds. An adopted program begins with
 ///    this phase.
-/// 4. **steer**: the loop in [`Runtime::steered`], in a thread of its own, for the process that uses the most
-///    memory of those that can be steered from outside.
+/// 4. **steer**: the one loop of this crate, in a thread of its own, pulls the lever of
+///    [`Runtime::steered`], for the process that uses the most memory of those that can be steered from
+///    outside.
 ///
 /// `ps` shows the runtime's name while the program is steered; it must satisfy the broker's rules for names
-/// of adapters. All methods return at once, except for the loop; they read at most some megabytes of files.
+/// of adapters. All methods return at once; they read at most some megabytes of files.
 /// None fails: to a program that cannot be read nothing is added.
 pub trait Runtime: Recognise {
     /// The values of `--adapter` that choose this runtime. A steered runtime has at least one, and
@@ -80,8 +82,8 @@ pub struct Choice {
 /// How a program is steered.
 #[derive(Clone, Copy, Debug)]
 pub enum Steered {
-    /// By us, in a thread outside the program.
-    Outside(Steer),
+    /// By us, in a thread outside the program, by the lever that this begins to reach.
+    Outside(Begin),
     /// By a library that [`Runtime::prepare`] had loaded at the start.
     Inside,
     /// Not at all, although it looks steerable. The user is told this reason.
@@ -89,15 +91,6 @@ pub enum Steered {
     /// Not at all.
     Passive,
 }
-
-/// Steers one process until it is gone or has become another program ([`Ended::ProgramGone`]), or
-/// until the link is stopped ([`Ended::Stopped`], after all changes were undone).
-///
-/// Each turn of the loop checks [`Link::stopped`], reads [`Link::numbers`], acts on them, leaves a
-/// [`Link::report`], and sleeps by [`Link::wait`] for half a second at most. The function calls
-/// [`Link::steered_by`] with its name as soon as it can steer and with `None` before it returns,
-/// and [`Link::not_steered`] after each failed try to reach the program.
-pub type Steer = fn(&Target<'_>, &mut dyn Link) -> Ended;
 
 /// The process to steer.
 #[derive(Clone, Copy, Debug)]

@@ -15,10 +15,9 @@
 //! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the heap),
 //! [`footprint`] (what a machine uses), `beside` (the work that a collector does beside the program),
 //! `surprise` (sudden growth of native memory), [`control`] (what to do), [`release`] (restores the flags),
-//! `silence` (when a machine does not answer), `greet` (until it first answers), `stalls` and `isla_vista` (a
-//! limit from the kernel's stalls), [`agent`] (what is loaded into a machine), `wish` (what that one is asked
-//! to keep), [`tracing`](mod@tracing) (what is added so that a program can be recorded) and `steer`, which
-//! joins them.
+//! `stalls` and `isla_vista` (a limit from the kernel's stalls), [`agent`] (what is loaded into a machine),
+//! `wish` (what that one is asked to keep), [`tracing`](mod@tracing) (what is added so that a program can be
+//! recorded) and `lever`, which joins them.
 
 pub mod agent;
 pub mod attach;
@@ -26,19 +25,17 @@ mod beside;
 pub mod control;
 pub mod flags;
 pub mod footprint;
-mod greet;
 mod isla_vista;
+mod lever;
 pub mod levers;
 pub mod machine;
 mod quit;
 pub mod release;
 pub mod reply;
 mod runtime;
-mod silence;
 pub mod snapshot;
 mod stalls;
 mod start;
-mod steer;
 mod surprise;
 pub mod tracing;
 mod trigger;

@@ -17,6 +17,7 @@
 use super::attach::AttachError;
 use super::flags::{Files, Given, path_below_root};
 use crate::process::{Process, Status};
+use crate::steer::age;
 use crate::still;
 use plimsoll_programs::Setting;
 use plimsoll_programs::hotspot::hsperfdata::{Counters, PerfError, PerfFile};
@@ -24,7 +25,6 @@ use plimsoll_programs::hotspot::{is_launcher, is_machine};
 use plimsoll_programs::java;
 use plimsoll_programs::regular::Root;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 /// The bit of SIGQUIT in the signal sets of `/proc/PID/status`.
 const QUIT: u64 = 1 << (libc::SIGQUIT - 1);
@@ -204,16 +204,6 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
         true => Ok(version_of(program, &files)),
         false => Err(AttachError::Starting { pid }),
     }
-}
-
-/// Seconds since a process was started, by the present setting of the clock; `None` if it is gone.
-pub(super) fn age(process: &Process) -> Option<i64> {
-    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
-    Some(
-        i64::try_from(now)
-            .ok()?
-            .saturating_sub(process.started_at().ok()?),
-    )
 }
 
 /// The feature version of the installation that this launcher belongs to.

@@ -1,6 +1,6 @@
 //! Connects the parts of this adapter to the trait [`Runtime`].
 
-use super::{NAME, start, steer};
+use super::{NAME, lever, start};
 use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
 use plimsoll_programs::hotspot::HotSpot;
 
@@ -17,6 +17,6 @@ impl Runtime for HotSpot {
     }
 
     fn steered(&self) -> Steered {
-        Steered::Outside(steer::steer)
+        Steered::Outside(lever::begin)
     }
 }

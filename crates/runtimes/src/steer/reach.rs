@@ -1,58 +1,64 @@
-//! Waits until a machine is ours alone, and until it tells its version, collector and flags.
+//! Waits until a process is ours alone, and until it has a lever.
 
-use super::attach::{Attach, AttachError};
-use super::machine::Machine;
-use super::quit;
 use super::silence::LEFT_ALONE;
 use crate::hold::Hold;
+use crate::lever::{Lever, Reach, Refusal};
 use crate::link::{Ended, Link};
 use crate::process::Process;
-use plimsoll_programs::hotspot::is_machine;
-use std::time::{Duration, Instant};
+use crate::runtime::Runtime;
+use plimsoll_programs::Candidate;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// How long a command that needs no work may take.
-pub(super) const COMMAND: Duration = Duration::from_secs(5);
 /// The pause between two looks while nothing changes.
 pub(super) const IDLE: Duration = Duration::from_millis(500);
 /// The first pause between two tries.
 const SHORT: Duration = Duration::from_millis(100);
-/// The longest pause while a machine may just be starting: such a look sends nothing to it.
+/// The longest pause while a program may just be starting: such a look sends nothing to it.
 const STARTING: Duration = Duration::from_secs(1);
 /// From this age on, seconds, it is not taken to be just starting.
 const STARTED: i64 = 60;
 
-/// Waits until the machine answers; it may just be starting. After each failure tells the link that
-/// the machine is not steered, and why.
+/// Waits until there is a lever; the program may just be starting. After each failure tells the link that
+/// the program is not steered, and why.
 ///
 /// # Errors
-/// Why it never will answer: it is gone, or the link is stopped.
-pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, Machine), Ended> {
-    let mut attach = None;
+/// Why there never will be one: the process is gone, or the link is stopped.
+pub(crate) fn reach<'a>(
+    runtime: &dyn Runtime,
+    mut ask: Reach<'a>,
+    process: &Process,
+    link: &mut dyn Link,
+) -> Result<Box<dyn Lever + 'a>, Ended> {
     let mut pause = SHORT;
     loop {
         if link.stopped() {
             return Err(Ended::Stopped);
         }
         let mut longest = LEFT_ALONE;
-        match ask(process, &mut attach) {
-            Ok(found) => return Ok(found),
-            Err(AttachError::Gone { .. }) => return Err(Ended::ProgramGone),
-            Err(error) if error.is_early() && pause < IDLE => {}
-            Err(error) => {
-                longest = longest_pause(&error, quit::age(process));
-                // A stopped machine is looked at often, because that sends nothing to it.
-                if matches!(error, AttachError::StandsStill { .. }) {
+        match ask() {
+            Ok(lever) => return Ok(lever),
+            Err(Refusal::Gone) => return Err(Ended::ProgramGone),
+            Err(Refusal::NotYet { early: true, .. }) if pause < IDLE => {}
+            Err(Refusal::NotYet {
+                why,
+                early,
+                still,
+                signalled,
+            }) => {
+                longest = longest_pause(early, age(process));
+                // A stopped program is looked at often, because that sends nothing to it.
+                if still {
                     pause = IDLE / 2;
                 }
-                if attach.as_ref().is_some_and(Attach::has_signalled) {
+                if signalled {
                     link.signalled();
                 }
                 link.not_steered(&format!(
-                    "{error}; it is accounted, but not steered, until it answers"
+                    "{why}; it is accounted, but not steered, until it answers"
                 ));
             }
         }
-        if !process.alive() || !is_machine(process) {
+        if !process.alive() || !runtime.runs(&Candidate::look(process.pid)) {
             return Err(Ended::ProgramGone);
         }
         rest(link, pause);
@@ -60,16 +66,23 @@ pub(super) fn greet(process: &Process, link: &mut dyn Link) -> Result<(Attach, M
     }
 }
 
-/// The longest pause after this error of a machine of this age, seconds.
-fn longest_pause(error: &AttachError, age: Option<i64>) -> Duration {
+/// The longest pause between two tries at a program of this age, seconds, that is as if it was just starting.
+fn longest_pause(early: bool, age: Option<i64>) -> Duration {
     let is_young = age.is_some_and(|age| age < STARTED);
-    match error.is_early() && is_young {
+    match early && is_young {
         true => STARTING,
         false => LEFT_ALONE,
     }
 }
 
-/// Waits until nobody else steers the machine.
+/// Seconds since a process was started, by the present setting of the clock; `None` if it is gone.
+pub(crate) fn age(process: &Process) -> Option<i64> {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
+    let started = process.started_at().ok()?;
+    Some(i64::try_from(now).ok()?.saturating_sub(started))
+}
+
+/// Waits until nobody else steers the process.
 ///
 /// # Errors
 /// Why that is of no use: it is gone, or the link is stopped.
@@ -89,21 +102,6 @@ pub(super) fn alone(process: &Process, link: &mut dyn Link) -> Result<Hold, Ende
     }
 }
 
-/// Asks the machine what it is. Keeps the connection data in `attach` for the next try.
-fn ask(process: &Process, attach: &mut Option<Attach>) -> Result<(Attach, Machine), AttachError> {
-    let known = match attach.take() {
-        Some(known) => known,
-        None => Attach::new(*process)?,
-    };
-    match Machine::ask(&known, COMMAND) {
-        Ok(machine) => Ok((known, machine)),
-        Err(error) => {
-            *attach = Some(known);
-            Err(error)
-        }
-    }
-}
-
 /// Waits for the whole pause even if the link wakes up early.
 fn rest(link: &mut dyn Link, pause: Duration) {
     let until = Instant::now() + pause;
@@ -118,6 +116,9 @@ fn rest(link: &mut dyn Link, pause: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hotspot::HotSpot;
+    use crate::link::Options;
+    use crate::runtime::{Steered, Target};
     use plimsoll_wire::messages::Report;
     use plimsoll_wire::page::Numbers;
     use std::process::{Child, Command};
@@ -192,24 +193,30 @@ mod tests {
 
     #[test]
     fn one_that_may_just_be_starting_is_looked_at_often_and_others_are_left_alone() {
-        let (starting, refused) = (
-            AttachError::Starting { pid: 7 },
-            AttachError::Refused { pid: 7 },
-        );
-        assert_eq!(longest_pause(&starting, Some(0)), STARTING);
+        assert_eq!(longest_pause(true, Some(0)), STARTING);
         for age in [Some(STARTED), None] {
-            assert_eq!(longest_pause(&starting, age), LEFT_ALONE);
+            assert_eq!(longest_pause(true, age), LEFT_ALONE);
         }
-        assert_eq!(longest_pause(&refused, Some(0)), LEFT_ALONE);
+        assert_eq!(longest_pause(false, Some(0)), LEFT_ALONE);
     }
 
     #[test]
     fn what_takes_no_signal_is_told_of_and_gets_none() {
         let sleeper = Sleeper::start();
+        let process = sleeper.process();
+        let options = Options::default();
+        let target = Target {
+            process,
+            root: process.pid,
+            options: &options,
+        };
+        let Steered::Outside(begin) = HotSpot.steered() else {
+            panic!("it is steered from outside");
+        };
         let mut link = Told::default();
-        let ended = greet(&sleeper.process(), &mut link).unwrap_err();
-        assert_eq!(ended, Ended::ProgramGone, "it is no machine");
+        let reached = reach(&HotSpot, begin(target), &process, &mut link);
+        assert_eq!(reached.err(), Some(Ended::ProgramGone), "it is no machine");
         assert_eq!(link.signals, 0);
-        assert!(sleeper.process().alive(), "a signal would have ended it");
+        assert!(process.alive(), "a signal would have ended it");
     }
 }

@@ -1,10 +1,10 @@
 //! What is undone when the machine is let go, and noted for the case that we are killed before.
 
-use super::Loop;
+use super::HotSpotLever;
 use crate::hotspot::release::{self, Had, NOTE, RELEASE};
 use plimsoll_kernel::notes::About;
 
-impl Loop<'_> {
+impl HotSpotLever<'_> {
     /// A flag is about to be set.
     pub(super) fn moves(&mut self, name: &'static str) {
         if !self.moved.insert(name) {

@@ -6,7 +6,7 @@
 //! warnings with exactly the tag `gc` are switched off for the time of our own request. Where the log was
 //! configured by anybody, it stays as it is.
 
-use super::{COLLECTION, COMMAND, Loop, Trigger};
+use super::{COLLECTION, COMMAND, Failed, HotSpotLever, Trigger};
 
 /// The command that shows how the log is configured.
 const LIST: &str = "VM.log list";
@@ -27,13 +27,13 @@ fn is_unasked(list: &str) -> bool {
         && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
 }
 
-impl Loop<'_> {
-    /// Asks for a collection. `false` if the machine did not answer.
-    pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> bool {
+impl HotSpotLever<'_> {
+    /// Asks for a collection.
+    pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> Result<(), Failed> {
         if trigger == Trigger::Histogram {
             // Each time: its user may have configured it since.
             if let Ok(listed) = self.attach.command("jcmd", &[LIST], COMMAND) {
-                self.hushed = is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND);
+                self.hushed = is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND).is_ok();
             }
         }
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
@@ -43,7 +43,7 @@ impl Loop<'_> {
 
     /// Lets the machine log as it did, if we changed that.
     pub(super) fn speak(&mut self) {
-        if self.hushed && self.ask("jcmd", &[ON], COMMAND) {
+        if self.hushed && self.ask("jcmd", &[ON], COMMAND).is_ok() {
             self.hushed = false;
         }
     }

@@ -1,4 +1,4 @@
-//! A machine that does not answer. After some failed commands it is left alone for a while. If it
+//! A program that does not answer. After some failed commands it is left alone for a while. If it
 //! stood still meanwhile (its cgroup was frozen, or it was stopped) it is asked again as soon as it
 //! runs, because it never refused anything.
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// After this many failed commands in a row the machine is left alone.
 const FAILURES: u32 = 3;
 /// How long a machine that does not answer is left alone.
-pub(super) const LEFT_ALONE: Duration = Duration::from_secs(30);
+pub(crate) const LEFT_ALONE: Duration = Duration::from_secs(30);
 /// A machine that used less processor time than this between the failures stood still, nanoseconds.
 const STILL: u64 = 5_000_000;
 

@@ -2,15 +2,17 @@
 
 use super::super::isla_vista::{Moment, Turn};
 use super::super::snapshot::Snapshot;
-use super::{Control, Loop, SizedBy};
+use super::{Control, HotSpotLever, SizedBy};
+use crate::lever::Goal;
 use plimsoll_kernel::stalls::Stalled;
 use tracing::{debug, info};
 
-impl Loop<'_> {
+impl HotSpotLever<'_> {
     /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. The
     /// feedback takes the native part as it was measured: memory that a smaller heap has not returned
-    /// yet must not count as native, or the limit would rise by it. `owed` to the broker, bytes.
-    pub(super) fn limit(&mut self, granted: u64, owed: u64, uses: u64, heap: &Snapshot) -> u64 {
+    /// yet must not count as native, or the limit would rise by it.
+    pub(super) fn limit(&mut self, goal: &Goal, uses: u64, heap: &Snapshot) -> u64 {
+        let granted = goal.limit;
         let native = self.footprint.native;
         let (live, close) = (self.control.live(), self.control.is_close());
         let Some((feedback, signal)) = &mut self.feedback else {
@@ -36,7 +38,7 @@ impl Loop<'_> {
             most: maximum.unwrap_or(u64::MAX),
             span,
             few: signal.few(),
-            keeps: granted > 0 && owed == 0 && uses <= granted,
+            keeps: granted > 0 && goal.owed == 0 && uses <= granted,
             close: close && holds,
         });
         let size = feedback.size();
