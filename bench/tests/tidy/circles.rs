@@ -22,7 +22,6 @@ const LARGEST: [(&str, usize); 20] = [
     ("crates/mmtk", 2),
     ("crates/pin", 3),
     ("crates/policy", 6),
-    ("crates/runtimes", 12),
     ("crates/sim", 10),
     ("crates/testbed", 3),
     ("crates/trace", 3),

@@ -1,10 +1,11 @@
 //! Follows a program from its start to its end. Finds the processes that can be steered, runs the
 //! adapter of one of them, and says why the others are left alone.
 
+use crate::lever::Target;
 use crate::link::{Ended, Link, Options};
 use crate::list::Runtimes;
 use crate::process::Process;
-use crate::runtime::{Runtime, Steered, Target};
+use crate::runtime::{Runtime, Steered};
 use crate::steer::steer;
 use crate::{ALL, family, passive};
 use plimsoll_wire::messages::Report;

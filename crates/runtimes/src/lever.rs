@@ -1,7 +1,8 @@
 //! What a runtime does to steer one running program: its lever. Where it is pulled, and what the broker is
 //! told, is the loop's part ([`crate::steer`]).
 
-use crate::runtime::Target;
+use crate::link::Options;
+use crate::process::Process;
 use plimsoll_wire::messages::Report;
 
 /// Moves the memory of one running program. Used by one thread, the loop's.
@@ -37,6 +38,18 @@ pub trait Lever {
     fn describe(&self) -> String {
         String::new()
     }
+}
+
+/// The process to steer.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The process that has the runtime.
+    pub process: Process,
+    /// The process that the principal was registered with: this one or an ancestor. The numbers are
+    /// for that process and all its descendants together.
+    pub root: u32,
+    /// The user's settings.
+    pub options: &'a Options,
 }
 
 /// Where the memory of a process is to come to. Bytes.

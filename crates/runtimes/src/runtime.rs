@@ -3,8 +3,7 @@
 //! [`crate::example`] step by step.
 
 use crate::lever::Begin;
-use crate::link::{Options, Policy, Use};
-use crate::process::Process;
+use crate::link::{Policy, Use};
 use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -90,18 +89,6 @@ pub enum Steered {
     LeftAlone(&'static str),
     /// Not at all.
     Passive,
-}
-
-/// The process to steer.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// The process that has the runtime.
-    pub process: Process,
-    /// The process that the principal was registered with: this one or an ancestor. The numbers are
-    /// for that process and all its descendants together.
-    pub root: u32,
-    /// The user's settings.
-    pub options: &'a Options,
 }
 
 /// What is known before a program starts.

@@ -14,7 +14,7 @@
 //! With `-Xrs` or `-XX:+StartAttachListener` a machine opens its socket by itself, so we wait for
 //! it.
 
-use super::attach::AttachError;
+use super::attach::error::AttachError;
 use super::flags::{Files, Given, path_below_root};
 use crate::process::{Process, Status};
 use crate::steer::age;

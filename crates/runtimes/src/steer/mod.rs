@@ -12,9 +12,10 @@ pub(crate) use reach::{age, reach};
 pub(crate) use silence::LEFT_ALONE;
 
 use crate::family;
+use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Sample};
 use crate::link::{Ended, Link};
-use crate::runtime::{Runtime, Steered, Target};
+use crate::runtime::{Runtime, Steered};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_programs::Candidate;
@@ -45,7 +46,8 @@ const STARTING: Duration = Duration::from_secs(2);
 const MOST_MOVES: u32 = 8;
 
 /// Steers one process of this runtime until it is gone or has become another program
-/// ([`Ended::ProgramGone`]), or until the link is stopped ([`Ended::Stopped`], after all changes were undone).
+/// ([`Ended::ProgramGone`]), or until the link is stopped ([`Ended::Stopped`], after all changes were
+/// undone).
 pub(crate) fn steer(runtime: &dyn Runtime, target: &Target<'_>, link: &mut dyn Link) -> Ended {
     let Steered::Outside(begin) = runtime.steered() else {
         return Ended::ProgramGone;

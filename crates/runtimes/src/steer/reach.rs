@@ -117,8 +117,9 @@ fn rest(link: &mut dyn Link, pause: Duration) {
 mod tests {
     use super::*;
     use crate::hotspot::HotSpot;
+    use crate::lever::Target;
     use crate::link::Options;
-    use crate::runtime::{Steered, Target};
+    use crate::runtime::Steered;
     use plimsoll_wire::messages::Report;
     use plimsoll_wire::page::Numbers;
     use std::process::{Child, Command};
