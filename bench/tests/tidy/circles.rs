@@ -4,14 +4,13 @@
 use super::{is_of_tests, rust, shipped_lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many modules the largest circle of a room has; 1 where a room is not named. No number here grows.
-const LARGEST: [(&str, usize); 20] = [
+/// How many modules the largest circle of a room may have; 1 where a room is not named. No number here grows.
+const LARGEST: &[(&str, usize)] = &[
     ("agents/jvm", 3),
-    ("agents/libgc", 5),
     ("agents/tracer", 3),
     ("bench", 23),
     ("bench/vm", 7),
-    ("crates/broker", 4),
+    ("crates/collector", 2),
     ("crates/cli", 4),
     ("crates/client", 2),
     ("crates/core", 3),
@@ -20,6 +19,7 @@ const LARGEST: [(&str, usize); 20] = [
     ("crates/libgc", 34),
     ("crates/map", 5),
     ("crates/mmtk", 2),
+    ("crates/picture", 2),
     ("crates/pin", 3),
     ("crates/policy", 6),
     ("crates/sim", 10),
@@ -49,7 +49,7 @@ fn circles_inside_rooms_do_not_grow() {
         let found = circle.len().max(1);
         let allowed = LARGEST.iter().find(|(named, _)| *named == room);
         let allowed = allowed.map_or(1, |(_, number)| *number);
-        if found != allowed {
+        if found > allowed {
             faults.push(format!(
                 "{room}: its largest circle has {found} modules, {allowed} in tidy/circles.rs: {}",
                 circle.join(", ")
@@ -60,7 +60,7 @@ fn circles_inside_rooms_do_not_grow() {
 }
 
 /// The path of a file's module: `a/b.rs` and `a/b/mod.rs` are `a::b`. The crate's own file is the empty path.
-fn module(file: &str) -> String {
+pub(super) fn module(file: &str) -> String {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let path = path
         .strip_suffix("mod")
@@ -101,7 +101,7 @@ fn imports(files: &[(String, String)]) -> Imports {
 
 /// The paths in a module's text that begin with `crate`, `super`, `self` or a child of the module, seen from
 /// the crate's root.
-fn paths(code: &str, own: &str, names: &BTreeSet<String>) -> Vec<String> {
+pub(super) fn paths(code: &str, own: &str, names: &BTreeSet<String>) -> Vec<String> {
     let (mut found, rest) = uses(code);
     let is_path = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
     let words = rest.split(|letter| !is_path(letter));
@@ -142,7 +142,7 @@ fn uses(code: &str) -> (Vec<String>, String) {
 }
 
 /// The paths of a `use`, with braces written out.
-fn leaves(declared: &str) -> Vec<String> {
+pub(super) fn leaves(declared: &str) -> Vec<String> {
     let Some((before, inside)) = declared.split_once('{') else {
         return vec![declared.to_owned()];
     };
