@@ -20,6 +20,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("crates/pin", 3),
     ("crates/policy", 6),
     ("crates/runtimes", 12),
+    ("crates/sim", 10),
     ("crates/testbed", 3),
     ("crates/trace", 3),
 ];
