@@ -4,13 +4,12 @@
 //! The thread starts at the first collection, if the environment names a broker. The collector does
 //! not stop it, because it touches no object.
 
-use crate::collect::{self, collect};
 use crate::spawn::spawn;
-use crate::state;
-use crate::thread::blocking::with_registers;
+use crate::{heap, state};
 use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted};
-use plimsoll_collector::{Collector, Why};
+use plimsoll_collector::Collector;
+use plimsoll_heap::Heap;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
@@ -27,21 +26,20 @@ const LONG_NAP: Duration = Duration::from_millis(500);
 const WINDOW: usize = 8;
 /// A release that did not help is not repeated before this many times its duration has passed.
 const RESTS: u64 = 4;
-
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Whether this is a forked child: then the parent reports.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread if there is a broker to follow and the thread was not started yet. Called
-/// before the world is stopped.
-pub(crate) fn start() {
+/// before the world is stopped. `collect` collects, with a limit of the heap in bytes.
+pub(crate) fn start(collect: fn(u64)) {
     let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
         let report = !CHILD.load(Relaxed);
         spawn(c"gc-plimsoll", move || {
             if let Some(follower) = Follower::of_environment("libgc", report) {
-                Governor::new(follower).run();
+                Governor::new(follower, collect).run();
             }
         });
     }
@@ -79,6 +77,8 @@ struct Released {
 struct Governor {
     /// The broker.
     follower: Follower,
+    /// Collects, with a limit of the heap in bytes.
+    collect: fn(u64),
     /// Resident bytes beside the heap at the last looks.
     other: [u64; WINDOW],
     /// Number of looks so far.
@@ -96,9 +96,10 @@ struct Governor {
 }
 
 impl Governor {
-    fn new(follower: Follower) -> Governor {
+    fn new(follower: Follower, collect: fn(u64)) -> Governor {
         Governor {
             follower,
+            collect,
             other: [0; WINDOW],
             looks: 0,
             allocated: 0,
@@ -135,7 +136,7 @@ impl Governor {
 
     fn measure_rate(&mut self) {
         let now = clock::now_ns();
-        let allocated = state::heap().allocated();
+        let allocated = heap::made().map_or(0, Heap::allocated);
         let passed = now.saturating_sub(self.looked).max(1);
         let bytes = allocated.saturating_sub(self.allocated);
         let fresh = (bytes as f64 * SECOND as f64 / passed as f64) as u64;
@@ -178,7 +179,7 @@ impl Governor {
         let goal = low_water(granted.limit);
         give_back();
         if self.look().resident > goal {
-            collect_now(goal.saturating_sub(other));
+            (self.collect)(goal.saturating_sub(other));
         }
         let now = clock::now_ns();
         self.released = Released {
@@ -241,14 +242,4 @@ fn bound(heap: Option<u64>) {
 
 fn give_back() {
     state::lock().collector.give_back();
-}
-
-/// Collects, with a limit of `heap` bytes. The program's own threads learn of due finalizers when they next
-/// allocate.
-fn collect_now(heap: u64) {
-    let mut gc = state::lock();
-    gc.collector.grant(heap);
-    if collect::allowed() {
-        with_registers(|here| collect(&mut gc, Why::Limit, here));
-    }
 }
