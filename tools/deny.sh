@@ -42,6 +42,6 @@ for manifest in "${manifests[@]}"; do
   deny "$manifest" licenses bans sources
 done
 for manifest in "${manifests[@]}"; do
-  # What cannot be fetched for one cannot be fetched for the others.
+  # If the list cannot be fetched for one, it cannot be fetched for the others.
   advisories "$manifest" || break
 done

@@ -143,7 +143,7 @@ removed() {
     "$root"
 }
 
-# What the environment needs to find what is below PREFIX.
+# The variables that the environment needs to find the files below PREFIX.
 hints() {
   case :$PATH: in
     *:"$prefix/bin":*) ;;

@@ -7,7 +7,7 @@
 # machine. They mostly wait for what they start, so they run beside the others. Tests of the pressed lane run
 # one binary at a time, because swap belongs to the whole machine.
 #
-# The lane every-case has the suites of which `make test` runs a part (plimsoll_testbed::cases).
+# The lane every-case has the suites that `make test` runs in part (plimsoll_testbed::cases).
 set -euo pipefail
 wanted=$1 binary=$2
 shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
 #   tools/setup.sh build | lint | test | sanitize | programs | demo | bench | docs
-# Needs root or sudo. Whatever is not a package of the distribution goes to .cache/ in this checkout.
+# Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -118,7 +118,7 @@ jdk() {
   ln -sfn "$found" "$cache/java$1"
 }
 
-# What Python needs to read traces: numpy, and zstd for those before 3.14.
+# The modules with which Python reads traces: numpy, and zstd for versions before 3.14.
 python_traces() {
   packages python3 python3-pip
   PYTHONPATH=$cache/python python3 -c 'import numpy, zstandard' 2>/dev/null && return 0

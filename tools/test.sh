@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Runs every test: `make test` sets the machine up and calls this. Prints the name and the time of each step.
-# With the argument `every-case` it runs all cases of those tests of which it runs a part else, and no other
-# test (`make test-machines`).
+# With the argument `every-case` it runs all cases of those tests that it else runs in part, and no other test
+# (`make test-machines`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
-# What cargo keeps so that it can build a crate again from where it was takes longer to write than it saves,
-# unless there is some of it already.
+# The files of cargo for incremental builds take longer to write than they save, unless some are there already.
 [ -d "${CARGO_TARGET_DIR:-target}/debug/incremental" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 started=$SECONDS
 
@@ -84,10 +83,10 @@ finish() {
   return "$(cat "$beside/$1.status" || echo 1)"
 }
 
-# What takes processors and neither memory nor swap, and the build of a later step. It has what the build and
-# the tests leave of the processors: they wait for each other, and for the disk. Folders of their own come
-# first, because until all is built the simulation waits for that. What does not build is reported by its own
-# step.
+# Steps that take processors and neither memory nor swap, and the build of a later step. They have the
+# processor time that the build and the tests leave: those wait for each other, and for the disk. Builds in
+# folders of their own come first, because until all is built the simulation waits for that. A build that
+# fails is reported by its own step.
 with_the_rest() {
   renice -n 19 "$BASHPID" > /dev/null && chrt --idle --pid 0 "$BASHPID"
   cargo test -q --release -p plimsoll-libgc --test stress --no-run

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::sync::Arc;
 
-/// What stands between the lines of two traces.
+/// The separator of the lines of two traces.
 const BETWEEN: &[u8] = b"\n---\n";
 
 /// The trace of some lines.

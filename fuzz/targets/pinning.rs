@@ -22,7 +22,7 @@ impl Input<'_> {
     }
 }
 
-/// What is held, and what the page cache says of anything else.
+/// The held pages, and the state of all others in the page cache.
 #[derive(Default)]
 struct World {
     held: BTreeMap<FileKey, PageSet>,

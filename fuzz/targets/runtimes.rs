@@ -1,6 +1,5 @@
 //! Reads bytes as a file in ELF that a process has mapped, with the names that every runtime looks for,
-//! and as that process's memory. Whatever they say, each runtime ends, and labels nothing that is not
-//! mapped.
+//! and as that process's memory. Each runtime ends for all bytes, and labels nothing that is not mapped.
 
 #![no_main]
 
@@ -54,7 +53,7 @@ impl Made<'_> {
             3 => inside / 4096 * 4096,
             4 => range.end,
             5 => BASE + (x >> 16) % self.file.len() as u64 / 8 * 8,
-            // What the input says, in its order.
+            // The words of the input, in its order.
             6 => u64::from(self.seed.get(at as usize / 8 % self.seed.len().max(1)).copied().unwrap_or(0)),
             _ => x,
         }

@@ -11,12 +11,12 @@ use plimsoll_trace::order::Filed;
 use plimsoll_trace::{Event, Header, Trace, text};
 use std::sync::Arc;
 
-/// Quanta of which some tens of events have several.
+/// Quanta so short that some tens of events take several.
 const QUANTA: Quanta = Quanta { time: 10_000, bytes: 200, most: 50_000 };
 /// The most that the threads of a program compute together, nanoseconds: ten thousand quanta. One thread
 /// alone may compute for as long as it likes, because that is simulated at once.
 const MOST_COMPUTED: u64 = 100_000_000;
-/// The largest heap, bytes. What has no room in it is refused.
+/// The largest heap, bytes. An object that has no room in it is refused.
 const LARGEST: u64 = 1 << 28;
 
 /// Whether it is simulated in less than a moment.

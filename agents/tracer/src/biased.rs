@@ -40,11 +40,11 @@ pub struct Biased<T> {
 // SAFETY: the protocol above lets one thread at a time have a reference to the value.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// What the owner has while it is busy.
+/// The owner's access while it is busy.
 #[derive(Debug)]
 pub struct Own<'a, T>(&'a Biased<T>);
 
-/// What another thread has in its turn.
+/// The access of another thread in its turn.
 #[derive(Debug)]
 pub struct Turn<'a, T> {
     of: &'a Biased<T>,

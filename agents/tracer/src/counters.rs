@@ -5,7 +5,7 @@ use crate::table::Object;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// What answers, as a global reference, and its method.
+/// The bean that answers, as a global reference, and its method.
 static SOURCE: OnceLock<(usize, usize)> = OnceLock::new();
 /// Bytes that were allocated before the recording.
 static BEFORE: AtomicI64 = AtomicI64::new(0);

@@ -1,4 +1,4 @@
-//! What the machine calls. Each function here returns whatever happens.
+//! Callbacks of the virtual machine. Each returns normally, whatever happens.
 
 use crate::classfile::file::rewrite;
 use crate::guard::unharmed;
@@ -21,8 +21,8 @@ const REFUSED: c_int = 1;
 static NO_LAST: AtomicBool = AtomicBool::new(false);
 /// The tag of objects that were there before the recording. It is taken away again.
 const BEFORE: i64 = 1;
-/// What is done last when the machine ends. Only a library for tests sets it, which is built on this one
-/// (`alive`).
+/// The last call before the virtual machine ends. Only a library for tests sets it (`alive`), which is built
+/// on this one.
 pub static AT_END: OnceLock<fn(&Session)> = OnceLock::new();
 
 /// Called when the machine starts with `-agentpath:LIBRARY=MODE:IDENTITY:FOLDER`.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn Agent_OnLoad(
     })
 }
 
-/// Called when someone loads the library into a running machine, of which the beginning would be missing.
+/// Called when someone loads the library into a running virtual machine: the beginning would be missing.
 ///
 /// # Safety
 /// As [`Agent_OnLoad`].
@@ -219,7 +219,7 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
     unharmed((), || {
         let Some(session) = session() else { return };
         if session.mode == Mode::Sampled && recording().is_some() {
-            // What is dead at the end is found by a last collection of everything.
+            // A last collection of everything finds the objects that are dead at the end.
             if NO_LAST.load(Ordering::Relaxed) {
                 report::own_cycles();
             } else {
@@ -229,7 +229,7 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
             session.jvmti.switch(Event::ObjectFree, false);
             session.bury_last();
         }
-        // What asking allocates is in both counts.
+        // The allocations of this question are in both counts.
         let by_machine = Jni::of(jni).and_then(counters::end);
         let sums = session.stop();
         report::end(session, sums, by_machine);

@@ -21,7 +21,7 @@ struct Keys {
     names: Vec<Named>,
 }
 
-/// What is known of a class.
+/// The fields of a class that hold references.
 #[derive(Debug, Default)]
 struct Class {
     superclass: Option<Box<str>>,
@@ -138,7 +138,7 @@ fn find_references(jvmti: Jvmti, jni: Jni, class: Object) -> Vec<Reference> {
             .fields(class_of_field)
             .into_iter()
             .filter(|field| !field.is_static);
-        // What a weak reference refers to may die, and collectors have fields of their own in references.
+        // The referent of a weak reference may die, and collectors have fields of their own in references.
         let fields = fields.filter(|_| signature != "Ljava/lang/ref/Reference;");
         let of_objects = fields.filter(|field| field.descriptor.starts_with(['L', '[']));
         all.extend(of_objects.filter_map(|field| Some((field.id, distance(field.id)?))));

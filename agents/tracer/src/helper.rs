@@ -1,6 +1,6 @@
-//! The class of which inserted code calls methods. It is in `java.lang`, which every class sees, and has few
-//! lines of Java of its own: they turn objects into their numbers, do what a call did that they replace, and
-//! call native methods with numbers. Objects passed to native methods would cost more.
+//! The class whose methods inserted code calls. It is in `java.lang`, which every class sees, and has few
+//! lines of Java of its own: they turn objects into their numbers, do the work of the calls that they
+//! replace, and call native methods with numbers. Objects passed to native methods would cost more.
 //!
 //! The machine does not verify the boot loader's classes, and so it takes one of an old version that has
 //! branches without frames.
@@ -20,7 +20,7 @@ pub const ROOMY: &str = "room";
 const ROOM: u16 = 128;
 /// Places of local variables of all other methods.
 const LOCALS: u16 = 8;
-/// What takes references, long and returns nothing.
+/// The type of methods that take a reference, a long and a reference, and return nothing.
 const PUT: &str = "(Ljava/lang/Object;JLjava/lang/Object;)V";
 const SWAP: &str = "(Ljava/lang/Object;JLjava/lang/Object;Ljava/lang/Object;)Z";
 const EXCHANGE: &str =
@@ -279,7 +279,7 @@ const ARRAY: &str = "[Ljava/lang/Object;";
 const ELEMENT: &str = "(Ljava/lang/Object;ILjava/lang/Object;)V";
 const OBJECT: &str = "(Ljava/lang/Object;)V";
 
-/// What copies references without an instruction for each.
+/// Methods that copy references without an instruction for each.
 fn copies(it: &mut Class) -> Result<(), Fault> {
     // elements(array, from, to)
     it.put(&[27, 28]);
@@ -312,7 +312,7 @@ fn copies(it: &mut Class) -> Result<(), Fault> {
     copied(it)
 }
 
-/// What looks at whole objects and arrays.
+/// Methods that read whole objects and arrays.
 fn copied(it: &mut Class) -> Result<(), Fault> {
     // copied(object): its elements, or its fields
     it.put(&[42]);

@@ -293,8 +293,8 @@ fn look_at(session: &Session, jni: Jni, holder: Object, stores: &mut Vec<Event>)
     }
 }
 
-/// What is in an array of objects, and in those in it. Only the machine itself makes arrays that hold others
-/// without an instruction for each, in exceptions.
+/// The elements of an array of objects, and of the arrays in it. Only the virtual machine itself makes arrays
+/// that hold others without an instruction for each, in exceptions.
 fn elements(session: &Session, jni: Jni, array: Object, depth: u32, stores: &mut Vec<Event>) {
     let jvmti = session.jvmti;
     let class = jni.class_of(array);

@@ -49,7 +49,7 @@ const FIRST: usize = 50;
 /// Places in that table.
 const PLACES: usize = Event::SampledObjectAlloc as usize - FIRST + 1;
 
-/// What is called when. The machine copies it.
+/// The callbacks of each event. The virtual machine copies it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Callbacks([*const c_void; PLACES]);

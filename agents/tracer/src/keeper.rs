@@ -4,7 +4,7 @@ use crate::guard::unharmed;
 use crate::session::recording;
 use std::time::Duration;
 
-/// What happened longer ago is on its way to the disk.
+/// The time between two writes: older events are on their way to the disk.
 const EACH: Duration = Duration::from_secs(1);
 
 /// Starts it. Signals of the process are for other threads.

@@ -39,7 +39,7 @@ pub struct Classes {
     recent: Box<[u32; RECENT]>,
 }
 
-/// What a handle's place has: where the object is.
+/// The address of a handle's object, which is the content of the handle's slot.
 fn at(handle: usize) -> usize {
     let place = (handle & !KIND) as *const AtomicUsize;
     // SAFETY: a handle that the machine gave and that is not given up is the address of a place that the

@@ -1,4 +1,4 @@
-//! What one thread records, into a file of its own.
+//! The events of one thread, in a file of its own.
 //!
 //! Where another thread has recorded an event since this one did, this one draws a number, which is written
 //! as a stamp: it is this thread's turn, until others draw.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The thread's clock is read once for this many events.
 const CLOCK: u32 = 64;
-/// Objects of which is known that they were recorded as in use and that nothing happened since.
+/// The number of objects that are known to be recorded as in use without another event since.
 const RECENT: usize = 64;
 /// In sampled recordings a thread looks once for this many allocations whether it is its turn: they are in
 /// the order as if they had come together.
@@ -63,7 +63,7 @@ pub struct Recorder {
     /// Allocations that come together, 1 in exact recordings; and how many of them are left.
     together: u32,
     left: u32,
-    /// What was used since the last event of another kind: objects, below the count of such events then.
+    /// Objects that were used since the last event of another kind, with the count of such events then.
     recent: [u64; RECENT],
     /// Events of other kinds than uses.
     others: u32,
@@ -217,7 +217,7 @@ impl Recorder {
         writer.push(self.thread, event)
     }
 
-    /// The thread begins to sleep. What it does next ends that.
+    /// The thread begins to sleep. Its next event ends that.
     pub fn sleeps(&mut self) {
         self.sleeping = now(libc::CLOCK_MONOTONIC);
     }

@@ -1,4 +1,4 @@
-//! What the recorder tells `plimsoll trace` at the end: a file of lines, `key value`. `plimsoll trace` makes
+//! The recorder's report to `plimsoll trace` at the end: a file of lines, `key value`. `plimsoll trace` makes
 //! it and gives it its length, so that it can be written even when the disk is full.
 
 use crate::session::{Mode, Session};

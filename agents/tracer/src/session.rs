@@ -24,7 +24,7 @@ pub enum Mode {
     Sampled,
 }
 
-/// What all threads of a recording have in common. It lives as long as the process.
+/// State of a recording that all threads share. It lives as long as the process.
 #[derive(Debug)]
 pub struct Session {
     /// The machine's interface.
@@ -63,7 +63,7 @@ struct Threads {
 /// The class of an object, by its place among those that the thread has met, and the object's bytes.
 type Allocated = (usize, u64);
 
-/// What this thread records into.
+/// The recorder of this thread.
 #[derive(Clone, Copy)]
 enum Mine {
     /// It has done nothing yet that is recorded.
@@ -77,7 +77,7 @@ thread_local! {
     static MINE: Cell<Mine> = const { Cell::new(Mine::Unknown) };
     /// Whether this thread may be about to clone an object.
     static CLONES: Cell<bool> = const { Cell::new(false) };
-    /// What this thread has allocated for a clone that has no number yet.
+    /// The allocation of this thread for a clone that has no number yet.
     static CLONE: Cell<Option<Allocated>> = const { Cell::new(None) };
     /// The thread whose end this one waits for: the hash of its object, its number, and the timeout,
     /// nanoseconds.
@@ -106,7 +106,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the current thread records into, for use. It is not in use by this thread.
+/// The recorder of the current thread, for use. This thread does not use it yet.
 fn own(mine: &Biased<Recorder>) -> Own<'_, Recorder> {
     // SAFETY: a recorder is in `MINE` of one thread alone, and every caller gives it up before it calls
     // anything that asks for it again.
@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    /// What the current thread records into.
+    /// The recorder of the current thread.
     pub fn mine(&self) -> Option<&'static Biased<Recorder>> {
         match MINE.get() {
             Mine::Begun(recorder) => Some(recorder),
@@ -284,7 +284,7 @@ impl Session {
         }
     }
 
-    /// The current thread has allocated an object of which the machine told these bytes.
+    /// The current thread has allocated an object of `told` bytes, as the virtual machine counts.
     pub fn allocated(&self, jni: Jni, object: Object, class: Object, told: i64) {
         let Some(mine) = self.mine() else {
             return;
@@ -423,7 +423,7 @@ impl Session {
     }
 
     /// The current thread meets a class that it does not know at its address. It gets a name where it is met
-    /// first. What is asked of the machine may wait for it, so that is not done under the lock.
+    /// first. Calls into the virtual machine may wait for it, so they are not made under the lock.
     #[cold]
     fn meets(&self, mine: &'static Biased<Recorder>, jni: Jni, class: Object) -> Option<usize> {
         let hash = self.jvmti.hash(class);

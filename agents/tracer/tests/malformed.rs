@@ -136,7 +136,7 @@ fn what_a_machine_refuses_is_refused_when_it_is_recorded_and_nothing_else_is() {
     }
 }
 
-/// What a machine says of each class of a list.
+/// The output of a virtual machine for each class of a list.
 fn loaded(java: &Path, list: &Path, folder: &Path) -> Vec<String> {
     let mut command = Command::new(java);
     command

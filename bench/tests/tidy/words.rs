@@ -1,8 +1,26 @@
-//! Riddles: turns of phrase that a reader has to guess at.
+//! Plain English: a reader need not take a sentence apart to learn its subject, nor guess at a number.
 
-use super::{report, rust};
+use super::prose::{Sentence, sentences};
+use super::{report, rust, tracked};
+use std::collections::BTreeMap;
 
-/// What is not written, in comments and in what programs say. A number has a name, a letter or a unit.
+/// How many sentences of a room are inverted; 0 where a room is not named. No number here grows.
+const INVERTED: &[(&str, usize)] = &[
+    ("agents/jvm", 65),
+    ("agents/libgc", 6),
+    ("bench", 174),
+    ("crates/broker", 53),
+    ("crates/cli", 184),
+    ("crates/client", 24),
+    ("crates/heap", 50),
+    ("crates/libgc", 40),
+    ("crates/map", 149),
+    ("crates/mmtk", 23),
+    ("crates/runtimes", 123),
+    ("crates/sim", 133),
+];
+
+/// Not written, in comments and in messages. A number has a name, a letter or a unit.
 const RIDDLES: [&str; 8] = [
     "for so many ",
     "after so many ",
@@ -13,6 +31,111 @@ const RIDDLES: [&str; 8] = [
     "so often on ",
     "what which",
 ];
+
+/// The words before `of which` that say how many: "two of which" is plain.
+const COUNTS: &str =
+    "all any both each either few first half last many most neither none one part some three two";
+
+#[test]
+fn sentences_are_not_inverted() {
+    let mut rooms: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, text) in tracked() {
+        let found = sentences(&name, &text);
+        let faults = found.iter().filter_map(|sentence| {
+            Some(format!("{name}:{}: {}", sentence.line, inverted(sentence)?))
+        });
+        rooms.entry(room(&name)).or_default().extend(faults);
+    }
+    let mut faults = Vec::new();
+    for (room, found) in &rooms {
+        let allowed = INVERTED.iter().find(|(named, _)| named == room);
+        let allowed = allowed.map_or(0, |(_, number)| *number);
+        if found.len() > allowed {
+            let number = found.len();
+            faults.push(format!(
+                "{room}: {number} sentences, {allowed} in tidy/words.rs:"
+            ));
+            faults.extend(found.iter().cloned());
+        }
+    }
+    report(&faults);
+}
+
+/// The folder that a number is kept for: a crate, or a folder at the top.
+fn room(name: &str) -> String {
+    let depth = match name.split('/').next() {
+        Some("crates" | "agents" | "clients") => 2,
+        _ => 1,
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    parts[..depth.min(parts.len())].join("/")
+}
+
+/// What to change in a sentence, if its subject is a clause or a turn of phrase hides it.
+fn inverted(sentence: &Sentence) -> Option<String> {
+    let text = &sentence.text;
+    let letters = text.trim_start_matches(|letter: char| "*_\"'(".contains(letter));
+    let first = letters
+        .split(|letter: char| !letter.is_alphabetic())
+        .next()?;
+    let is_question = text.contains('?');
+    let is_clause =
+        ["What", "Whatever", "Of"].contains(&first) || letters.starts_with("That which");
+    if is_clause && !is_question {
+        return Some(format!("begins with `{first}`: begin with the thing"));
+    }
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.to_lowercase())
+        .collect();
+    let pairs = words.windows(2).enumerate();
+    let turn = |(index, pair): (usize, &[String])| {
+        let before = index
+            .checked_sub(1)
+            .map_or("", |before| words[before].as_str());
+        let second = pair[1].trim_end_matches(|letter: char| !letter.is_alphabetic());
+        match (pair[0].as_str(), second) {
+            ("of", "which" | "whom") => !COUNTS.split(' ').any(|count| count == before),
+            ("none", "but") | ("that", "which") => true,
+            ("but", "for") => !before.ends_with(','),
+            ("such", "without" | "with" | "from" | "is" | "are") => before != "as",
+            _ => false,
+        }
+    };
+    let (at, _) = pairs.into_iter().find(|pair| turn(*pair))?;
+    Some(format!(
+        "`{} {}`: say it directly",
+        words[at],
+        words[at + 1]
+    ))
+}
+
+#[test]
+fn inversions_are_found() {
+    let plain = [
+        "A size, bytes.",
+        "What is it?",
+        "Two files, each of which is open.",
+        "Not for this, but for that.",
+        "A list of such things, such as this.",
+    ];
+    let riddles = [
+        "What it holds.",
+        "**What** costs most.",
+        "Of two, the first.",
+        "(That which is left.)",
+        "A file of which one is left.",
+        "It can run, and none but it.",
+        "All but for one.",
+        "No adapter may send such without end.",
+    ];
+    let found = |text: &str| {
+        let text = text.to_owned();
+        inverted(&Sentence { line: 1, text }).is_some()
+    };
+    assert_eq!(plain.map(found), [false; 5]);
+    assert_eq!(riddles.map(found), [true; 8]);
+}
 
 #[test]
 fn nobody_has_to_guess() {

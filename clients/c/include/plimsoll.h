@@ -21,7 +21,7 @@
  * All functions may be called from any thread, but plimsoll_close() only when no other is using the
  * handle. None may be called from a signal handler.
  *
- * What the library does to a program: nothing when it is loaded. An open principal has one thread
+ * Effects of the library on a program: none when it is loaded. An open principal has one thread
  * (with all signals blocked but faults), some descriptors that are closed on exec, and, while a
  * broker's page is mapped, a handler for SIGBUS, which passes faults on that are not on that page
  * (PLIMSOLL_NO_GUARD turns it off). After fork() the child may only read.
@@ -108,7 +108,7 @@ typedef struct plimsoll_options {
 /* The value of a field of plimsoll_known that is not known, or has not changed. */
 #define PLIMSOLL_UNKNOWN UINT64_MAX
 
-/* What the program knows of itself. Initialise it with PLIMSOLL_KNOWN_INIT. */
+/* Facts that the program reports of itself. Initialise it with PLIMSOLL_KNOWN_INIT. */
 typedef struct plimsoll_known {
     size_t size;               /* sizeof(plimsoll_known) */
     uint64_t live;             /* live bytes after the last full collection */

@@ -3,7 +3,7 @@
     python3 -m plimsoll.sweep --cluster tcp://head:8786 -- *.plt --heap 1.5,3 -o sweep.parquet
     python3 -m plimsoll.sweep --workers 8 -- *.plt --heap 1.5,3 -o sweep.parquet
 
-What stands after `--` is what stands after `plimsoll sim`, and the file is the same, byte for byte. Each
+The arguments after `--` are those of `plimsoll sim`, and the file is the same, byte for byte. Each
 simulation is a process `plimsoll sim … --cell N` on a worker. A worker needs the program and the traces, at
 the same paths; it needs nothing of this module. An interrupted sweep goes on, here or with `plimsoll sim` on
 one machine.
@@ -28,7 +28,7 @@ _PACE = 0.5
 
 
 class SweepError(Exception):
-    """A sweep cannot go on. What was simulated before is kept."""
+    """A sweep cannot go on. Earlier results are kept."""
 
 
 def sweep(client, args, plimsoll="plimsoll", progress=None):
@@ -104,7 +104,7 @@ def _simulate(plimsoll, args, folder, number):
 
 
 def _call(command, cwd=None):
-    """What a command prints."""
+    """The output of a command."""
     try:
         done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:

@@ -112,7 +112,7 @@ class Totals:
 
 @dataclass
 class Header:
-    """What a trace says of itself."""
+    """The description of a trace."""
 
     identity: bytes
     #: "ns" or "instructions".
@@ -124,7 +124,7 @@ class Header:
 
 
 class Trace:
-    """A trace that is open. What is damaged raises a TraceError; a trace whose end is missing is read up to
+    """A trace that is open. Damage raises a TraceError; a trace whose end is missing is read up to
     its last whole block, and `cut` says at which byte that ends."""
 
     def __init__(self, path):
@@ -377,7 +377,7 @@ def _decompressor():
         context = zstandard.ZstdDecompressor()
 
         def decompress(data, length):
-            # What the frame says of its length goes before what is given as the most.
+            # The length in the frame takes precedence over `max_output_size`.
             if zstandard.frame_content_size(data) > length:
                 raise ValueError("it is longer than the head says")
             return context.decompress(data, max_output_size=length)

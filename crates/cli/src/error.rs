@@ -67,8 +67,6 @@ pub enum CliError {
     Pin(String),
     #[error(transparent)]
     Together(#[from] plimsoll_sim::together::Error),
-    #[error("the plot of {name} cannot be drawn: {why}")]
-    Plot { name: String, why: String },
     #[error(transparent)]
     Trace(#[from] plimsoll_trace::TraceError),
     #[error("{}: no file of constants: {why}\n`plimsoll sim calibrate -o FILE` writes one", path.display())]

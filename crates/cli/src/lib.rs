@@ -24,7 +24,6 @@
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
 //! | `words` | the width of a terminal, lines broken between words |
-//! | [`picture`] | drawing: SVG, axes, pages of HTML |
 //! | [`embed`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
@@ -41,7 +40,6 @@ pub mod json;
 pub mod man;
 pub mod map;
 mod output;
-pub mod picture;
 pub mod pin;
 pub mod programs;
 mod progress;

@@ -4,6 +4,15 @@ use plimsoll_wire::messages::Max;
 pub use plimsoll_wire::size::Human;
 use plimsoll_wire::size::Size;
 
+/// Bytes with the unit as it is spelled in pictures: `812 KiB`, `15.2 MiB`.
+pub(crate) fn with_unit(bytes: u64) -> String {
+    let short = Human(bytes).to_string();
+    match short.char_indices().next_back() {
+        Some((at, unit)) if unit.is_ascii_alphabetic() => format!("{} {unit}iB", &short[..at]),
+        _ => short,
+    }
+}
+
 /// A size of the command line. Nothing of the memory would be taken for no bound, so it is refused.
 pub fn no_empty_part(text: &str) -> Result<Size, String> {
     match text.parse() {
@@ -72,6 +81,12 @@ mod tests {
         assert!(most_or_none("1K").unwrap_err().contains("out of range"));
         assert_eq!(bound(Size::Part(0.5), 4 * MIB), Ok(2 * MIB));
         assert!(bound(Size::Part(0.001), 4 * MIB).is_err());
+    }
+
+    #[test]
+    fn units_are_spelled_in_pictures() {
+        assert_eq!(with_unit(0), "0");
+        assert_eq!(with_unit(1536 << 20), "1.50 GiB");
     }
 
     #[test]

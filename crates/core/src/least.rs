@@ -16,7 +16,7 @@ const GROWTH: u64 = 16 << 20;
 /// Less than this part of a debt is as good as nothing.
 const PART: u64 = 8;
 
-/// What a program proved not to be able to go below.
+/// A size that a program proved not to be able to go below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Least {
     /// Use when it was asked in vain, bytes.
@@ -34,7 +34,7 @@ impl Least {
         !fell && !grew && now.saturating_sub(self.at) < AGAIN
     }
 
-    /// What a debt teaches: whether its deadline passed and nothing came.
+    /// The least size that a debt proves: its deadline passed and nothing came.
     fn of_debt(debt: &Debt, uses: u64, reaction: Nanos, now: Nanos) -> Option<Least> {
         let waited = debt.deadline.saturating_add(reaction.max(AFTER));
         let paid = debt.from.saturating_sub(uses);

@@ -143,7 +143,7 @@ pub(super) struct Node {
     pub(super) waits: Option<Nanos>,
     /// When it lacked memory last, in core time.
     pub(super) lacked_at: Option<Nanos>,
-    /// What it proved not to be able to go below.
+    /// The size that it proved not to be able to go below.
     pub(super) least: Option<Least>,
     pub(super) debt: Option<Debt>,
     pub(super) ladder: Ladder,

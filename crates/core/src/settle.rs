@@ -116,7 +116,7 @@ impl Node {
     }
 }
 
-/// What to do with new numbers.
+/// How new numbers are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Nothing new.

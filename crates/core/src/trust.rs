@@ -20,7 +20,7 @@ const TAU: Nanos = 2_000_000_000;
 /// Stalls before this time show in no rate, nanoseconds.
 const FORGOTTEN: Nanos = 5 * TAU;
 
-/// What is known about the stalls of one principal within its limits. Changed once in each tick.
+/// Evidence about the stalls of one principal within its limits. Changed once in each tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trust {
     /// Stalls so far, as reported; `None` before the first report of them.
@@ -61,7 +61,7 @@ impl Trust {
         let lately = |at: Nanos| now.saturating_sub(at) < FORGOTTEN;
         let rate = match self.stalled {
             Some((at, _)) if lately(at) => self.flow.rate(TAU),
-            // What is left of a smoothed rate never quite ends.
+            // A smoothed rate never quite reaches 0.
             _ => 0,
         };
         Some(u64::try_from(rate).unwrap_or(0))

@@ -6,9 +6,9 @@ use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::central::{Central, Exhausted};
 use crate::class::{CLASSES, Class, slot_at};
+use crate::descriptor::{LEFT, TAKEN, Use, flag};
 use crate::heap::Heap;
 use crate::kind::{KINDS, Kind, KindId, Layout};
-use crate::side::{LEFT, TAKEN, Use, flag};
 use std::alloc::{alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -510,36 +510,5 @@ impl Heap {
     /// Whether a slot's object was freed since the last collection.
     pub fn is_freed(&self, slot: Slot) -> bool {
         self.freed(self.side.start(slot)).is_some()
-    }
-
-    /// Calls `each` with every slot of a collectable kind that was handed out, including freed
-    /// slots and those that bins hold. The marks must be those of the last collection. In a
-    /// superpage of which a bin left a part, only the slots marked then are told: it is not known
-    /// which of the others hold objects.
-    pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
-        for at in 0..central.committed() as u32 {
-            let superpage = Superpage(at);
-            let it = self.side.descriptor(superpage);
-            let slots = match it.usage() {
-                Use::Free | Use::Tail => continue,
-                _ if it.has(flag::UNCOLLECTABLE) => continue,
-                Use::Small => it.slots.load(Relaxed),
-                Use::Head => 1,
-            };
-            let given = match it.usage() {
-                Use::Head => 1,
-                _ if it.next.load(Relaxed) != TAKEN => 0,
-                _ => {
-                    let class = Class(it.class.load(Relaxed));
-                    central.given(superpage, KindId(it.kind.load(Relaxed)), class)
-                }
-            };
-            for index in 0..slots {
-                let slot = Slot { superpage, index };
-                if usize::from(index) < given || self.side.is_marked(slot) {
-                    each(slot);
-                }
-            }
-        }
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::os::Os;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A stack with a fixed capacity.
 pub(crate) struct Area<T> {
@@ -13,44 +15,53 @@ pub(crate) struct Area<T> {
     length: usize,
     /// Most values.
     capacity: usize,
+    /// Maps the addresses.
+    os: Arc<dyn Os>,
 }
 
 // SAFETY: an area owns its values, as a vector does.
 unsafe impl<T: Send> Send for Area<T> {}
 
 impl<T: Copy> Area<T> {
-    /// An empty stack of `capacity` values. Its addresses stay reserved as long as the process
-    /// lives.
-    pub(crate) fn new(os: &dyn Os, capacity: usize) -> io::Result<Area<T>> {
-        let bytes = (capacity * size_of::<T>()).next_multiple_of(PAGES);
-        let start = os.map(bytes)?;
+    /// An empty stack of `capacity` values.
+    ///
+    /// # Errors
+    /// There are no addresses for it.
+    pub(crate) fn new(os: &Arc<dyn Os>, capacity: usize) -> io::Result<Area<T>> {
+        let start = os.map(Area::<T>::bytes(capacity))?;
         Ok(Area {
             start: NonNull::new(start as *mut T).ok_or(io::ErrorKind::OutOfMemory)?,
             length: 0,
             capacity,
+            os: os.clone(),
         })
     }
 
     /// An empty stack of at least `room` values: reuses `before` if that is large enough.
-    pub(crate) fn again(os: &dyn Os, before: Option<Area<T>>, room: usize) -> io::Result<Area<T>> {
+    pub(crate) fn again(
+        os: &Arc<dyn Os>,
+        before: Option<Area<T>>,
+        room: usize,
+    ) -> io::Result<Area<T>> {
         match before {
-            Some(area) if area.capacity >= room => Ok(Area { length: 0, ..area }),
+            Some(mut area) if area.capacity >= room => {
+                area.clear();
+                Ok(area)
+            }
             _ => Area::new(os, 2 * room),
         }
     }
 
     /// Doubles the capacity, to at most `most` values. False if that is not possible.
-    pub(crate) fn grow(&mut self, os: &dyn Os, most: usize) -> bool {
-        let bytes = |capacity: usize| (capacity * size_of::<T>()).next_multiple_of(PAGES);
+    pub(crate) fn grow(&mut self, most: usize) -> bool {
         let capacity = (2 * self.capacity).min(most);
         if capacity <= self.capacity {
             return false;
         }
-        let (before, after) = (bytes(self.capacity), bytes(capacity));
-        if before < after {
-            let start = self.start.as_ptr() as usize;
+        let (before, after) = (self.range(), Area::<T>::bytes(capacity));
+        if before.len() < after {
             // SAFETY: only this value knows the addresses, and `self` is borrowed exclusively.
-            let moved = unsafe { os.remap(start..start + before, after) };
+            let moved = unsafe { self.os.remap(before, after) };
             let Some(start) = moved.ok().and_then(|start| NonNull::new(start as *mut T)) else {
                 return false;
             };
@@ -138,23 +149,43 @@ impl<T: Copy> Area<T> {
     }
 
     /// Gives the memory behind the first `keep` bytes of an empty stack back to the kernel.
-    pub(crate) fn shrink(&mut self, os: &dyn Os, keep: usize) {
+    pub(crate) fn shrink(&mut self, keep: usize) {
         debug_assert!(self.is_empty());
-        let start = self.start.as_ptr() as usize;
-        let end = start + (self.capacity * size_of::<T>()).next_multiple_of(PAGES);
+        let Range { start, end } = self.range();
         let from = start + keep.next_multiple_of(PAGES);
         if from < end {
             // What cannot be given back stays, without harm.
-            let _ = os.discard(from..end);
+            let _ = self.os.discard(from..end);
         }
+    }
+}
+
+impl<T> Area<T> {
+    /// Bytes that are mapped for a stack of this many values.
+    fn bytes(capacity: usize) -> usize {
+        (capacity * size_of::<T>()).next_multiple_of(PAGES)
+    }
+
+    /// Its addresses.
+    fn range(&self) -> Range<usize> {
+        let start = self.start.as_ptr() as usize;
+        start..start + Area::<T>::bytes(self.capacity)
+    }
+}
+
+impl<T> Drop for Area<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped for this value alone, which goes.
+        unsafe { self.os.unmap(self.range()) };
     }
 }
 
 impl Area<u64> {
     /// A full stack of zeros. They take no memory until they are [`set`](Area::set).
-    pub(crate) fn zeroed(os: &dyn Os, length: usize) -> io::Result<Area<u64>> {
-        let area = Area::new(os, length)?;
-        Ok(Area { length, ..area })
+    pub(crate) fn zeroed(os: &Arc<dyn Os>, length: usize) -> io::Result<Area<u64>> {
+        let mut area = Area::new(os, length)?;
+        area.length = length;
+        Ok(area)
     }
 
     /// Replaces the value at index `at`, which must exist.
@@ -175,8 +206,9 @@ mod tests {
 
     #[test]
     fn a_full_area_refuses_and_moves_what_fits() {
-        let mut from = Area::new(&Linux::new(), 10).unwrap();
-        let mut to = Area::new(&Linux::new(), 4).unwrap();
+        let os: Arc<dyn Os> = Arc::new(Linux::new());
+        let mut from = Area::new(&os, 10).unwrap();
+        let mut to = Area::new(&os, 4).unwrap();
         assert!((0..10).all(|value| from.push(value)));
         assert!(!from.push(10));
         from.move_bottom(3, &mut to);
@@ -187,7 +219,7 @@ mod tests {
         assert_eq!(rest, [8, 7, 6, 5, 4, 3]);
         let moved: Vec<i32> = std::iter::from_fn(|| to.pop()).collect();
         assert_eq!(moved, [9, 2, 1, 0]);
-        from.shrink(&Linux::new(), 0);
+        from.shrink(0);
         assert!(from.push(1));
     }
 }

@@ -4,8 +4,8 @@
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::central::Central;
+use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
-use crate::side::{Use, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What a collection found.

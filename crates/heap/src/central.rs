@@ -3,10 +3,13 @@
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
 use crate::class::{CLASSES, Class};
-use crate::heap::Heap;
+use crate::descriptor::{Use, age, flag};
+use crate::heap::{Error, Heap};
 use crate::kind::{KINDS, KindId};
-use crate::side::{Side, Use, age, flag};
+use crate::os::Os;
+use crate::side::{SMALLEST, Side};
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why there is no room for an object.
@@ -22,9 +25,6 @@ pub enum Exhausted {
 
 /// The fewest superpages to commit at once: 1 MiB.
 const STEP: usize = (1 << 20) / SUPERPAGE;
-
-/// The tables grow for at least this many superpages at once, if that is possible: 64 MiB.
-const TOLD: usize = (64 << 20) / SUPERPAGE;
 
 /// The first superpage that is used. The heap's first byte belongs to no object, because the
 /// collector's own words and registers hold its address, and a conservative front end would take
@@ -53,8 +53,6 @@ pub struct Central {
     rests: [[(u32, u16); CLASSES]; KINDS],
     /// Superpages that can be read and written: the first ones of the heap.
     committed: usize,
-    /// For at least this many superpages the tables are committed.
-    known: usize,
     /// Superpages in use.
     used: usize,
     /// Most superpages in use.
@@ -71,15 +69,34 @@ pub struct Central {
 /// For runs of up to this many superpages, the end of the last search is remembered.
 const SIZES: usize = 32;
 
+impl Heap {
+    /// Makes a heap that may grow to `most` bytes of addresses, or to as many as can be set aside
+    /// for it. It takes no memory yet, and few addresses. The second value is the state that the
+    /// heap's threads share: a program with several threads keeps it behind a lock, and takes that
+    /// lock before it stops the world.
+    ///
+    /// # Errors
+    /// There are not even addresses for the metadata of 16 MiB.
+    pub fn new(os: Box<dyn Os>, most: usize) -> Result<(Heap, Central), Error> {
+        let os: Arc<dyn Os> = os.into();
+        let mut bytes = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
+        loop {
+            match Side::reserve(os.clone(), bytes) {
+                Ok(side) => return Ok((Heap::over(side), Central::new())),
+                Err(source) if bytes == SMALLEST => return Err(Error::NoRoom { bytes, source }),
+                Err(_) => bytes = (bytes / 2).max(SMALLEST).next_multiple_of(SUPERPAGE),
+            }
+        }
+    }
+}
+
 impl Central {
-    /// A heap whose tables are committed for `known` superpages.
-    pub(crate) fn new(known: usize) -> Central {
+    fn new() -> Central {
         Central {
             partial: [[0; CLASSES]; KINDS],
             absent: [[0; CLASSES]; KINDS],
             rests: [[(0, 0); CLASSES]; KINDS],
             committed: FIRST,
-            known,
             used: 0,
             limit: usize::MAX,
             searched: [FIRST; SIZES],
@@ -188,7 +205,9 @@ impl Central {
         };
         bits::fill(heap.side.free(self.committed), start, count, false);
         self.used += count;
-        heap.remember_taken(start, count);
+        if let Some(notes) = heap.stress.notes() {
+            notes.remember_taken(&heap.side, start, count);
+        }
         Ok(Superpage(start as u32))
     }
 
@@ -197,8 +216,8 @@ impl Central {
         let side = &heap.side;
         for at in superpage.0..superpage.0 + count as u32 {
             let it = side.descriptor(Superpage(at));
-            heap.drop_summary(Superpage(at));
-            if heap.is_armed(Superpage(at)) {
+            heap.summaries.drop_of(side, Superpage(at));
+            if side.is_armed(Superpage(at)) {
                 it.armed.store(1, Relaxed);
             }
             it.set_usage(Use::Free);
@@ -273,8 +292,8 @@ impl Central {
         self.blocked = false;
         let grown = std::iter::successors(Some(much), halves)
             .find(|&more| {
-                self.tell_of(heap, committed + more)
-                    && match heap.os.commit(begin..end(more)) {
+                side.cover(committed + more)
+                    && match side.os().commit(begin..end(more)) {
                         Ok(()) => true,
                         Err(why) => {
                             self.blocked = why.kind() == ErrorKind::AlreadyExists;
@@ -284,35 +303,17 @@ impl Central {
             })
             .ok_or(Exhausted::Memory)?;
         self.blocked = false;
-        if heap.is_tracked() {
+        if heap.tracking.is_on() {
             // The kernel tracks only what was mapped when it was told to.
-            heap.track(end(0)..end(grown));
+            heap.tracking.begin(side, end(0)..end(grown));
         }
         for at in self.committed..self.committed + grown {
             side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
         }
         self.committed += grown;
         bits::fill(side.free(self.committed), committed, grown, true);
-        heap.set_reach(self.committed * SUPERPAGE);
+        side.reach().store(self.committed * SUPERPAGE, Relaxed);
         Ok(start)
-    }
-
-    /// Commits the tables for this many superpages, and for more where that is cheap. False if the
-    /// kernel refuses.
-    fn tell_of(&mut self, heap: &Heap, superpages: usize) -> bool {
-        if superpages <= self.known {
-            return true;
-        }
-        let much = superpages
-            .max(self.known + self.known / 8)
-            .next_multiple_of(TOLD)
-            .min(heap.side.superpages());
-        let told = [much, superpages].into_iter().find(|&to| {
-            let longer = heap.side.commit(heap.os.as_ref(), self.known, to);
-            longer.is_ok()
-        });
-        self.known = told.unwrap_or(self.known);
-        told.is_some()
     }
 
     /// Gives the memory of free superpages back to the kernel, except for the `keep` lowest; what
@@ -326,7 +327,7 @@ impl Central {
             let Some((start, end)) = run else { return };
             let address = |at: usize| side.address(Superpage(at as u32));
             // What the kernel does not take back stays as it is, for another try later.
-            if heap.os.discard(address(start)..address(end)).is_ok() {
+            if side.os().discard(address(start)..address(end)).is_ok() {
                 for at in start..end {
                     side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);
                 }

@@ -31,7 +31,7 @@ use crate::heap::Heap;
 use crate::mark::{Crew, Marker};
 use crate::residency::{Look, Residency};
 use crate::verify::Difference;
-use crate::watch::Watch;
+use crate::watch::{self, Watch};
 use std::io;
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ pub struct Pause<'h> {
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.heap.os.close();
+        self.heap.side.os().close();
     }
 }
 
@@ -117,7 +117,7 @@ pub struct Tail {
 impl<'h> Pause<'h> {
     /// Begins a pause. All threads are stopped.
     pub fn begin(heap: &'h Heap) -> Pause<'h> {
-        heap.os.open();
+        heap.side.os().open();
         Pause { heap }
     }
 
@@ -288,16 +288,20 @@ impl<'h> Marked<'h> {
         crew: Option<&Crew>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> io::Result<Difference> {
-        let before = self.pause.heap.begin_verification(central)?;
+        let heap = self.pause.heap;
+        let verifier = &heap.stress.verifier;
+        let before = verifier.begin(&heap.side, central.committed())?;
+        heap.clear_marks(central);
         mark_all(central, marker, crew, false, roots);
-        Ok(self.pause.heap.end_verification(central, before))
+        Ok(verifier.end(&heap.side, central.committed(), before))
     }
 
     /// Arms superpages until the next look, and ends the pause.
     pub fn end(self, central: &Central, watch: Option<Watch>) -> Ended<'h> {
         let heap = self.pause.heap;
         if let Some(what) = watch {
-            heap.watch(central, what);
+            let committed = central.committed();
+            heap.tracking.watch(&heap.side, committed, what);
         }
         Ended { heap }
     }
@@ -319,7 +323,7 @@ impl<'h> Ended<'h> {
     /// If `unwatch`, disarms superpages that are not worth watching. Frees unmarked slots.
     pub fn count(self, central: &mut Central, unwatch: bool) -> Counted<'h> {
         if unwatch {
-            self.heap.unwatch(central);
+            watch::unwatch(&self.heap.side, central.committed());
         }
         Counted {
             heap: self.heap,
@@ -337,7 +341,8 @@ impl Counted<'_> {
 
     /// Ends the collection and returns its census.
     pub fn end(self, central: &Central) -> Census {
-        self.heap.evict_some(central.committed());
+        let heap = self.heap;
+        heap.stress.evict_some(&heap.side, central.committed());
         self.census
     }
 }

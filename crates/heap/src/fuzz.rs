@@ -1,7 +1,7 @@
 //! Entry points for fuzzers: plain functions that take any bytes and must neither panic nor break
 //! the property that they state.
 
-use crate::summary::SUMMARY;
+use crate::side::SUMMARY;
 use crate::summary::codec::{decode, plan, write};
 
 /// Decodes the bytes as a summary, which must come to an end. Then derives numbers from the bytes,

@@ -2,9 +2,10 @@
 
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::central::{Central, Exhausted};
+use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use crate::kind::KindId;
-use crate::side::{Use, flag};
+use crate::watch;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// From this many bytes on, memory that must be zeroed may be given back to the kernel instead of
@@ -35,7 +36,7 @@ impl Heap {
             self.side.descriptor(head).raise(flag::FIRST_ONLY);
         }
         self.add_allocated(bytes);
-        self.unwatch_taken(head, count);
+        watch::unwatch_taken(&self.side, head, count);
         let of = self.kind(kind);
         if of.zeroed {
             self.clear_large(head, count);
@@ -63,7 +64,7 @@ impl Heap {
         let whole = start..start + count * SUPERPAGE;
         if (0..count).filter(dirty).count() * SUPERPAGE >= DISCARD
             && (self.is_scarce() || (0..count).any(|at| superpage(at).has(flag::ABSENT)))
-            && self.os.discard(whole).is_ok()
+            && self.side.os().discard(whole).is_ok()
         {
             return;
         }

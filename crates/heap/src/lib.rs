@@ -17,22 +17,30 @@
 //! | *young* | of a superpage: it may have been written to since the last collection |
 //! | *pending* | of a superpage: it has marked objects that have not been scanned yet |
 //!
+//! Each module imports only from modules above it in this table:
+//!
 //! | module | content |
 //! |---|---|
 //! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
-//! | `heap`, `side` | the address ranges; the tables of metadata beside them |
-//! | `alloc`, `large`, `central` | small objects, large objects, the state that threads share |
-//! | `mark`, `census` | marking what is reachable, and counting it |
-//! | `residency`, `watch`, `summary` | what is in swap; what was written to; absent superpages' references |
-//! | `steps` | marking while the program runs |
-//! | `stress`, `verify`, `fuzz` | injected faults; checks that nothing was lost; entry points for fuzzers |
-//! | `area`, `bits`, `prefetch` | a stack of values, bits in words, prefetching |
-//! | `os` | every system call |
+//! | `bits`, `prefetch` | bits in words, prefetching |
+//! | `os`, `area` | every system call; a stack of values in addresses of its own |
+//! | `descriptor`, `side` | what is known of a superpage; the address ranges, and all tables of metadata |
+//! | `summary`, `watch` | absent superpages' references; what was written to |
+//! | `verify`, `stress` | checks that nothing was lost; injected faults |
+//! | `heap` | the heap: its kinds, and queries about addresses |
+//! | `central`, `alloc`, `large` | the state that threads share, small objects, large objects |
+//! | `objects`, `census` | walks over objects; counting what is marked |
+//! | `residency`, `steps` | what is in swap; marking while the program runs |
+//! | `mark` | marking what is reachable |
+//! | `collection` | the phases of a collection, in their only order |
+//! | `fuzz` | entry points for fuzzers |
 //!
 //! Data flows one way: [`Heap`] knows its ranges (`os`, `side`); [`Bin`]s are filled from
 //! superpages (`alloc`, over `central`); a collection marks (`mark`) and then counts (`census`),
 //! which gives superpages back to `central`. The types of [`collection`] enforce the order of a
 //! collection's phases.
+//!
+//! A process may have many heaps. A heap that is dropped gives back its memory and its addresses.
 //!
 //! This crate neither stops threads nor finds roots: the front end does both. While the world is
 //! stopped, nothing here allocates with `malloc`, because a stopped thread may hold its locks. The
@@ -46,12 +54,14 @@ mod census;
 mod central;
 mod class;
 pub mod collection;
+mod descriptor;
 #[doc(hidden)]
 pub mod fuzz;
 mod heap;
 mod kind;
 mod large;
 pub mod mark;
+mod objects;
 pub mod os;
 mod prefetch;
 mod residency;
@@ -69,7 +79,7 @@ pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
 pub use heap::{Error, Heap, Places};
 pub use kind::{KINDS, Kind, KindId, Layout};
-pub use residency::{Look, Means, Residency};
+pub use residency::{Look, Residency};
 pub use side::UsedBy;
 pub use verify::Difference;
-pub use watch::Watch;
+pub use watch::{Means, Watch};

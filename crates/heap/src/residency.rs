@@ -4,8 +4,9 @@
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;
+use crate::descriptor::{Use, age, flag};
 use crate::heap::Heap;
-use crate::side::{Use, age, flag};
+use crate::watch::Means;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -59,34 +60,10 @@ impl Residency {
     }
 }
 
-/// How a heap copes with swap. Less than everything is for measuring what each part is worth.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Means {
-    /// It only holds less memory while some of the heap is in swap, and reads absent superpages as
-    /// if they were present.
-    Resizing,
-    /// It also reads absent superpages in address order, in each collection.
-    Order,
-    /// It also summarises absent superpages when it reads them, and uses the summaries from then
-    /// on.
-    #[default]
-    Bookmarks,
-}
-
 impl Heap {
     /// Restricts the heap to these means, from the first collection on. The first call decides.
     pub fn limit_means(&self, means: Means) {
-        let _ = self.means.set(means);
-    }
-
-    fn means(&self) -> Means {
-        self.means.get().copied().unwrap_or_default()
-    }
-
-    /// Has writes to the heap tracked, if the means include that and the kernel supports it.
-    pub(crate) fn track(&self, all: Range<usize>) {
-        let wanted = self.means() == Means::Bookmarks;
-        self.set_tracked(wanted && self.os.track(all).is_ok());
+        self.tracking.limit(means);
     }
 
     /// Asks for the tables that a collection will read. Call it before the world is stopped, when
@@ -97,7 +74,8 @@ impl Heap {
         let summaries = self.summaries.range(&self.side);
         for table in tables.into_iter().chain([summaries]) {
             let start = table.start / TABLE_PAGE * TABLE_PAGE;
-            self.os
+            self.side
+                .os()
                 .will_need(start..table.end.next_multiple_of(TABLE_PAGE));
         }
     }
@@ -117,7 +95,7 @@ impl Heap {
             match start {
                 None if counts => start = Some(at),
                 Some(first) if !counts => {
-                    self.os.cool(address(first)..address(at));
+                    self.side.os().cool(address(first)..address(at));
                     start = None;
                 }
                 _ => {}
@@ -127,7 +105,7 @@ impl Heap {
 
     /// Called in a child of fork: drops what refers to the parent's pages.
     pub fn forked(&self) {
-        self.os.forked();
+        self.side.os().forked();
     }
 
     /// Finds out where the heap's pages are, and which were written to since they were armed. All
@@ -147,7 +125,7 @@ impl Heap {
         }
         // If the kernel does not say, every superpage counts as present: that costs page faults,
         // but loses no object.
-        let _ = self.os.swapped(all.clone(), &mut |run| {
+        let _ = side.os().swapped(all.clone(), &mut |run| {
             for superpage in self.superpages(&run) {
                 found.absent += usize::from(side.descriptor(superpage).raise(flag::ABSENT));
             }
@@ -157,21 +135,21 @@ impl Heap {
                 found.absent += usize::from(side.descriptor(Superpage(at)).raise(flag::ABSENT));
             }
         }
-        if self.means() == Means::Resizing {
+        if self.tracking.means() == Means::Resizing {
             for at in 0..committed as u32 {
                 side.descriptor(Superpage(at)).lower(flag::ABSENT);
             }
         } else if found.absent > 0 {
-            self.track(self.range());
+            self.tracking.begin(side, self.range());
         }
         let first = !self.looked.swap(false, Relaxed);
         self.note_ages(committed, first, first && !what.young, &mut found);
-        if self.summary_bytes() > 0 || self.watched.load(Relaxed) {
+        if self.summary_bytes() > 0 || self.tracking.is_any_armed() {
             bits::fill(side.replayed(committed), 0, committed, false);
             self.drop_outdated(central, all, what.complete, &mut found);
             found.summarised = self.trust_summaries(committed);
         }
-        self.evict_some(committed);
+        self.stress.evict_some(side, committed);
         found
     }
 
@@ -180,7 +158,7 @@ impl Heap {
     pub(crate) fn look_again(&self, central: &Central) {
         let side = &self.side;
         let all = side.heap()..side.heap() + central.committed() * SUPERPAGE;
-        let _ = self.os.swapped(all, &mut |run| {
+        let _ = side.os().swapped(all, &mut |run| {
             for superpage in self.superpages(&run) {
                 side.descriptor(superpage).raise(flag::ABSENT);
             }
@@ -217,7 +195,7 @@ impl Heap {
                 }
                 (false, age::GONE | age::GONE_WRITTEN | age::GONE_PARTLY) => {
                     if old == age::GONE_PARTLY {
-                        self.drop_summary(Superpage(at));
+                        self.summaries.drop_of(&self.side, Superpage(at));
                     }
                     found.returned += usize::from(it.usage() != Use::Free);
                     it.hold.store(HOLD, Relaxed);
@@ -238,13 +216,13 @@ impl Heap {
         complete: bool,
         found: &mut Residency,
     ) {
-        let told = self.os.written(all, &mut |run| {
+        let told = self.side.os().written(all, &mut |run| {
             for superpage in self.superpages(&run) {
                 let it = self.side.descriptor(superpage);
                 found.written += usize::from(!it.is_young());
                 it.forget_age();
                 if it.summary.load(Relaxed) != 0 {
-                    self.drop_summary(superpage);
+                    self.summaries.drop_of(&self.side, superpage);
                     found.dropped += 1;
                 }
             }
@@ -253,7 +231,7 @@ impl Heap {
             self.forget_ages(central.committed());
         }
         if told.is_err() || complete {
-            self.drop_summaries(central.committed());
+            self.summaries.drop_all(&self.side, central.committed());
         }
     }
 

@@ -6,12 +6,17 @@
 //! is populated if a program locks its memory.
 
 use crate::address::{GRANULE, GRANULES, SUPERPAGE, Slot, Superpage};
+use crate::bits;
 use crate::class::{Class, slot_at};
+use crate::descriptor::{Descriptor, Use, age, flag};
 use crate::os::Os;
-use crate::summary::SUMMARY;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The most bytes of a superpage's summary: 1.6 % of a superpage.
+pub(crate) const SUMMARY: usize = 256;
 
 /// One table.
 struct Spec {
@@ -36,10 +41,11 @@ const DESCRIPTORS: usize = 0;
 const MARKS: usize = 1;
 const FREE: usize = 2;
 const BOOKMARKS: usize = 3;
-const SUMMARIES: usize = 4;
-const REPLAYED: usize = 5;
+const REPLAYED: usize = 4;
+const SUMMARIES: usize = 5;
 
-/// Every table, in the order of their addresses.
+/// Every table, in the order of their addresses. That of summaries is the last: the others of a small heap
+/// are one mapping.
 const SPECS: [Spec; 6] = [
     Spec {
         name: "descriptors",
@@ -62,13 +68,13 @@ const SPECS: [Spec; 6] = [
         used_by: UsedBy::Evicted,
     },
     Spec {
-        name: "summaries",
-        bits: SUMMARY * 8,
+        name: "replayed bookmarks",
+        bits: 1,
         used_by: UsedBy::Evicted,
     },
     Spec {
-        name: "replayed bookmarks",
-        bits: 1,
+        name: "summaries",
+        bits: SUMMARY * 8,
         used_by: UsedBy::Evicted,
     },
 ];
@@ -105,168 +111,24 @@ pub(crate) fn specs() -> impl Iterator<Item = (&'static str, usize, UsedBy)> {
         .map(|spec| (spec.name, spec.bits, spec.used_by))
 }
 
-/// What a superpage is used for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Use {
-    /// Free, or not committed.
-    Free = 0,
-    /// Slots of one class.
-    Small = 1,
-    /// The first superpage of a large object.
-    Head = 2,
-    /// A later superpage of a large object.
-    Tail = 3,
-}
-
-/// Flags of a superpage.
-pub(crate) mod flag {
-    /// Its objects hold no references.
-    pub(crate) const OPAQUE: u8 = 1;
-    /// The front end traces its objects.
-    pub(crate) const TRACED: u8 = 2;
-    /// Its objects live until they are freed.
-    pub(crate) const UNCOLLECTABLE: u8 = 4;
-    /// Only references to its first superpage count (of a large object).
-    pub(crate) const FIRST_ONLY: u8 = 8;
-    /// It was not written to since the kernel supplied it: all zero.
-    pub(crate) const CLEAN: u8 = 16;
-    /// It has marked objects that were not scanned. Together with `SUMMARISED`: its summary is
-    /// queued to be replayed, or was.
-    pub(crate) const PENDING: u8 = 32;
-    /// A part of it was in swap when the collection began.
-    pub(crate) const ABSENT: u8 = 64;
-    /// Its summary was made before this collection, and is valid: the superpage was not written to
-    /// since.
-    pub(crate) const SUMMARISED: u8 = 128;
-}
-
-/// Ages of a superpage: collections since it was written to, or one of the special values.
-pub(crate) mod age {
-    /// It is not armed, so writes to it are not seen.
-    pub(crate) const UNKNOWN: u8 = 0;
-    /// It was armed after the last collection.
-    pub(crate) const ARMED: u8 = 1;
-    /// It was not written to from one whole collection to the next.
-    pub(crate) const COLD: u8 = 2;
-    /// The age stays at this value.
-    pub(crate) const OLDEST: u8 = 252;
-    /// As `GONE`, but its summary was made by a step, and does not cover objects marked there later
-    /// in that collection.
-    pub(crate) const GONE_PARTLY: u8 = 253;
-    /// A part of it was in swap at the last look, or was paged out since; and it was written to
-    /// since it was armed, or was never armed.
-    pub(crate) const GONE_WRITTEN: u8 = 254;
-    /// As `GONE_WRITTEN`, but it was not written to since it was armed.
-    pub(crate) const GONE: u8 = 255;
-}
-
-/// In `next`: a bin took this superpage, and hands out its unmarked slots, or has handed out all of
-/// them.
-pub(crate) const TAKEN: u32 = u32::MAX;
-/// In `next`: a bin took this superpage, and left before it handed out all unmarked slots.
-pub(crate) const LEFT: u32 = u32::MAX - 1;
-
-/// What is known of one superpage. All-zero means free.
-///
-/// Everybody reads it. Only the holder of [`Central`](crate::Central) changes it, except that
-/// markers set `PENDING`.
-#[repr(C, align(32))]
-#[derive(Default)]
-pub(crate) struct Descriptor {
-    /// What it is used for ([`Use`]).
-    usage: AtomicU8,
-    /// The kind of its objects.
-    pub(crate) kind: AtomicU8,
-    /// Small: the size class of its slots.
-    pub(crate) class: AtomicU8,
-    /// Bits of [`flag`].
-    flags: AtomicU8,
-    /// Small: number of slots.
-    pub(crate) slots: AtomicU16,
-    /// Small: granules per slot. Head: granules of the object's last superpage that do not belong
-    /// to the object.
-    pub(crate) granules: AtomicU16,
-    /// Small: the factor that turns a granule's number into its slot ([`slot_at`]).
-    pub(crate) reciprocal: AtomicU32,
-    /// Head: superpages of the object. Tail: the distance to the head, in superpages.
-    pub(crate) extent: AtomicU32,
-    /// The next superpage in the list that this one is in, plus 1; 0 ends the list. [`TAKEN`] or
-    /// [`LEFT`] if a bin took it.
-    pub(crate) next: AtomicU32,
-    /// The block of its summary ([`summary`](crate::summary)); 0 for none.
-    pub(crate) summary: AtomicU32,
-    /// For how many collections it was not written to; see [`age`].
-    pub(crate) age: AtomicU8,
-    /// For how many more whole collections it is not to be paged out, because it was paged out and
-    /// came back.
-    pub(crate) hold: AtomicU8,
-    /// Free: not 0 if it was armed when it was freed, so that each first write to a page is a fault.
-    pub(crate) armed: AtomicU8,
-}
-
-impl Descriptor {
-    #[inline]
-    pub(crate) fn usage(&self) -> Use {
-        match self.usage.load(Relaxed) {
-            1 => Use::Small,
-            2 => Use::Head,
-            3 => Use::Tail,
-            _ => Use::Free,
-        }
-    }
-
-    pub(crate) fn set_usage(&self, usage: Use) {
-        self.usage.store(usage as u8, Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn has(&self, flag: u8) -> bool {
-        self.flags.load(Relaxed) & flag != 0
-    }
-
-    #[inline]
-    pub(crate) fn flags(&self) -> u8 {
-        self.flags.load(Relaxed)
-    }
-
-    /// Replaces all flags. No marker may run meanwhile.
-    pub(crate) fn set_flags(&self, flags: u8) {
-        self.flags.store(flags, Relaxed);
-    }
-
-    /// Sets a flag. True if it was not set before.
-    pub(crate) fn raise(&self, flag: u8) -> bool {
-        self.flags.fetch_or(flag, Relaxed) & flag == 0
-    }
-
-    pub(crate) fn lower(&self, flag: u8) {
-        self.flags.fetch_and(!flag, Relaxed);
-    }
-
-    /// Notes that the superpage was written to.
-    pub(crate) fn forget_age(&self) {
-        let gone = self.age.load(Relaxed) >= age::GONE_PARTLY;
-        let age = if gone {
-            age::GONE_WRITTEN
-        } else {
-            age::UNKNOWN
-        };
-        self.age.store(age, Relaxed);
-    }
-
-    /// Whether the superpage may have been written to since the last collection.
-    pub(crate) fn is_young(&self) -> bool {
-        matches!(self.age.load(Relaxed), age::UNKNOWN | age::GONE_WRITTEN)
-    }
-}
-
 /// The mark bits of one superpage, by slot.
 pub(crate) type Marks = [AtomicU64; GRANULES / 64];
 
-/// The addresses of the tables and of the heap. They never change.
-#[derive(Clone, Copy)]
+/// The smallest useful heap, in bytes of addresses.
+pub(crate) const SMALLEST: usize = 16 << 20;
+
+/// The alignment of the first table, bytes.
+const START: usize = 2 << 20;
+
+/// The tables grow for at least this many superpages at once, if that is possible: 64 MiB.
+const AHEAD: usize = (64 << 20) / SUPERPAGE;
+
+/// The least that is committed of the table of summaries at once, in bytes.
+const STEP: usize = 256 << 10;
+
+/// The addresses of a heap and of the tables beside it, and the kernel that gives memory for them.
 pub(crate) struct Side {
+    os: Arc<dyn Os>,
     descriptors: *const Descriptor,
     marks: *const Marks,
     free: *const AtomicU64,
@@ -279,59 +141,136 @@ pub(crate) struct Side {
     heap: usize,
     /// Superpages of the reserved heap.
     superpages: usize,
+    /// Superpages for which the tables are committed. Only the holder of
+    /// [`Central`](crate::Central) changes it, as `reach`.
+    known: AtomicUsize,
+    /// Bytes of the heap that are committed: no object lies beyond.
+    reach: AtomicUsize,
+    /// Bytes of the table of summaries that are committed. Changed under the lock of their store.
+    summarised: AtomicUsize,
 }
 
-// SAFETY: the tables hold atomics only, and live as long as the process (see `new`).
+impl Drop for Side {
+    fn drop(&mut self) {
+        let (start, end) = (self.start, self.heap + self.superpages * SUPERPAGE);
+        let summaries = self.summaries as usize;
+        let known = self.known.load(Relaxed);
+        // SAFETY: all that refers to these addresses borrows this value, or is used only together
+        // with it.
+        unsafe {
+            self.uncommit(&self.tables(0, known));
+            self.uncommit(&[
+                summaries..summaries + self.summarised.load(Relaxed),
+                self.range(),
+            ]);
+            self.os.release(start..end);
+        }
+    }
+}
+
+// SAFETY: the tables hold atomics only, and exist as long as this value.
 unsafe impl Send for Side {}
 // SAFETY: as above.
 unsafe impl Sync for Side {}
 
 impl Side {
-    /// The tables at `start` for a heap of `superpages` superpages at `heap`.
+    /// Reserves one range for the tables and, after them, a heap of `heap` bytes. Some of the tables
+    /// are committed from the start: a process that has no mappings left can extend a committed range,
+    /// but cannot begin another one.
     ///
-    /// # Safety
-    /// At `start` are `bytes(superpages)` bytes of addresses, aligned to `ALIGNMENT`, and reserved
-    /// as long as this value or a copy of it is used; nobody else uses them. Nobody asks about
-    /// superpages for which the tables were not [`commit`](Side::commit)ted.
-    pub(crate) unsafe fn new(start: *const u8, heap: usize, superpages: usize) -> Side {
-        // SAFETY: inside of what the caller vouches for.
-        let table = |table| unsafe { start.add(offset(table, superpages)) };
-        Side {
+    /// # Errors
+    /// There are not as many addresses, or the kernel gives no memory for the tables of the smallest
+    /// heap.
+    pub(crate) fn reserve(os: Arc<dyn Os>, heap: usize) -> io::Result<Side> {
+        let superpages = heap / SUPERPAGE;
+        let metadata = bytes(superpages);
+        let start = os.reserve(metadata + heap, START)?;
+        let table = |table| (start + offset(table, superpages)) as *const u8;
+        // Dropped if the kernel refuses the first tables.
+        let side = Side {
             descriptors: table(DESCRIPTORS).cast(),
             marks: table(MARKS).cast(),
             free: table(FREE).cast(),
             bookmarks: table(BOOKMARKS).cast(),
             summaries: table(SUMMARIES),
             replayed: table(REPLAYED).cast(),
-            start: start as usize,
-            heap,
+            os,
+            start,
+            heap: start + metadata,
             superpages,
-        }
+            known: AtomicUsize::new(0),
+            reach: AtomicUsize::new(0),
+            summarised: AtomicUsize::new(0),
+        };
+        side.commit(SMALLEST / SUPERPAGE)?;
+        Ok(side)
     }
 
-    /// Commits the tables for the first `superpages` superpages; they are committed for the first
-    /// `known` already. The table of summaries is left to its store, which knows how much of it is
-    /// used.
-    ///
-    /// # Errors
-    /// The kernel gives no more memory or addresses. The tables are as long as before.
-    pub(crate) fn commit(&self, os: &dyn Os, known: usize, superpages: usize) -> io::Result<()> {
-        let part = |table: usize| {
-            let start = self.start + offset(table, self.superpages);
-            start + table_bytes(table, known)..start + table_bytes(table, superpages)
-        };
-        let parts = [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED].map(part);
+    /// Makes the system calls.
+    pub(crate) fn os(&self) -> &Arc<dyn Os> {
+        &self.os
+    }
+
+    /// Commits the tables for this many superpages, and for more where that is cheap. False if the
+    /// kernel refuses. The caller holds [`Central`](crate::Central).
+    pub(crate) fn cover(&self, superpages: usize) -> bool {
+        let known = self.known.load(Relaxed);
+        let much = superpages.max(known + known / 8).next_multiple_of(AHEAD);
+        let much = much.min(self.superpages);
+        let commits = |to: usize| self.commit(to).is_ok();
+        superpages <= known || [much, superpages].into_iter().any(commits)
+    }
+
+    /// Commits the tables for the first `superpages` superpages. The table of summaries is left to
+    /// its store, which knows how much of it is used.
+    fn commit(&self, superpages: usize) -> io::Result<()> {
+        let parts = self.tables(self.known.load(Relaxed), superpages);
         for (at, part) in parts.iter().enumerate() {
             if part.is_empty() {
                 continue;
             }
-            if let Err(why) = os.commit(part.clone()) {
-                let before = parts[..at].iter().filter(|part| !part.is_empty());
-                before.for_each(|part| os.uncommit(part.clone()));
+            if let Err(why) = self.os.commit(part.clone()) {
+                // SAFETY: committed just now, and not used yet.
+                unsafe { self.uncommit(&parts[..at]) };
                 return Err(why);
             }
         }
+        self.known.store(superpages, Relaxed);
         Ok(())
+    }
+
+    /// # Safety
+    /// Nobody uses an address in these ranges.
+    unsafe fn uncommit(&self, ranges: &[Range<usize>]) {
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            // SAFETY: the caller's.
+            unsafe { self.os.uncommit(range.clone()) };
+        }
+    }
+
+    /// The parts of all tables but that of summaries which describe the superpages `from..to`.
+    fn tables(&self, from: usize, to: usize) -> [Range<usize>; 5] {
+        [DESCRIPTORS, MARKS, FREE, BOOKMARKS, REPLAYED].map(|table| {
+            let start = self.start + offset(table, self.superpages);
+            start + table_bytes(table, from)..start + table_bytes(table, to)
+        })
+    }
+
+    /// Makes the first `bytes` bytes of the table of summaries usable, and more where that is cheap.
+    /// False if there is no room. The caller holds the lock of their store.
+    pub(crate) fn cover_summaries(&self, bytes: usize) -> bool {
+        let (committed, all) = (self.summarised.load(Relaxed), self.superpages * SUMMARY);
+        if bytes <= committed || bytes > all {
+            return bytes <= committed;
+        }
+        let much = bytes.max(committed + committed / 8);
+        let end = much.next_multiple_of(STEP).min(all);
+        let start = self.summaries as usize;
+        let commits = self.os.commit(start + committed..start + end).is_ok();
+        if commits {
+            self.summarised.store(end, Relaxed);
+        }
+        commits
     }
 
     /// The first byte of the tables.
@@ -349,6 +288,17 @@ impl Side {
     #[inline]
     pub(crate) fn superpages(&self) -> usize {
         self.superpages
+    }
+
+    /// The addresses of the committed part of the heap.
+    #[inline]
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.heap..self.heap + self.reach.load(Relaxed)
+    }
+
+    /// The word that holds how many bytes of the heap are committed.
+    pub(crate) fn reach(&self) -> &AtomicUsize {
+        &self.reach
     }
 
     #[inline]
@@ -428,7 +378,17 @@ impl Side {
         crate::prefetch::prefetch(self.marks.wrapping_add(at) as usize);
     }
 
-    /// The slot that an address of the reserved heap is in, and its superpage's flags. `None` where
+    /// The slot that an address points into, at its start or inside. `None` outside the heap, and
+    /// where no object can be.
+    #[inline]
+    pub(crate) fn slot(&self, address: usize) -> Option<Slot> {
+        if !self.range().contains(&address) {
+            return None;
+        }
+        self.resolve(address).map(|(slot, _)| slot)
+    }
+
+    /// The slot that an address of the committed heap is in, and its superpage's flags. `None` where
     /// no slot is: in a free superpage, in the rest at the end of a superpage, behind the end of a
     /// large object.
     #[inline]
@@ -513,6 +473,54 @@ impl Side {
     pub(crate) fn unmark(&self, slot: Slot) {
         let word = &self.marks(slot.superpage)[usize::from(slot.index) / 64];
         word.fetch_and(!(1 << (slot.index % 64)), Relaxed);
+    }
+
+    /// The first superpage of the large object that this superpage holds a part of; the superpage
+    /// itself if it holds small objects.
+    pub(crate) fn head(&self, superpage: Superpage) -> Superpage {
+        let it = self.descriptor(superpage);
+        match it.usage() {
+            Use::Tail => Superpage(superpage.0 - it.extent.load(Relaxed)),
+            _ => superpage,
+        }
+    }
+
+    /// The flags of the objects in a superpage, or of the object that it holds a part of.
+    pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u8 {
+        self.descriptor(self.head(superpage)).flags()
+    }
+
+    /// Whether a superpage is armed and was not written to at the last look.
+    pub(crate) fn is_armed(&self, superpage: Superpage) -> bool {
+        let age = self.descriptor(superpage).age.load(Relaxed);
+        (age::ARMED..=age::OLDEST).contains(&age)
+    }
+
+    /// Whether a superpage holds a marked object, or a part of one.
+    pub(crate) fn is_alive(&self, superpage: Superpage) -> bool {
+        match self.descriptor(superpage).usage() {
+            Use::Free => false,
+            Use::Small => self.has_run(superpage, true),
+            Use::Head | Use::Tail => self.is_marked(Slot {
+                superpage: self.head(superpage),
+                index: 0,
+            }),
+        }
+    }
+
+    /// Whether threads can no longer allocate in a superpage.
+    pub(crate) fn is_full(&self, superpage: Superpage) -> bool {
+        match self.descriptor(superpage).usage() {
+            Use::Free => false,
+            Use::Small => !self.has_run(superpage, false),
+            Use::Head | Use::Tail => true,
+        }
+    }
+
+    /// Whether a superpage has a slot whose mark equals `marked`.
+    fn has_run(&self, superpage: Superpage, marked: bool) -> bool {
+        let slots = usize::from(self.descriptor(superpage).slots.load(Relaxed));
+        bits::first(self.marks(superpage), 0, slots, marked).is_some()
     }
 
     /// Turns a free superpage into one of `class`.

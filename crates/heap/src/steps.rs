@@ -13,8 +13,8 @@
 
 use crate::address::Superpage;
 use crate::central::Central;
+use crate::descriptor::flag;
 use crate::heap::Heap;
-use crate::side::flag;
 use crate::watch::Watch;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,12 +23,6 @@ use std::sync::atomic::Ordering::Relaxed;
 const MOST: usize = 4;
 
 impl Heap {
-    /// Whether marking in steps is under way.
-    #[inline]
-    pub fn is_stepping(&self) -> bool {
-        self.stepping.load(Relaxed)
-    }
-
     /// Begins a collection in steps. A whole collection clears the marks, a collection of young
     /// objects keeps them. Call it after the first look, while the marks are still those of the
     /// previous collection. Returns false, and clears no marks, if steps are not worthwhile or not
@@ -37,7 +31,9 @@ impl Heap {
         if !self.can_step(central) {
             return false;
         }
-        self.remember_begun(central.committed());
+        if let Some(notes) = self.stress.notes() {
+            notes.remember_begun(&self.side, central.committed());
+        }
         central.clear_partial();
         if !young {
             self.clear_marks(central);
@@ -49,7 +45,8 @@ impl Heap {
     /// Tracks writes from the end of the first step of a whole collection on. (Collections of young
     /// objects arm each superpage when they have scanned it.)
     pub(crate) fn end_first_step(&self, central: &Central) {
-        self.watch(central, Watch::All);
+        self.tracking
+            .watch(&self.side, central.committed(), Watch::All);
     }
 
     /// Whether a collection that begins now may be in steps: the kernel must track writes, and that
@@ -61,8 +58,8 @@ impl Heap {
         }
         let (mut all, mut traced) = (0, 0);
         for at in 0..central.committed() as u32 {
-            let flags = self.flags_of_object(Superpage(at));
-            if flags & flag::OPAQUE == 0 && self.is_alive(Superpage(at)) {
+            let flags = self.side.flags_of_object(Superpage(at));
+            if flags & flag::OPAQUE == 0 && self.side.is_alive(Superpage(at)) {
                 all += 1;
                 traced += usize::from(flags & flag::TRACED != 0);
             }
@@ -77,7 +74,7 @@ impl Heap {
         for at in 0..central.committed() as u32 {
             let it = self.side.descriptor(Superpage(at));
             if it.flags() & (flag::PENDING | flag::SUMMARISED) == flag::PENDING {
-                self.drop_summary(Superpage(at));
+                self.summaries.drop_of(&self.side, Superpage(at));
                 it.forget_age();
             }
         }

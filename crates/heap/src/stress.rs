@@ -2,22 +2,34 @@
 //! [`verify`](crate::verify).
 
 use crate::address::{SUPERPAGE, Superpage};
-use crate::heap::Heap;
+use crate::side::Side;
 use crate::summary::UNIT;
+use crate::verify::Verifier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Makes superpages count as absent at random. Off while the seed is 0.
+#[derive(Default)]
 pub(crate) struct Stress {
     /// State of the generator of random numbers. Changed by the thread that holds the lock; the front end
     /// sets it at first.
     seed: AtomicU64,
+    /// What a verification has to know of the time before it.
+    pub(crate) verifier: Verifier,
 }
 
 impl Stress {
-    pub(crate) const fn new() -> Stress {
-        Stress {
-            seed: AtomicU64::new(0),
-        }
+    /// Turns it on with this seed, or off with 0.
+    pub(crate) fn begin(&self, seed: u64) {
+        self.seed.store(seed, Relaxed);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.seed.load(Relaxed) != 0
+    }
+
+    /// Where to note what a verification will have to know; `None` if there will be none.
+    pub(crate) fn notes(&self) -> Option<&Verifier> {
+        self.is_on().then_some(&self.verifier)
     }
 
     /// Whether this superpage is to count as absent.
@@ -41,28 +53,15 @@ impl Stress {
         state
     }
 
-    pub(crate) fn is_on(&self) -> bool {
-        self.seed.load(Relaxed) != 0
-    }
-}
-
-impl Heap {
-    /// From now on every collection treats about a third of the heap as absent, chosen by this
-    /// seed, and evicts some of it. A seed of 0 turns that off.
-    pub fn stress(&self, seed: u64) {
-        self.stress.seed.store(seed, Relaxed);
-    }
-
     /// Has the kernel really evict some of the heap and of its tables, if there is swap.
-    pub(crate) fn evict_some(&self, committed: usize) {
-        if !self.stress.is_on() || committed == 0 || !self.stress.next().is_multiple_of(SELDOM) {
+    pub(crate) fn evict_some(&self, side: &Side, committed: usize) {
+        if !self.is_on() || committed == 0 || !self.next().is_multiple_of(SELDOM) {
             return;
         }
-        let side = &self.side;
         for _ in 0..EVICTED {
-            let superpage = Superpage((self.stress.next() % committed as u64) as u32);
+            let superpage = Superpage((self.next() % committed as u64) as u32);
             let start = side.address(superpage);
-            self.os.page_out(start..start + SUPERPAGE);
+            side.os().page_out(start..start + SUPERPAGE);
             let summary = side.descriptor(superpage).summary.load(Relaxed) as usize;
             for known in [
                 std::ptr::from_ref(side.descriptor(superpage)) as usize,
@@ -70,7 +69,7 @@ impl Heap {
                 side.summaries().0 as usize + summary * UNIT,
             ] {
                 let page = known / SUPERPAGE * SUPERPAGE;
-                self.os.page_out(page..page + SUPERPAGE);
+                side.os().page_out(page..page + SUPERPAGE);
             }
         }
     }

@@ -4,15 +4,15 @@
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
-use crate::central::Central;
-use crate::heap::Heap;
-use crate::side::{Use, age, flag};
+use crate::descriptor::{Use, age, flag};
+use crate::side::Side;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// State that is kept between verifications.
+/// State that is kept between verifications of one heap.
+#[derive(Default)]
 pub(crate) struct Verifier {
     /// A logical clock: counts events, to compare their times.
     clock: AtomicU64,
@@ -30,17 +30,6 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    pub(crate) const fn new() -> Verifier {
-        Verifier {
-            clock: AtomicU64::new(0),
-            taken: Mutex::new(None),
-            spoken: Mutex::new(None),
-            spare: Mutex::new(None),
-            last: Mutex::new(None),
-            begun: Mutex::new(None),
-        }
-    }
-
     /// The current time, later than all times before.
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Relaxed) + 1
@@ -51,11 +40,11 @@ impl Verifier {
 struct Bits(Area<u64>);
 
 impl Bits {
-    fn copy(heap: &Heap, committed: usize, before: Option<Bits>) -> io::Result<Bits> {
+    fn copy(side: &Side, committed: usize, before: Option<Bits>) -> io::Result<Bits> {
         let room = committed.max(1) * WORDS;
-        let mut words = Area::again(heap.os.as_ref(), before.map(|bits| bits.0), room)?;
+        let mut words = Area::again(side.os(), before.map(|bits| bits.0), room)?;
         for at in 0..committed as u32 {
-            for word in heap.side.marks(Superpage(at)) {
+            for word in side.marks(Superpage(at)) {
                 words.push(word.load(Relaxed));
             }
         }
@@ -108,9 +97,9 @@ struct Trusted {
 }
 
 impl Trusted {
-    fn none(heap: &Heap, committed: usize, before: Option<Trusted>) -> io::Result<Trusted> {
+    fn none(side: &Side, committed: usize, before: Option<Trusted>) -> io::Result<Trusted> {
         let (sums, made) = before.map(|it| (it.sums, it.made)).unzip();
-        let (os, room) = (heap.os.as_ref(), committed.max(1));
+        let (os, room) = (side.os(), committed.max(1));
         Ok(Trusted {
             sums: Area::again(os, sums, room * BLOCKS)?,
             made: Area::again(os, made, room)?,
@@ -154,15 +143,12 @@ fn held<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Heap {
+impl Verifier {
     /// Records for verifications what a superpage is like that was just scanned and is summarised
     /// now.
-    pub(crate) fn remember_spoken(&self, superpage: Superpage) {
-        if !self.stress.is_on() {
-            return;
-        }
-        let (os, room) = (self.os.as_ref(), self.side.superpages());
-        let mut spoken = held(&self.verifier.spoken);
+    pub(crate) fn remember_spoken(&self, side: &Side, superpage: Superpage) {
+        let (os, room) = (side.os(), side.superpages());
+        let mut spoken = held(&self.spoken);
         if spoken.is_none() {
             let make = || -> io::Result<Spoken> {
                 Ok(Spoken {
@@ -174,48 +160,45 @@ impl Heap {
             *spoken = make().ok();
         }
         if let Some(spoken) = spoken.as_mut() {
-            for (at, word) in self.side.marks(superpage).iter().enumerate() {
+            for (at, word) in side.marks(superpage).iter().enumerate() {
                 let at = superpage.index() * WORDS + at;
                 spoken.marks.0.set(at, word.load(Relaxed));
             }
             for at in blocks(superpage) {
-                spoken.sums.set(at, self.sum(at));
+                spoken.sums.set(at, sum(side, at));
             }
-            spoken.made.set(superpage.index(), self.verifier.now());
+            spoken.made.set(superpage.index(), self.now());
         }
     }
 
     /// Records for verifications that `count` superpages from `start` on were taken to allocate in.
-    pub(crate) fn remember_taken(&self, start: usize, count: usize) {
-        if !self.stress.is_on() {
-            return;
-        }
-        let mut taken = held(&self.verifier.taken);
+    pub(crate) fn remember_taken(&self, side: &Side, start: usize, count: usize) {
+        let mut taken = held(&self.taken);
         if taken.is_none() {
-            *taken = Area::zeroed(self.os.as_ref(), self.side.superpages()).ok();
+            *taken = Area::zeroed(side.os(), side.superpages()).ok();
         }
         if let Some(taken) = taken.as_mut() {
-            let now = self.verifier.now();
+            let now = self.now();
             (start..start + count).for_each(|at| taken.set(at, now));
         }
     }
 
-    /// Copies the marks and clears them, so that everything can be marked again, from all roots and
-    /// without summaries. The world is stopped.
+    /// Copies the marks and distrusts all summaries, so that everything can be marked again, from all
+    /// roots. The world is stopped; the caller clears the marks.
     ///
     /// # Errors
     /// There is no memory for the copy.
-    pub(crate) fn begin_verification(&self, central: &mut Central) -> io::Result<Marks> {
-        let (bits, known, trusted) = match held(&self.verifier.spare).take() {
+    pub(crate) fn begin(&self, side: &Side, committed: usize) -> io::Result<Marks> {
+        let (bits, known, trusted) = match held(&self.spare).take() {
             Some(spare) => (Some(spare.bits), Some(spare.known), Some(spare.trusted)),
             None => (None, None, None),
         };
-        let bits = Bits::copy(self, central.committed(), bits)?;
-        let mut known = Bits::copy(self, central.committed(), known)?;
-        let mut trusted = Trusted::none(self, central.committed(), trusted)?;
-        let spoken = held(&self.verifier.spoken);
-        for at in 0..central.committed() as u32 {
-            let it = self.side.descriptor(Superpage(at));
+        let bits = Bits::copy(side, committed, bits)?;
+        let mut known = Bits::copy(side, committed, known)?;
+        let mut trusted = Trusted::none(side, committed, trusted)?;
+        let spoken = held(&self.spoken);
+        for at in 0..committed as u32 {
+            let it = side.descriptor(Superpage(at));
             if it.has(flag::SUMMARISED) {
                 known.intersect(Superpage(at), spoken.as_ref().map(|spoken| &spoken.marks));
             }
@@ -224,8 +207,6 @@ impl Heap {
             trusted.push(Superpage(at), spoken.as_ref().filter(|_| is_trusted));
             it.lower(flag::SUMMARISED | flag::PENDING);
         }
-        drop(spoken);
-        self.clear_marks(central);
         Ok(Marks {
             bits,
             known,
@@ -234,10 +215,10 @@ impl Heap {
     }
 
     /// Compares the current marks with those `before`.
-    pub(crate) fn end_verification(&self, central: &Central, before: Marks) -> Difference {
+    pub(crate) fn end(&self, side: &Side, committed: usize, before: Marks) -> Difference {
         let mut found = Difference::default();
-        for at in 0..central.committed() as u32 {
-            let it = self.side.descriptor(Superpage(at));
+        for at in 0..committed as u32 {
+            let it = side.descriptor(Superpage(at));
             let slots = match it.usage() {
                 Use::Small => it.slots.load(Relaxed),
                 Use::Head => 1,
@@ -249,36 +230,36 @@ impl Heap {
                     index,
                 };
                 if before.bits.has(slot) {
-                    let lives = self.is_marked(slot);
+                    let lives = side.is_marked(slot);
                     found.kept += u64::from(!lives);
                     if lives
                         && it.flags() & (flag::OPAQUE | flag::TRACED) == 0
                         && before.known.has(slot)
                     {
-                        found.lost = found.lost.or_else(|| self.lost_by(slot, &before));
+                        found.lost = found.lost.or_else(|| self.lost_by(side, slot, &before));
                     }
                 }
             }
         }
-        *held(&self.verifier.spare) = Some(before);
-        if let Some(seen) = held(&self.verifier.begun).as_mut() {
+        *held(&self.spare) = Some(before);
+        if let Some(seen) = held(&self.begun).as_mut() {
             seen.sums.clear();
         }
-        self.remember_contents(central.committed());
+        self.remember_contents(side, committed);
         found
     }
 
     /// The address of an object to which this one refers, and which is marked now, but was not
     /// marked before.
-    fn lost_by(&self, slot: Slot, before: &Marks) -> Option<usize> {
-        let start = self.side.start(slot);
-        (start..start + self.side.size(slot))
+    fn lost_by(&self, side: &Side, slot: Slot, before: &Marks) -> Option<usize> {
+        let start = side.start(slot);
+        (start..start + side.size(slot))
             .step_by(size_of::<usize>())
             .find_map(|at| {
                 // SAFETY: a word of a marked object; the world stands still.
-                let to = self.slot(unsafe { (at as *const usize).read() })?;
-                let missed = self.is_marked(to) && !before.bits.has(to);
-                (missed && !self.is_stale(at, to, before)).then(|| self.side.start(to))
+                let to = side.slot(unsafe { (at as *const usize).read() })?;
+                let missed = side.is_marked(to) && !before.bits.has(to);
+                (missed && !self.is_stale(side, at, to, before)).then(|| side.start(to))
             })
     }
 
@@ -291,19 +272,19 @@ impl Heap {
     /// was recorded, and the slot's superpage was taken after that. Blocks are recorded by the last
     /// verification; when the steps of this collection began, one of which scanned the object; when
     /// the summary was made that stood for it; and when a step read it.
-    fn is_stale(&self, at: usize, to: Slot, before: &Marks) -> bool {
-        let block = (at - self.side.heap()) / BLOCK;
-        let sum = Some(self.sum(block));
-        let taken = held(&self.verifier.taken);
+    fn is_stale(&self, side: &Side, at: usize, to: Slot, before: &Marks) -> bool {
+        let block = (at - side.heap()) / BLOCK;
+        let sum = Some(sum(side, block));
+        let taken = held(&self.taken);
         let taken = taken
             .as_ref()
             .and_then(|taken| taken.get(to.superpage.index()));
         let later = |at: u64| taken.is_some_and(|taken| taken > at);
         let same = |seen: &Seen| seen.sums.get(block) == sum;
-        held(&self.verifier.last)
+        held(&self.last)
             .as_ref()
             .is_some_and(|(marks, seen)| same(seen) && (!marks.has(to) || later(seen.at)))
-            || held(&self.verifier.begun)
+            || held(&self.begun)
                 .as_ref()
                 .is_some_and(|seen| same(seen) && later(seen.at))
             || before.trusted.sums.get(block) == sum
@@ -315,50 +296,48 @@ impl Heap {
     }
 
     /// Records the heap's contents when the steps of a collection begin, for its verification.
-    pub(crate) fn remember_begun(&self, committed: usize) {
-        if self.stress.is_on() {
-            let mut begun = held(&self.verifier.begun);
-            *begun = self.seen(committed, begun.take()).ok();
-        }
+    pub(crate) fn remember_begun(&self, side: &Side, committed: usize) {
+        let mut begun = held(&self.begun);
+        *begun = self.seen(side, committed, begun.take()).ok();
     }
 
-    fn remember_contents(&self, committed: usize) {
-        let mut last = held(&self.verifier.last);
+    fn remember_contents(&self, side: &Side, committed: usize) {
+        let mut last = held(&self.last);
         let (marks, seen) = last.take().unzip();
-        let marks = Bits::copy(self, committed, marks);
+        let marks = Bits::copy(side, committed, marks);
         *last = marks
-            .and_then(|marks| Ok((marks, self.seen(committed, seen)?)))
+            .and_then(|marks| Ok((marks, self.seen(side, committed, seen)?)))
             .ok();
     }
 
     /// Records the heap's contents now.
-    fn seen(&self, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
+    fn seen(&self, side: &Side, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
         let before = before.map(|seen| seen.sums);
-        let mut sums = Area::again(self.os.as_ref(), before, committed.max(1) * BLOCKS)?;
+        let mut sums = Area::again(side.os(), before, committed.max(1) * BLOCKS)?;
         for at in 0..committed * BLOCKS {
-            sums.push(self.sum(at));
+            sums.push(sum(side, at));
         }
-        let at = self.verifier.now();
+        let at = self.now();
         Ok(Seen { sums, at })
     }
+}
 
-    /// A sum over all words of a block; 0 if its superpage is free. Sums cover blocks rather than
-    /// superpages because even while the world is stopped, blocked threads write to the memory that
-    /// they wait for.
-    fn sum(&self, block: usize) -> u64 {
-        let superpage = Superpage((block / BLOCKS) as u32);
-        if self.side.descriptor(superpage).usage() == Use::Free {
-            return 0;
-        }
-        let start = self.side.heap() + block * BLOCK;
-        (start..start + BLOCK)
-            .step_by(size_of::<u64>())
-            .fold(0, |sum: u64, at| {
-                // SAFETY: committed memory of the heap. Where the world does not stand still, it is
-                // of a summary that is not to be used if somebody writes.
-                sum.rotate_left(5) ^ unsafe { (at as *const u64).read_volatile() }
-            })
+/// A sum over all words of a block; 0 if its superpage is free. Sums cover blocks rather than
+/// superpages because even while the world is stopped, blocked threads write to the memory that
+/// they wait for.
+fn sum(side: &Side, block: usize) -> u64 {
+    let superpage = Superpage((block / BLOCKS) as u32);
+    if side.descriptor(superpage).usage() == Use::Free {
+        return 0;
     }
+    let start = side.heap() + block * BLOCK;
+    (start..start + BLOCK)
+        .step_by(size_of::<u64>())
+        .fold(0, |sum: u64, at| {
+            // SAFETY: committed memory of the heap. Where the world does not stand still, it is
+            // of a summary that is not to be used if somebody writes.
+            sum.rotate_left(5) ^ unsafe { (at as *const u64).read_volatile() }
+        })
 }
 
 /// Bytes of a block; blocks of a superpage.

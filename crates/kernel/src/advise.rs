@@ -22,7 +22,7 @@ const LONG_RUN: u64 = 64 << 10;
 /// between whether it was enough.
 const BYTES_PER_CALL: u64 = 64 << 20;
 
-/// What to advise.
+/// A request to advise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Reclaim these pages next, when memory is short (0.1 us a page).
@@ -41,7 +41,7 @@ impl Advice {
     }
 }
 
-/// What was done.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advised {
     /// Bytes for which the kernel took the advice.
@@ -53,7 +53,7 @@ pub struct Advised {
 }
 
 /// Advises on about `bytes` of a process's present private anonymous memory. Begins with the areas
-/// of which the smallest part was referenced (meaningful some seconds after
+/// whose referenced part is smallest (meaningful some seconds after
 /// [`crate::referenced::clear`]), and takes long runs before short ones. Passes over locked and
 /// special areas, and areas shared with a forked child. Reads the process's areas (20-40 ms/GiB),
 /// so call it from a worker thread.

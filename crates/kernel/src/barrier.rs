@@ -1,7 +1,7 @@
 //! Memory barriers in all threads of this process at once, membarrier(2). Threads that do something often
 //! can do without barriers of their own, when others that do something rarely have this one.
 
-/// What is asked of the kernel: `linux/membarrier.h`.
+/// A command of `membarrier(2)`: `linux/membarrier.h`.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 enum Command {

@@ -28,7 +28,7 @@ pub fn effective() -> Option<u64> {
     parse_effective(&text)
 }
 
-/// Whether this process has a capability. What cannot be read counts as no right.
+/// Whether this process has a capability. False if it cannot be read.
 pub fn holds(capability: u32) -> bool {
     has(effective(), capability)
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 /// After this many reads the groups above are looked up again, because a process can be moved.
 const READS_PER_SCAN: u32 = 256;
 
-/// What a domain holds, bytes.
+/// Capacity and use of a domain, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What the domain may hold at most: the limit of the binding group, or the machine's memory.
+    /// The most that the domain may hold: the limit of the binding group, or the machine's memory.
     pub capacity: u64,
     /// The lowest limit of the groups above, or the machine's memory if that is less. Unlike
     /// `capacity`, it does not change when others use more and another group begins to bind.

@@ -19,14 +19,14 @@ pub struct Open {
     /// The descriptor's place below `/proc`: what is looked at or opened there is that very file, or, once
     /// the descriptor is closed, whatever gets its number.
     pub path: PathBuf,
-    /// What the kernel names it; empty if it was closed meanwhile.
+    /// The kernel's name for it; empty if it was closed meanwhile.
     pub target: PathBuf,
 }
 
 /// The open files of a process. Each is looked at when it is asked for.
 ///
 /// # Errors
-/// What the system says; `PermissionDenied` where we may not look into the process.
+/// The system's error; `PermissionDenied` where we may not look into the process.
 pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
     let entries = std::fs::read_dir(place(pid, "fd"))?;
     Ok(entries.flatten().map(|entry| {
@@ -39,7 +39,7 @@ pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
 /// The descriptors of this process, with the one that this takes to read them.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn own() -> io::Result<impl Iterator<Item = RawFd>> {
     let entries = std::fs::read_dir("/proc/thread-self/fd")?;
     Ok(entries
@@ -58,7 +58,7 @@ pub fn limit() -> usize {
 /// from here on inherit that.
 ///
 /// # Errors
-/// What the system says; the limit stays then.
+/// The system's error; the limit stays then.
 pub fn raise_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -36,7 +36,7 @@ impl Reads {
         })
     }
 
-    /// What came after an earlier look.
+    /// The difference from an earlier sample.
     #[must_use]
     pub fn since(self, before: Reads) -> Reads {
         Reads {

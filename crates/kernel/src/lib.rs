@@ -1,5 +1,5 @@
-//! What Linux tells about memory, and the ways in which it lets us take memory from programs. One
-//! module per kernel interface.
+//! Readings of memory from Linux, and its means to take memory from programs. One module per kernel
+//! interface.
 //!
 //! # Glossary
 //! - **domain**: where memory is bounded: the machine, or a cgroup with a limit. Domains nest; the
@@ -19,7 +19,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | how much memory of which kind there is |
+//! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | sizes of memory by kind |
 //! | [`cgroup`] | a memory cgroup of version 1 or 2 |
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
 //! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |

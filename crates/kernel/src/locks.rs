@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 /// The processes of our pid namespace that hold a lock of `flock(2)`, one entry a lock.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn holders() -> io::Result<Vec<i32>> {
     let text = std::fs::read_to_string("/proc/locks")?;
     Ok(text.lines().filter_map(holder).collect())

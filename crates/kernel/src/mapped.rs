@@ -4,9 +4,9 @@
 //! (CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN); else by its path below the root of the process, where
 //! another file may be by now. Source: kernel document `proc.rst` 1.1; `openat2(2)`.
 //!
-//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened: whoever
-//! owns the name may have put one there. This is how the whole project opens what another user may name. Of a
-//! mapping, the list of mounts has told before that no server is asked then ([`crate::mounts`]).
+//! A file is first only named (`O_PATH`), so that no driver of a device and no pipe is ever opened: the owner
+//! of the name may have put one there. The whole project opens files in this way if another user may name
+//! them. For a mapped file, the list of mounts shows first that this asks no server ([`crate::mounts`]).
 
 use crate::Error;
 use crate::descriptors::path_of;
@@ -120,7 +120,7 @@ impl Named {
     /// anything: one that does not answer may have a file there that is called like a memory file.
     ///
     /// # Errors
-    /// What the system says; `ENODEV` if it is none.
+    /// The system's error; `ENODEV` if it is none.
     pub fn memory(path: &Path) -> Result<Named, Errno> {
         let descriptor = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         match is_memory(&descriptor) {
@@ -129,17 +129,17 @@ impl Named {
         }
     }
 
-    /// What an `O_PATH` descriptor names, where that asks no server.
+    /// The file that an `O_PATH` descriptor names, if this asks no server.
     fn local(descriptor: OwnedFd, mounts: &Mounts) -> Result<Named, NotNamed> {
         // A device number may have been given to another file system since the list of mounts was read.
         mounts.check_open(&descriptor)?;
         Ok(Named::new(descriptor)?)
     }
 
-    /// What an `O_PATH` descriptor names.
+    /// The file that an `O_PATH` descriptor names.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new(descriptor: OwnedFd) -> Result<Named, Errno> {
         Ok(Named {
             stat: fstat(&descriptor)?,
@@ -172,7 +172,7 @@ impl Named {
         }
     }
 
-    /// What its file system calls it. The kernel may list its mappings under another number: that of
+    /// Its key in its file system. The kernel may list its mappings under another number: that of
     /// the lower file of an overlay, or the device of a whole Btrfs where this is its subvolume's.
     /// [`is_listed_as`] tells.
     pub fn key(&self) -> FileKey {

@@ -11,7 +11,7 @@ const MAX_TEXT: usize = 4 << 10;
 /// The machine's memory, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meminfo {
-    /// What the kernel manages.
+    /// All memory that the kernel manages.
     pub total: u64,
     /// Not in use at all.
     pub free: u64,

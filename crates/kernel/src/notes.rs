@@ -1,6 +1,7 @@
-//! What has to be put back in another process if we are killed: a small file for each, in a folder of the
-//! user's own, with a lock (`flock(2)`) that ends with its holder. Who finds a file without a lock puts back
-//! what it says. The folder is gone after a restart of the machine, and so are the processes.
+//! Notes of changes in other processes that must be undone if we are killed: a small file for each process,
+//! in a folder of the user's own, with a lock (`flock(2)`) that ends with its holder. A process that finds a
+//! note without a lock undoes the change. After a restart of the machine the folder is gone, like the
+//! processes.
 
 use crate::process::Process;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -15,8 +16,8 @@ use std::time::Duration;
 const MOST: usize = 1024;
 /// Bytes of a file that are read at most.
 const LONGEST: u64 = 4096;
-/// Tries to get a note of which another process has the lock or which it removes, and the pause between two.
-/// Who looks for notes has one only for a moment.
+/// Tries to get a note that another process locks or removes, and the pause between two. A search for notes
+/// holds each lock only for a moment.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 /// The mode bits that let others write.
@@ -73,7 +74,7 @@ impl Notes {
     /// Opens a folder.
     ///
     /// # Errors
-    /// What the system says; `PermissionDenied` if it is another user's or open to others.
+    /// The system's error; `PermissionDenied` if it is another user's or open to others.
     pub fn open(path: &Path) -> io::Result<Notes> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty())?;
@@ -88,7 +89,7 @@ impl Notes {
     /// Another handle of the folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn again(&self) -> io::Result<Notes> {
         Ok(Notes(self.0.try_clone()?))
     }
@@ -97,12 +98,12 @@ impl Notes {
     /// could put back yet; it is empty if there is no such thing.
     ///
     /// # Errors
-    /// What the system says; `WouldBlock` if another process has it.
+    /// The system's error; `WouldBlock` if another process has it.
     pub fn write(&self, about: &About, text: impl FnOnce(&str) -> String) -> io::Result<Note> {
         for _ in 0..TRIES {
             match self.locked(about.name(), OFlags::RDWR | OFlags::CREATE) {
                 Ok(Some(note)) => {
-                    // Whatever is no text is none of ours.
+                    // A note that is not text is not ours.
                     note.set(&text(&note.read().unwrap_or_default()))?;
                     return Ok(note);
                 }
@@ -133,7 +134,7 @@ impl Notes {
     /// The notes whose writers are gone, with what they say. They are removed when they are dropped.
     ///
     /// # Errors
-    /// What the system says of the folder.
+    /// The system's error about the folder.
     pub fn left(&self) -> io::Result<Vec<(About, String, Note)>> {
         let entries = rustix::fs::Dir::read_from(&self.0)?.take(MOST);
         let mut left = Vec::new();
@@ -168,7 +169,7 @@ impl Note {
     /// Makes it say something else.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn set(&self, text: &str) -> io::Result<()> {
         self.file.write_all_at(text.as_bytes(), 0)?;
         self.file.set_len(text.len() as u64)
@@ -293,7 +294,7 @@ mod tests {
             left.iter().all(|about| about.pid == 1 || about.pid == 7),
             "{left:?}"
         );
-        // What others may write to is not believed.
+        // A folder that others may write to is refused.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(Notes::open(path).is_err());
     }

@@ -12,18 +12,18 @@ use std::path::Path;
 /// The same number on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// What is known of a part of a file, bytes.
+/// State of a part of a file in the page cache, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cached {
     /// In the page cache.
     pub cached: u64,
-    /// Of those, not yet written.
+    /// The part of `cached` that is not yet written.
     pub dirty: u64,
-    /// Of those, being written.
+    /// The part of `cached` that is being written.
     pub writeback: u64,
-    /// Was in the cache, and is not any more. Of tmpfs: in swap.
+    /// Was in the cache, and is not any more. On tmpfs: in swap.
     pub evicted: u64,
-    /// Of those, so recently that reading them again counts as a refault.
+    /// The part of `evicted` that counts as a refault when it is read again: it was evicted recently.
     pub recently_evicted: u64,
 }
 

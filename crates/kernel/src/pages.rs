@@ -43,17 +43,17 @@ pub struct PageMap {
     fd: OwnedFd,
     path: PathBuf,
     tier: Tier,
-    /// What the scan tells of pages here.
+    /// The categories that the scan knows of pages here.
     told: u64,
 }
 
-/// What is told of pages on every kernel that has the scan.
+/// The categories that every kernel with the scan knows.
 const TOLD: u64 = PRESENT | SWAPPED | WRITTEN | FILE | ZERO | HUGE;
 
 /// Opens the page map of this process, for [`scan::walk`] and [`words::walk`]. Does not allocate.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn open_own() -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let open = |path| rustix::fs::open(path, flags, Mode::empty());

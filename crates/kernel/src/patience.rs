@@ -47,7 +47,7 @@ struct Running<T> {
 }
 
 impl<T> Begun<T> {
-    /// What it returned, or why there is nothing, and what tells when the late one is over.
+    /// Its result; or the reason that there is none, and a channel that closes when the late work is over.
     fn ended(self, limit: Duration) -> std::result::Result<T, (Missed, Option<Receiver<()>>)> {
         let running = self.0.map_err(|missed| (missed, None))?;
         match running.result.recv_timeout(limit) {
@@ -70,8 +70,8 @@ pub fn within<T: Send + 'static>(
     ALL.begin(work).ended(limit).map_err(|(missed, _)| missed)
 }
 
-/// Works of which one that is late holds back those after it: most likely these would wait for the same.
-/// So what does not answer keeps no more threads than it was first asked from.
+/// Work that runs in order: a late task holds back those after it, which most likely would wait for the same
+/// thing. So a server that does not answer keeps no more threads than first asked it.
 #[derive(Debug, Default)]
 pub struct Turns(Vec<Receiver<()>>);
 
@@ -94,7 +94,7 @@ impl Turns {
         }
     }
 
-    /// What it returned.
+    /// The result of a task.
     ///
     /// # Errors
     /// As [`within`]; `limit` counts from now on.

@@ -6,7 +6,7 @@ use crate::process::{Process, by_thread, page_size};
 use crate::{Error, Result, sandbox};
 use std::os::unix::fs::FileExt;
 
-/// What became of a copy.
+/// The outcome of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// It is there.
@@ -64,7 +64,7 @@ pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Res
     }
 }
 
-/// What a call copied.
+/// The bytes that a call copied.
 fn bytes(returned: isize) -> std::io::Result<usize> {
     usize::try_from(returned).map_err(|_| std::io::Error::last_os_error())
 }

@@ -23,8 +23,8 @@ use std::path::Path;
 /// Bytes that are read at a time, and that may be in the page cache for us before they are dropped.
 const MOST: usize = 4 << 20;
 
-/// An open file that is read so. What was read for us is dropped with this, or earlier if it is much:
-/// what is read twice in a row is read from the disk once.
+/// An open file that is read so. The pages that were read for us are dropped with this, or earlier if they
+/// are many: a part that is read twice in a row is read from the disk once.
 #[derive(Debug)]
 pub struct QuietFile {
     file: File,
@@ -146,7 +146,7 @@ mod tests {
 
     const PATH: &str = "a file of this test";
 
-    /// A file of so many pages, of which none is in the page cache.
+    /// A file of this many pages. None is in the page cache.
     fn evicted(pages: u64) -> Option<NamedTempFile> {
         // Beside the tests, which are seldom in a file system without a disk.
         let own = std::env::current_exe().unwrap();

@@ -33,7 +33,7 @@ impl Default for Pace {
     }
 }
 
-/// What a sample found, bytes.
+/// The result of a sample, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// Touched within the window.
@@ -62,7 +62,7 @@ pub struct Schedule {
     last: Option<Estimate>,
 }
 
-/// What to do now.
+/// The next step of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing yet.
@@ -84,7 +84,7 @@ impl Schedule {
         }
     }
 
-    /// What is due.
+    /// The step that is due.
     pub fn step(&self, now_ns: u64) -> Step {
         match self.phase {
             Phase::Clear(at) if now_ns >= at => Step::Clear,

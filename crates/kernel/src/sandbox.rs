@@ -7,11 +7,11 @@ use crate::reader::read_text;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Of the first thread and of the calling one: a filter belongs to a thread and to those that it makes.
+/// The files of the first thread and of the calling one: a filter belongs to a thread and to those it makes.
 const PLACES: [&str; 2] = ["/proc/self/status", "/proc/thread-self/status"];
 
-/// Whether there is a filter on the first thread of this process, or on the calling one. What cannot be read
-/// counts as a filter.
+/// Whether there is a filter on the first thread of this process, or on the calling one. True if it cannot be
+/// read.
 pub fn is_filtered() -> bool {
     let is = |place: &&str| {
         let mut text = Vec::new();
@@ -21,8 +21,8 @@ pub fn is_filtered() -> bool {
     PLACES.iter().any(is)
 }
 
-/// What [`is_filtered`] said when this was first called, for what is asked often. A filter that the program
-/// sets on itself later is not seen.
+/// The value of [`is_filtered`] at the first call, for frequent callers. A filter that the program sets on
+/// itself later is not seen.
 pub fn was_filtered() -> bool {
     static FIRST: OnceLock<bool> = OnceLock::new();
     *FIRST.get_or_init(is_filtered)

@@ -16,7 +16,7 @@ const MAX_CALLS: usize = 1 << 20;
 
 /// Categories of pages (`linux/fs.h`): written to since they were armed, or never armed.
 pub const WRITTEN: u64 = 1 << 1;
-/// Of a file or of shared memory, not a private copy.
+/// A page of a file or of shared memory, not a private copy.
 pub const FILE: u64 = 1 << 2;
 /// In memory.
 pub const PRESENT: u64 = 1 << 3;

@@ -1,9 +1,9 @@
 //! Scheduling parameters of single threads: `sched_getattr(2)`, `sched_setattr(2)`; what a thread used and
 //! how long it waited for a processor: `/proc/PID/task/TID/schedstat` (kernel document `sched-stats.rst`).
 //!
-//! Three parameters of ordinary threads are told and taken: whether it is of the idle policy, its nice level,
-//! and its slice: the processor time that it asks for at once (since Linux 6.12). Of two threads that may run
-//! the one with the shorter slice goes first; the slice does not change how much a thread gets in the end.
+//! Three parameters of ordinary threads are read and set: the idle policy, the nice level, and the slice: the
+//! processor time that a thread asks for at once (since Linux 6.12). The runnable thread with the shorter
+//! slice goes first; the slice does not change how much a thread gets in the end.
 
 use crate::parse::{number, words};
 use crate::process::{Process, proc_path};
@@ -38,7 +38,7 @@ pub struct Parameters {
 /// The shortest and the longest slice that the kernel takes, nanoseconds (`kernel/sched/syscalls.c`).
 pub const SLICES: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 
-/// What the kernel reads and writes (`linux/sched/types.h`, first version: 48 bytes).
+/// The structure that the kernel reads and writes (`linux/sched/types.h`, first version: 48 bytes).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Attributes {
@@ -52,7 +52,7 @@ struct Attributes {
     period: u64,
 }
 
-/// Of [`Attributes::flags`]: children do not inherit.
+/// A flag of [`Attributes::flags`]: children do not inherit.
 const RESET_ON_FORK: u64 = 1;
 
 /// Reads the parameters of a thread; 0 is the calling one. 0.3 µs.
@@ -84,7 +84,7 @@ fn attributes(tid: i32) -> Result<Attributes> {
     }
 }
 
-/// Sets the parameters of a thread; 0 is the calling one. What it inherits to its children stays as it is.
+/// Sets the parameters of a thread; 0 is the calling one. Whether its children inherit them stays as it is.
 /// 0.4 µs.
 ///
 /// A number may be given to another thread at any time. A caller that holds a [`ThreadClock`] of the thread
@@ -142,7 +142,7 @@ fn failed(call: &'static str, tid: i32) -> Error {
     }
 }
 
-/// What this kernel and our rights allow, for threads of our user.
+/// The parameters that this kernel and our rights allow for threads of our user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// A nice level that was raised can be lowered again, and the idle policy be left.
@@ -195,7 +195,7 @@ impl Rights {
     }
 }
 
-/// What a thread used, all since it started.
+/// Processor time of a thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     /// Time on a processor, nanoseconds.
@@ -228,7 +228,7 @@ impl ThreadClock {
         }
     }
 
-    /// What it used until now, 1 µs.
+    /// Its processor time until now, 1 µs.
     ///
     /// # Errors
     /// [`Error::Gone`] once the thread has ended; [`Error::Broken`].

@@ -51,11 +51,11 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 /// Makes a file of zeros of `length` bytes, which shows as `/memfd:NAME` among the descriptors of this
-/// process, and maps it. The descriptor closes on exec. What is mapped has its memory already: no store into
-/// it waits for memory that a limit denies.
+/// process, and maps it. The descriptor closes on exec. The mapping has its memory already: no store into it
+/// waits for memory that a limit denies.
 ///
 /// # Errors
-/// What the system says: memory files may be forbidden in a sandbox (`EPERM`), memory or descriptors may
+/// The system's error: memory files may be forbidden in a sandbox (`EPERM`), memory or descriptors may
 /// be short.
 pub fn make(name: &str, length: usize) -> Result<(OwnedFd, Mapping), Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

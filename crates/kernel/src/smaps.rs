@@ -63,8 +63,8 @@ pub struct Area {
     pub referenced: u64,
     /// Resident and mapped by nobody else.
     pub private: u64,
-    /// In swap. Of a shared mapping of tmpfs: what of the mapped part of the file is in swap, whoever
-    /// used it.
+    /// In swap. For a shared mapping of tmpfs: the bytes of the mapped part of the file in swap, whoever
+    /// used them.
     pub swap: u64,
     /// Locked.
     pub locked: u64,
@@ -88,7 +88,7 @@ impl Area {
     }
 }
 
-/// What a whole process holds; sizes in bytes.
+/// Memory of a whole process; sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rollup {
     /// Resident.
@@ -126,7 +126,7 @@ pub fn areas(process: &Process, max: usize) -> Result<Vec<Area>> {
 /// text were read. Holds one area at a time. Walks all of the process's pages, as [`areas`] does.
 ///
 /// # Errors
-/// What the system says; `NotFound` when the process is gone, `PermissionDenied` where we may not look into
+/// The system's error; `NotFound` when the process is gone, `PermissionDenied` where we may not look into
 /// it.
 pub fn each_area(pid: u32, look: &mut dyn FnMut(&Area) -> bool) -> io::Result<()> {
     let mut current = Vec::new();

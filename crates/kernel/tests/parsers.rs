@@ -136,7 +136,7 @@ fn sums_of_groups_follow_the_hierarchy() {
         (all.anon, all.file, all.swap, all.major_faults),
         (200, 100, 7, 9)
     );
-    // Of the 204 pages on the lists, 200 are mapped; one of those is in the swap cache.
+    // The lists have 204 pages. 200 are mapped; one of those is in the swap cache.
     assert_eq!(all.droppable(), 50 - 10 + 4);
     let alone = Stat::parse(CGROUP_STAT.as_bytes(), Version::V1, false);
     assert_eq!((alone.anon, alone.file, alone.inactive_file), (2, 1, 3));

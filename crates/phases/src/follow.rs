@@ -81,7 +81,7 @@ pub enum Ended {
 /// Why threads are not ordered.
 #[derive(Debug, Explained)]
 pub enum FollowError {
-    /// What they allocate is not known.
+    /// Their allocation cannot be read.
     #[error(transparent)]
     Allocation(#[from] AllocationError),
     /// No parameter can be changed and changed back.
@@ -92,7 +92,7 @@ pub enum FollowError {
     NoLever {
         /// The process.
         pid: i32,
-        /// What was to be changed.
+        /// The parameter that was to be changed.
         lever: &'static str,
     },
     /// The program's own parameters leave nothing to change.
@@ -103,7 +103,7 @@ pub enum FollowError {
     NoRoom {
         /// The process.
         pid: i32,
-        /// What was to be changed.
+        /// The parameter that was to be changed.
         lever: &'static str,
     },
     /// Its threads have other numbers here than for itself.

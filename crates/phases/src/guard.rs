@@ -17,7 +17,7 @@ const MOST: usize = 65_536;
 #[derive(Debug)]
 pub struct Guarded {
     child: Child,
-    /// What is left if both are killed.
+    /// The note that is left if both are killed.
     _note: Option<Note>,
 }
 

@@ -9,19 +9,19 @@ use plimsoll_policy::phases::live::Place;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     tid: i32,
-    /// What it had, as it is set: the slice is 0 where it had the kernel's.
+    /// Its own parameters, as they are set: the slice is 0 where it had the kernel's.
     own: Parameters,
-    /// What it has now, as the kernel tells it; `None` while it is left alone, because it has a special
-    /// policy, or somebody else changed it.
+    /// Its parameters now, as the kernel shows them; `None` while it is left alone, because it has a special
+    /// policy, or somebody else changed them.
     now: Option<Parameters>,
 }
 
-/// What a program's threads have by themselves, and how they are put back.
+/// The own parameters of a program's threads, and the way to put them back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setter {
     lever: Lever,
     rights: Rights,
-    /// What threads have that inherit it from the program's first one, as it is set.
+    /// The parameters that threads inherit from the program's first one, as they are set.
     base: Parameters,
 }
 
@@ -175,7 +175,7 @@ impl Setter {
         Parameters { slice, ..read }
     }
 
-    /// What the kernel tells of a thread with these parameters.
+    /// The parameters that the kernel shows after these were set.
     fn shown(&self, set: &Parameters) -> Parameters {
         let slice = match set.slice {
             0 => self.rights.slice,

@@ -47,7 +47,7 @@ impl Lever {
         }
     }
 
-    /// What it does, for people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Lever::Idle => "the idle policy",

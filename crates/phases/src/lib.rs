@@ -12,7 +12,7 @@
 //! Data flows one way: look -> decide ([`plimsoll_policy::phases::live`]) -> place. Windows with and without
 //! the discipline alternate, and it is withdrawn where the program gets less done with it.
 //!
-//! What was changed is undone when the discipline is off, when it ends, and on every error. A thread whose
+//! Changes are undone when the discipline is off, when it ends, and on every error. A thread whose
 //! parameters somebody else changes meanwhile is left alone from then on. Threads that the program starts
 //! inherit the parameters of their creator; they, and child processes, get back what the program had.
 //!

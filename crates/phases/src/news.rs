@@ -1,4 +1,4 @@
-//! What there is to tell people.
+//! Events that are reported to people.
 
 use crate::lever::Lever;
 use plimsoll_policy::phases::live::Gain;
@@ -48,7 +48,7 @@ pub enum News {
     Ends {
         /// The process.
         pid: i32,
-        /// What was gained.
+        /// The gain over all pairs of windows.
         gain: Option<Gain>,
         /// How often a thread's parameters were set.
         changes: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Followed {
     bytes: Option<u64>,
     /// Its place in the list of the machine.
     index: usize,
-    /// What it used between the last two looks.
+    /// Its use between the last two samples.
     pub(crate) used: Used,
     /// How long it waited for a processor, as far as is known at the last look, nanoseconds.
     pub(crate) waited: u64,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What the programs have. They yield to others on this machine.
+/// The nice level of the programs. They yield to others on this machine.
 const NICE: i32 = 10;
 /// The longest wait, which is enough for a busy machine. Nothing is asserted about time.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -93,7 +93,7 @@ impl Program {
     }
 }
 
-/// What the kernel tells of its threads, and what it said: for a test that waited in vain.
+/// The kernel's readings of its threads, and its output: for a test that waited in vain.
 impl std::fmt::Display for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let pid = self.child.id();
@@ -193,7 +193,7 @@ fn threads_are_put_back_and_all_of_them_get_back_what_they_had() {
     }
 }
 
-/// What threads allocate is read alike under each collector.
+/// The allocation of threads is read alike under each collector.
 #[test]
 fn threads_are_put_back_under_other_collectors() {
     let _one = alone();

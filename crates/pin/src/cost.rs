@@ -1,11 +1,11 @@
-//! What a read from a disk costs: the time from its submission to its end, measured for each device
-//! that files lie on. Programs wait for that long, whatever the disk does at a time.
+//! The cost of a read from a disk: the time from its submission to its end, measured for each device
+//! that files lie on. Programs wait for that long, however many reads the disk serves at a time.
 
 use plimsoll_kernel::disk::{Disks, Reads};
 use plimsoll_kernel::smaps::FileKey;
 use std::collections::BTreeMap;
 
-/// What a read costs where nothing was measured, ns.
+/// The cost of a read where nothing was measured, ns.
 pub const UNKNOWN: f64 = 100_000.0;
 /// The least and the most that a read counts, ns: statistics are in ms, and a disk that stands still
 /// for a minute is no measure of what a page is worth.
@@ -13,7 +13,7 @@ const LEAST: f64 = 1_000.0;
 const MOST: f64 = 100_000_000.0;
 /// The most devices that are measured.
 const MAX_DEVICES: usize = 64;
-/// What earlier reads weigh after one more measurement.
+/// The weight of earlier reads after one more measurement.
 const MEMORY: f64 = 0.7;
 /// Fewer reads than this tell nothing.
 const LEAST_READS: f64 = 16.0;
@@ -94,7 +94,7 @@ impl Costs {
         }
     }
 
-    /// What a read of a file costs, ns.
+    /// The cost of a read of a file, ns.
     pub fn read_ns(&self, key: &FileKey) -> f64 {
         let own = self.devices.get(&(key.major, key.minor));
         let measured = own.and_then(Device::read_ns).or_else(|| self.all.read_ns());

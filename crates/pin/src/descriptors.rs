@@ -7,7 +7,7 @@ use plimsoll_kernel::descriptors::limit;
 pub(crate) const MAX_PROCESSES: usize = 4096;
 /// The most groups whose margins are watched.
 pub(crate) const MAX_GROUPS: usize = 256;
-/// The most files of which pages are held.
+/// The most files with held pages.
 const MAX_FILES: usize = 1024;
 /// The most files that are kept open to ask the page cache about them.
 const MAX_OPEN: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) fn groups() -> usize {
     MAX_GROUPS.min(of(limit(), 8, GROUP))
 }
 
-/// The most files of which pages are held.
+/// The most files with held pages.
 pub(crate) fn held() -> usize {
     MAX_FILES.min(of(limit(), 16, 1))
 }

@@ -29,14 +29,14 @@ pub const MAX_FILES: usize = 8192;
 pub const MAX_ALL_MAPPINGS: usize = 1 << 19;
 /// The most blocks of all files: 16 GiB of pages in use with pages of 4 KiB.
 pub const MAX_BLOCKS: usize = 1 << 18;
-/// What is held shows no refaults any more. Its evidence fades over this many windows, instead of one.
+/// Held pages show no refaults any more. Their evidence fades over this many windows, instead of one.
 const HELD_WINDOWS: f64 = 20.0;
 /// The least scale: one read may bring back that many pages.
 const LEAST_SCALE: f64 = 1.0 / 64.0;
 /// The largest scale where frames are not shown: most refaults may be missed.
 const LARGEST_SCALE: f64 = 64.0;
 
-/// What others know about pages, at the end of a round.
+/// Knowledge of others about pages, at the end of a round.
 pub trait Beside {
     /// Which pages of a block we hold: bit `n` for the block's page `n`.
     fn held(&self, file: FileKey, block: u64) -> u16;
@@ -45,7 +45,7 @@ pub trait Beside {
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Cached;
 }
 
-/// What the page cache says of a run.
+/// State of a run in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// So many pages of it are there.
@@ -79,7 +79,7 @@ impl Faded {
     }
 }
 
-/// What a round found, in pages.
+/// The result of a round, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Were lost.
@@ -101,7 +101,7 @@ pub struct Evidence {
     blocks: usize,
     /// Mappings that were taken in in this round.
     mappings: usize,
-    /// What there was more of in this window than is followed.
+    /// The limits that were reached in this window: not everything could be followed.
     full: BTreeSet<Limit>,
     frames: bool,
     seen: Faded,
@@ -246,7 +246,7 @@ impl Evidence {
         !self.full.is_empty()
     }
 
-    /// What there was more of than can be followed, in this window.
+    /// The limits that were reached in this window.
     pub fn limits(&self) -> impl Iterator<Item = Reached> + '_ {
         self.full.iter().map(|limit| Reached {
             limit: *limit,

@@ -1,12 +1,12 @@
 //! Holding: files open and mapped by this process, and the runs of pages that are locked in them.
 //!
-//! 1. [`Holder::want`]: which pages are to be held. What is not wanted any more is released at once.
+//! 1. [`Holder::want`]: which pages are to be held. Pages that are not wanted any more are released at once.
 //! 2. [`Holder::work`]: locks wanted pages, until a time. Called again until nothing is left to do.
 //! 3. [`Holder::check`], now and then: files that became shorter. [`Holder::find_lost`], before each
 //!    choice: pages that left the file meanwhile.
 //! 4. [`Holder::release`], [`Holder::shrink`], [`Holder::want_at_most`]: at any time.
 //!
-//! What is locked never exceeds the allowance given to `work`, not even for a moment: pages are
+//! The locked bytes never exceed the allowance given to `work`, not even for a moment: pages are
 //! released before others are locked. Pages are locked by `mlock` of exactly their range, not with
 //! `MLOCK_ONFAULT`: that locks pages when the process that asked touches them, and we never do.
 
@@ -35,7 +35,7 @@ pub const MAX_RUNS: usize = 16_384;
 /// Opens a file; also returns its path, for messages.
 pub type Open<'a> = dyn FnMut(&FileKey) -> Result<(Opened, String), PinError> + 'a;
 
-/// A file of which pages are held.
+/// A file with held pages.
 #[derive(Debug)]
 struct HeldFile {
     file: OwnedFd,
@@ -58,12 +58,12 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// What is held, bytes.
+    /// Held bytes.
     pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(page_size())
     }
 
-    /// The files of which pages are held or wanted.
+    /// The files with held or wanted pages.
     pub fn files(&self) -> impl Iterator<Item = (&FileKey, &PageSet)> {
         self.files.iter().map(|(key, file)| (key, &file.held))
     }
@@ -216,7 +216,7 @@ impl Holder {
             self.pages -= file.unlock(&within);
             file.wanted = file.wanted.without(&within);
         }
-        // What has no place in the order goes last.
+        // Pages without a place in the order go last.
         while self.pages > most {
             let Some(key) = self.files.keys().next_back().copied() else {
                 return;
@@ -225,8 +225,8 @@ impl Holder {
         }
     }
 
-    /// Wants at most `bytes` of these files in all: gives up what is wanted of them and not held yet,
-    /// from the end. What is held stays. Returns whether there was anything to give up.
+    /// Wants at most `bytes` of these files in all: gives up pages that are wanted and not held yet, from
+    /// the end. Held pages stay. Returns whether there was anything to give up.
     pub fn want_at_most(&mut self, bytes: u64, keys: &[FileKey]) -> bool {
         let wanted = |key: &FileKey| self.wanted(key).map_or(0, PageSet::pages);
         let all: u64 = keys.iter().map(wanted).sum();
@@ -417,7 +417,7 @@ fn whole_window(number: u64) -> Run {
     number.saturating_mul(pages)..number.saturating_add(1).saturating_mul(pages)
 }
 
-/// What to do about a failure.
+/// Advice about a failure.
 fn hint(error: &std::io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::NOMEM | Errno::PERM) => {

@@ -7,25 +7,25 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Of processes.
+    /// Processes.
     Processes,
-    /// Of cgroups of the programs.
+    /// Cgroups of the programs.
     Groups,
-    /// Of files that are followed.
+    /// Files that are followed.
     Files,
-    /// Of mappings of files that are followed.
+    /// Mappings of files that are followed.
     Mappings,
-    /// Of pages in use that are followed.
+    /// Pages in use that are followed.
     Pages,
-    /// Of what is looked at in one process.
+    /// The areas that are read of one process.
     Look,
-    /// Of questions to the page cache.
+    /// Questions to the page cache.
     PageCache,
-    /// Of files of which pages are held.
+    /// Files with held pages.
     HeldFiles,
-    /// Of ranges that are held.
+    /// Ranges that are held.
     Ranges,
-    /// Of what is passed over and told.
+    /// Files and processes that are passed over and reported.
     Passed,
 }
 
@@ -34,6 +34,6 @@ pub enum Limit {
 pub struct Reached {
     /// Which.
     pub limit: Limit,
-    /// What that means, a sentence.
+    /// The consequence, a sentence.
     pub reason: String,
 }

@@ -53,7 +53,7 @@ pub struct View {
     pub path: String,
 }
 
-/// What one look found.
+/// The result of one look.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The mappings of files that may be held.
@@ -77,9 +77,9 @@ pub struct Watched {
     shows_frames: bool,
 }
 
-/// What is open of a process, and what was read of its place. The page map stays that of the memory
-/// that the process had when it was opened: after an `exec` it shows nothing, for ever. Mounts and
-/// cgroup change too.
+/// The open files of a process, its mounts and its cgroup. The page map stays that of the memory that the
+/// process had when it was opened: after an `exec` it shows nothing, for ever. Mounts and cgroup change
+/// too.
 #[derive(Debug)]
 struct Open {
     map: PageMap,
@@ -270,7 +270,7 @@ impl Watched {
         Ok(seen)
     }
 
-    /// What tells the file of a mapping from all others.
+    /// The identity of a mapping's file.
     fn identity(&self, area: &Area) -> FileKey {
         let FileKey { major, minor, .. } = area.file;
         let mounts = &self.open.mounts;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Part of a domain's memory that is kept free of any plan.
 const RESERVE: u64 = 16;
 
-/// What bounds the allowance.
+/// The bound that determines the allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -229,8 +229,8 @@ mod tests {
             prop_assert!(later.bytes <= now.bytes);
         }
 
-        /// What is held leaves at least as much that can still give way: room, and anonymous memory for
-        /// which there is swap.
+        /// At least as much memory as is held can still give way: room, and anonymous memory for which there
+        /// is swap.
         #[test]
         fn as_much_as_is_held_can_give_way(
             budget in 0u64..1 << 40, capacity in 1u64..1 << 40, used in 0u64..1 << 40,
@@ -243,8 +243,7 @@ mod tests {
             prop_assert!(now.bytes <= left);
         }
 
-        /// What is held is used memory, so holding as much as allowed must not itself take the
-        /// allowance away.
+        /// Held memory is used memory, so holding the allowance must not itself take the allowance away.
         #[test]
         fn holding_does_not_change_the_allowance(
             budget in 0u64..1 << 40, capacity in 1u64..1 << 40, used in 0u64..1 << 40,

@@ -1,4 +1,4 @@
-//! What the user gives.
+//! The user's options.
 
 use plimsoll_unit::SECOND;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@ use std::mem::take;
 const SLICE: u64 = 20_000_000;
 /// From one look at the margins to the next while pages are held, ns.
 const MARGIN_EVERY: u64 = SECOND / 4;
-/// The margins of the programs' groups, of which there may be many, are not read more often, ns.
+/// The time between two readings of the margins of the programs' groups, ns: there may be many groups.
 const GROUPS_EVERY: u64 = SECOND / 10;
 /// The most things that are passed over and told.
 const MAX_PASSED: usize = 64;
@@ -207,7 +207,7 @@ impl Pinner {
         next.min(self.gather.due_ns()).max(now_ns)
     }
 
-    /// Releases everything. What was learned stays.
+    /// Releases everything. The evidence stays.
     pub fn release(&mut self) {
         self.holder.release_all();
         self.why.clear();
@@ -271,7 +271,7 @@ impl Pinner {
         self.gather.passed().take(MAX_PASSED).collect()
     }
 
-    /// What is passed over, and why.
+    /// The files and processes that are passed over, and why.
     pub fn passed(&self) -> Vec<Passed> {
         let files = self.failed.values().chain(self.passed.values());
         let files = files.map(|reason| Passed {
@@ -313,7 +313,7 @@ impl Pinner {
         Ok(())
     }
 
-    /// What this process may lock for pages, bytes; `None` if without bound.
+    /// The bytes that this process may lock for pages; `None` if without bound.
     fn lock_limit(&self) -> Option<u64> {
         let most = lockable()?;
         let locked = Process::own().and_then(|own| own.memory());

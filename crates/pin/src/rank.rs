@@ -28,7 +28,7 @@ pub struct Candidate {
     pub pages: u16,
     /// Those of them that are held already.
     pub held: u16,
-    /// What losing them costs: time spent reading them again, ns a second.
+    /// The cost of losing them: time spent reading them again, ns a second.
     pub value: f64,
     /// The domain whose memory they are in: an index into [`Bounds::domains`].
     pub domain: usize,
@@ -41,7 +41,7 @@ impl Candidate {
         u64::from(self.pages.count_ones())
     }
 
-    /// What a page is worth, with loyalty.
+    /// The value of a page, with loyalty.
     fn density(&self) -> f64 {
         let loyalty = if self.held != 0 { LOYALTY } else { 1.0 };
         self.value * loyalty / self.count().max(1) as f64
@@ -96,7 +96,7 @@ pub fn choose(candidates: &[Candidate], bounds: &Bounds) -> BTreeMap<FileKey, Pa
     taken.sets
 }
 
-/// What was taken so far.
+/// The pages taken so far.
 #[derive(Default)]
 struct Taken {
     sets: BTreeMap<FileKey, PageSet>,
@@ -272,7 +272,7 @@ mod tests {
         // Half of the pages, and of the runs, are each one's part.
         assert_eq!(pages(&bounds(40, 1000)), [20, 20]);
         assert_eq!(pages(&bounds(200, 40)), [20, 20]);
-        // What one does not want is the other's.
+        // A share that one does not want goes to the other.
         assert_eq!(pages(&bounds(100, 1000)), [80, 20]);
         assert_eq!(pages(&bounds(20, 1000)), [10, 10]);
     }
@@ -360,7 +360,7 @@ mod tests {
             }
         }
 
-        /// What is chosen stays chosen when nothing changes but that it is held now.
+        /// Chosen pages stay chosen if nothing changes except that they are held now.
         #[test]
         fn choices_are_stable(
             all in proptest::collection::vec(any_candidate(), 0..60),

@@ -1,10 +1,10 @@
-//! What is told. The fields are a contract of `plimsoll pin --json`.
+//! The report. Its fields are a contract of `plimsoll pin --json`.
 
 use crate::limits::Reached;
 use crate::margin::Bound;
 use serde::Serialize;
 
-/// What lets a process lock more.
+/// Means by which a process may lock more.
 pub const MORE_LOCKS: &str = "`ulimit -l`, LimitMEMLOCK= in a unit, or CAP_IPC_LOCK";
 
 /// Where the pinner stands.
@@ -159,7 +159,7 @@ pub struct Held {
     pub reads_per_second: f64,
     /// Bytes a second that were read again.
     pub bytes_per_second: f64,
-    /// What a read of it costs, as measured on its disk when it was chosen, ns.
+    /// The cost of a read of it, as measured on its disk when it was chosen, ns.
     pub read_ns: u64,
     /// How many processes have the file mapped.
     pub processes: usize,
@@ -167,7 +167,7 @@ pub struct Held {
     pub pids: Vec<i32>,
 }
 
-/// What is passed over, and why.
+/// A file or process that is passed over, and why.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Passed {
     /// A process, or null.

@@ -131,8 +131,8 @@ impl Generations {
     }
 
     /// Ends the rest if the heap grew when it began and does not any more: the program is in another
-    /// phase. Only whole collections tell that. What survives a collection of young objects may take
-    /// the place of what dies.
+    /// phase. Only whole collections show that: survivors of a collection of young objects may take the
+    /// place of objects that died.
     fn note_growth(&mut self, live: u64) {
         let before = self.whole.map_or(0, |whole| whole.live);
         let growth = live.saturating_sub(before) as f64 / self.allocated.max(1) as f64;

@@ -1,4 +1,4 @@
-//! What cargo builds for a test that needs more than its own package.
+//! Builds by cargo, for a test that needs more than its own package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

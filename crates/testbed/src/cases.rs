@@ -1,4 +1,4 @@
-//! Tests with very many cases, of which `make test` runs a part.
+//! Tests with very many cases: `make test` runs a part of them.
 //!
 //! Each JDK with each collector is a table, and a cell of it takes seconds. `make test` runs the cells of
 //! some diagonals, which meet every row and every column. `make test-machines` sets [`EVERY`]: all are run.

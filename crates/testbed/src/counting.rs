@@ -13,8 +13,8 @@ use std::cell::Cell;
 pub struct Counting;
 
 thread_local! {
-    /// Now, and the most. This thread only: that of the test harness may allocate at any time. What it frees
-    /// here makes the count negative.
+    /// Now, and the most. This thread only: that of the test harness may allocate at any time. The count is
+    /// negative if this thread frees memory of another.
     static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 

@@ -37,16 +37,16 @@ const BATCH_FORGET: u32 = 42;
 const HEAD: usize = 40;
 const BUFFER: usize = 256 << 10;
 
-/// What the server does.
+/// States of the server.
 const ANSWERS: u8 = 0;
 const STANDS: u8 = 1;
 const ENDS: u8 = 2;
 
-/// What the server's thread and others know of it.
+/// State that the server's thread shares with others.
 #[derive(Debug)]
 struct Shared {
     device: OwnedFd,
-    /// What the file holds.
+    /// The content of the file.
     bytes: Vec<u8>,
     does: AtomicU8,
     /// Requests that were read, but for those that the kernel makes by itself when it forgets a name.

@@ -11,7 +11,7 @@ const CANNOT_RUN: i32 = 77;
 /// The pause between two looks at the output of the program in the guest.
 const PACE: Duration = Duration::from_millis(500);
 
-/// What to run in a guest.
+/// The programs and files of a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest<'a> {
     /// The working folder, below `scratch`.

@@ -9,8 +9,7 @@ const STACK: usize = 64 << 10;
 /// The longest wait for the first thread to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A copy of this process, of which one thread waits for ever and the first one has ended. Killed when
-/// dropped.
+/// A copy of this process whose first thread has ended. Another one waits for ever. Killed when dropped.
 #[derive(Debug)]
 pub struct Leaderless {
     pid: i32,

@@ -4,7 +4,7 @@ use plimsoll_kernel::process::page_size;
 use std::collections::HashMap;
 use std::io;
 
-/// What to run and how.
+/// The variant of the test program to run, and its options.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) program: String,

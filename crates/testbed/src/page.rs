@@ -184,7 +184,7 @@ impl Running {
         }
     }
 
-    /// What it printed so far.
+    /// Its output so far.
     pub fn printed(&self) -> String {
         self.lines.lock().expect("no panic while held").join("\n")
     }

@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What a seccomp filter refuses.
+/// The calls that a seccomp filter refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// `userfaultfd`, as with profiles of containers, so that writes cannot be tracked.

@@ -11,7 +11,7 @@ pub(crate) const MAX_CONTENT: usize = 128 << 10;
 /// The first bytes of a block.
 const MAGIC: [u8; 4] = *b"PLTB";
 
-/// What is in a block.
+/// The kind of a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Events,

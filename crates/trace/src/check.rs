@@ -20,7 +20,7 @@ pub const MAX_HELD: usize = 1 << 16;
 /// From this size on, objects are counted as very large: a gigabyte.
 pub const VERY_LARGE: u64 = 1 << 30;
 
-/// What does not make sense.
+/// A contradiction in a trace.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Wrong {
@@ -73,7 +73,7 @@ pub enum Fault {
     },
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The first [`MAX_FAULTS`] faults.
@@ -105,7 +105,7 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// Of each monitor that it holds, how often, and where it was entered first.
+    /// For each monitor that it holds: how often, and where it was entered first.
     held: Map<(u64, Place)>,
     totals: Totals,
     started: bool,
@@ -339,7 +339,7 @@ impl Check<'_> {
         self.report
     }
 
-    /// What only a whole trace shows.
+    /// Checks that need the whole trace.
     fn ends(&mut self) {
         let mut unborn: Vec<(u64, Place)> = self.unborn.drain().collect();
         unborn.sort_by_key(|(_, place)| (place.thread, place.event));

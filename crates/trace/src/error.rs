@@ -32,7 +32,7 @@ impl fmt::Display for At {
     }
 }
 
-/// What is wrong with the bytes of a block.
+/// A fault in the bytes of a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BlockFault {
@@ -75,7 +75,7 @@ pub enum BlockFault {
     Rest,
 }
 
-/// What is wrong with one event.
+/// A fault of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum EventFault {

@@ -1,4 +1,4 @@
-//! What happens in a thread, and the numbers of threads, objects and monitors.
+//! Events of a thread, and the numbers of threads, objects and monitors.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -38,7 +38,7 @@ pub struct ClassId(pub NonZeroU32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteId(pub NonZeroU32);
 
-/// What [`Event::Compute`] counts. A trace has one unit.
+/// The unit of [`Event::Compute`]. A trace has one unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Nanoseconds of processor time.

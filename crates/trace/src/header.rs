@@ -27,18 +27,18 @@ pub enum Deaths {
     Unknown,
 }
 
-/// What a trace says of itself before its first event.
+/// The description of a trace, before its first event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Which recording it is from; files of one recording can be merged.
     pub identity: [u8; 16],
-    /// What the times of [`Event::Compute`](crate::Event::Compute) count.
+    /// The unit of the times of [`Event::Compute`](crate::Event::Compute).
     pub unit: TimeUnit,
     /// How exact the deaths are.
     pub deaths: Deaths,
     /// Whether it is raw: with reference stores, and before exact deaths are computed.
     pub raw: bool,
-    /// What else a person wants to know: `program`, `machine`, `recorder` … At most [`MAX_FACTS`] bytes.
+    /// Further facts for a person: `program`, `machine`, `recorder` … At most [`MAX_FACTS`] bytes.
     pub facts: BTreeMap<String, String>,
 }
 

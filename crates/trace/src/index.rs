@@ -9,7 +9,7 @@ use crate::varint;
 pub(crate) const END: usize = 20;
 const END_MAGIC: [u8; 8] = *b"PLTEND\r\n";
 
-/// What an entry is. The numbers are part of the format.
+/// Kinds of entries. The numbers are part of the format.
 mod entry {
     pub(super) const EVENTS: u64 = 1;
     pub(super) const NAMES: u64 = 2;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The most bytes of a name; a longer one is cut.
 pub const MAX_NAME: usize = 4096;
 
-/// What has a name.
+/// The kind of a named thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
     /// A class, by the number of its `ClassId`.

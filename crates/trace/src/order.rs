@@ -17,7 +17,7 @@ type Begun = (Box<Stream>, Option<Event>);
 #[derive(Debug)]
 pub struct Recorded<'a> {
     trace: &'a Trace,
-    /// What may run: the stamp from which on, the thread, and its stream once that has begun.
+    /// Threads that may run: the stamp from which on, the thread, and its stream once that has begun.
     ready: BinaryHeap<Reverse<(u64, ThreadId)>>,
     /// The streams that are under way, but for the current one, each with the stamp that was read before
     /// its turn.
@@ -34,7 +34,7 @@ impl<'a> Recorded<'a> {
     /// Merges the streams of a trace.
     ///
     /// # Errors
-    /// [`TraceError::Io`]. What else is wrong with a stream comes in its turn.
+    /// [`TraceError::Io`]. Other faults of a stream come in their turn.
     pub fn new(trace: &'a Trace) -> Result<Self, TraceError> {
         let mut recorded = Recorded {
             trace,

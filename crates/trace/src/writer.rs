@@ -44,7 +44,7 @@ pub struct Writer<W: Write> {
     packer: Packer,
 }
 
-/// What becomes of the content of a block.
+/// Compresses the content of a block.
 struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     content: Vec<u8>,

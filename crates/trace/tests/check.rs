@@ -1,4 +1,4 @@
-//! What does not make sense in a trace is found, with its place.
+//! Contradictions in a trace are found, with their places.
 
 mod common;
 

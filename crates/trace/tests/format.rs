@@ -1,4 +1,4 @@
-//! What is written is read again, and what is damaged is told, with its place.
+//! A written trace is read again, and damage is reported with its place.
 
 mod common;
 

@@ -38,7 +38,7 @@ fn events(trace: &Trace) -> u64 {
     totals.map(|it| it.events).sum()
 }
 
-/// What may be more with the second one of two traces, bytes: a tenth, and what its blocks need.
+/// The second of two traces may need more memory, bytes: a tenth, and the memory of its blocks.
 fn holds(what: &str, few: isize, many: isize, trace: &Trace) {
     let blocks = trace.threads_by_block().len() * BLOCK;
     let most = few + few / 10 + blocks as isize;

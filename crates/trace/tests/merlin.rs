@@ -80,7 +80,7 @@ fn literally(events: &[Event]) -> Vec<(u64, ObjectId)> {
     deaths
 }
 
-/// What a thread may do. Each object is allocated before anything else is done with it.
+/// Events that a thread may have. Each object is allocated before all other uses of it.
 fn program() -> impl Strategy<Value = Vec<Event>> {
     let step = (0..10u8, 1..=OBJECTS, 0..=OBJECTS, 0..4u32);
     proptest::collection::vec(step, 0..200).prop_map(|steps| {

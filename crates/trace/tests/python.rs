@@ -57,7 +57,7 @@ fn lines(file: &Path) -> Output {
     python(&[&script.display().to_string(), &file.display().to_string()])
 }
 
-/// What Python has to print of the events.
+/// The output of Python for the events.
 fn expected(trace: &Trace) -> String {
     let mut text = Vec::new();
     for &thread in trace.streams().keys() {
@@ -255,7 +255,7 @@ impl Random {
     }
 }
 
-/// What is in the block at a place.
+/// The content of the block at a place.
 fn content(bytes: &[u8], at: usize) -> Vec<u8> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let stored = &bytes[at + 72..at + 72 + number(at + 16)];
@@ -301,7 +301,7 @@ fn python_reads_what_is_damaged_as_we_do_or_refuses_it() {
         match number % 4 {
             0 => random.damage(&mut bytes),
             1 => bytes.truncate(random.below(whole.len())),
-            // What is behind the checksums.
+            // Bytes behind the checksums.
             _ => {
                 let mut inner = content(&whole, place);
                 random.damage(&mut inner);

@@ -72,7 +72,7 @@ fn the_rows_of_table_1_come_out() {
             1.0,
         );
         assert_eq!(trace.largest_live(), Some(live), "{name}");
-        // What was aimed at is the row of the table, made smaller.
+        // The aim is the row of the table, made smaller.
         let smaller = |row: u64| (row as f64 / options.scale) as u64;
         assert_eq!(aims.largest_live, smaller(program.largest_live), "{name}");
         if options.shorten == 1.0 {

@@ -12,8 +12,8 @@ pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 /// Bytes of a megabyte (10^6), as people write rates.
 pub const MB: u64 = 1_000_000;
-/// Bytes of the smallest page that the supported processors have. What the running kernel uses is asked from
-/// it (`plimsoll_kernel::process::page_size`).
+/// Bytes of the smallest page that the supported processors have. The running kernel's size is
+/// `plimsoll_kernel::process::page_size`.
 pub const PAGE: u64 = 4096;
 
 const _: () = assert!(
@@ -134,7 +134,7 @@ macro_rules! saturating {
 pub(crate) use saturating;
 saturating!(Bytes, Pages);
 
-/// In the largest unit of which there is one, with one decimal: `1.5 GiB`, `300.0 MiB`, `12 bytes`.
+/// In the largest unit that fits once, with one decimal: `1.5 GiB`, `300.0 MiB`, `12 bytes`.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {

@@ -33,7 +33,7 @@ pub enum SizeError {
     BadPart(String),
 }
 
-/// What to write.
+/// Advice on how to write a size.
 const HOW: &str = "write bytes (1572864000), a number with K, M, G or T (1500M, 1.5G), or a part of the \
                    memory (50%)";
 /// Sizes from here on are refused, bytes: the sum of two still fits into 63 bits.

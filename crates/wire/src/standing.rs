@@ -10,7 +10,7 @@
 //!
 //! Where a maximum is stated, `null` or absent means none. Where it is changed, 0 means none
 //! ([`Max::or_none`]) and absent means unchanged. The client's builder and the C interface take 0 for
-//! none, too. What decides has `u64::MAX` for no maximum: [`Max::NONE`], and `max` in `policy::shares`.
+//! none, too. The decisions have `u64::MAX` for no maximum: [`Max::NONE`], and `max` in `policy::shares`.
 
 use crate::checked::refused;
 use crate::varlink::{ErrorName, WireError};

@@ -51,7 +51,7 @@ const MOST_PARAMETERS: usize = 255;
 pub struct Instruction {
     /// Its first byte.
     pub at: usize,
-    /// What it does.
+    /// Its operation.
     pub opcode: u8,
     /// Its bytes.
     pub length: usize,
@@ -272,8 +272,8 @@ fn plain(opcode: u8) -> Option<(usize, usize)> {
     })
 }
 
-/// The stack within a run of instructions: of each place, the local variable whose reference is known to be
-/// there. Below what is known are any number of places of which nothing is known.
+/// The stack within a run of instructions: for each slot, the local variable whose reference is known to be
+/// there. Any number of unknown slots lie below the known ones.
 #[derive(Clone, Debug, Default)]
 pub struct Stack(Vec<Option<u16>>);
 
@@ -283,7 +283,7 @@ impl Stack {
         self.0.clear();
     }
 
-    /// What is this many places below the top; 0 is the top.
+    /// The local variable this many slots below the top; 0 is the top.
     pub fn below(&self, places: usize) -> Option<u16> {
         let index = self.0.len().checked_sub(places + 1)?;
         self.0[index]
@@ -318,7 +318,7 @@ impl Stack {
     pub fn step(&mut self, code: &[u8], it: &Instruction, pool: &Pool<'_>) -> Result<(), Fault> {
         if let Some((local, _)) = stored(code, it) {
             self.pop();
-            // What was loaded from it before is not what it has now.
+            // Values that were loaded from it before differ from its value now.
             self.0
                 .iter_mut()
                 .filter(|place| **place == Some(local))
@@ -360,7 +360,7 @@ impl Stack {
     }
 }
 
-/// What access to a field or a call takes and puts.
+/// The slots that an access to a field or a call takes and puts.
 fn of_member(code: &[u8], it: &Instruction, pool: &Pool<'_>) -> Result<(usize, usize), Fault> {
     let member = pool.member(u2(code, it.at + 1)?)?;
     let size = |descriptor: &[u8]| {

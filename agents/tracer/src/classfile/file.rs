@@ -11,7 +11,7 @@ const STATIC: u16 = 0x0008;
 /// The bit of a synchronized method.
 const SYNCHRONIZED: u16 = 0x0020;
 
-/// What a method is.
+/// The name, the type and the flags of a method.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// Its class's name.
@@ -115,8 +115,8 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
     Ok(written)
 }
 
-/// What is written for a method, if it changes. A damaged method leaves the class as it is:
-/// with our new constants its bytes might mean something else.
+/// The new bytes of a method, if it changes. A damaged method leaves the class as it is: with our new
+/// constants its bytes might mean something else.
 fn unless_left(
     new: Result<Option<Vec<u8>>, Fault>,
     left: &mut u64,

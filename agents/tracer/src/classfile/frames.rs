@@ -6,7 +6,7 @@ use super::bytes::{Reader, put2, short};
 /// The type of a local variable or of a place on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Of no further information: unknown, numbers, null, and `this` before it is made.
+    /// Without further information: unknown, numbers, null, and `this` before it is made.
     Plain(u8),
     /// An object of a class, by its constant.
     Object(u16),
@@ -24,12 +24,12 @@ impl Type {
     }
 }
 
-/// Of unknown type.
+/// The unknown type.
 pub const TOP: Type = Type::Plain(0);
 /// `this`, before the constructor of the superclass has returned.
 pub const THIS: Type = Type::Plain(6);
 
-/// What changes from frame to frame.
+/// The difference of a frame from the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     /// Nothing, and the stack is empty or has one.

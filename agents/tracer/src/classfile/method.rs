@@ -25,14 +25,14 @@ pub struct Code<'a> {
     variables: Vec<(u16, &'a [u8])>,
 }
 
-/// Attributes of code of which there may be many.
+/// Attributes of code that may occur more than once.
 const MANY: [&[u8]; 3] = [
     b"LineNumberTable",
     b"LocalVariableTable",
     b"LocalVariableTypeTable",
 ];
 
-/// What is inserted into a method.
+/// Code to insert into a method.
 #[derive(Debug)]
 pub struct Woven {
     /// Once, before everything.
@@ -43,8 +43,8 @@ pub struct Woven {
     pub after: Vec<Vec<u8>>,
     /// Instructions whose bytes are others of the same length.
     pub replaced: Vec<Option<Vec<u8>>>,
-    /// What is done when an exception leaves the method: from which instruction on, the code, with the
-    /// exception on the stack, and the types of local variables there.
+    /// A handler of exceptions that leave the method: its first instruction, its code, with the exception on
+    /// the stack, and the types of local variables there.
     pub leaving: Option<(usize, Vec<u8>, Vec<frames::Type>)>,
     /// More places of local variables.
     pub locals: u16,
@@ -86,7 +86,7 @@ impl<'a> Code<'a> {
         let (max_stack, max_locals) = (reader.u2()?, reader.u2()?);
         let length = reader.u4()?;
         let bytes = reader.take(length as usize)?;
-        // What is proportional to the code stays small then, whatever the file says.
+        // Memory in proportion to the code stays small then, whatever the file says.
         if bytes.is_empty() || bytes.len() > usize::from(u16::MAX) {
             return Err(Fault::Damaged);
         }

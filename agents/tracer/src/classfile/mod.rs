@@ -1,9 +1,8 @@
 //! Class files, read and written again with code inserted. Source: "The Java Virtual Machine Specification",
 //! chapters 4 and 6.
 //!
-//! What is inserted has no branches and leaves the stack as it was. So no frame has to be computed: those
-//! that
-//! are there move with the code.
+//! Inserted code has no branches and leaves the stack as it was. So no frame has to be computed: existing
+//! frames move with the code.
 //!
 //! # Map
 //! | module | is |

@@ -33,7 +33,7 @@ pub struct Member<'a> {
 /// The kind of constant that names a method of a class.
 const METHOD: u8 = 10;
 
-/// What is added, so that nothing is added twice.
+/// The key of an added constant, so that none is added twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Added {
     Text(Vec<u8>),

@@ -73,7 +73,7 @@ impl<'a> Walk<'_, 'a> {
                 reader: Reader::new(content),
                 pool: self.pool,
             };
-            // What has no name is refused by the machine in any case.
+            // The virtual machine refuses a member without a name in any case.
             if let Ok(name) = self.pool.text(name) {
                 inner.attribute(name, deep.checked_sub(1).ok_or(Fault::Damaged)?)?;
             }

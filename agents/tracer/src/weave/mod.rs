@@ -1,9 +1,8 @@
-//! What is inserted where.
+//! The code to insert, and its places.
 //!
-//! References on a thread's stack are roots. They are told where they are used: a field is read or written,
-//! an
-//! element, a monitor. Parameters that a method never overwrites are told once, when the method is left, also
-//! by an exception. `parameters` finds these.
+//! References on a thread's stack are roots. They are recorded where they are used: a field is read or
+//! written, an element, a monitor. Parameters that a method never overwrites are recorded once, when the
+//! method is left, also by an exception. `parameters` finds these.
 
 mod parameters;
 
@@ -30,10 +29,10 @@ pub fn is_left(class: &[u8]) -> bool {
     LEFT.iter().any(|left| left.as_bytes() == class)
 }
 
-/// What numbers a field of a class by class, name and type.
+/// Numbers a field of a class by class, name and type.
 pub type Keys<'k> = dyn FnMut(&[u8], &[u8], &[u8]) -> u32 + 'k;
 
-/// What is told.
+/// The scope of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// All that Merlin needs, and what [`What::Waits`] has.
@@ -42,7 +41,7 @@ pub enum What {
     Waits,
 }
 
-/// What is inserted into a method.
+/// Code to insert into a method.
 ///
 /// # Errors
 /// [`Fault`]: the method stays as it is.
@@ -308,7 +307,7 @@ impl Weaving<'_, '_> {
             }
             return Ok(());
         }
-        // What a weak reference refers to may die.
+        // The referent of a weak reference may die.
         if member.name == b"referent" && self.about.class == b"java/lang/ref/Reference" {
             return Ok(());
         }
@@ -419,7 +418,7 @@ impl Weaving<'_, '_> {
         Ok(())
     }
 
-    /// What comes at the ends: where the method begins, where it is left, and where `this` becomes an object.
+    /// Adds code where the method begins, where it is left, and where `this` becomes an object.
     fn finish(mut self, pool: &mut Pool<'_>, keys: &mut Keys<'_>) -> Result<Woven, Fault> {
         if let Some(made) = self.made {
             for constant in std::mem::take(&mut self.early) {
@@ -478,7 +477,7 @@ impl Weaving<'_, '_> {
         Ok(self.woven)
     }
 
-    /// What loads the monitor that the method holds.
+    /// Code that loads the monitor which the method holds.
     fn monitor(&self) -> Option<Vec<u8>> {
         if !self.about.is_synchronized {
             return None;

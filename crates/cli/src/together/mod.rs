@@ -78,10 +78,10 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
         all.push(outcome);
     }
     if let Some(path) = &args.plot {
-        output::put(path, &plot::file(&all, path)?)?;
+        output::put(path, &plot::file(&all, path))?;
     }
     if let Some(path) = &args.html {
-        output::put(path, &plot::page(&all)?)?;
+        output::put(path, &plot::page(&all))?;
     }
     if let Some(path) = &args.csv {
         output::write(path, |out| rows::write(&all, out))?;

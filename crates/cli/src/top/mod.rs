@@ -39,8 +39,9 @@ pub fn once(socket: &Socket, collector: Option<&str>) -> Result<String, CliError
     state.push(Sample { at: 0.0, listing });
     state.selected = shown;
     state.collector = shown.is_some();
-    let lines = match state.selected().filter(|_| state.collector) {
-        Some(principal) => page::lines(principal).len(),
+    let selected = state.selected().filter(|_| state.collector);
+    let lines = match selected.zip(state.listing()) {
+        Some((principal, listing)) => page::lines(principal, listing).len(),
         None => state.rows().len(),
     };
     let height = u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, 1000) + 5;

@@ -1,12 +1,16 @@
 //! The page of one principal: what its collector tells of itself, and which of its pages are read
 //! again after they were reclaimed.
 
+use crate::explain::explain;
 use crate::rows::shown;
 use crate::size::Human;
-use plimsoll_wire::messages::{Order, Principal, Refaults};
+use crate::words::wrap;
+use plimsoll_wire::messages::{Listing, Order, Principal, Refaults};
 
 /// Columns of the names of values.
 const NAMES: usize = 12;
+/// Columns of a line of sentences.
+const SENTENCE: usize = 78;
 
 /// The heading with the principal, `width` columns wide.
 pub(super) fn head(principal: &Principal, width: usize) -> String {
@@ -20,11 +24,20 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
     format!("{line:<width$}")
 }
 
-/// Its memory, and the values of the collector and of the refaults, one line each. What is not known is left
-/// out.
-pub(super) fn lines(principal: &Principal) -> Vec<String> {
+/// Its memory, the reason of its limit, and the values of the collector and of the refaults. Unknown values are
+/// left out.
+pub(super) fn lines(principal: &Principal, listing: &Listing) -> Vec<String> {
     let mut lines = share_lines(principal);
     lines.push(String::new());
+    if let Some(explained) = explain(listing, principal.id) {
+        // The first sentence says the numbers above.
+        let mut text = String::new();
+        for sentence in explained.sentences.iter().skip(1) {
+            wrap(&mut text, " ", sentence, 1, SENTENCE);
+        }
+        lines.extend(text.lines().map(str::to_owned));
+        lines.push(String::new());
+    }
     lines.extend(collector_lines(principal));
     if let Some(order) = principal.collector.and_then(|told| told.order) {
         lines.push(order_line(order));
@@ -224,6 +237,28 @@ mod tests {
         }
     }
 
+    fn shown_of(principal: &Principal) -> Vec<String> {
+        lines(principal, &Listing::default())
+    }
+
+    #[test]
+    fn says_why_its_limit_is_as_it_is() {
+        let principal = Principal {
+            limit: 300 << 20,
+            ..principal(Statistics::default())
+        };
+        let listing = Listing {
+            principals: vec![principal.clone()],
+            ..Listing::default()
+        };
+        let sentences = explain(&listing, principal.id)
+            .expect("it is there")
+            .sentences;
+        let page = lines(&principal, &listing).join(" ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&page).contains(&words(&sentences[1])), "{page}");
+    }
+
     #[test]
     fn tells_all_that_is_known() {
         let report = principal(Statistics {
@@ -257,7 +292,7 @@ mod tests {
     #[test]
     fn tells_of_stalls_where_they_are_counted_and_that_they_hold_the_limit() {
         let stalls = |stall_rate| {
-            let told = lines(&Principal {
+            let told = shown_of(&Principal {
                 stall_rate,
                 ..principal(Statistics::default())
             });
@@ -267,7 +302,7 @@ mod tests {
         let told = " STALLS              12  a second: it waited for memory within the limit";
         assert_eq!(stalls(Some(12)).as_deref(), Some(told));
         let held = |doubted| {
-            let told = lines(&Principal {
+            let told = shown_of(&Principal {
                 doubted,
                 ..principal(Statistics::default())
             });
@@ -282,7 +317,7 @@ mod tests {
     #[test]
     fn tells_the_order_of_threads_where_there_is_one() {
         let told = |order| {
-            let lines = lines(&principal(Statistics {
+            let lines = shown_of(&principal(Statistics {
                 order,
                 ..Statistics::default()
             }));
@@ -313,7 +348,7 @@ mod tests {
             refaults: Some(refaults),
             ..Principal::default()
         };
-        assert!(lines(&principal).join("\n").ends_with(expected));
+        assert!(shown_of(&principal).join("\n").ends_with(expected));
     }
 
     #[test]
@@ -338,7 +373,7 @@ mod tests {
  COLLECTIONS         20  since its start
  TIME            112 ms  spent in them
  LIVE             98.0M  after the last collection";
-        assert_eq!(lines(&java).join("\n"), expected[1..]);
+        assert_eq!(shown_of(&java).join("\n"), expected[1..]);
     }
 
     #[test]
@@ -364,8 +399,8 @@ mod tests {
             anon_ns: most,
             swappiness: Some(u32::MAX),
         });
-        let all = lines(&absurd).into_iter().chain([head(&absurd, 80)]);
-        for line in all.chain(lines(&Principal::default())) {
+        let all = shown_of(&absurd).into_iter().chain([head(&absurd, 80)]);
+        for line in all.chain(shown_of(&Principal::default())) {
             assert!(
                 line.chars().count() <= 80 && !line.contains('\x1b'),
                 "{line}"

@@ -69,7 +69,8 @@ pub fn frame(frame: &mut Frame<'_>, state: &State, colours: Colours) {
         let style = Style::new().add_modifier(Modifier::REVERSED);
         let head = Line::from(page::head(principal, usize::from(heads.width)));
         frame.render_widget(Paragraph::new(head).style(style), heads);
-        let lines: Vec<Line<'_>> = page::lines(principal).into_iter().map(Line::from).collect();
+        let lines = page::lines(principal, listing).into_iter();
+        let lines: Vec<Line<'_>> = lines.map(Line::from).collect();
         frame.render_widget(Paragraph::new(lines), table);
     } else {
         draw_table(frame, state, colours, heads, table);

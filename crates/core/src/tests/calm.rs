@@ -185,8 +185,8 @@ fn a_release_is_answered_even_if_nothing_changed() {
     assert!(!wakes(1010, false) && wakes(1011, true) && !wakes(1012, false));
 }
 
-/// What a program may use, and what it is guaranteed, some seconds after it wakes and reports. It keeps to
-/// its limit, which is 80 MiB above the `uses`, beside a large program that pays what it owes.
+/// Limit and guarantee of a program some seconds after it wakes and reports. It keeps to its limit, which is
+/// 80 MiB above the `uses`, beside a large program that pays its debts.
 fn beside_a_large_one(uses: u64, demand: Option<u64>, rate: u64) -> (u64, u64) {
     let mut bench = Bench::new(1240 * MIB);
     let ids = ["small", "large"].map(|name| bench.add(&new(name), 20 * MIB));

@@ -56,7 +56,7 @@ impl Crew {
     pub fn new(heap: &Heap) -> io::Result<Crew> {
         Ok(Crew {
             state: Mutex::new(State {
-                given: Area::new(heap.os.as_ref(), SHARED)?,
+                given: Area::new(heap.side.os(), SHARED)?,
                 working: 0,
                 marking: false,
                 turn: 0,

@@ -6,7 +6,7 @@ use super::marker::{Marker, WORD};
 use super::pending::{WINDOW, Window};
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::central::Central;
-use crate::side::flag;
+use crate::descriptor::flag;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -143,7 +143,7 @@ impl Marker<'_> {
 
     /// Reaches what an object refers to, except itself.
     fn look_at_others(&mut self, slot: Slot) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let (start, end) = (side.start(slot), side.start(slot) + side.size(slot));
         if end - start <= SUPERPAGE {
             return self.look_at_words_but(start..end, slot);
@@ -179,6 +179,6 @@ impl Marker<'_> {
     /// Pages out again what was read.
     fn give_back(&mut self, window: &Window) {
         self.marking.read += window.absent().count() as u64;
-        self.each_run(window, |range| self.heap.os.page_out(range));
+        self.each_run(window, |range| self.heap.side.os().page_out(range));
     }
 }

@@ -7,10 +7,10 @@ use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
 use crate::bits;
 use crate::central::Central;
+use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use crate::kind::KindId;
 use crate::prefetch::prefetch;
-use crate::side::{Use, flag};
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -139,7 +139,7 @@ impl<'a> Marker<'a> {
         Ok(Marker {
             heap,
             tracer,
-            stack: Area::new(heap.os.as_ref(), FIRST.min(room))?,
+            stack: Area::new(heap.side.os(), FIRST.min(room))?,
             room,
             candidates: Queue::new(),
             objects: Queue::new(),
@@ -322,7 +322,7 @@ impl<'a> Marker<'a> {
     /// Puts a large object on the stack by superpages: some of them may be absent.
     #[cold]
     fn push_large(&mut self, slot: Slot) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let (start, end) = (side.start(slot), side.start(slot) + side.size(slot));
         let mut at = start;
         while at < end {
@@ -390,7 +390,7 @@ impl<'a> Marker<'a> {
     #[cold]
     #[inline(never)]
     fn put_in_more(&mut self, span: Span) -> bool {
-        self.stack.grow(self.heap.os.as_ref(), self.room) && self.stack.push(span)
+        self.stack.grow(self.room) && self.stack.push(span)
     }
 
     #[cold]
@@ -517,7 +517,7 @@ impl<'a> Marker<'a> {
 
     /// Has all marked objects of a superpage scanned, now or later.
     pub(super) fn each_marked(&mut self, superpage: Superpage) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let it = side.descriptor(superpage);
         let small = it.usage() == Use::Small;
         let slots = match small {
@@ -545,7 +545,7 @@ impl<'a> Marker<'a> {
         if self.stack.is_full() {
             self.drain(None);
         }
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let bytes = usize::from(side.descriptor(superpage).granules.load(Relaxed)) * GRANULE;
         let start = side.address(superpage);
         let span = Span {
@@ -559,7 +559,7 @@ impl<'a> Marker<'a> {
 
     /// Gives back the memory that the stack took beyond its first 64 KiB.
     pub(super) fn shrink(&mut self) {
-        self.stack.shrink(self.heap.os.as_ref(), 64 << 10);
+        self.stack.shrink(64 << 10);
     }
 }
 

@@ -7,7 +7,7 @@ use super::marker::{Marker, Span, WORD};
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;
-use crate::side::{Use, age, flag};
+use crate::descriptor::{Use, age, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -91,12 +91,12 @@ impl Marker<'_> {
     }
 
     pub(super) fn ask_for(&self, window: &Window) {
-        self.each_run(window, |range| self.heap.os.will_need(range));
+        self.each_run(window, |range| self.heap.side.os().will_need(range));
     }
 
     fn look_at_window(&mut self, window: &Window) {
         let heap = self.heap;
-        let side = heap.side;
+        let side = &heap.side;
         for superpage in window.all() {
             // While it is in memory, it is scanned like any other superpage.
             side.descriptor(superpage)
@@ -106,12 +106,9 @@ impl Marker<'_> {
             self.look_at_pending(superpage);
         }
         if heap.is_tracked() {
+            // The next look must query writes to these superpages, even if no summary fits.
             self.each_run(window, |range| {
-                match heap.os.arm(range) {
-                    // The next look must query writes to these superpages, even if no summary fits.
-                    Ok(()) => heap.watched.store(true, Relaxed),
-                    Err(_) => heap.set_tracked(false),
-                }
+                heap.tracking.arm(side, range);
             });
         }
         for superpage in window.absent() {
@@ -120,8 +117,8 @@ impl Marker<'_> {
                 self.marking.summarised += 1;
             } else {
                 // A summary of an earlier round does not cover objects marked since.
-                heap.drop_summary(superpage);
-                heap.remember_spoken(superpage);
+                heap.summaries.drop_of(side, superpage);
+                self.note_spoken(superpage);
                 self.marking.unsummarised += 1;
             }
             // The summary does not cover objects that are marked here from now on: then the
@@ -135,7 +132,7 @@ impl Marker<'_> {
             };
             it.age.store(age, Relaxed);
         }
-        self.each_run(window, |range| heap.os.page_out(range));
+        self.each_run(window, |range| heap.side.os().page_out(range));
     }
 
     /// Calls `tell` with the address range of each run of adjacent absent superpages in a window.
@@ -156,7 +153,7 @@ impl Marker<'_> {
 
     /// Scans the marked objects of one superpage, or the part of a large object that lies in it.
     fn look_at_pending(&mut self, superpage: Superpage) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let it = side.descriptor(superpage);
         match it.usage() {
             Use::Free => {}
@@ -179,7 +176,7 @@ impl Marker<'_> {
 
     /// The part of a large object that lies in a superpage.
     pub(super) fn part(&self, superpage: Superpage) -> Span {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let start = side.address(superpage);
         let end = match side.resolve(start) {
             Some((slot, _)) => side.start(slot) + side.size(slot),
@@ -195,7 +192,7 @@ impl Marker<'_> {
     /// Summarises what a superpage's marked objects refer to. The superpage must be in memory, and
     /// armed before this call.
     pub(super) fn summarise(&mut self, superpage: Superpage) -> bool {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let it = side.descriptor(superpage);
         if it.has(flag::TRACED) {
             return false;
@@ -227,7 +224,21 @@ impl Marker<'_> {
                 slots += 1;
             }
         }
-        self.heap.summarise(superpage, &mut self.targets[..slots])
+        let stored = self
+            .heap
+            .summaries
+            .put(side, superpage, &mut self.targets[..slots]);
+        if stored {
+            self.note_spoken(superpage);
+        }
+        stored
+    }
+
+    /// Notes for a verification what a superpage is like that was just scanned.
+    fn note_spoken(&self, superpage: Superpage) {
+        if let Some(notes) = self.heap.stress.notes() {
+            notes.remember_spoken(&self.heap.side, superpage);
+        }
     }
 
     /// Appends those words of a span that point into the heap to the `count` targets noted so far;

@@ -3,7 +3,7 @@
 use super::marker::Marker;
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::bits;
-use crate::side::{Use, flag};
+use crate::descriptor::{Use, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,7 +11,7 @@ impl Marker<'_> {
     /// Reaches the slots that a superpage's summary stands for.
     pub(super) fn replay(&mut self, superpage: Superpage) {
         let heap = self.heap;
-        let Some(groups) = heap.summary(superpage) else {
+        let Some(groups) = heap.summaries.of(&heap.side, superpage) else {
             return;
         };
         self.marking.replayed += 1;
@@ -30,7 +30,7 @@ impl Marker<'_> {
     /// per collection, even if several summaries name it: bookmarks do not tell which summary set
     /// them.
     fn bookmarked(&mut self, range: Range<usize>) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let end = range.end.min(self.heap.range().end);
         if range.start >= end {
             return;
@@ -65,7 +65,7 @@ impl Marker<'_> {
     }
 
     fn bookmarked_in(&mut self, superpage: Superpage, range: Range<usize>) {
-        let side = self.heap.side;
+        let side = &self.heap.side;
         let it = side.descriptor(superpage);
         let (slots, bytes) = match it.usage() {
             Use::Small => {

@@ -10,7 +10,7 @@ use super::marker::Marker;
 use super::pending::{WINDOW, Window};
 use crate::address::Superpage;
 use crate::central::Central;
-use crate::side::{Use, age, flag};
+use crate::descriptor::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
@@ -45,18 +45,18 @@ impl Marker<'_> {
         {
             return false;
         }
-        let flags = self.heap.flags_of_object(superpage);
+        let flags = self.heap.side.flags_of_object(superpage);
         if opaque || flags & flag::OPAQUE != 0 {
             return opaque && flags & flag::OPAQUE != 0;
         }
         flags & flag::TRACED == 0
-            && self.heap.is_alive(superpage)
+            && self.heap.side.is_alive(superpage)
             && (it.summary.load(Relaxed) != 0 || self.summarise(superpage))
     }
 
     fn page_out(&self, window: &Window) {
         let heap = self.heap;
-        self.each_run(window, |range| heap.os.page_out(range));
+        self.each_run(window, |range| heap.side.os().page_out(range));
         for superpage in window.all() {
             let it = heap.side.descriptor(superpage);
             it.age.store(age::GONE, Relaxed);

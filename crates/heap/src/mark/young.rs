@@ -7,7 +7,7 @@ use super::marker::Marker;
 use super::pending::WINDOW;
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
-use crate::side::{Use, flag};
+use crate::descriptor::{Use, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -38,7 +38,9 @@ impl Marker<'_> {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());
             self.look_at_written(start..end, crew);
-            self.heap.watch_written(start..end);
+            self.heap
+                .tracking
+                .watch_written(&self.heap.side, start..end);
             self.written_from = (end < central.committed()).then_some(end);
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return;
@@ -59,7 +61,7 @@ impl Marker<'_> {
     fn look_if_written(&mut self, superpage: Superpage) {
         let it = self.heap.side.descriptor(superpage);
         let object = Slot {
-            superpage: self.heap.head(superpage),
+            superpage: self.heap.side.head(superpage),
             index: 0,
         };
         let flags = self.heap.side.descriptor(object.superpage).flags();

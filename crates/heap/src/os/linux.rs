@@ -4,6 +4,7 @@ use super::{Os, place};
 use plimsoll_kernel::pages::open_own;
 use plimsoll_kernel::scan::{self, Query, SWAPPED};
 use plimsoll_kernel::{tracking, words};
+use plimsoll_unit::index::PAGE;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect,
     mremap, munmap,
@@ -61,6 +62,34 @@ impl Linux {
         // not follow costs time only.
         let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
     }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        let files = self.files.get_mut();
+        let tracker = files.unwrap_or_else(PoisonError::into_inner).tracker.take();
+        if let Some(tracker) = tracker.filter(|tracker| !is_a_tracker(tracker)) {
+            std::mem::forget(tracker);
+        }
+    }
+}
+
+/// Whether this is a tracker still. The program may have closed it, and its number may be that of
+/// another descriptor by now: then it is not ours to close.
+fn is_a_tracker(descriptor: &OwnedFd) -> bool {
+    let here = (&raw const descriptor).addr() / PAGE * PAGE;
+    let said = tracking::disarm(descriptor, here..here + PAGE);
+    said.is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
+}
+
+/// Unmaps a range. Where the kernel refuses, because a mapping would become two and the process has no more,
+/// it stays mapped: a later commit of it fails.
+///
+/// # Safety
+/// Nobody uses an address in it.
+unsafe fn unmap(range: Range<usize>) {
+    // SAFETY: the caller's.
+    let _ = unsafe { munmap(range.start as *mut _, range.len()) };
 }
 
 /// Maps all of a range, as inaccessible: where nothing can be mapped at a given address. As many
@@ -151,11 +180,19 @@ unsafe impl Os for Linux {
         }
     }
 
-    fn uncommit(&self, range: Range<usize>) {
+    unsafe fn uncommit(&self, range: Range<usize>) {
         if self.is_in_place(&range) {
-            // SAFETY: committed, and never used. If it stays mapped, a later commit fails.
-            let _ = unsafe { munmap(range.start as *mut _, range.len()) };
+            // SAFETY: the caller's.
+            unsafe { unmap(range) };
         }
+    }
+
+    unsafe fn release(&self, range: Range<usize>) {
+        if self.is_in_place(&range) {
+            return place::give_back(range.start);
+        }
+        // SAFETY: the caller's.
+        unsafe { unmap(range) };
     }
 
     fn map(&self, bytes: usize) -> io::Result<usize> {
@@ -163,6 +200,11 @@ unsafe impl Os for Linux {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         Ok(unsafe { mmap_anonymous(null_mut(), bytes, protection, flags)? } as usize)
+    }
+
+    unsafe fn unmap(&self, range: Range<usize>) {
+        // SAFETY: the caller's.
+        unsafe { unmap(range) };
     }
 
     unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize> {
@@ -287,7 +329,8 @@ mod tests {
         let first = start..start + (1 << 20);
         place::map(first.clone(), ProtFlags::empty()).expect("nothing is mapped");
         assert!(linux.commit(first.clone()).is_err(), "somebody has this");
-        linux.uncommit(first.clone());
+        // SAFETY: nobody uses it.
+        unsafe { linux.uncommit(first.clone()) };
         linux.commit(first.clone()).unwrap();
         assert!(linux.commit(first.clone()).is_err(), "committed once");
         // A longer range that begins where the first ends is one mapping with it.

@@ -21,7 +21,7 @@ use std::ops::Range;
 pub unsafe trait Os: Send + Sync {
     /// Finds `bytes` bytes of addresses for a heap, aligned to `alignment` (a power of two), and
     /// returns the first. They hold nothing yet and must not be touched before
-    /// [`commit`](Os::commit). Called once.
+    /// [`commit`](Os::commit).
     ///
     /// # Errors
     /// There are not as many addresses.
@@ -36,8 +36,17 @@ pub unsafe trait Os: Send + Sync {
     /// something there.
     fn commit(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Takes a commit back, so that the part may be committed again. Nobody has used it.
-    fn uncommit(&self, range: Range<usize>);
+    /// Takes a commit back, so that the part may be committed again. What it holds is lost.
+    ///
+    /// # Safety
+    /// Nobody uses an address in `range`.
+    unsafe fn uncommit(&self, range: Range<usize>);
+
+    /// Gives a reservation back, of which nothing is committed any more.
+    ///
+    /// # Safety
+    /// Nobody uses an address in `range`, which is all that one call of [`reserve`](Os::reserve) found.
+    unsafe fn release(&self, range: Range<usize>);
 
     /// Maps `bytes` bytes outside of the reservation, and returns the first. They hold zeros.
     ///
@@ -54,6 +63,12 @@ pub unsafe trait Os: Send + Sync {
     /// # Errors
     /// As for [`commit`](Os::commit). The mapping is as before.
     unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize>;
+
+    /// Unmaps what [`map`](Os::map) mapped.
+    ///
+    /// # Safety
+    /// Nobody uses an address in `range`, which is all that was mapped.
+    unsafe fn unmap(&self, range: Range<usize>);
 
     /// Drops the contents of a range without reading them. It then holds zeros, and takes no memory
     /// until it is written to.

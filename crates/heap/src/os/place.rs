@@ -6,11 +6,12 @@
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::ptr::without_provenance_mut;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The end of the addresses of most processes; where there are more, they are not used.
 const MOST: usize = 1 << 47;
@@ -24,8 +25,47 @@ const TO: usize = 31;
 /// How many places are tried.
 const TRIES: usize = 8;
 
-/// Where the next heap of this process is placed, or 0: no two heaps have the same place.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// The places of this process's heaps. Only a heap that is made or dropped takes the lock.
+static PLACES: Mutex<Places> = Mutex::new(Places {
+    taken: BTreeMap::new(),
+    next: 0,
+});
+
+struct Places {
+    /// The end of each place that a heap has, by its first address. Places do not overlap.
+    taken: BTreeMap<usize, usize>,
+    /// Where the next place is looked for; 0 before the first one.
+    next: usize,
+}
+
+impl Places {
+    /// A range of `bytes` bytes that no heap has, at `next` or after it, or after a random address
+    /// where `next` is too near to the end of the window.
+    fn free(&self, bytes: usize, alignment: usize, window: &Range<usize>) -> Option<Range<usize>> {
+        let room = window.len().checked_sub(bytes.checked_add(alignment)?)?;
+        // As for what the kernel places, nobody is to know the address in advance.
+        let random = RandomState::new().hash_one(self.next) as usize;
+        let random = chosen(window.start, room, random);
+        let starts = [self.next.max(window.start), random, window.start];
+        let from = usize::from(self.next == 0);
+        starts.into_iter().skip(from).find_map(|start| {
+            let mut start = start.next_multiple_of(alignment);
+            for (&first, &end) in self.taken.range(self.before(start)..) {
+                if first >= start + bytes {
+                    break;
+                }
+                start = start.max(end).next_multiple_of(alignment);
+            }
+            (start + bytes <= window.end).then_some(start..start + bytes)
+        })
+    }
+
+    /// The first address of the place that begins last at or before an address; 0 if there is none.
+    fn before(&self, address: usize) -> usize {
+        let before = self.taken.range(..=address).next_back();
+        before.map_or(0, |(&first, _)| first)
+    }
+}
 
 /// The addresses in which heaps are placed. The stack is at the end of all addresses.
 fn window() -> Range<usize> {
@@ -40,22 +80,26 @@ fn window() -> Range<usize> {
 /// There is no such place, or the kernel maps nothing at a given address.
 pub(super) fn find(bytes: usize, alignment: usize) -> io::Result<Range<usize>> {
     let window = window();
-    let room = window.len().checked_sub(bytes.saturating_add(alignment));
-    let room = room.ok_or(io::ErrorKind::OutOfMemory)?;
+    let mut places = places();
     for _ in 0..TRIES {
-        let last = NEXT.load(Relaxed);
-        let mut start = last.next_multiple_of(alignment);
-        if last == 0 || start + bytes > window.end {
-            // As for what the kernel places, nobody is to know the address in advance.
-            let random = RandomState::new().hash_one(last) as usize;
-            start = chosen(window.start, room, random).next_multiple_of(alignment);
-        }
-        let next = start + bytes;
-        if NEXT.compare_exchange(last, next, Relaxed, Relaxed).is_ok() && is_free(start..next)? {
-            return Ok(start..next);
+        let found = places.free(bytes, alignment, &window);
+        let place = found.ok_or(io::ErrorKind::OutOfMemory)?;
+        places.next = place.end;
+        if is_free(place.clone())? {
+            places.taken.insert(place.start, place.end);
+            return Ok(place);
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// Gives back the place that begins at an address.
+pub(super) fn give_back(start: usize) {
+    places().taken.remove(&start);
+}
+
+fn places() -> MutexGuard<'static, Places> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An address of `room` bytes of them from `start`, or `start` where there is no choice.
@@ -106,10 +150,44 @@ pub(super) fn map(range: Range<usize>, protection: ProtFlags) -> Result<(), Errn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_heap_that_needs_the_whole_window_is_placed_at_its_start() {
         assert_eq!(chosen(4096, 0, 77), 4096);
         assert_eq!(chosen(4096, 10, 77), 4103);
+    }
+
+    proptest! {
+        /// Places are made and given back until the window is full and empty again, several times.
+        #[test]
+        fn no_two_heaps_have_the_same_place(
+            steps in proptest::collection::vec((any::<bool>(), 1usize..40, any::<prop::sample::Index>()), 1..200),
+        ) {
+            let window = 1000..1200;
+            let mut places = Places { taken: BTreeMap::new(), next: 0 };
+            for (frees, bytes, which) in steps {
+                if frees && !places.taken.is_empty() {
+                    let start = *places.taken.keys().nth(which.index(places.taken.len())).unwrap();
+                    places.taken.remove(&start);
+                    continue;
+                }
+                let Some(place) = places.free(bytes, 4, &window) else {
+                    // Looked for from the start of the window at last: no gap is large enough.
+                    let ends = places.taken.values().copied().chain([window.start]);
+                    for end in ends.map(|end| end.next_multiple_of(4)) {
+                        let next = places.taken.range(end..).next().map_or(window.end, |(&first, _)| first);
+                        prop_assert!(end + bytes > next || bytes + 4 > window.len());
+                    }
+                    continue;
+                };
+                prop_assert!(place.start % 4 == 0 && place.len() == bytes);
+                prop_assert!(place.start >= window.start && place.end <= window.end);
+                let overlaps = |(&first, &end): (&usize, &usize)| first < place.end && end > place.start;
+                prop_assert!(!places.taken.iter().any(overlaps));
+                places.next = place.end;
+                places.taken.insert(place.start, place.end);
+            }
+        }
     }
 }

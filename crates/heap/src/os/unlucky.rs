@@ -104,8 +104,19 @@ unsafe impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Os for Unlucky<O, F> {
         self.os.commit(range)
     }
 
-    fn uncommit(&self, range: Range<usize>) {
-        self.os.uncommit(range);
+    unsafe fn uncommit(&self, range: Range<usize>) {
+        // SAFETY: the caller's.
+        unsafe { self.os.uncommit(range) }
+    }
+
+    unsafe fn release(&self, range: Range<usize>) {
+        // SAFETY: the caller's.
+        unsafe { self.os.release(range) }
+    }
+
+    unsafe fn unmap(&self, range: Range<usize>) {
+        // SAFETY: the caller's.
+        unsafe { self.os.unmap(range) }
     }
 
     fn map(&self, bytes: usize) -> io::Result<usize> {

@@ -6,7 +6,7 @@
 //! then each gap minus 1. Of a gap, the upper part comes first, in unary (at most `LONG` ones, and
 //! then the whole gap in 40 bits), then a zero, then the lower part.
 
-use super::SUMMARY;
+use crate::side::SUMMARY;
 
 /// Bytes before the bits.
 const HEADER: usize = 5;

@@ -3,77 +3,36 @@
 //! Several threads may take and free blocks at once, but only while nobody reads summaries. A freed
 //! block's first word holds the number of the next free block of its size.
 
-use super::SUMMARY;
-use crate::os::Os;
-use crate::side::Side;
+use crate::side::{SUMMARY, Side};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Block sizes are multiples of this, in bytes.
 pub(crate) const UNIT: usize = 16;
 const SIZES: usize = SUMMARY / UNIT;
 
-/// The least that is committed of the table at once, in bytes.
-const STEP: usize = 256 << 10;
-
 /// The store of summaries. Markers use it at the same time.
-pub(crate) struct Store {
+#[derive(Default)]
+pub(super) struct Store {
     blocks: Mutex<Blocks>,
     /// Units in use.
     used: AtomicUsize,
-    /// Whether some slot may have a bookmark.
-    bookmarks: AtomicBool,
-    /// The size of groups that fitted last.
-    guess: AtomicUsize,
 }
 
 /// Which blocks are free: the part of [`Store`] under its lock.
+#[derive(Default)]
 struct Blocks {
     /// The first free block of each size; the index is its units, minus 1.
     free: [u32; SIZES],
     /// Units handed out so far, freed ones included.
     end: u32,
-    /// Bytes of the table that can be read and written.
-    committed: usize,
-}
-
-impl Blocks {
-    /// Makes the first `bytes` bytes of the table usable, and more where that is cheap. False if
-    /// there is no room.
-    fn reach(&mut self, os: &dyn Os, side: &Side, bytes: usize) -> bool {
-        let (start, all) = side.summaries();
-        if bytes <= self.committed || bytes > all {
-            return bytes <= self.committed;
-        }
-        let much = bytes.max(self.committed + self.committed / 8);
-        let end = much.next_multiple_of(STEP).min(all);
-        let start = start as usize;
-        let committed = os.commit(start + self.committed..start + end).is_ok();
-        if committed {
-            self.committed = end;
-        }
-        committed
-    }
 }
 
 impl Store {
-    pub(crate) const fn new() -> Store {
-        Store {
-            blocks: Mutex::new(Blocks {
-                free: [0; SIZES],
-                end: 0,
-                committed: 0,
-            }),
-            used: AtomicUsize::new(0),
-            bookmarks: AtomicBool::new(false),
-            guess: AtomicUsize::new(0),
-        }
-    }
-
     /// Takes a block of `bytes` bytes and returns its number, which is never 0. `None` if there is
     /// no room.
-    pub(super) fn take(&self, os: &dyn Os, side: &Side, bytes: usize) -> Option<u32> {
+    pub(super) fn take(&self, side: &Side, bytes: usize) -> Option<u32> {
         let units = bytes.div_ceil(UNIT).clamp(1, SIZES);
         let mut blocks = self.blocks();
         let first = blocks.free[units - 1];
@@ -83,7 +42,7 @@ impl Store {
             first
         } else {
             let end = blocks.end as usize;
-            if !blocks.reach(os, side, (end + units) * UNIT) {
+            if !side.cover_summaries((end + units) * UNIT) {
                 return None;
             }
             blocks.end = u32::try_from(end + units).ok()?;
@@ -120,7 +79,7 @@ impl Store {
     }
 
     /// The addresses at which blocks were ever handed out.
-    pub(crate) fn range(&self, side: &Side) -> Range<usize> {
+    pub(super) fn range(&self, side: &Side) -> Range<usize> {
         let start = side.summaries().0 as usize;
         start..start + self.blocks().end as usize * UNIT
     }
@@ -130,53 +89,36 @@ impl Store {
     }
 
     /// Bytes of the blocks in use.
-    pub(crate) fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.used.load(Relaxed) * UNIT
-    }
-
-    pub(super) fn guess(&self) -> usize {
-        self.guess.load(Relaxed)
-    }
-
-    pub(super) fn set_guess(&self, size: usize) {
-        self.guess.store(size, Relaxed);
-    }
-
-    pub(super) fn bookmarked(&self) {
-        self.bookmarks.store(true, Relaxed);
-    }
-
-    /// Whether there may have been bookmarks; resets that.
-    pub(super) fn forget_bookmarks(&self) -> bool {
-        self.bookmarks.swap(false, Relaxed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::Heap;
     use crate::os::Linux;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     proptest! {
         #[test]
         fn blocks_do_not_overlap_and_are_used_again(
             steps in proptest::collection::vec((any::<bool>(), 1usize..=SUMMARY), 1..300),
         ) {
-            let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
-            let store = Store::new();
+            let side = Side::reserve(Arc::new(Linux::new()), 16 << 20).unwrap();
+            let store = Store::default();
             let mut blocks: Vec<(u32, usize, u8)> = Vec::new();
             for (at, (free, bytes)) in steps.into_iter().enumerate() {
                 if free && !blocks.is_empty() {
-                    store.free(&heap.side, blocks.swap_remove(at % blocks.len()).0);
+                    store.free(&side, blocks.swap_remove(at % blocks.len()).0);
                 } else {
-                    let place = store.take(heap.os.as_ref(), &heap.side, bytes).unwrap();
-                    store.bytes(&heap.side, place)[1..].fill(at as u8);
+                    let place = store.take(&side, bytes).unwrap();
+                    store.bytes(&side, place)[1..].fill(at as u8);
                     blocks.push((place, bytes, at as u8));
                 }
                 for &(place, bytes, mark) in &blocks {
-                    let all = store.bytes(&heap.side, place);
+                    let all = store.bytes(&side, place);
                     prop_assert!(all.len() >= bytes && all.len() < bytes + UNIT);
                     prop_assert!(all[1..].iter().all(|&byte| byte == mark));
                 }
@@ -187,14 +129,14 @@ mod tests {
 
         #[test]
         fn a_full_store_says_so(bytes in 100usize..SUMMARY) {
-            let (heap, _) = Heap::new(Box::new(Linux::new()), 16 << 20).unwrap();
-            let store = Store::new();
+            let side = Side::reserve(Arc::new(Linux::new()), 16 << 20).unwrap();
+            let store = Store::default();
             let mut taken = 0;
-            while store.take(heap.os.as_ref(), &heap.side, bytes).is_some() {
+            while store.take(&side, bytes).is_some() {
                 taken += 1;
             }
-            prop_assert!(taken * bytes <= heap.side.summaries().1);
-            prop_assert!((taken + 1) * bytes.next_multiple_of(UNIT) > heap.side.summaries().1 - SUMMARY);
+            prop_assert!(taken * bytes <= side.summaries().1);
+            prop_assert!((taken + 1) * bytes.next_multiple_of(UNIT) > side.summaries().1 - SUMMARY);
         }
     }
 }

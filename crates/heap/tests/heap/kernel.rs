@@ -196,7 +196,22 @@ unsafe impl Os for Fake {
         }
     }
 
-    fn uncommit(&self, _: Range<usize>) {}
+    unsafe fn uncommit(&self, _: Range<usize>) {}
+
+    unsafe fn release(&self, _: Range<usize>) {
+        // SAFETY: the caller's; nothing of this kernel is used after that.
+        unsafe { self.pages.unmap() };
+    }
+
+    unsafe fn unmap(&self, range: Range<usize>) {
+        self.pages
+            .reserved
+            .lock()
+            .unwrap()
+            .retain(|other| *other != range);
+        // SAFETY: the caller's.
+        unsafe { self.linux.unmap(range) };
+    }
 
     fn map(&self, bytes: usize) -> io::Result<usize> {
         let start = self.linux.map(bytes)?;

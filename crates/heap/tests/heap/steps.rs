@@ -12,6 +12,8 @@ use std::time::Instant;
 /// `count` lists of `length` objects, each of 48 bytes.
 fn lists(count: usize, length: usize) -> World {
     let mut world = World::new(64 * MIB);
+    // The kernel tracks writes only to what is mapped.
+    world.central.begin(world.heap);
     for _ in 0..count {
         world.list(length, 48);
     }

@@ -1,5 +1,5 @@
 //! Where a process's memory cgroup is: `/proc/PID/cgroup` gives its name, `/proc/self/mountinfo`
-//! where the names are mounted. Of mounts over one another the one on top counts. Source: kernel documents
+//! where the names are mounted. If several mounts cover one another, the top one counts. Source: documents
 //! `cgroup-v1/cgroups.rst`, `cgroup-v2.rst` ("Namespace"), `proc.rst` 3.5.
 
 use super::visible::is_visible;

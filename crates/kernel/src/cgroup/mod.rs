@@ -196,7 +196,7 @@ impl Cgroup {
         })
     }
 
-    /// What the group's memory consists of.
+    /// The parts of the group's memory.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
@@ -242,7 +242,7 @@ impl Cgroup {
         }
     }
 
-    /// What has happened at the group's limit so far.
+    /// Counts of events at the group's limit.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].

@@ -4,7 +4,7 @@
 use super::Version;
 use crate::parse::{lines, pair};
 
-/// What a cgroup's memory is made of, descendants included. Bytes, and counts since the group was made.
+/// The parts of a cgroup's memory with its descendants. Bytes, and counts since the group was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Anonymous memory mapped into processes (without tmpfs).
@@ -123,7 +123,7 @@ impl Stat {
     }
 }
 
-/// What happened at a group's limit, counts since it was made.
+/// Events at a group's limit, counts since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// The limit was hit (v1 `memory.failcnt`, v2 `max`).

@@ -28,7 +28,7 @@ const BY_THEMSELVES: [&str; 9] = [
 ];
 const OVERLAY: &str = "overlay";
 
-/// What a file is on, so that it is not asked about: it may be behind a server.
+/// The reason not to ask about a file: a server may be behind its mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum NotLocal {
     /// This kind is not known to be of this machine alone.
@@ -64,7 +64,7 @@ impl Mounts {
     /// Whether files of this device may be asked about.
     ///
     /// # Errors
-    /// What they are on instead.
+    /// The mount that they are on.
     pub fn check_device(&self, device: Device) -> Result<(), NotLocal> {
         if memory().is_some_and(|(own, _)| own == device) {
             return Ok(());
@@ -76,7 +76,7 @@ impl Mounts {
     /// long as that is open. Asks nothing of the file.
     ///
     /// # Errors
-    /// What it is on instead.
+    /// The mount that it is on.
     pub fn check_open(&self, file: &impl AsRawFd) -> Result<(), NotLocal> {
         let id = mount_of(file).ok_or(NotLocal::Unlisted)?;
         if is_memory(file) {
@@ -89,7 +89,7 @@ impl Mounts {
     /// link: all mounts on the way, also hidden ones.
     ///
     /// # Errors
-    /// What lies on the way.
+    /// The first mount on the way that is not local.
     pub fn check_path(&self, path: &Path) -> Result<(), NotLocal> {
         let mut is_whole = false;
         for mount in self
@@ -131,8 +131,8 @@ impl Mounts {
         mount.is_local.get_or_init(judge).clone()
     }
 
-    /// What the layers of an overlay lie on, as far as their paths tell: those are of the time of the mount,
-    /// most likely as seen from here. A layer may lie on an overlay itself, so that this goes on there.
+    /// The mounts below the layers of an overlay, by the paths in its options: they were valid when it was
+    /// mounted, most likely as seen from here. A layer may lie on an overlay itself; its layers are included.
     pub(super) fn layers(&self, overlay: &Mount) -> Layers {
         let lists = [&self.list, &self.ours().list];
         let mut found = Layers {

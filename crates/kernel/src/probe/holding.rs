@@ -1,5 +1,4 @@
-//! What can be done about pages that are read again after they were reclaimed: reclaim others first,
-//! or hold them.
+//! Means against pages that are read again after they were reclaimed: reclaim others first, or hold them.
 
 use super::{Capability, Grade};
 use crate::capacity::Domain;

@@ -1,5 +1,5 @@
-//! What this kernel and our rights allow, found by trying each interface once. `plimsoll doctor`
-//! shows the result.
+//! The interfaces that this kernel and our rights allow, found by trying each once. `plimsoll doctor` shows
+//! the result.
 
 mod checks;
 mod holding;
@@ -17,9 +17,9 @@ pub struct Capability {
     pub best: bool,
     /// Whether any tier works.
     pub works: bool,
-    /// What the best tier would need; empty if it is active.
+    /// The needs of the best tier; empty if it is active.
     pub needs: String,
-    /// What it costs to lack the best tier; empty if it is active.
+    /// The cost of lacking the best tier; empty if it is active.
     pub costs: String,
 }
 

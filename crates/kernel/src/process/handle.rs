@@ -76,7 +76,7 @@ impl Handle {
     /// root only, so that a link in a container cannot lead us out of it.
     ///
     /// # Errors
-    /// What the system says; `NotFound` when the process is gone.
+    /// The system's error; `NotFound` when the process is gone.
     pub fn inner_directory(&self, name: &str) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(self.path("root"), flags | OFlags::PATH, Mode::empty())?;
@@ -97,7 +97,7 @@ impl Handle {
     /// there belong to the process.
     ///
     /// # Errors
-    /// What the system says; `NotFound` when the process is gone.
+    /// The system's error; `NotFound` when the process is gone.
     pub fn tmp(&self) -> io::Result<OwnedFd> {
         let closed = match self.inner_directory("tmp") {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => e,
@@ -126,7 +126,7 @@ impl Handle {
     /// Sends a signal to exactly this process, never to a later one with its number.
     ///
     /// # Errors
-    /// What the system says; `NotFound` when the process is gone.
+    /// The system's error; `NotFound` when the process is gone.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let pid = i32::try_from(self.pid)
@@ -191,7 +191,7 @@ impl Handle {
     /// several times.
     ///
     /// # Errors
-    /// What the system says; `NotFound` when the process is gone.
+    /// The system's error; `NotFound` when the process is gone.
     pub fn memory(&self) -> io::Result<Memory> {
         let says_nothing = |text: &Vec<u8>| parse_status(text) == Memory::default();
         let text = text_through(self.pid, "status", MAX_STATUS, says_nothing)?;
@@ -273,7 +273,7 @@ impl Handle {
         living_thread(self.pid).is_some()
     }
 
-    /// What stands at a path in our `/proc`, and has this name in the `/proc` that the process has itself.
+    /// The files at a path in our `/proc` and under this name in the process's own `/proc`.
     fn in_each_proc(&self, ours: &Path, name: &str) -> Vec<OwnedFd> {
         let ours = File::open(ours).map(OwnedFd::from);
         let mut files: Vec<OwnedFd> = ours.into_iter().collect();
@@ -285,7 +285,7 @@ impl Handle {
         files
     }
 
-    /// What has this name in the `/proc` that it has itself, if it stands there by its own number.
+    /// The file with this name in the process's own `/proc`, if the process has its own number there.
     fn in_inner_proc(&self, name: &str) -> Option<OwnedFd> {
         let proc = self.inner_directory("proc").ok()?;
         let on = rustix::fs::fstatfs(&proc).ok()?;

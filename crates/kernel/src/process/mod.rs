@@ -1,7 +1,6 @@
 //! One process, held safely: a pidfd, the start time, and files of `/proc/PID` that stay bound to it
-//! ([`Process`]); or by its number and start time only ([`Handle`]). What this process reads about itself:
-//! [`own`]. Source: kernel document `proc.rst` 1.1;
-//! `pidfd_open(2)`.
+//! ([`Process`]); or by its number and start time only ([`Handle`]). Our own process: [`own`]. Source: kernel
+//! document `proc.rst` 1.1; `pidfd_open(2)`.
 //!
 //! # Map
 //!
@@ -198,7 +197,7 @@ impl Process {
         self.or_of_living("statm", found, &mut buffer, parse)
     }
 
-    /// What its first thread says, or, where that is nothing because it has ended, what a living one does.
+    /// The reading of its first thread, or of a living one if the first has ended and so reads as nothing.
     fn or_of_living<T: Default + PartialEq>(
         &self,
         name: &str,
@@ -343,7 +342,7 @@ pub fn exists(pid: impl Display) -> bool {
     proc_path(pid, "").exists()
 }
 
-/// What tells this boot of the machine from every other; empty where it cannot be read.
+/// The identity of this boot of the machine; empty where it cannot be read.
 pub fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

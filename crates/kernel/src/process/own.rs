@@ -1,4 +1,4 @@
-//! What this process reads about itself. By `/proc/self`, not by its number: in a pid namespace without a
+//! Readings of this process about itself, by `/proc/self` and not by its number: in a pid namespace without a
 //! `/proc` of its own, that number is another process's there.
 
 use super::{page_size, parse_statm};
@@ -27,7 +27,7 @@ pub fn is_in_first_namespace() -> bool {
 /// Its short name, with the end of the line.
 ///
 /// # Errors
-/// What the system says; `InvalidData` if it is not UTF-8.
+/// The system's error; `InvalidData` if it is not UTF-8.
 pub fn name() -> io::Result<String> {
     std::fs::read_to_string("/proc/self/comm")
 }
@@ -36,7 +36,7 @@ pub fn name() -> io::Result<String> {
 /// this is the kernel's link to it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn program() -> io::Result<PathBuf> {
     let link = PathBuf::from("/proc/thread-self/exe");
     let own = std::fs::read_link(&link)?;

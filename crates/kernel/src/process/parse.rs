@@ -2,7 +2,7 @@
 
 use crate::parse::{hexadecimal, lines, number, pair, words};
 
-/// What a process holds, bytes.
+/// Memory of a process, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Resident anonymous memory.
@@ -33,7 +33,7 @@ pub struct Statm {
     pub size: u64,
     /// Resident.
     pub resident: u64,
-    /// Of those, pages of files and shared memory.
+    /// The resident pages of files and shared memory.
     pub shared: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Stat {
     pub faults: Faults,
     /// Processor time, clock ticks, user and system.
     pub cpu_ticks: u64,
-    /// Of it, time in the program itself.
+    /// The part of it in user mode.
     pub user_ticks: u64,
     /// Threads, with the first one, which stays until the others have ended.
     pub threads: u64,

@@ -18,7 +18,7 @@ const MAX_TURNS: usize = 8;
 const MAX_LOOKED_AT: usize = 1024;
 /// Longest `stat` that is read, bytes.
 const MAX_STAT: usize = 4 << 10;
-/// What a thread has only in the directory `/proc/TID`, which the kernel does not list.
+/// Files that a thread has only in the directory `/proc/TID`, which the kernel does not list.
 const NOT_BELOW_TASK: [&str; 2] = ["map_files", "timens_offsets"];
 
 /// `/proc/PID/NAME`; that of a living thread if the first one has ended. The path is meant to be used at
@@ -100,7 +100,7 @@ pub(crate) fn through_living<T>(
         };
         found = read(&of_thread(&pid, tid, name));
         if !is_thread(&pid, tid) {
-            // What was read may be of another process, which got the number since.
+            // Another process may have got the number since, and the reading may be of that one.
             found = Err(Error::Gone { pid: tid });
         }
     }

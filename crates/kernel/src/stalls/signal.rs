@@ -47,7 +47,7 @@ enum Source {
     ReclaimCount(Counted),
     Pressure(Group),
     Faults,
-    /// What a test says.
+    /// A count that a test sets.
     #[cfg(test)]
     MadeUp(std::vec::IntoIter<Result<Stalled>>),
 }
@@ -181,7 +181,7 @@ impl Stalls {
         let (lesser, declined) = (&mut self.lesser, &mut self.declined);
         let opened = match &self.process {
             Some(other) => open_first(other, lesser, |_| true, declined),
-            // Of a filter that came since the start, it is asked again.
+            // A filter may have been set since the start, so the signal is asked again.
             None => Process::own().and_then(|own| {
                 let may_be_tried = |tier: Tier| tier.is_usual() || !sandbox::is_filtered();
                 open_first(&own, lesser, may_be_tried, declined)
@@ -274,7 +274,7 @@ fn stalls_of_faults(major: u64) -> Stalled {
     }
 }
 
-/// Of all threads of this process, by a call that opens nothing.
+/// Major faults of all threads of this process, by a call that opens nothing.
 fn own_major_faults() -> Result<u64> {
     // SAFETY: plain old data, filled in by getrusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

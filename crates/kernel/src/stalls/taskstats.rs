@@ -6,7 +6,7 @@ use crate::descriptors::file_of;
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What it is called in errors, and what it needs.
+/// Its name in errors.
 pub(super) const CALL: &str = "taskstats";
 pub(super) const NEEDS: &str = "CAP_NET_ADMIN";
 /// Answers are below 1 KiB.
@@ -272,7 +272,7 @@ fn question(
     (message, total)
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// Where its attributes are.

@@ -37,9 +37,9 @@ impl Tier {
         Tier::ALL.into_iter().find(|tier| *tier as u8 == number)
     }
 
-    /// Fewer stalls than this from one collection to the next tell nothing: classes and libraries are read
-    /// from files all the time. The number for major faults is that of others of whom the paper of Isla Vista
-    /// tells (section 5).
+    /// Fewer stalls than this from one collection to the next mean nothing: classes and libraries are read
+    /// from files all the time. The number for major faults is from related work that the paper of Isla
+    /// Vista names (section 5).
     pub fn few(self) -> u64 {
         match self {
             Tier::MajorFaults => 10,
@@ -63,7 +63,7 @@ impl Tier {
         !matches!(self, Tier::Reclaim | Tier::ReclaimCount)
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Tier::DelayAccounting => "delay accounting",
@@ -87,7 +87,7 @@ pub struct Stalled {
 }
 
 impl Stalled {
-    /// What came after an earlier reading of the same signal. A counter that wrapped or went
+    /// The difference from an earlier reading of the same signal. A counter that wrapped or went
     /// backwards gives 0.
     #[must_use]
     pub fn since(self, earlier: Stalled) -> Stalled {

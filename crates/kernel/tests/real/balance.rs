@@ -10,7 +10,7 @@ use std::path::Path;
 const FILE: u64 = 48 * MIB;
 const TAKEN: u64 = 24 * MIB;
 
-/// What a group has, bytes.
+/// Memory of a group, bytes.
 #[derive(Clone, Copy, Debug)]
 struct Has {
     anon: u64,
@@ -62,7 +62,7 @@ impl Drop for Generations {
 /// A hog, and a file that was read again and again, in a group.
 fn fill(ground: &TestCgroup, path: &str) -> Child {
     let hog = start_holding(&["hog", "--bytes", "64M"], Some(ground));
-    // Of pages that were read once only, the kernel takes those of files first, whatever it is asked.
+    // Among pages that were read only once, the kernel takes those of files first, whatever it is asked.
     let mut reader = start(&["stream", "--path", path], Some(ground));
     reader.until(PATIENCE, |p| p.rounds >= 4).unwrap();
     drop(reader);

@@ -2,7 +2,6 @@
 //! their own.
 
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
-use plimsoll_unit::MIB;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;

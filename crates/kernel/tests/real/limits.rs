@@ -317,7 +317,7 @@ fn members_are_listed_with_those_below_and_move_up_when_a_group_goes() {
     assert!(!inner.cgroup().dir().exists());
     let now_in = Cgroup::of(child.pid()).unwrap().unwrap();
     assert_eq!(now_in.dir(), refuge.dir());
-    // What was open of the removed group tells that it is gone.
+    // The open files of the removed group show that it is gone.
     let gone = inner.cgroup().usage();
     assert!(matches!(gone, Err(Error::Absent { .. })), "{gone:?}");
 

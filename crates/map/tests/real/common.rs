@@ -3,7 +3,6 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, children, programs, skip};
-use plimsoll_unit::MIB;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -8,7 +8,7 @@ import java.io.RandomAccessFile;
  */
 public final class Turnover {
     static volatile long sum;
-    /** What the kernel tells of each thread; absent unless the program is harmed. */
+    /** The kernel's file about each thread; absent unless the program is harmed. */
     static RandomAccessFile[] told;
 
     /** Whether a thread is at nice level 19. */

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// The most mappings of one file that are followed.
 pub(super) const MAX_MAPPERS: usize = 65_536;
-/// What asking about the halves of runs may cost in one round of all files, in pages that the kernel looks
-/// through: about 4 ms. Two more questions take as long as so many pages.
+/// The most that one round of all files may spend on halves of runs, in pages that the kernel looks through:
+/// about 4 ms. Two more questions take as long as that number of pages.
 pub(super) const MAX_HALVING: u64 = 1 << 19;
 const TWO_QUESTIONS: u64 = 256;
 /// Below this count, evidence has faded away.
@@ -27,7 +27,7 @@ pub(super) enum Count {
     Repeated,
 }
 
-/// What is known of 16 pages. Bit `n` of a mask is the block's page `n`.
+/// Evidence of 16 pages. Bit `n` of a mask is the block's page `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Block {
     /// Present in this round, so far.
@@ -112,23 +112,23 @@ struct Mapper {
 }
 
 impl Mapper {
-    /// What tells the same mapping in two rounds.
+    /// The identity of a mapping across rounds.
     fn place(&self) -> (i32, u64, u64, u64) {
         (self.pid, self.at, self.first, self.end)
     }
 }
 
-/// What a file takes over of another one at its path: refaults by block, in order. Several may take over
-/// the same.
+/// Refaults that a file inherits from another one at its path: by block, in order. Several may inherit the
+/// same.
 #[derive(Clone, Debug)]
 pub(super) struct Estate {
     blocks: Arc<[(u64, f32)]>,
-    /// What is left of it, 0 to 1: it fades over a window.
+    /// The part of it that is left, 0 to 1: it fades over a window.
     left: f32,
 }
 
 impl Estate {
-    /// What is left of the refaults of one block.
+    /// The part of one block's refaults that is left.
     fn of_block(&self, number: u64) -> f32 {
         let found = self.blocks.binary_search_by_key(&number, |of| of.0);
         found.map_or(0.0, |at| self.blocks[at].1 * self.left)
@@ -379,7 +379,7 @@ impl Tracked {
         self.unmapped_windows > 1
     }
 
-    /// What another file at its path takes over.
+    /// The evidence that another file at its path inherits.
     pub(super) fn estate(&self) -> Estate {
         let some = self
             .blocks

@@ -150,7 +150,7 @@ fn a_page_in_another_frame_went_and_came_back() {
         story.round(&[framed(2000 + 50 * step)]);
     }
     assert!(story.refaults(FILE) > 20.0 && !story.evidence.waited());
-    // What is held may be moved by the kernel.
+    // The kernel may move held pages.
     story.world.held = PageSet::of(vec![0..100]);
     assert_eq!(story.round(&[framed(1300)]).refaults, 0);
 }
@@ -289,9 +289,9 @@ fn a_mapping_that_is_seen_in_part_loses_pages_there_alone() {
         ..view(1, FILE, 0..100, present)
     };
     story.round(&[part(&[0..20, 40..60], 60)]);
-    // Of the runs that are present fewer lie at the front, so the look goes less far.
+    // Fewer present runs lie at the front, so the look goes less far.
     assert_eq!(story.round(&[part(&[0..10], 30)]).lost, 10);
-    // What was not seen is not lost, nor new.
+    // Unseen pages are neither lost nor new.
     let round = story.round(&[part(&[0..10, 40..60], 80)]);
     assert_eq!((round.lost, round.refaults), (0, 0));
     assert_eq!(story.round(&[part(&[0..10], 80)]).lost, 20);
@@ -409,7 +409,7 @@ fn a_new_file_at_the_same_path_inherits() {
     }
     let old = story.refaults(FILE);
     story.round(&[view(2, new, 0..100, &[0..16])]);
-    // Of what it uses itself, and nothing else.
+    // Refaults of the pages that it uses itself, and no others.
     let heir = story.refaults(new);
     assert!(heir > old / 3.0 && heir < old * 0.7, "{old} {heir}");
     assert!(!story.evidence.file(&FILE).is_some_and(Tracked::is_mapped));
@@ -510,7 +510,7 @@ fn major_faults_set_the_scale() {
 }
 
 proptest! {
-    /// Whatever is seen, evidence stays within what was seen.
+    /// Evidence never covers more than the pages that were seen.
     #[test]
     fn refaults_are_never_more_than_what_came_back(
         rounds in proptest::collection::vec(

@@ -38,7 +38,7 @@ pub(super) struct Why {
     pub(super) refaults: f64,
     /// Reads a second that these refaults stood for.
     pub(super) reads: f64,
-    /// What a read of it cost, ns.
+    /// The cost of a read of it, ns.
     pub(super) read_ns: f64,
 }
 
@@ -178,7 +178,7 @@ impl Pinner {
         }
     }
 
-    /// What is held of files of each group, bytes.
+    /// The bytes that are held of each group's files.
     fn held_of_groups(&self) -> Vec<u64> {
         let mut held = vec![0u64; self.domains.groups.len()];
         for (key, set) in self.holder.files() {
@@ -210,7 +210,7 @@ impl Pinner {
                 let surplus = bytes - allowance.bytes;
                 self.shrink(self.holder.bytes().saturating_sub(surplus), &order);
             }
-            // What is still to be locked counts too: it would only be released again.
+            // Pages that are still to be locked count too: they would only be released again.
             let files = self.domains.files_of(domain);
             if self.holder.want_at_most(allowance.bytes, &files) {
                 self.forget_released();
@@ -291,8 +291,8 @@ impl Pinner {
         self.forget_released();
     }
 
-    /// Has the chosen pages held. A file that does not let itself be opened in time is left alone for a
-    /// while: each try costs a thread, of which there are few.
+    /// Has the chosen pages held. A file that cannot be opened in time is left alone for a while: each try
+    /// costs a thread, and threads are few.
     fn want(
         &mut self,
         chosen: BTreeMap<FileKey, crate::pages::PageSet>,
@@ -350,13 +350,13 @@ impl Pinner {
                 let worth = self.evidence.worth(block);
                 let pages = (worth | held) & file.mapped().of_block(*number);
                 let least = if held == 0 { LEAST } else { LEFT };
-                // Of a new file nothing was lost yet, because the old one was held.
+                // A new file has lost nothing yet, because the old one was held.
                 let in_vain = held == 0 && !waited && !block.is_inherited();
                 if pages == 0 || in_vain || block.refaults < least {
                     continue;
                 }
                 let rate = self.evidence.rate_of(block);
-                // What is held shows no refaults: what it showed before fades slowly.
+                // Held pages show no refaults: their earlier refaults fade slowly.
                 let reads = why.map_or(rate * scale, |why| why.reads_now(rate));
                 all.push(Candidate {
                     file: *key,
@@ -444,7 +444,7 @@ pub(super) fn ranges(why: &BTreeMap<(FileKey, u64), Why>) -> Vec<(FileKey, Run, 
     all
 }
 
-/// What the blocks that are held or chosen sum up to, bytes.
+/// The bytes of all blocks that are held or chosen.
 pub(super) fn bytes(why: &BTreeMap<(FileKey, u64), Why>) -> u64 {
     let pages = why.values().map(|why| u64::from(why.pages.count_ones()));
     pages.sum::<u64>() * page_size()

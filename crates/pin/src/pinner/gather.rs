@@ -28,7 +28,7 @@ const LONGEST: u64 = 2 * SECOND;
 /// From this many major faults a second on, rounds follow each other as fast as they may.
 const ALARM: f64 = 20.0;
 
-/// What a finished round found.
+/// The result of a finished round.
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     /// Major faults of the programs since the round before.
@@ -37,7 +37,7 @@ pub(super) struct Finished {
     pub(super) passed: Vec<(FileKey, crate::error::PinError)>,
     /// There were more of those than are told.
     pub(super) more_passed: bool,
-    /// A process of which only a part was looked at.
+    /// A process that was read only in part.
     cut: Option<i32>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Gather {
     full: Option<String>,
     /// Why no list of the processes could be had.
     note: Option<String>,
-    /// A process of which only a part was looked at in the last round.
+    /// A process that was read only in part in the last round.
     cut: Option<i32>,
 }
 

@@ -1,4 +1,4 @@
-//! What the holder and the page cache know of pages, for the evidence.
+//! Knowledge of the holder and the page cache about pages, for the evidence.
 
 use crate::descriptors;
 use crate::evidence::{Beside, Cached, Evidence, Tracked};
@@ -45,8 +45,8 @@ impl Known {
         self.retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
     }
 
-    /// Closes all, so that nothing stays busy that nobody asks about. They are opened again when they lose
-    /// pages. What could not be opened is not tried again: a server that does not answer would keep a thread
+    /// Closes all files, so that none stays busy without need. They are opened again when they lose pages. A
+    /// file that could not be opened is not tried again: a server that does not answer would keep a thread
     /// each time.
     pub(super) fn close(&mut self) {
         self.retain(|_, asked| !matches!(asked, Asked::Open(_)));

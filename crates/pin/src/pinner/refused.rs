@@ -28,8 +28,8 @@ pub(super) struct Refused {
     pub(super) why: Why,
     /// Until when at least, on the clock of looks, ns.
     pub(super) until_ns: u64,
-    /// Set once the look that took too long has ended. It is not begun again before: each such look
-    /// costs a thread, of which there are few.
+    /// Set once the look that took too long has ended. No other begins before: each such look costs a
+    /// thread, and threads are few.
     pub(super) over: Arc<AtomicBool>,
 }
 

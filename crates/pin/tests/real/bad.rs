@@ -10,6 +10,7 @@ use plimsoll_pin::source::open_mapped;
 use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, FuseServer, Leaderless, programs, skip};
+use plimsoll_unit::MIB;
 use plimsoll_unit::SECOND;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::fs::File;
@@ -101,7 +102,7 @@ fn sixty_thousand_mappings_are_seen() {
         let split = unsafe { mprotect(start.byte_add(page * size), size, MprotectFlags::READ) };
         made += usize::from(split.is_ok());
     }
-    // SAFETY: as above. What is present are pages of the file, all of them holes.
+    // SAFETY: as above. The present pages are pages of the file, all of them holes.
     let brought = unsafe { madvise(start, 100 * size, Advice::LinuxPopulateRead) };
     let seen = Watched::open(std::process::id() as i32).unwrap().look();
     // SAFETY: the mapping is not used after this.
@@ -323,7 +324,7 @@ fn an_overlay_over_a_server_is_passed_over() {
     );
 }
 
-/// What the layers of an overlay lie on cannot be told where it was mounted with relative paths.
+/// The file systems of an overlay's layers are unknown if it was mounted with relative paths.
 #[test]
 fn an_overlay_with_relative_layers_is_passed_over() {
     let _one = alone();

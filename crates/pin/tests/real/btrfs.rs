@@ -5,6 +5,7 @@ use crate::common::*;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::look::Watched;
 use plimsoll_testbed::{Child, Disk};
+use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
 
 /// A Btrfs with a file in a subvolume, and the same file in a snapshot of that.

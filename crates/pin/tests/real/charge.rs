@@ -1,5 +1,5 @@
-//! To which group held pages are charged: to that of the program which has read them, and those that we read
-//! to our own. What then happens when our own group is limited.
+//! The group to which held pages are charged: the program's if the program has read them, ours if we have;
+//! and the effect of a limit of our own group.
 
 use crate::common::*;
 use plimsoll_kernel::clock::now_ns;
@@ -8,6 +8,7 @@ use plimsoll_pin::hold::Holder;
 use plimsoll_pin::pages::PageSet;
 use plimsoll_pin::source::open_mapped;
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs};
+use plimsoll_unit::MIB;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -145,8 +146,8 @@ fn what_a_program_has_read_stays_charged_to_its_group() {
     wait_for_charge(&theirs, 0, "the program's group, at the end");
 }
 
-/// What the margins are for: whoever holds more than their group may have is killed for it, and not the
-/// program whose pages they are.
+/// The reason for the margins: a holder of more than its group may have is killed, and not the program whose
+/// pages it holds.
 #[test]
 fn holding_more_than_our_group_may_have_ends_us_and_not_the_programs() {
     let _one = alone();

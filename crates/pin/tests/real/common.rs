@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// The file of which a third is hot.
+/// The size of the file, bytes. A third of it is hot.
 pub(crate) const FILE: u64 = 48 * MIB;
 pub(crate) const HOT: u64 = 16 * MIB;
 /// Once this many bytes are held, pinning is at work. How many it needs depends on the disk and on what else
@@ -89,7 +89,7 @@ pub(crate) fn start_pages(path: &Path, group: Option<&TestCgroup>) -> Child {
     start(&arguments, group)
 }
 
-/// What a shell does to become a program that reads the first third of a file over and over.
+/// A shell's command to become a program that reads the first third of a file over and over.
 pub(crate) fn become_pages(path: &Path) -> String {
     format!(
         "{}='pages --path {} --bytes {FILE} --part 0.3334 --every 5' \

@@ -8,6 +8,7 @@ use plimsoll_pin::pages::{BLOCK, PageSet};
 use plimsoll_pin::source::open_mapped;
 use plimsoll_pin::{Options, Pinner};
 use plimsoll_testbed::{Child, TestCgroup};
+use plimsoll_unit::MIB;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

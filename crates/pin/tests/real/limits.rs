@@ -8,6 +8,7 @@ use plimsoll_pin::limits::Limit;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 #[test]
@@ -75,7 +76,7 @@ fn what_is_held_is_released_when_its_domain_is_short() {
     assert!(hog.end().unwrap().is_some(), "nothing was killed");
 }
 
-/// Of this group, and how much of it may be in swap.
+/// The limit of this group, and the part of it that may be in swap.
 const LIMIT: u64 = 96 * MIB;
 const SWAP: u64 = 32 * MIB;
 /// With what else is in the group, this fills its memory and its swap, except for some MiB.
@@ -122,7 +123,7 @@ fn beside_what_is_not_given_up_a_program_is_killed() {
     let path = make_file(dir.path(), "file", FILE);
     let mut program = start_pages(&path, Some(&group));
     program.until(PATIENCE, |p| p.rounds >= 1).unwrap();
-    // What the program has read is charged to the group; what it has not, to ours.
+    // Pages that the program has read are charged to the group; the others to ours.
     let list = dir.path().join("list");
     std::fs::write(&list, path.to_str().unwrap()).unwrap();
     let mut keeper = start(&["lock", "--path", list.to_str().unwrap()], None);

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use plimsoll_testbed::Child;
+use plimsoll_unit::MIB;
 use std::path::Path;
 
 #[test]

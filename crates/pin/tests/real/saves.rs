@@ -1,8 +1,9 @@
-//! What holding saves.
+//! The savings of holding pages.
 
 use crate::common::*;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps;
+use plimsoll_unit::MIB;
 
 #[test]
 fn a_program_that_lost_its_hot_pages_faults_no_more() {
@@ -48,7 +49,7 @@ fn a_program_that_lost_its_hot_pages_faults_no_more() {
     loses(&mut program, after, 20.0);
 }
 
-/// What is seen of a program's file, how many mappings it has, and its major faults.
+/// State of a program's file, the number of its mappings, and the program's major faults.
 #[derive(Debug, PartialEq)]
 struct Picture {
     rss: u64,

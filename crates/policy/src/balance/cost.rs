@@ -1,11 +1,11 @@
-//! What a refault of either kind costs. The kernel counts how long programs waited for blocks, but
+//! The cost of a refault of either kind. The kernel counts how long programs waited for blocks, but
 //! not for which kind of page. Where the mix of both kinds varies, the waits tell them apart; where
 //! it does not, the read times of the devices behind them do.
 
 /// Mean time that a program waits for one refaulted page, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Of a file.
+    /// A page of a file.
     pub file: f64,
     /// Anonymous memory.
     pub anon: f64,
@@ -40,7 +40,7 @@ impl Costs {
     }
 }
 
-/// What the past weighs after one more period.
+/// The weight of the past after one more period.
 const MEMORY: f64 = 0.97;
 /// Weight of the devices' ratio against what was observed, as a part of the latter.
 const TRUST: f64 = 0.02;

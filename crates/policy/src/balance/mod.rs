@@ -64,7 +64,7 @@ const LONGEST_PERIOD: f64 = 86_400.0;
 /// still.
 const LEAST_RUN: f64 = 0.001;
 
-/// What one period brought.
+/// The readings of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Period {
     /// Length, seconds.

@@ -66,7 +66,7 @@ pub struct Seen {
     pub bound: Bound,
 }
 
-/// What to do until the next collection. Bytes.
+/// Orders until the next collection. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Room for the growth that the collector's rule wants.

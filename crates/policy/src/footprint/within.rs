@@ -2,10 +2,9 @@
 
 /// Counts the stalls of a program while it kept to its limit: the kernel did not have what was granted.
 ///
-/// Stalls are told a span at a time, for example from one collection to the next. Those of a span count if
-/// the program kept to its limit at each look, from that which ended the span before to that which ends this
-/// one. What it waits for while it gives memory back, or while memory is taken from it, tells nothing of the
-/// grant.
+/// Stalls are reported a span at a time, for example from one collection to the next. Those of a span count
+/// if the program kept to its limit at each sample, from the end of the last span to the end of this one.
+/// Waits while it gives memory back, or while memory is taken from it, say nothing about the grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Within {
     /// Such stalls so far.

@@ -1,6 +1,6 @@
-//! What a discipline decides: how long a thread runs, and its place among the ready ones.
+//! A discipline decides how long a thread runs, and its place among the ready ones.
 
-/// What a thread used of its processor in its last run.
+/// A thread's use of its processor in its last run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Time on the processor, nanoseconds.

@@ -8,7 +8,7 @@ use super::{Discipline, Quantum, Ties, Used};
 /// shorter run, because the thread blocked, counts for its part of a quantum and leaves the rest to the rate
 /// before: so an object or two between two locks do not make a thread look greedy.
 ///
-/// Of equal rates, which the paper does not speak of, either may go first. With [`Ties::Newest`] the thread
+/// The paper says nothing about equal rates: either thread may go first. With [`Ties::Newest`] the thread
 /// that ran last goes on. With [`Ties::Oldest`] threads that all allocate at one rate take turns, and LARF is
 /// the round robin of Figure 1.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ impl Thread {
 /// over too often.
 pub type Priority = i32;
 
-/// What the queue knows of a thread.
+/// A thread in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     /// Whether the number is given out.

@@ -1,4 +1,4 @@
-//! Round robin: each thread in turn, for a time. What the paper compares with.
+//! Round robin: each thread in turn, for a time. The paper compares with it.
 
 use super::{Discipline, Quantum, Used};
 

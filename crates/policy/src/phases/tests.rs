@@ -169,7 +169,7 @@ impl Model {
     }
 }
 
-/// What happens to the queue in a test.
+/// An event of the queue in a test.
 #[derive(Clone, Debug)]
 enum Step {
     Admit(Priority),

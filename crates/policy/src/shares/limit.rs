@@ -45,8 +45,8 @@ fn prepare(tree: &mut Tree, principals: &[Principal]) {
     }
 }
 
-/// Divides what a family holds. A class gets no grant while a higher class lacks memory. What is left
-/// when nobody lacks any keeps limits from falling.
+/// Divides what a family holds. A class gets no grant while a higher class lacks memory. The rest,
+/// when nobody lacks any, keeps limits from falling.
 fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];

@@ -35,8 +35,8 @@
 //! entitlements of several classes together may.
 //!
 //! A member whose collector is known lends the part of its entitlement beyond its *modest* size,
-//! which it would hardly miss. What members with known collectors together get beyond what they
-//! keep goes where it saves most collection time (square-root rule). A member with an unknown
+//! which it would hardly miss. Members with known collectors together get memory beyond what they
+//! keep; it goes where it saves most collection time (square-root rule). A member with an unknown
 //! collector gets exactly weighted max-min. So does a member that stands *apart*: reports about
 //! collectors below it move no memory between it and its siblings. Rounding leaves less than one
 //! byte per member unused, so that equal members get the same.

@@ -110,8 +110,8 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
     }
 }
 
-/// The square-root rule, among members with known collectors. What weighted max-min gives them in
-/// sum goes where it saves most collection time: the room for garbage, target - live, is in
+/// The square-root rule, among members with known collectors. The sum that weighted max-min gives
+/// them goes where it saves most collection time: the room for garbage, target - live, is in
 /// proportion to sqrt(weight x live x allocation rate / collection speed). No member gets more than
 /// it wants, or less than its guarantee (or demand), except for what it would hardly miss (beyond
 /// `modest`).

@@ -50,14 +50,14 @@ pub(super) struct Node {
     pub(super) starts: u64,
     pub(super) entitlement: u64,
     pub(super) target: u64,
-    /// What it certainly holds: its use, and earlier grants that it keeps.
+    /// The memory that it certainly holds: its use, and earlier grants that it keeps.
     pub(super) keeps: u64,
     /// The most it can hold: the greater of its target and its use.
     pub(super) tops: u64,
     /// As much as keeps its limit from falling.
     pub(super) likes: u64,
     pub(super) holds: u64,
-    /// What it lacks of its target, and of its entitlement.
+    /// Its lack of its target, and of its entitlement.
     pub(super) lacks: u64,
     pub(super) waits: u64,
     /// Whether it must give back what it holds above its target.
@@ -244,7 +244,7 @@ impl Tree {
     }
 }
 
-/// The whole of which `bytes` is the fraction `weight / weights`.
+/// The whole, if `bytes` is its fraction `weight / weights`.
 fn scaled(bytes: u64, weights: u64, weight: u32) -> u64 {
     let all = u128::from(bytes) * u128::from(weights) / u128::from(weight.max(1));
     u64::try_from(all).unwrap_or(u64::MAX).min(MOST_BUDGET)

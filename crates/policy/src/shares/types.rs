@@ -53,8 +53,8 @@ pub struct Principal {
     pub claims: u64,
     /// A lack of no more bytes than this is none, and a use that changes by no more moves no limit.
     pub slight: u64,
-    /// Bytes below which it has shown or said that it cannot go; 0 when unknown. Of what it uses, it
-    /// owes these only to those who wait for their entitlements.
+    /// Bytes below which it has shown or said that it cannot go; 0 when unknown. It owes these only to
+    /// those who wait for their entitlements.
     pub least: u64,
     /// Whether it waits for a good part of its entitlement.
     pub waits: bool,
@@ -70,17 +70,17 @@ pub struct Principal {
 pub struct Share {
     /// Weighted share that it is guaranteed.
     pub entitlement: u64,
-    /// What it should have at rest.
+    /// The memory that it should have at rest.
     pub target: u64,
-    /// What it may use now.
+    /// The memory that it may use now.
     pub limit: u64,
-    /// What it could have if it asked (Algorithm 2 over Algorithm 3).
+    /// The memory that it could have if it asked (Algorithm 2 over Algorithm 3).
     pub available: u64,
     /// Bytes that it must give back: its use beyond its limit.
     pub owed: u64,
     /// The limit of it and its children together.
     pub subtree_limit: u64,
-    /// What it and its children together could have if they asked.
+    /// The memory that it and its children together could have if they asked.
     pub subtree_available: u64,
     /// Bytes of its target that it lacks: it is near its limit.
     pub lacks: u64,

@@ -17,8 +17,8 @@
 //! - In the paper a stall is a stall. Here it counts by the part of the collection's time that it took: a
 //!   smaller heap costs more collections, so it must save more than they cost. Stalls that cost the
 //!   program next to nothing are none; a heap that stalls a little grows by smaller steps, or stands still.
-//! - After a nursery collection the paper takes the whole mature space for live data, of which it knows
-//!   no more. As a least size that would grow with the garbage in it and never let a full collection be due.
+//! - After a nursery collection the paper takes the whole mature space for live data, because it knows no
+//!   more. As a least size that would grow with the garbage in it and never let a full collection be due.
 //!   Here the limit may fall below what is in use: then a full collection is due, and finds out.
 //! - Where the live data alone do not fit, each collection pages, so a small heap pages most. Here a heap of
 //!   the least size that is stalled all the same becomes larger, up to
@@ -45,7 +45,7 @@ pub struct IslaVista {
     /// The limit and the bytes in use at the last collection without stalls.
     last_limit: u64,
     last_reserved: u64,
-    /// What steps are a fraction of, bytes.
+    /// The base of steps, bytes: each is a fraction of it.
     step_base: f64,
     /// Least allocation between two collections, as a fraction of the live data.
     least: f64,

@@ -13,9 +13,9 @@
 //! stay outside:
 //! - Free ratios set sizes in steps, and not all of a Java heap is resident
 //!   (`plimsoll_runtimes::hotspot`).
-//! - What is paged out, what a heap takes in any case, and what it leaves to others where an excess
-//!   kills ([`crate::footprint`]).
-//! - Which collections are of young objects ([`crate::generations`]).
+//! - The memory that is paged out, that a heap takes in any case, and that it leaves to others where
+//!   an excess kills ([`crate::footprint`]).
+//! - The choice of collections of young objects ([`crate::generations`]).
 //!
 //! The adapter in programs on the system's libgc has no policy: its numbers are atomics that hooks
 //! read during a collection.
@@ -70,7 +70,7 @@ pub enum Kind {
     /// All of it, or enough that the live bytes are known.
     #[default]
     Full,
-    /// Young objects only. What of the others lives is not known.
+    /// Young objects only. The live part of the others is unknown.
     Nursery,
 }
 
@@ -84,7 +84,7 @@ pub struct Ended {
     pub took: u64,
     /// Recent cost of a collection, including what tracking writes cost the program, nanoseconds.
     pub cost: u64,
-    /// What it examined.
+    /// The objects that it examined.
     pub kind: Kind,
     /// Live bytes. After a nursery collection, the bytes in use: what survived, and all that was not
     /// examined.

@@ -28,8 +28,8 @@ pub struct Parameters {
     pub whole: f64,
     /// Least allocation between two collections, as a fraction of the live data; 0 in the paper. From 0 to 1.
     pub least: f64,
-    /// What `least` may become while heaps of the least size are stalled all the same, because the live data
-    /// do not fit; 0 in the paper. From 0 to 16, at least `least`.
+    /// The bound of `least` while heaps of the least size are stalled all the same, because the live data do
+    /// not fit; 0 in the paper. From 0 to 16, at least `least`.
     pub in_vain: f64,
 }
 
@@ -44,14 +44,14 @@ pub enum RatioError {
     OutOfRange {
         /// Name of the parameter.
         field: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         value: f64,
         /// The least value that is accepted.
         from: f64,
         /// The largest value that is accepted.
         to: f64,
     },
-    /// Of two parameters, the one that may not be larger is.
+    /// A parameter is larger than another that bounds it.
     Reversed {
         /// Name of the parameter that must not be larger.
         smaller: &'static str,
@@ -157,7 +157,8 @@ impl Ratios {
         Ratios(parameters)
     }
 
-    /// What a collection that was stalled for this part of its time leaves of a step: 1 all of it, 0 nothing.
+    /// The part of a step that remains after a collection that was stalled for `part` of it: 1 all of it,
+    /// 0 nothing.
     pub(super) fn growth(&self, part: f64) -> f64 {
         // No division by zero: this also runs within programs that have enabled floating-point traps.
         if part == 0.0 {
@@ -174,7 +175,7 @@ impl Ratios {
         self.0
     }
 
-    /// What a collection that was stalled for this part of its time costs: 0 nothing, 1 all of `cut` and
+    /// The weight of a collection that was stalled for this part of its time: 0 none, 1 all of `cut` and
     /// `shrink`.
     pub(super) fn weight(&self, part: f64) -> f64 {
         let Parameters {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bits of the values are, the check ends, and a weight is from 0 to 1.
+        /// For all bits of the values the check ends, and a weight is from 0 to 1.
         #[test]
         fn any_bits_are_refused_or_weigh(
             bits in proptest::array::uniform9(any::<u64>()),

@@ -10,9 +10,9 @@ use std::num::NonZeroU32;
 #[derive(Debug, Default)]
 pub(crate) struct Unpacked {
     bytes: Vec<u8>,
-    /// Of each column, the next byte and the end.
+    /// The next byte and the end of each column.
     columns: [(usize, usize); COLUMNS],
-    /// What differences are told from: the last object, stamp and monitor of the events that were taken.
+    /// The base of differences: the last object, stamp and monitor of the events that were taken.
     object: u64,
     stamp: u64,
     monitor: u64,

@@ -53,7 +53,7 @@ impl Edges {
         }
     }
 
-    /// What the object refers to.
+    /// The objects that the object refers to.
     pub(super) fn targets(&self) -> impl Iterator<Item = u64> {
         let (few, many) = match self {
             Edges::Few(few) => (Some(few), None),

@@ -1,6 +1,6 @@
-//! When each object of a trace is named for the last time: a table by number in a file without a name, of
-//! which a part is held in memory. Objects that are named at about the same time have near numbers, so few
-//! parts are read again.
+//! The last time that each object of a trace is named: a table by number in a file without a name. A part of
+//! it is held in memory. Objects that are named at about the same time have near numbers, so few parts are
+//! read again.
 
 use super::Time;
 use crate::error::TraceError;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most monitors that a thread holds at one time.
 const MOST_HELD: usize = 1 << 16;
 
-/// What is known of each thread so far, in the recorded order.
+/// State of each thread so far, in the recorded order.
 #[derive(Debug, Default)]
 pub(super) struct Mend {
     /// The threads that others start, in the whole recording.
@@ -18,8 +18,8 @@ pub(super) struct Mend {
     /// How many numbers were given to events.
     events: u64,
     ended: BTreeSet<ThreadId>,
-    /// What a thread does that has not gone on since: it waits. A machine that ends meanwhile makes that none
-    /// of the program's waits. With it, how often it has entered the monitor in which it waits.
+    /// The event of each thread that has not gone on since: it waits. If the virtual machine ends meanwhile,
+    /// that is not a wait of the program. With it, how often it has entered the monitor in which it waits.
     waiting: BTreeMap<ThreadId, (Event, usize)>,
     /// Those of them that were unparked or interrupted meanwhile.
     unparked: BTreeSet<ThreadId>,
@@ -71,8 +71,8 @@ impl Mend {
         }
     }
 
-    /// What a thread that goes on has waited for, if it waited. A wait in a monitor that an interrupt ended
-    /// is told as parking without the monitor: nothing else in a trace can end it.
+    /// The waits of a thread that goes on, if it waited. A wait in a monitor that an interrupt ended is
+    /// recorded as parking without the monitor: nothing else in a trace can end it.
     pub(super) fn resumes(&mut self, thread: ThreadId) -> Vec<Event> {
         let unparked = self.unparked.remove(&thread);
         match self.waiting.remove(&thread) {

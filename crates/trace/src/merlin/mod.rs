@@ -57,7 +57,7 @@ struct Node {
     stamp: Time,
     /// The last time at which an event names it.
     last: Time,
-    /// What it refers to.
+    /// Its references.
     edges: Edges,
     /// The collection that reached it last.
     reached: u64,
@@ -69,9 +69,9 @@ struct Node {
 pub struct Merlin {
     now: Time,
     objects: Map<Node>,
-    /// What static fields refer to, by class and field.
+    /// References of static fields, by class and field.
     statics: HashMap<(u32, u32), u64>,
-    /// What objects refer to that the trace does not know.
+    /// References of objects that the trace does not know.
     outside: Map<Edges>,
     collections: u64,
     stack: Vec<u64>,
@@ -99,7 +99,7 @@ impl Merlin {
                 if self.objects.contains_key(&object.0) {
                     return false;
                 }
-                // What was stored in it before it was known.
+                // References that were stored in it before it was known.
                 let edges = self.outside.remove(&object.0).unwrap_or_default();
                 let last = last(object).max(now);
                 let node = Node {
@@ -164,7 +164,7 @@ impl Merlin {
         let mut deaths = Vec::with_capacity(dead.len());
         for (time, object) in dead {
             self.stack.push(object);
-            // What is reached from here dies no earlier, and all that dies later has been taken out already.
+            // Objects reached from here die no earlier, and all that die later have been taken out already.
             while let Some(object) = self.stack.pop() {
                 let is_dead = |node: &Node| node.reached != self.collections;
                 if self.objects.get(&object).is_some_and(is_dead)

@@ -20,7 +20,7 @@ const WINDOW: usize = 1 << 18;
 /// The priority of a thread that was given none.
 const NORMAL_PRIORITY: u8 = 5;
 
-/// What was found.
+/// The result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Events of the raw trace.
@@ -226,8 +226,8 @@ impl<'a, W: Write> Out<'a, W> {
         self.writer.push(thread, event)
     }
 
-    /// What stands before the next event of a thread: its beginning, what it waited for last, and its
-    /// processor time.
+    /// Writes the events before the next one of a thread: its beginning, its last wait, and its processor
+    /// time.
     fn resume(&mut self, thread: ThreadId) -> Result<(), TraceError> {
         if let Some(starter) = self.mend.begins(thread) {
             self.turn(starter)?;
@@ -245,7 +245,7 @@ impl<'a, W: Write> Out<'a, W> {
         Ok(())
     }
 
-    /// What follows is recorded after all that stands so far.
+    /// Records the following events after all that stand so far.
     fn turn(&mut self, thread: ThreadId) -> Result<(), TraceError> {
         if self.current == Some(thread) {
             return Ok(());

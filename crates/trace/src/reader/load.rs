@@ -6,8 +6,8 @@ use crate::error::{BlockFault, TraceError};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What opens blocks, for all streams of a trace: it has more memory than a stream. Its lock is held while
-/// one block is read and decompressed.
+/// Opens blocks for all streams of a trace: it has more memory than a stream. Its lock is held while one
+/// block is read and decompressed.
 pub(super) struct Opener {
     stored: Vec<u8>,
     decompressor: zstd::bulk::Decompressor<'static>,

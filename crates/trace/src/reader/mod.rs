@@ -33,13 +33,13 @@ pub trait Source: Send + Sync {
     /// Bytes that there are.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads all of `into` from `offset` on.
     ///
     /// # Errors
-    /// What the system says, and `UnexpectedEof` if there are fewer bytes.
+    /// The system's error; `UnexpectedEof` if there are fewer bytes.
     fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -89,12 +89,12 @@ impl<W: Fn(u64) + Send + Sync> Source for Watched<W> {
 pub enum Ending {
     /// With its index: all of it is there.
     Whole,
-    /// Without one: its writer was stopped, or it is still being written, or its end was cut off. What stands
+    /// Without one: its writer was stopped, or it is still being written, or its end was cut off. The part
     /// before this byte is read.
     Cut {
         /// Where the first thing begins that is no whole block, bytes.
         offset: u64,
-        /// What is there.
+        /// The fault of the bytes there.
         why: BlockFault,
     },
 }
@@ -208,12 +208,12 @@ impl Trace {
         self.source.length().map_err(TraceError::io(&self.name))
     }
 
-    /// What it says of itself.
+    /// Its description.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What errors call it.
+    /// Its name in errors.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

@@ -29,7 +29,7 @@ pub struct Stream {
     given: usize,
     /// Events behind the batch that are passed over.
     passed_over: u32,
-    /// What is wrong behind these.
+    /// The fault behind these.
     fault: Option<EventFault>,
     /// Before the event that comes next.
     at: Position,
@@ -85,7 +85,7 @@ impl Stream {
     /// Appends the next events to `into`: at least one, unless the stream is at its end.
     ///
     /// # Errors
-    /// The first of them cannot be read. What is wrong behind it is told when it is the first.
+    /// The first of them cannot be read. A fault behind it is reported when it is the first.
     pub fn read(&mut self, into: &mut Vec<Event>) -> Result<(), TraceError> {
         let Some(first) = self.next() else {
             return Ok(());

@@ -49,7 +49,7 @@ pub struct Options {
     pub scale: f64,
     /// Objects, bytes and time of all but the base are divided by this: a shorter run of the same program.
     pub shorten: f64,
-    /// What all that is left open is drawn from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Options {
     }
 }
 
-/// What a made-up trace aims at.
+/// The aims of a made-up trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aims {
     /// Objects.
@@ -83,7 +83,7 @@ pub struct Aims {
 }
 
 impl Aims {
-    /// What a program aims at.
+    /// The aims of a program.
     pub fn of(program: &Program, options: &Options) -> Aims {
         let scale = options.scale.max(1.0);
         let scaled = |value: u64| (value as f64 / scale) as u64;
@@ -166,7 +166,7 @@ struct Out<'a, W: Write> {
     stamp: u64,
 }
 
-/// What the threads of a made-up program write to.
+/// The destination of a made-up program's events.
 trait Sink {
     fn put(&mut self, thread: ThreadId, event: Event) -> Result<(), TraceError>;
 }

@@ -1,4 +1,4 @@
-//! What lives in a made-up program.
+//! Live objects of a made-up program.
 
 use super::Sink;
 use crate::error::TraceError;

@@ -10,7 +10,7 @@ pub const WORKING_SET: u64 = 10_000;
 pub struct Program {
     /// Its name in the table, in small letters.
     pub name: &'static str,
-    /// What it does.
+    /// Its activity.
     pub does: &'static str,
     /// Objects that it allocates.
     pub objects: u64,
@@ -28,7 +28,7 @@ pub struct Program {
     pub base: f64,
     /// Monitors that the threads share. Assumed.
     pub monitors: u64,
-    /// Of each thousand cycles, those in which a thread enters a monitor. Assumed.
+    /// Cycles in a thousand in which a thread enters a monitor. Assumed.
     pub entering: u64,
 }
 

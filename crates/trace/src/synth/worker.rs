@@ -28,7 +28,7 @@ const LAST: u64 = 200;
 /// The smallest object of Java, bytes.
 const SMALLEST: u64 = 16;
 
-/// What a thread has yet to do.
+/// Work that a thread has yet to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     pub(super) objects: u64,
@@ -73,8 +73,7 @@ impl Budget {
     }
 }
 
-/// A size from the smallest object's to as much above the average, bytes, of which all multiples of 8 are
-/// equally likely.
+/// A random multiple of 8, bytes: uniform from the smallest object's size to as far above the average.
 fn even(average: u64, random: &mut Random) -> u64 {
     let steps = average.saturating_sub(SMALLEST) / 4;
     SMALLEST + 8 * random.below(steps + 1)
@@ -97,7 +96,7 @@ pub(super) struct Worker {
     first: u64,
     /// How many it has allocated.
     allocated: u64,
-    /// What lives of its working set: objects and sizes, bytes.
+    /// The live objects of its working set, and their sizes, bytes.
     set: Vec<(ObjectId, u64)>,
     phase: Phase,
     working_set: u64,

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// What each thread does, in the order in which it was written.
+/// The events of each thread, in the order in which they were written.
 pub(crate) type Script = Vec<(ThreadId, Event)>;
 
 /// The bytes of a trace.

@@ -1,5 +1,5 @@
 """Reads each file of a folder as a trace. Prints its name, and how many events it has or that it is refused.
-Whatever is in a file, there is no other error than TraceError."""
+No content of a file raises another error than TraceError."""
 
 import pathlib
 import sys

@@ -6,7 +6,7 @@ import sys
 from plimsoll.trace import NAMES, Trace
 
 FIELDS = "time object size class_ site peer priority monitor timeout all order holder slot target".split()
-# What CSV leaves out because it is usual. All else that is 0 is left out by the kind of the event.
+# CSV leaves these out because they are usual. All else that is 0 is left out by the kind of the event.
 HAS = {
     "compute": ["time"],
     "sleep": ["time"],

@@ -95,7 +95,7 @@ pub enum Collector {
 }
 
 impl Collector {
-    /// Decodes the number on a page. What a newer agent may add is unknown.
+    /// Decodes the number on a page. A number that a newer agent may add is unknown.
     pub fn from_number(number: u64) -> Collector {
         match number {
             1 => Collector::Serial,
@@ -135,7 +135,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Decodes the number on a page. What a newer agent may add counts as none.
+    /// Decodes the number on a page. A number that a newer agent may add counts as none.
     pub fn from_number(number: u64) -> Signal {
         match number {
             1 => Signal::Delays,
@@ -148,7 +148,7 @@ impl Signal {
     }
 }
 
-/// What a pause was for.
+/// The purpose of a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -175,7 +175,7 @@ impl Kind {
     }
 }
 
-/// What was fixed when the agent was loaded, but for the signal, which may stop working and become worse.
+/// Facts that were fixed when the agent was loaded; only the signal may stop working and become worse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The process, as it sees itself: in a container not the number that others see.
@@ -225,9 +225,9 @@ pub struct Totals {
     /// Bytes of the heap that hold objects after the last pause. This and the next two are 0 where nothing is
     /// given back; of G1 whole regions are counted, and only while there is a wish.
     pub used: u64,
-    /// Bytes of the heap that are free. Of G1, regions that it gave up by itself are among them.
+    /// Bytes of the heap that are free, with regions that G1 gave up by itself.
     pub free: u64,
-    /// Of these, bytes that were left resident.
+    /// The part of `free` that was left resident, bytes.
     pub kept: u64,
     /// Time that the agent itself took within pauses, ns.
     pub agent_ns: u64,
@@ -243,7 +243,7 @@ pub struct Totals {
 pub struct Pause {
     /// Its number, from 1.
     pub number: u64,
-    /// What it was for.
+    /// Its purpose.
     pub kind: Kind,
     /// When it began, ns.
     pub start_ns: u64,
@@ -259,7 +259,7 @@ pub struct Pause {
     pub given_back: u64,
 }
 
-/// What the adapter wants.
+/// The adapter's orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// At the end of a pause at most this many bytes of the heap stay resident, objects included. Free memory

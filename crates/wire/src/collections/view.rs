@@ -48,8 +48,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What was fixed when the agent was loaded, and its signal. To know by which signal the process was
-    /// read, ask for this after [`View::process`]: a signal is written before the first reading by it.
+    /// Facts that were fixed when the agent was loaded, and its signal. To know the signal of a reading, ask
+    /// for this after [`View::process`]: a signal is written before the first reading by it.
     pub fn about(&self) -> About {
         let words = self.words;
         About {

@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// What the adapter wants now. `None` when there was no adapter, or none any more.
+    /// The adapter's orders now. `None` when there was no adapter, or none any more.
     pub fn wish(&self, now_ns: u64) -> Option<Wish> {
         let wished = self.words.at(offset::WISHED).load(Ordering::Acquire);
         let age = now_ns.saturating_sub(wished);

@@ -115,7 +115,7 @@ impl ErrorName {
 pub struct WireError {
     /// Name of the error.
     pub name: ErrorName,
-    /// What happened, to what, and what to do.
+    /// For people: what happened, to which thing, and what to do.
     pub message: String,
     /// The interface, method or parameter that an `org.varlink.service` error is about.
     pub subject: Option<String>,

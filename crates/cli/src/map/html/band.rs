@@ -1,11 +1,12 @@
 //! The address space over time: time from left to right, addresses from bottom to top.
 
 use super::rows::{Cell, Row, Rows};
-use super::style::paint;
-use super::{Look, State, WIDTH};
-use crate::picture::scale::{Unit, number, size, ticks, timeline};
-use crate::picture::svg::{Align, Box, Svg};
+use super::{Look, State, paint};
+use crate::size::with_unit;
 use plimsoll_map::Kind;
+use plimsoll_picture::WIDTH;
+use plimsoll_picture::scale::{Unit, number, ticks, timeline};
+use plimsoll_picture::svg::{Align, Rect, Svg};
 
 /// Left and right end of the axes, pixels.
 const ACROSS: (f64, f64) = (64.0, 700.0);
@@ -71,7 +72,7 @@ pub(super) fn band(looks: &[Look], boxes: usize) -> Option<String> {
         timeline(&mut svg, ACROSS, band.bottom() + 2.0, seconds);
     }
     band.legend(&mut svg, band.bottom() + 34.0);
-    Some(svg.finish("The address space over time, by area and state"))
+    Some(svg.inline("The address space over time, by area and state"))
 }
 
 impl<'a> Band<'a> {
@@ -112,20 +113,22 @@ impl<'a> Band<'a> {
     fn axis(&self, svg: &mut Svg) {
         let all: u64 = self.rows.rows.iter().map(|row| row.kib << 10).sum();
         let unit = Unit::of(all);
-        svg.words(
+        svg.text(
             (0.0, 11.0),
             Align::Start,
             "small",
             &format!("{}, by address", unit.name),
         );
-        let mut ticks = ticks(all as f64 / unit.bytes, 8).into_iter().peekable();
+        let mut ticks = ticks((0.0, all as f64 / unit.bytes), 8)
+            .into_iter()
+            .peekable();
         let mut below = 0.0;
         for (row, (top, height)) in self.rows.rows.iter().zip(&self.places) {
             let held = (row.kib << 10) as f64 / unit.bytes;
             while let Some(tick) = ticks.next_if(|tick| *tick <= below + held) {
                 let y = top + height - height * (tick - below) / held.max(f64::MIN_POSITIVE);
                 svg.line((ACROSS.0 - 4.0, y), (ACROSS.0, y), "axis");
-                svg.words(
+                svg.text(
                     (ACROSS.0 - 7.0, y + 4.0),
                     Align::End,
                     "small",
@@ -149,10 +152,10 @@ impl<'a> Band<'a> {
                     run.cell.state.name(),
                     addresses.start,
                     addresses.end,
-                    size(row.kib << 10)
+                    with_unit(row.kib << 10)
                 );
-                let at = Box::new(left, *top, right - left, *height);
-                svg.filled(at, &paint(run.cell.kind, run.cell.state), &says);
+                let at = Rect::new(left, *top, right - left, *height);
+                svg.rect(at, &paint(run.cell.kind, run.cell.state), &says);
             }
         }
     }
@@ -167,8 +170,9 @@ impl<'a> Band<'a> {
             .filter(|(_, row)| row.after_gap)
         {
             let (top, height) = self.places[index];
-            let at =
-                |left: f64, right: f64| Box::new(left, top + height + 1.0, right - left, GAP - 2.0);
+            let at = |left: f64, right: f64| {
+                Rect::new(left, top + height + 1.0, right - left, GAP - 2.0)
+            };
             let mapped: Vec<Option<Kind>> = self
                 .columns
                 .iter()
@@ -180,7 +184,7 @@ impl<'a> Band<'a> {
                 column += same.len();
                 if let Some(kind) = same[0] {
                     let says = format!("{}, {}", kind.name(), State::Absent.name());
-                    svg.filled(at(left, right), &paint(kind, State::Absent), &says);
+                    svg.rect(at(left, right), &paint(kind, State::Absent), &says);
                 }
             }
         }
@@ -202,15 +206,15 @@ impl<'a> Band<'a> {
             taken.push(y);
             let x = self.right();
             svg.line((x + 3.0, top + 0.5), (x + 3.0, bottom - 0.5), "axis");
-            let words = format!("{} {}", stretch.name, size(stretch.kib << 10));
-            svg.words((x + 9.0, y), Align::Start, "", &words);
+            let words = format!("{} {}", stretch.name, with_unit(stretch.kib << 10));
+            svg.text((x + 9.0, y), Align::Start, "", &words);
             let start = self.rows.addresses(&self.rows.rows[stretch.first]).start;
             let at = if self.columns.len() > 1 {
                 WIDTH
             } else {
                 x + 290.0
             };
-            svg.words((at, y), Align::End, "small", &format!("{start:#x}"));
+            svg.text((at, y), Align::End, "small", &format!("{start:#x}"));
         }
     }
 
@@ -243,20 +247,10 @@ impl<'a> Band<'a> {
         let mut kinds: Vec<Kind> = cells.collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let (mut x, mut y) = (ACROSS.0, top);
-        for kind in kinds {
-            let width = 34.0 + 6.5 * kind.name().len() as f64;
-            if x + width > WIDTH {
-                (x, y) = (ACROSS.0, y + 20.0);
-            }
-            svg.filled(
-                Box::new(x, y, 12.0, 12.0),
-                &paint(kind, State::Resident),
-                "",
-            );
-            svg.words((x + 17.0, y + 10.5), Align::Start, "small", kind.name());
-            x += width;
-        }
+        let entries = kinds
+            .iter()
+            .map(|&kind| (paint(kind, State::Resident), kind.name()));
+        svg.legend((ACROSS.0, WIDTH), top, entries);
     }
 }
 

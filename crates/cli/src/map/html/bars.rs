@@ -1,12 +1,12 @@
 //! A bar for each area, divided by state, with the numbers beside it.
 
-use super::style::paint;
-use super::{Back, Look, State, WIDTH};
+use super::{Back, Look, State, paint};
 use crate::map::number::Number;
-use crate::picture::scale::size;
-use crate::picture::svg::{Align, Box, Svg};
+use crate::size::with_unit;
 use plimsoll_map::attribute::Estimated;
 use plimsoll_map::{Kind, States};
+use plimsoll_picture::WIDTH;
+use plimsoll_picture::svg::{Align, Rect, Svg};
 use std::collections::BTreeMap;
 
 /// Where bars begin, pixels.
@@ -88,7 +88,7 @@ impl Table {
 
     fn heads(&self, svg: &mut Svg) {
         for (end, head, _) in &self.0 {
-            svg.words((*end, 12.0), Align::End, "small", head);
+            svg.text((*end, 12.0), Align::End, "small", head);
         }
     }
 
@@ -99,7 +99,12 @@ impl Table {
                 Number::Unknown | Number::Exact(0) => "small",
                 _ => class,
             };
-            svg.words((*end, top + 12.0), Align::End, class, &number.text(size));
+            svg.text(
+                (*end, top + 12.0),
+                Align::End,
+                class,
+                &number.text(with_unit),
+            );
         }
     }
 }
@@ -129,7 +134,7 @@ pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, Back>) -> String {
     let scale = (table.bars_end() - LEFT) / longest.unwrap_or(0).max(1) as f64;
     let mut top = 20.0;
     for area in &look.areas {
-        svg.words((LEFT - 8.0, top + 12.0), Align::End, "", area.kind.name());
+        svg.text((LEFT - 8.0, top + 12.0), Align::End, "", area.kind.name());
         let row = Row {
             states: &area.states,
             estimated: area.estimated,
@@ -140,7 +145,7 @@ pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, Back>) -> String {
         top += ROW;
     }
     svg.line((0.0, top), (WIDTH, top), "grid");
-    svg.words((LEFT - 8.0, top + 17.0), Align::End, "bold", "total");
+    svg.text((LEFT - 8.0, top + 17.0), Align::End, "bold", "total");
     let all = Row {
         states: &look.total,
         estimated: Estimated::default(),
@@ -148,7 +153,7 @@ pub(super) fn bars(look: &Look, refaulted: &BTreeMap<Kind, Back>) -> String {
     };
     table.numbers(&mut svg, top + 5.0, "bold", &all);
     legend(&mut svg, top + 40.0);
-    svg.finish("Memory by area and state; the numbers stand beside the bars")
+    svg.inline("Memory by area and state; the numbers stand beside the bars")
 }
 
 /// `scale`: pixels for a byte.
@@ -166,15 +171,20 @@ fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, row: &Row) {
         }
         // What there is can be seen, however little it is.
         let width = pixels(bytes).max(1.0);
-        let says = format!("{}, {}: {}", kind.name(), state.name(), number.text(size));
-        let at = Box::new(x, top, width, THICK);
-        svg.filled(at, &paint(kind, state), &says);
+        let says = format!(
+            "{}, {}: {}",
+            kind.name(),
+            state.name(),
+            number.text(with_unit)
+        );
+        let at = Rect::new(x, top, width, THICK);
+        svg.rect(at, &paint(kind, state), &says);
         x += width;
     }
     let referenced = pixels(states.referenced.unwrap_or(0).min(states.resident));
     if referenced >= 0.5 {
-        let at = Box::new(LEFT, top + THICK + 1.0, referenced, 2.0);
-        svg.filled(at, "mark", "");
+        let at = Rect::new(LEFT, top + THICK + 1.0, referenced, 2.0);
+        svg.rect(at, "mark", "");
     }
 }
 
@@ -182,11 +192,15 @@ fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, row: &Row) {
 fn legend(svg: &mut Svg, top: f64) {
     let mut x = LEFT;
     for state in [State::Resident, State::Swapped, State::Cached] {
-        svg.filled(Box::new(x, top, 22.0, 12.0), &paint(Kind::Other, state), "");
-        svg.words((x + 28.0, top + 10.5), Align::Start, "small", state.name());
+        svg.rect(
+            Rect::new(x, top, 22.0, 12.0),
+            &paint(Kind::Other, state),
+            "",
+        );
+        svg.text((x + 28.0, top + 10.5), Align::Start, "small", state.name());
         x += 52.0 + 6.0 * state.name().len() as f64;
     }
-    svg.filled(Box::new(x, top + 9.0, 22.0, 2.0), "mark", "");
+    svg.rect(Rect::new(x, top + 9.0, 22.0, 2.0), "mark", "");
     let words = "referenced (used of late)";
-    svg.words((x + 28.0, top + 10.5), Align::Start, "small", words);
+    svg.text((x + 28.0, top + 10.5), Align::Start, "small", words);
 }

@@ -3,14 +3,13 @@
 //! | module | is |
 //! |---|---|
 //! | `space` | where the memory of one look lies, kept in little room |
-//! | `style` | colours and patterns of the areas |
 //! | `bars` | a bar per area and state |
 //! | `rows`, `band` | the address space over time: which addresses are a row; the picture |
 //! | `stacks` | the areas over time, stacked |
 //! | `page` | the page |
 //!
-//! What writes SVG and HTML is [`crate::picture`]. The hue of a colour says the area, the shade says the
-//! state, in all of the pictures.
+//! [`plimsoll_picture`] writes SVG and HTML. The hue of a colour says the area, the shade says the state, in all
+//! of the pictures.
 
 mod band;
 mod bars;
@@ -18,7 +17,6 @@ mod page;
 mod rows;
 mod space;
 mod stacks;
-mod style;
 
 use super::number::Number;
 pub use page::page;
@@ -26,10 +24,8 @@ pub use space::Space;
 
 use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Kind, States};
+use plimsoll_picture::shade::Shade;
 use std::collections::BTreeMap;
-
-/// Pixels of all pictures.
-const WIDTH: f64 = 960.0;
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,13 +48,13 @@ impl State {
         State::Absent,
     ];
 
-    /// In the names of classes.
-    fn letter(self) -> char {
+    /// How pictures show it.
+    fn shade(self) -> Shade {
         match self {
-            State::Resident => 'r',
-            State::Swapped => 's',
-            State::Cached => 'c',
-            State::Absent => 'a',
+            State::Resident => Shade::Full,
+            State::Swapped => Shade::Hatched,
+            State::Cached => Shade::Light,
+            State::Absent => Shade::Faint,
         }
     }
 
@@ -71,6 +67,11 @@ impl State {
             State::Absent => "mapped, nowhere yet",
         }
     }
+}
+
+/// The class of what is painted: of an area in a state.
+fn paint(kind: Kind, state: State) -> String {
+    state.shade().class(kind as usize)
 }
 
 /// One look at a process, or at several together.

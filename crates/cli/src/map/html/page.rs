@@ -3,12 +3,13 @@
 use super::band::band;
 use super::bars::bars;
 use super::stacks::stacks;
-use super::style::{patterns, style};
 use super::{Back, Look, Shown};
-use crate::picture::page::document;
-use crate::picture::scale::{number, size};
-use crate::picture::svg::{escape, shortened};
+use crate::size::with_unit;
 use plimsoll_map::Kind;
+use plimsoll_picture::page::document;
+use plimsoll_picture::scale::number;
+use plimsoll_picture::shade;
+use plimsoll_picture::svg::{escape, shortened};
 use std::fmt::Write as _;
 
 /// Longest name of a process, characters.
@@ -32,13 +33,18 @@ pub fn page(processes: &[Shown], again: Option<u64>) -> String {
     let kinds = kinds(processes);
     let titles: Vec<&str> = processes.iter().map(|one| one.title.as_str()).collect();
     let title = shortened(&titles.join(", "), LONGEST_TITLE);
-    let mut text = patterns(&kinds);
+    let colours: Vec<_> = kinds
+        .iter()
+        .map(|&kind| (kind as usize, kind.colour()))
+        .collect();
+    let patterns = shade::patterns(&colours);
+    let mut text = format!("<svg class=\"patterns\" aria-hidden=\"true\">{patterns}</svg>\n");
     let boxes = MOST_BOXES / processes.len().max(1);
     for process in processes {
         section(&mut text, process, &kinds, boxes);
     }
     let title = format!("Memory of {title}");
-    document(&title, &style(&kinds), again, &text)
+    document(&title, &shade::style(&colours), again, &text)
 }
 
 /// The areas that any look has, and the one that legends are drawn with.
@@ -92,9 +98,9 @@ fn summary(process: &Shown, last: &Look) -> String {
     let first = looks.first().map_or(0.0, |look| look.seconds);
     let mut text = format!(
         "<b>{}</b> in memory and <b>{}</b> in swap, of {} mapped.",
-        size(total.resident),
-        size(total.swapped),
-        size(total.size)
+        with_unit(total.resident),
+        with_unit(total.swapped),
+        with_unit(total.size)
     );
     if looks.len() > 1 {
         let seconds = ((last.seconds - first) * 10.0).round() / 10.0;
@@ -111,7 +117,7 @@ fn summary(process: &Shown, last: &Look) -> String {
         let _ = write!(
             text,
             " {least}<b>{}</b> left memory and came back, in all looks.",
-            size(bytes)
+            with_unit(bytes)
         );
     }
     text

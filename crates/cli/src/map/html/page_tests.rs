@@ -133,7 +133,7 @@ fn every_area_and_state_is_drawn_and_named() {
     }
     for state in [State::Resident, State::Swapped, State::Cached] {
         assert!(page.contains(&format!(">{}</text>", state.name())));
-        let old = style::paint(Kind::Old, state);
+        let old = paint(Kind::Old, state);
         assert_eq!(
             page.contains(&format!("class=\"{old}\"")),
             state != State::Cached

@@ -1,10 +1,11 @@
 //! The areas over time, stacked: what is in memory above the line, what is in swap below it.
 
-use super::style::paint;
-use super::{Look, State, WIDTH};
-use crate::picture::scale::{Unit, number, size, ticks, timeline};
-use crate::picture::svg::{Align, Box, Svg};
+use super::{Look, State, paint};
+use crate::size::with_unit;
 use plimsoll_map::{Kind, States};
+use plimsoll_picture::WIDTH;
+use plimsoll_picture::scale::{Unit, number, ticks, timeline};
+use plimsoll_picture::svg::{Align, Rect, Svg};
 
 /// Left and right end of the axes, pixels.
 const ACROSS: (f64, f64) = (64.0, 740.0);
@@ -52,7 +53,7 @@ pub(super) fn stacks(looks: &[Look], kinds: &[Kind]) -> Option<String> {
     let bottom = zero + swapped as f64 * scale;
     let seconds = (first.seconds, last.seconds);
     timeline(&mut svg, ACROSS, bottom + 2.0, seconds);
-    Some(svg.finish("Memory of each area over time, what is in swap below the line"))
+    Some(svg.inline("Memory of each area over time, what is in swap below the line"))
 }
 
 /// Bytes of all areas.
@@ -61,14 +62,14 @@ fn sum(look: &Look, of: fn(&States) -> u64) -> u64 {
 }
 
 fn grid(svg: &mut Svg, unit: Unit, (up, down): (u64, u64), zero: f64, scale: f64) {
-    let step = ticks(up.max(down) as f64 / unit.bytes, 6);
+    let step = ticks((0.0, up.max(down) as f64 / unit.bytes), 6);
     for (most, direction) in [(up, -1.0), (down, 1.0)] {
         for tick in step.iter().filter(|t| **t * unit.bytes <= most as f64) {
             let y = zero + direction * tick * unit.bytes * scale;
             svg.line((ACROSS.0, y), (ACROSS.1, y), "grid");
             let of_zero = direction > 0.0 && *tick == 0.0;
             if !of_zero {
-                svg.words(
+                svg.text(
                     (ACROSS.0 - 6.0, y + 4.0),
                     Align::End,
                     "small",
@@ -81,7 +82,7 @@ fn grid(svg: &mut Svg, unit: Unit, (up, down): (u64, u64), zero: f64, scale: f64
         0 => format!("{} in memory; nothing is in swap", unit.name),
         _ => format!("{} in memory above the line, in swap below it", unit.name),
     };
-    svg.words((0.0, 11.0), Align::Start, "small", &words);
+    svg.text((0.0, 11.0), Align::Start, "small", &words);
 }
 
 impl Stack<'_> {
@@ -106,7 +107,7 @@ impl Stack<'_> {
                 "{}, {}: at most {}",
                 kind.name(),
                 self.state.name(),
-                size(most)
+                with_unit(most)
             );
             let upper = self.points(&tops);
             let lower = self.points(&bases).rev();
@@ -141,9 +142,9 @@ impl Stack<'_> {
             return;
         }
         let y = self.zero + self.scale * (*base as f64 + bytes as f64 / 2.0);
-        let key = Box::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0);
-        svg.filled(key, &paint(kind, self.state), "");
-        let words = format!("{} {}", kind.name(), size(bytes));
-        svg.words((ACROSS.1 + 24.0, y + 4.0), Align::Start, "", &words);
+        let key = Rect::new(ACROSS.1 + 8.0, y - 5.0, 10.0, 10.0);
+        svg.rect(key, &paint(kind, self.state), "");
+        let words = format!("{} {}", kind.name(), with_unit(bytes));
+        svg.text((ACROSS.1 + 24.0, y + 4.0), Align::Start, "", &words);
     }
 }

@@ -2,9 +2,10 @@
 //! each other a panel for each quantity.
 
 use super::data::Group;
-use super::{LABELS, WIDTH, legend};
-use crate::picture::scale::{number, ticks};
-use crate::picture::svg::{Align, Box, Svg, shortened};
+use super::{LABELS, legend};
+use plimsoll_picture::scale::number;
+use plimsoll_picture::svg::{Align, Rect, Svg, shortened};
+use plimsoll_picture::{Scale, WIDTH};
 use plimsoll_sim::threads::Outcome;
 
 /// Pixels from one bar to the next, of a bar, and between two groups.
@@ -42,7 +43,7 @@ pub(super) fn bars(
     for (index, group) in groups.iter().enumerate() {
         let y = top + height * index as f64;
         let middle = y + (height - BETWEEN) / 2.0 + 4.0;
-        svg.words(
+        svg.text(
             (LABELS - 10.0, middle),
             Align::End,
             "",
@@ -53,15 +54,15 @@ pub(super) fn bars(
     let width = (WIDTH - LABELS) / panels.len().max(1) as f64;
     for (index, panel) in panels.iter().enumerate() {
         let left = LABELS + width * index as f64;
-        let scale = Scale::of(panel, groups, (left, left + width - GAP));
-        svg.words((left, top - 14.0), Align::Start, "bold", panel.title);
-        scale.axis(&mut svg, (top - 4.0, bottom - BETWEEN + 4.0));
+        let frame = Frame::of(panel, groups, (left, left + width - GAP));
+        svg.text((left, top - 14.0), Align::Start, "bold", panel.title);
+        frame.axis(&mut svg, (top - 4.0, bottom - BETWEEN + 4.0));
         for (row, group) in groups.iter().enumerate() {
             let y = top + height * row as f64;
-            draw(&mut svg, panel, group, schedulers, &scale, y);
+            draw(&mut svg, panel, group, schedulers, &frame.scale, y);
         }
     }
-    svg.finish(says)
+    svg.inline(says)
 }
 
 /// The bars of a group in a panel.
@@ -70,10 +71,10 @@ fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scal
     for (index, scheduler) in schedulers.iter().enumerate() {
         let top = y + PITCH * index as f64;
         let words = |svg: &mut Svg, x: f64, align, words: &str| {
-            svg.words((x, top + THICK - 0.5), align, "small", words);
+            svg.text((x, top + THICK - 0.5), align, "small", words);
         };
         let Some(value) = group.outcome(index).map(panel.value) else {
-            words(svg, scale.x(0.0) + 4.0, Align::Start, "–");
+            words(svg, scale.at(0.0) + 4.0, Align::Start, "–");
             continue;
         };
         let written = (panel.written)(value);
@@ -86,11 +87,11 @@ fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scal
                 index,
                 &format!("{}, {scheduler}: {written}", group.name),
             );
-            words(svg, scale.x(value) + 4.0, Align::Start, &written);
+            words(svg, scale.at(value) + 4.0, Align::Start, &written);
             continue;
         }
         let Some(change) = change(base, value).filter(|_| index > 0) else {
-            words(svg, scale.x(0.0) + 4.0, Align::Start, &written);
+            words(svg, scale.at(0.0) + 4.0, Align::Start, &written);
             continue;
         };
         let says = format!(
@@ -100,18 +101,18 @@ fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scal
         );
         bar(svg, scale, top, change, index, &says);
         match change < 0.0 {
-            true => words(svg, scale.x(change) - 4.0, Align::End, &percent(change)),
-            false => words(svg, scale.x(change) + 4.0, Align::Start, &percent(change)),
+            true => words(svg, scale.at(change) - 4.0, Align::End, &percent(change)),
+            false => words(svg, scale.at(change) + 4.0, Align::Start, &percent(change)),
         }
     }
 }
 
 fn bar(svg: &mut Svg, scale: &Scale, top: f64, value: f64, index: usize, says: &str) {
-    let (zero, end) = (scale.x(0.0), scale.x(value));
+    let (zero, end) = (scale.at(0.0), scale.at(value));
     // What there is can be seen, however little it is.
     let width = (end - zero).abs().max(if value == 0.0 { 0.0 } else { 1.0 });
-    let at = Box::new(zero.min(end), top, width, THICK);
-    svg.filled(at, &super::fill(index), says);
+    let at = Rect::new(zero.min(end), top, width, THICK);
+    svg.rect(at, &super::fill(index), says);
 }
 
 /// How much more a value is than another, percent; `None` where that cannot be said.
@@ -137,70 +138,59 @@ pub(super) fn percent(change: f64) -> String {
     }
 }
 
-/// Which pixel a value is at.
-struct Scale {
-    left: f64,
-    right: f64,
-    low: f64,
-    high: f64,
-    is_change: bool,
+/// The axis of a panel. `changes`: whether it is of changes.
+struct Frame {
+    scale: Scale,
+    changes: bool,
 }
 
-impl Scale {
-    fn of(panel: &Panel, groups: &[Group], (left, right): (f64, f64)) -> Scale {
+impl Frame {
+    fn of(panel: &Panel, groups: &[Group], (left, right): (f64, f64)) -> Frame {
         let mut values = Vec::new();
         for group in groups {
             let base = group.outcome(0).map(panel.value);
             for index in 0..group.runs.len() {
                 let value = group.outcome(index).map(panel.value);
-                values.extend(match panel.is_change {
-                    true => value.and_then(|value| change(base, value)),
-                    false => value,
+                values.extend(if panel.is_change {
+                    value.and_then(|value| change(base, value))
+                } else {
+                    value
                 });
             }
         }
         let high = values.iter().copied().fold(0.0, f64::max);
         let low = values.iter().copied().fold(0.0, f64::min);
+        let right = right - NUMBER;
         if !panel.is_change {
-            return Scale {
-                left,
-                right: right - NUMBER,
-                low: 0.0,
-                high: if high > 0.0 { high } else { 1.0 },
-                is_change: false,
+            let high = if high > 0.0 { high } else { 1.0 };
+            let scale = Scale::new((0.0, high), (left, right));
+            return Frame {
+                scale,
+                changes: false,
             };
         }
         let (low, high) = (low.max(-MOST_CHANGE), high.min(MOST_CHANGE));
         // Small changes look small, too.
         let short = (FEW_CHANGE - (high - low)).max(0.0);
-        Scale {
-            left: left + NUMBER,
-            right: right - NUMBER,
-            low: low - short / 2.0,
-            high: high + short / 2.0,
-            is_change: true,
+        let ends = (low - short / 2.0, high + short / 2.0);
+        Frame {
+            scale: Scale::new(ends, (left + NUMBER, right)),
+            changes: true,
         }
-    }
-
-    fn x(&self, value: f64) -> f64 {
-        let part = (value.clamp(self.low, self.high) - self.low) / (self.high - self.low);
-        self.left + (self.right - self.left) * part
     }
 
     fn axis(&self, svg: &mut Svg, (top, bottom): (f64, f64)) {
-        if !self.is_change {
-            for tick in ticks(self.high, 3) {
-                let x = self.x(tick);
-                svg.line(
-                    (x, top),
-                    (x, bottom),
-                    if tick == 0.0 { "axis" } else { "grid" },
-                );
-                svg.words((x, bottom + 12.0), Align::Middle, "small", &number(tick));
-            }
+        let zero = self.scale.at(0.0);
+        svg.line((zero, top), (zero, bottom), "axis");
+        if self.changes {
             return;
         }
-        let x = self.x(0.0);
-        svg.line((x, top), (x, bottom), "axis");
+        for tick in self.scale.ticks(3) {
+            let x = self.scale.at(tick);
+            if tick != 0.0 {
+                svg.line((x, top), (x, bottom), "grid");
+            }
+            svg.text((x, bottom + 12.0), Align::Middle, "small", &number(tick));
+        }
     }
 }

@@ -3,9 +3,10 @@
 
 use super::super::table::ratio;
 use super::data::Group;
-use super::{LABELS, WIDTH, fill, legend};
-use crate::picture::scale::{number, ticks};
-use crate::picture::svg::{Align, Box, Svg, shortened};
+use super::{LABELS, fill, legend};
+use plimsoll_picture::scale::number;
+use plimsoll_picture::svg::{Align, Rect, Svg, shortened};
+use plimsoll_picture::{Scale, WIDTH};
 use plimsoll_sim::threads::Quartiles;
 
 /// Pixels from one box to the next, of a box, and of the axis below a group.
@@ -21,18 +22,18 @@ const FURTHEST: f64 = 2.0;
 pub(super) fn boxes(groups: &[Group], schedulers: &[String]) -> String {
     let mut svg = Svg::new(WIDTH);
     let mut y = legend(&mut svg, schedulers) + 26.0;
-    svg.words(
+    svg.text(
         (LABELS, y - 8.0),
         Align::Start,
         "bold",
         "pauses of a thread, ns for each byte that it allocates",
     );
-    svg.words((WIDTH, y - 8.0), Align::End, "small", "median; greatest");
+    svg.text((WIDTH, y - 8.0), Align::End, "small", "median; greatest");
     for group in groups {
         draw(&mut svg, group, schedulers, y);
         y += PITCH * schedulers.len() as f64 + AXIS;
     }
-    svg.finish("Box plots of the pauses of threads, for each byte that they allocate")
+    svg.inline("Box plots of the pauses of threads, for each byte that they allocate")
 }
 
 fn draw(svg: &mut Svg, group: &Group, schedulers: &[String], top: f64) {
@@ -46,18 +47,19 @@ fn draw(svg: &mut Svg, group: &Group, schedulers: &[String], top: f64) {
     };
     let end = if end > 0.0 { end } else { 1.0 };
     let right = WIDTH - NUMBERS;
-    let x = |value: f64| LABELS + (right - LABELS) * (value / end).min(1.0);
+    let scale = Scale::new((0.0, end), (LABELS, right));
+    let x = |value: f64| scale.at(value);
     let bottom = top + PITCH * schedulers.len() as f64;
     let middle = (top + bottom) / 2.0 + 1.0;
-    svg.words(
+    svg.text(
         (LABELS - 10.0, middle),
         Align::End,
         "",
         &shortened(&group.name, 22),
     );
-    for tick in ticks(end, 6).into_iter().filter(|_| !all.is_empty()) {
+    for tick in scale.ticks(6).into_iter().filter(|_| !all.is_empty()) {
         svg.line((x(tick), top), (x(tick), bottom), "grid");
-        svg.words(
+        svg.text(
             (x(tick), bottom + 12.0),
             Align::Middle,
             "small",
@@ -67,7 +69,7 @@ fn draw(svg: &mut Svg, group: &Group, schedulers: &[String], top: f64) {
     for (index, scheduler) in schedulers.iter().enumerate() {
         let y = top + PITCH * index as f64 + 3.0;
         let Some(it) = quartiles(index) else {
-            svg.words((LABELS + 4.0, y + THICK - 1.0), Align::Start, "small", "–");
+            svg.text((LABELS + 4.0, y + THICK - 1.0), Align::Start, "small", "–");
             continue;
         };
         let centre = y + THICK / 2.0;
@@ -85,14 +87,14 @@ fn draw(svg: &mut Svg, group: &Group, schedulers: &[String], top: f64) {
             ratio(it.median)
         );
         let width = (x(it.upper) - x(it.lower)).max(1.0);
-        svg.filled(Box::new(x(it.lower), y, width, THICK), &fill(index), &says);
-        svg.filled(
-            Box::new(x(it.median) - 1.0, y - 1.0, 2.0, THICK + 2.0),
+        svg.rect(Rect::new(x(it.lower), y, width, THICK), &fill(index), &says);
+        svg.rect(
+            Rect::new(x(it.median) - 1.0, y - 1.0, 2.0, THICK + 2.0),
             "mark",
             "",
         );
         let cut = if it.greatest > end { "→ " } else { "" };
         let words = format!("{}; {cut}{}", ratio(it.median), ratio(it.greatest));
-        svg.words((WIDTH, y + THICK - 1.0), Align::End, "small", &words);
+        svg.text((WIDTH, y + THICK - 1.0), Align::End, "small", &words);
     }
 }

@@ -3,8 +3,8 @@
 use super::super::run::Run;
 use super::super::table::{names, number, ratio, time};
 use super::data::stem;
-use crate::picture::svg::{escape, shortened};
 use crate::size::Human;
+use plimsoll_picture::svg::{escape, shortened};
 use plimsoll_sim::threads::Outcome;
 use std::fmt::Write as _;
 

@@ -2,9 +2,10 @@
 
 use super::bars::{Panel, change, percent};
 use super::data::Group;
-use super::{WIDTH, fill, legend, stroke};
-use crate::picture::scale::{number, ticks};
-use crate::picture::svg::{Align, Box, Svg};
+use super::{fill, legend, stroke};
+use plimsoll_picture::scale::number;
+use plimsoll_picture::svg::{Align, Rect, Svg};
+use plimsoll_picture::{Scale, WIDTH};
 
 /// Pixels of a panel, of the numbers at its left, and from one panel to the next.
 const HEIGHT: f64 = 170.0;
@@ -29,7 +30,7 @@ pub(super) fn lines(
         let left = width * index as f64 + NUMBERS;
         let right = width * (index + 1) as f64 - GAP;
         let frame = Frame::of(panel, heaps, groups, (left, right), top);
-        svg.words(
+        svg.text(
             (left - NUMBERS + 6.0, top - 12.0),
             Align::Start,
             "bold",
@@ -40,7 +41,7 @@ pub(super) fn lines(
             frame.line(&mut svg, panel, (heaps, groups), (index, name));
         }
     }
-    svg.finish("By the size of the heap")
+    svg.inline("By the size of the heap")
 }
 
 /// What is drawn of a run: its value, or how much more that is than under the first scheduler.
@@ -55,13 +56,11 @@ fn point(panel: &Panel, group: &Group, scheduler: usize) -> Option<f64> {
 struct Frame {
     left: f64,
     right: f64,
-    top: f64,
-    /// Values at both ends of the vertical axis.
-    low: f64,
-    high: f64,
-    /// Sizes at both ends of the horizontal one.
-    first: f64,
-    last: f64,
+    /// Pixel of the lower edge.
+    bottom: f64,
+    /// Of sizes of heaps, and of values.
+    x: Scale,
+    y: Scale,
 }
 
 impl Frame {
@@ -85,72 +84,44 @@ impl Frame {
         if high <= low {
             high = low + 1.0;
         }
+        let end = |heap: Option<&u64>| heap.copied().unwrap_or_default() as f64;
+        let (first, last) = (end(heaps.first()), end(heaps.last()));
+        let bottom = top + HEIGHT;
         Frame {
             left,
             right,
-            top,
-            low,
-            high,
-            first: heaps.first().copied().unwrap_or_default() as f64,
-            last: heaps.last().copied().unwrap_or_default() as f64,
+            bottom,
+            x: Scale::new((first, last), (left + 8.0, right - 8.0)),
+            y: Scale::new((low, high), (bottom, top)),
         }
-    }
-
-    fn x(&self, heap: u64) -> f64 {
-        let all = (self.last - self.first).max(1.0);
-        self.left + 8.0 + (self.right - self.left - 16.0) * (heap as f64 - self.first) / all
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        self.top + HEIGHT * (self.high - value) / (self.high - self.low)
     }
 
     fn axes(&self, svg: &mut Svg, panel: &Panel, heaps: &[u64]) {
-        let up = ticks(self.high, 4);
-        let down = ticks(-self.low, 4)
-            .into_iter()
-            .map(|tick| -tick)
-            .filter(|tick| *tick < 0.0);
-        // Both halves have the step of the longer one.
-        let step = |list: &[f64]| list.get(1).map_or(0.0, |tick| tick.abs());
-        let down: Vec<f64> = down.collect();
-        let wide = step(&up).max(down.first().map_or(0.0, |tick| tick.abs()));
-        let round = |tick: &f64| wide == 0.0 || (tick / wide - (tick / wide).round()).abs() < 1e-6;
-        for tick in up.iter().chain(&down).copied().filter(|tick| round(tick)) {
-            let y = self.y(tick);
-            svg.line(
-                (self.left, y),
-                (self.right, y),
-                if tick == 0.0 { "axis" } else { "grid" },
-            );
-            let words = match panel.is_change {
-                true => percent(tick),
-                false => number(tick),
+        for tick in self.y.ticks(6) {
+            let y = self.y.at(tick);
+            let class = if tick == 0.0 { "axis" } else { "grid" };
+            svg.line((self.left, y), (self.right, y), class);
+            let text = if panel.is_change {
+                percent(tick)
+            } else {
+                number(tick)
             };
-            svg.words((self.left - 6.0, y + 4.0), Align::End, "small", &words);
+            svg.text((self.left - 6.0, y + 4.0), Align::End, "small", &text);
         }
-        let bottom = self.top + HEIGHT;
+        let bottom = self.bottom;
         let mut free = f64::MIN;
         for &heap in heaps {
-            let x = self.x(heap);
+            let x = self.x.at(heap as f64);
             svg.line((x, bottom), (x, bottom + 4.0), "axis");
             if x >= free {
-                svg.words(
-                    (x, bottom + 16.0),
-                    Align::Middle,
-                    "small",
-                    &number(heap as f64 / 100.0),
-                );
+                let times = number(heap as f64 / 100.0);
+                svg.text((x, bottom + 16.0), Align::Middle, "small", &times);
                 free = x + 22.0;
             }
         }
-        let words = "heap, in largest live sizes";
-        svg.words(
-            ((self.left + self.right) / 2.0, bottom + 32.0),
-            Align::Middle,
-            "small",
-            words,
-        );
+        let middle = (self.left + self.right) / 2.0;
+        let text = "heap, in largest live sizes";
+        svg.text((middle, bottom + 32.0), Align::Middle, "small", text);
     }
 
     fn line(
@@ -166,17 +137,17 @@ impl Frame {
             .collect();
         let at: Vec<(f64, f64)> = points
             .iter()
-            .map(|(heap, value)| (self.x(*heap), self.y(*value)))
+            .map(|(heap, value)| (self.x.at(*heap as f64), self.y.at(*value)))
             .collect();
-        svg.polyline(&at, &stroke(scheduler));
+        svg.polyline(at.iter().copied(), &stroke(scheduler));
         for ((x, y), (heap, value)) in at.into_iter().zip(points) {
             let value = match panel.is_change {
                 true => percent(value),
                 false => (panel.written)(value),
             };
             let says = format!("{name}, heap {}: {value}", number(heap as f64 / 100.0));
-            let mark = Box::new(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK);
-            svg.filled(mark, &fill(scheduler), &says);
+            let mark = Rect::new(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK);
+            svg.rect(mark, &fill(scheduler), &says);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A page with pictures of the outcomes: what the paper has in its Figures 3 to 7 and Tables 2 to 4. Pure
-//! functions from runs to text; what writes SVG and HTML is [`crate::picture`].
+//! functions from runs to text; [`plimsoll_picture`] writes SVG and HTML.
 //!
 //! | module | is |
 //! |---|---|
@@ -17,28 +17,25 @@ mod lines;
 
 use super::run::Run;
 use super::table::{number, ratio, time};
-use crate::picture::page::document;
-use crate::picture::scale;
-use crate::picture::svg::{Align, Box, Svg, escape, shortened};
 use bars::{Panel, bars};
 use boxes::boxes;
 use data::{Data, Group};
 use lines::lines;
+use plimsoll_picture::page::document;
+use plimsoll_picture::svg::{Svg, escape, shortened};
+use plimsoll_picture::{WIDTH, palette, scale};
 use plimsoll_sim::threads::Outcome;
 use std::fmt::Write as _;
 
-/// Pixels of all pictures, and of the names at the left of them.
-const WIDTH: f64 = 960.0;
+/// Pixels of the names at the left of pictures.
 const LABELS: f64 = 150.0;
 /// Most programs with pictures of their own, and most sentences about what has no outcome.
 const MOST_PROGRAMS: usize = 40;
 const MOST_NOTES: usize = 50;
 
-/// Colours of schedulers, which can be told apart by those who are colour-blind, on a light and on a dark
-/// page.
-const COLOURS: [&str; 8] = [
-    "#87919c", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6d46",
-];
+/// Colours of schedulers, by their numbers in the palette: grey is the first one, with which the others are
+/// compared.
+const COLOURS: [usize; 8] = [palette::GREY, 1, 0, 2, 3, 5, 4, 7];
 
 /// Figure 3.
 const COLLECTING: [Panel; 3] = [
@@ -108,7 +105,7 @@ pub(super) fn page(runs: &[Run]) -> String {
     }
     notes(&mut text, runs);
     text += &figures::table(runs);
-    document(&title, &style(), None, &text)
+    document(&title, "", None, &text)
 }
 
 fn summary(runs: &[Run], data: &Data) -> String {
@@ -244,42 +241,21 @@ fn notes(text: &mut String, runs: &[Run]) {
     text.push_str("</ul>\n");
 }
 
-/// The class of what is painted in the colour of a scheduler.
+/// The class that fills with the colour of a scheduler.
 fn fill(scheduler: usize) -> String {
-    format!("c{}", scheduler % COLOURS.len())
+    palette::fill(COLOURS[scheduler % COLOURS.len()])
 }
 
 /// The class of a line in that colour.
 fn stroke(scheduler: usize) -> String {
-    format!("l{}", scheduler % COLOURS.len())
+    palette::stroke(COLOURS[scheduler % COLOURS.len()])
 }
 
-/// Which colour is which scheduler, at the top of a picture. Returns how much room it took, pixels.
+/// Which colour is which scheduler, at the top of a picture. Returns its lower edge, pixels.
 fn legend(svg: &mut Svg, schedulers: &[String]) -> f64 {
-    let (mut x, mut y) = (LABELS, 2.0);
-    for (index, name) in schedulers.iter().enumerate() {
-        let width = 34.0 + 7.0 * name.chars().count() as f64;
-        if x + width > WIDTH {
-            (x, y) = (LABELS, y + 18.0);
-        }
-        svg.filled(Box::new(x, y, 12.0, 12.0), &fill(index), "");
-        svg.words((x + 17.0, y + 10.5), Align::Start, "small", name);
-        x += width;
-    }
-    y + 12.0
-}
-
-fn style() -> String {
-    let mut style = "polyline{fill:none;stroke-width:2}\n.wide{overflow-x:auto}\
-        table{border-collapse:collapse;font-size:12px;font-variant-numeric:tabular-nums}\n\
-        th,td{padding:2px 8px;text-align:right;border-bottom:1px solid #8884}\n\
-        th:first-child,td:first-child{text-align:left}\n"
-        .to_owned();
-    for (index, colour) in COLOURS.iter().enumerate() {
-        let _ = writeln!(style, ".{}{{fill:{colour}}}", fill(index));
-        let _ = writeln!(style, ".{}{{stroke:{colour}}}", stroke(index));
-    }
-    style
+    let entries = schedulers.iter().enumerate();
+    let entries = entries.map(|(index, name)| (fill(index), name.as_str()));
+    svg.legend((LABELS, WIDTH), 2.0, entries)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const TYPE_HASH: u32 = 1;
 const TYPE_ARRAY: u32 = 2;
 const TYPE_RAW_TRACEPOINT: u32 = 17;
 
-/// What a program is published under: that of this crate. None of the helpers asks for another.
+/// The licence of a program: that of this crate. None of the helpers asks for another.
 const LICENSE: &std::ffi::CStr = c"MIT";
 const CALL: &str = "bpf";
 
@@ -97,8 +97,8 @@ pub(super) fn attach(tracepoint: &str, program: &OwnedFd) -> Result<OwnedFd> {
     )
 }
 
-/// What the kernel calls an open map or an attached program: its kind, and a number that no other of the
-/// kind has.
+/// The kernel's name of an open map or an attached program: its kind, and a number that no other of the kind
+/// has.
 pub(super) type Name = [u32; 2];
 
 /// The name of what a descriptor refers to.
@@ -157,7 +157,7 @@ fn open<A>(command: libc::c_int, attributes: &A) -> Result<OwnedFd> {
 }
 
 /// # Safety
-/// What the attributes point to must be valid for what the command does with it.
+/// All pointers in the attributes must be valid for the uses that the command makes of them.
 unsafe fn call<A>(command: libc::c_int, attributes: &A) -> io::Result<libc::c_int> {
     // SAFETY: the attributes are initialised memory of the stated size; the rest by contract.
     let answer = unsafe {

@@ -25,7 +25,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     state: State,
-    /// What it used since its turn began, or since it went away.
+    /// Its use since its turn began, or since it went away.
     used: Used,
     /// Time since its turn began, nanoseconds.
     held: u64,
@@ -101,7 +101,7 @@ impl Front {
         }
     }
 
-    /// What a thread used since the last look.
+    /// Takes a thread's use since the last sample.
     pub fn look(&mut self, thread: Thread, used: Used) {
         let Some(entry) = self.entries.get_mut(thread.index()) else {
             return;

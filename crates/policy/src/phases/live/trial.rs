@@ -1,9 +1,9 @@
 //! Whether a discipline is worth it: windows with it and without it alternate, and it is withdrawn when the
 //! program gets less done with it.
 //!
-//! What a program gets done is not known from outside. What its threads allocate in a second stands for it:
-//! the same work allocates the same bytes in whatever order it is done. Windows in which no thread had to
-//! wait for a processor tell nothing, because there the order does not matter, and are not compared.
+//! Nobody outside knows how much work a program gets done. The bytes that its threads allocate in a second
+//! stand for it: the same work allocates the same bytes in any order. Windows in which no thread had to wait
+//! for a processor are not compared: there the order does not matter.
 //!
 //! # The bound on harm
 //! A pair in which the program allocates less with the discipline adds its loss, less [`TOLERANCE`], to a
@@ -15,7 +15,7 @@
 //! A discipline that stood [`PAIRS`] pairs is held on for [`HOLD`] windows between two pairs; the first pair
 //! with a loss begins a trial again.
 
-/// What happened in one window.
+/// The readings of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// Its length, nanoseconds.
@@ -42,7 +42,7 @@ pub const HOLD: u32 = 12;
 /// Windows between a withdrawal and the next trial. Each time twice as many, up to `LONGEST_REST`.
 pub const REST: u32 = 60;
 const LONGEST_REST: u32 = 3840;
-/// Of the length of a window: how long threads must have waited in it, all together, as the inverse.
+/// A window is crowded if all threads together waited in it for its length divided by this.
 const CROWDED: u64 = 4;
 /// The most that one pair is believed to have gained or lost, as a ratio.
 const MOST: f64 = 8.0;
@@ -60,7 +60,7 @@ pub enum Switch {
     On,
 }
 
-/// What came of a window.
+/// The outcome of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing to tell.
@@ -81,7 +81,7 @@ enum Stage {
     Rest(u32),
 }
 
-/// What was gained so far, as a part of what is done without the discipline: 0.02 is 2 % more.
+/// The gain so far, as a part of the work done without the discipline: 0.02 is 2 % more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
     /// Pairs that were compared.
@@ -206,7 +206,7 @@ impl Trial {
         }
     }
 
-    /// What was gained in all pairs; `None` before the first.
+    /// The gain over all pairs; `None` before the first.
     pub fn gain(&self) -> Option<Gain> {
         if self.pairs == 0 {
             return None;
@@ -242,7 +242,7 @@ fn opposite(switch: Switch) -> Switch {
 /// How much more was allocated per time with the discipline; `None` if the windows tell nothing.
 fn ratio(without: Window, with: Window) -> Option<f64> {
     let is_crowded = |window: Window| window.waited >= window.elapsed / CROWDED;
-    // What is put back waits more, so only the kernel's own order tells whether it is crowded.
+    // Threads that are put back wait more, so only the kernel's own order shows whether it is crowded.
     if !is_crowded(without) || without.bytes == 0 || without.elapsed == 0 || with.elapsed == 0 {
         return None;
     }
