@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
-# The files of cargo for incremental builds take longer to write than they save, unless some are there already.
+# The files of cargo for incremental builds take longer to write than they save, unless there are some.
 [ -d "${CARGO_TARGET_DIR:-target}/debug/incremental" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 started=$SECONDS
 

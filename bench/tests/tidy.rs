@@ -1,7 +1,8 @@
 //! Holds the project to its own rules. Here: floors, paths, links, flags, unfinished work, fuzz targets.
-//! [`circles`]: modules that import one another; [`sizes`]: of files, lines and functions; [`names`]: maps,
-//! constants and units; [`proc`]: what reads `/proc`; [`opens`]: what opens files that others name;
-//! [`words`]: sentences that a reader has to take apart, which [`prose`] finds.
+//! [`circles`]: modules that import one another; [`order`]: of modules inside rooms; [`sizes`]: of files,
+//! lines and functions; [`names`]: maps, constants and units; [`proc`]: what reads `/proc`; [`opens`]: what
+//! opens files that others name; [`words`]: sentences that a reader has to take apart, in the [`prose`] of
+//! all files.
 
 #[path = "tidy/circles.rs"]
 mod circles;
@@ -9,6 +10,8 @@ mod circles;
 mod names;
 #[path = "tidy/opens.rs"]
 mod opens;
+#[path = "tidy/order.rs"]
+mod order;
 #[path = "tidy/proc.rs"]
 mod proc;
 #[path = "tidy/prose.rs"]
@@ -250,6 +253,42 @@ fn links_in_the_docs_resolve() {
             }
             if !folder.join(file).exists() {
                 faults.push(format!("{name}: link to {target}, which is not there"));
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// Files that a page makes up: its reader writes them, or a command does.
+const MADE_UP: [&str; 3] = ["NAME", "bench/out/", "bench/src/measurements/start.rs"];
+
+#[test]
+fn files_that_the_docs_name_are_there() {
+    let folders = [
+        "agents",
+        "bench",
+        "clients",
+        "crates",
+        "docs",
+        "fuzz",
+        "packaging",
+        "tools",
+    ];
+    let is_path = |word: &str| {
+        let first = word.split_once('/').map(|(first, _)| first);
+        first.is_some_and(|first| folders.contains(&first))
+            && word
+                .chars()
+                .all(|letter| letter.is_alphanumeric() || "_./-".contains(letter))
+    };
+    let mut faults = Vec::new();
+    for (name, text) in tracked().iter().filter(|(name, _)| name.ends_with(".md")) {
+        let quoted = text
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        for path in quoted.filter(|word| is_path(word)) {
+            if !MADE_UP.iter().any(|part| path.contains(part)) && !root().join(path).exists() {
+                faults.push(format!("{name}: {path} is not there"));
             }
         }
     }

@@ -6,7 +6,8 @@
 use plimsoll_unit::PAGE;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use plimsoll_map::attribute::attribute;
-use plimsoll_map::count::{Pages, count};
+use plimsoll_map::count::count;
+use plimsoll_map::tally::Pages;
 use plimsoll_map::parts::cut;
 use plimsoll_map::labels::Label;
 use plimsoll_map::{Kind, States};

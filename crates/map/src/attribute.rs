@@ -7,9 +7,10 @@
 
 use crate::area::{Kind, States};
 use crate::cached::{Cache, has_file};
-use crate::count::{Counted, Tally, by_mapping};
+use crate::count::by_mapping;
 use crate::parts::Part;
 use crate::proportion::{fit, fit_within, scaled, share};
+use crate::tally::{Counted, Tally};
 use plimsoll_kernel::smaps::{Addresses, Area};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Labels a process and counts its pages, while the kernel still sums up what each mapping has.
 
 use crate::cached::{self, Untold};
-use crate::count::{Counted, count_exclusive, count_places};
+use crate::count::{count_exclusive, count_places};
 use crate::history::{History, Sources, Unseen};
 use crate::labels::{Labels, MAX_LABELS};
 use crate::memory::ProcessMemory;
@@ -10,6 +10,7 @@ use crate::notes::{CACHE, not_told, note_unseen, note_untold};
 use crate::parts::{Part, cut};
 use crate::runtimes::ALL;
 use crate::sight::{Reads, Sight, are_same_places};
+use crate::tally::Counted;
 use plimsoll_kernel::Error as KernelError;
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::patience::Missed;

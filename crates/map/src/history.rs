@@ -6,7 +6,7 @@
 //! refaulted in that one. A page that merely left the page tables, and one that the program gave back, does
 //! not count. What goes and comes back between two looks is not seen.
 
-use crate::count::Pages;
+use crate::tally::Pages;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::scan::{GUARD, PRESENT, SWAPPED};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};

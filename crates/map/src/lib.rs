@@ -25,7 +25,8 @@
 //! | `shown` | the colour of each area |
 //! | `mapped` | opens a mapped file |
 //! | [`labels`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
-//! | [`parts`], [`count`], `views` | parts of mappings; their pages; files that are mapped several times |
+//! | [`parts`], [`tally`] | parts of mappings; the states of pages, and their sums |
+//! | `views`, [`count`] | files that are mapped several times; the pages of parts |
 //! | [`cached`] | what of mapped files is in the page cache |
 //! | [`history`] | which pages left memory and came back, from look to look; pure |
 //! | `proportion`, [`attribute`], `notes` | dividing what the kernel counted; pure; what it does not say |
@@ -53,6 +54,7 @@ pub mod report;
 pub mod runtimes;
 mod shown;
 pub mod sight;
+pub mod tally;
 mod views;
 pub mod watch;
 pub mod who;

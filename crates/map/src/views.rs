@@ -1,8 +1,8 @@
 //! Files that a process maps at several addresses: the kernel counts their pages once for each.
 //! ZGC of JDK 17 maps its heap three times.
 
-use crate::count::{Counted, Pages, Tally, add, of_file};
 use crate::parts::Part;
+use crate::tally::{Counted, Pages, Tally, add, of_file};
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::scan::{FILE, PRESENT};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};

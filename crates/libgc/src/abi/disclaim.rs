@@ -21,7 +21,7 @@ extern "C-unwind" fn GC_register_disclaim_proc(
         return;
     }
     start::lock().program.finalization.disclaims.set(
-        KindId(kind as u8),
+        KindId(kind as u16),
         procedure,
         mark_from_all != 0,
     );

@@ -46,7 +46,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
 
 #[inline(always)]
 fn kind() -> KindId {
-    static KIND: OnceLock<u8> = OnceLock::new();
+    static KIND: OnceLock<u16> = OnceLock::new();
     KindId(*KIND.get_or_init(|| kinds::own_kind(start::lock().heap, LAST_WORD).0))
 }
 

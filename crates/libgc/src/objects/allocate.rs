@@ -64,10 +64,12 @@ fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<(usize, Class
     let thread = unsafe { thread.as_mut() }?;
     let class = Class::of(bytes.saturating_add(extra()))?;
     thread.enter_bins();
-    let bin = thread.bins.bin(kind, class);
-    let taken = match bin.take(class.bytes()) {
-        None if next_hole(bin, kind, class) => bin.take(class.bytes()),
-        taken => taken,
+    let taken = match thread.bins.bin(kind, class) {
+        Some(bin) => match bin.take(class.bytes()) {
+            None if next_hole(bin, kind, class) => bin.take(class.bytes()),
+            taken => taken,
+        },
+        None => None,
     };
     thread.leave_bins();
     taken.map(|start| (start, class))

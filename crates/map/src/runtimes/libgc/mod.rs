@@ -121,7 +121,7 @@ fn image(sight: &Sight) -> Option<Image> {
         .or_else(|| Image::of_executable(sight).filter(has_it))
 }
 
-/// What the drop-in's table says (`crates/libgc/src/places.rs`).
+/// What the drop-in's table says (`crates/libgc/src/abi/places.rs`).
 #[derive(Debug)]
 struct Places {
     metadata: Addresses,
