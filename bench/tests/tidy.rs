@@ -119,6 +119,27 @@ fn rooms_import_only_from_floors_below() {
     report(&faults);
 }
 
+/// The exported names of the drop-in stand in one folder, and the collector below it knows none of them.
+#[test]
+fn the_interface_of_libgc_stands_in_one_folder() {
+    let rules = [
+        ("crates/libgc/src/", "crates/libgc/src/abi/", "no_mangle"),
+        ("crates/collector/", "", "GC_"),
+    ];
+    let mut faults = Vec::new();
+    for (name, text) in rust() {
+        for (room, folder, word) in rules {
+            let outside = folder.is_empty() || !name.starts_with(folder);
+            if name.starts_with(room) && outside && text.contains(word) {
+                faults.push(format!(
+                    "{name}: `{word}` belongs into crates/libgc/src/abi"
+                ));
+            }
+        }
+    }
+    report(&faults);
+}
+
 /// The suite of a test, as `tools/lane.sh` names it.
 fn suite(name: &str) -> Option<String> {
     let (package, test) = name.split_once("/tests/")?;

@@ -1,21 +1,25 @@
 //! Freeing objects explicitly.
 
-use crate::settings::{GC_non_gc_bytes, share};
-use crate::state;
+use crate::abi::variables::{GC_non_gc_bytes, finds_leaks};
 use crate::thread::current;
-use crate::{leaks, report};
+use crate::variable::share;
+use crate::{report, start, state};
 use libc::c_void;
 use plimsoll_heap::{Freed, Heap};
 use std::sync::atomic::Ordering::Relaxed;
 
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
+/// Frees an object, which may be null.
+///
+/// # Safety
+/// The caller does not use the object any more.
+#[inline(always)]
+pub(crate) unsafe fn free(object: *mut c_void) {
     if object.is_null() {
         return;
     }
-    let (heap, start) = (state::heap(), object as usize);
-    if leaks::wanted() {
-        leaks::forget(start);
+    let (heap, start) = (start::heap(), object as usize);
+    if finds_leaks() {
+        forget(start);
     }
     // SAFETY: the caller does not use it any more.
     if !unsafe { free_small(heap, start) || free_large(heap, start) } {
@@ -86,4 +90,11 @@ unsafe fn free_large(heap: &Heap, start: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { heap.free_large(&mut gc.collector.central, slot) };
     true
+}
+
+/// Forgets a freed object, which is no leak. Its slot must not be reused without being recorded.
+#[cold]
+fn forget(start: usize) {
+    current::no_quick();
+    state::lock().program.leaks.forget(start);
 }

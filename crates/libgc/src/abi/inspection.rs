@@ -1,15 +1,31 @@
-//! Queries about objects and pointers, and checks of pointer arithmetic.
+//! gc.h and gc_mark.h: queries about objects and pointers, and checks of pointer arithmetic.
 
-use crate::report;
-use crate::settings::Variable;
-use crate::state;
+use crate::objects::inspect::slot;
+use crate::output;
+use crate::variable::Variable;
+use crate::{report, start};
 use libc::{c_int, c_void};
-use plimsoll_heap::{Bins, Heap, SUPERPAGE, Slot};
+use plimsoll_heap::Bins;
+use std::ptr::null_mut;
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
+    slot(address).map_or(null_mut(), |slot| start::heap().start(slot) as *mut c_void)
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
+    slot(object).map_or(0, |slot| start::heap().size(slot))
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
+    c_int::from(slot(address).is_some())
+}
 
 type OnTwo = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 type OnOne = unsafe extern "C-unwind" fn(*mut c_void);
 type Visit = unsafe extern "C-unwind" fn(*mut c_void, usize, *mut c_void);
-
 #[unsafe(no_mangle)]
 static GC_same_obj_print_proc: Variable<OnTwo> = Variable::new(not_same);
 #[unsafe(no_mangle)]
@@ -18,70 +34,45 @@ static GC_is_valid_displacement_print_proc: Variable<OnOne> = Variable::new(not_
 static GC_is_visible_print_proc: Variable<OnOne> = Variable::new(not_visible);
 
 unsafe extern "C-unwind" fn not_same(p: *mut c_void, q: *mut c_void) {
-    report::complain(&format!(
+    output::complain(&format!(
         "GC_same_obj: {p:p} and {q:p} are not in the same object\n"
     ));
     report::abort(c"GC_same_obj test failed");
 }
 
 unsafe extern "C-unwind" fn not_valid(p: *mut c_void) {
-    report::complain(&format!("GC_is_valid_displacement: {p:p} is not valid\n"));
+    output::complain(&format!("GC_is_valid_displacement: {p:p} is not valid\n"));
     report::abort(c"GC_is_valid_displacement test failed");
 }
 
 unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
-    report::complain(&format!("GC_is_visible: {p:p} is not visible\n"));
+    output::complain(&format!("GC_is_visible: {p:p} is not visible\n"));
     report::abort(c"GC_is_visible test failed");
-}
-
-/// The object that an address points into, if any. This includes addresses that markers ignore:
-/// those beyond the first superpage of an object whose later superpages do not count.
-pub(crate) fn slot(address: *const c_void) -> Option<Slot> {
-    let (heap, address) = (state::made_heap()?, address as usize);
-    heap.slot(address).or_else(|| behind_first(heap, address))
-}
-
-#[cold]
-fn behind_first(heap: &Heap, address: usize) -> Option<Slot> {
-    /// How many superpages to search backwards: one GiB.
-    const FAR: usize = (1 << 30) / SUPERPAGE;
-    let range = heap.range();
-    if !range.contains(&address) {
-        return None;
-    }
-    let mut at = address / SUPERPAGE * SUPERPAGE;
-    for _ in 0..FAR {
-        at = at.checked_sub(SUPERPAGE).filter(|&at| at >= range.start)?;
-        if let Some(slot) = heap.slot(at) {
-            return (address < heap.start(slot) + heap.size(slot)).then_some(slot);
-        }
-    }
-    None
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
-    c_int::from(slot(object).is_some_and(|slot| state::heap().is_marked(slot)))
+    c_int::from(slot(object).is_some_and(|slot| start::heap().is_marked(slot)))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
-        state::heap().set_mark(slot);
+        start::heap().set_mark(slot);
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
     if let Some(slot) = slot(object) {
-        state::heap().clear_mark(slot);
+        start::heap().clear_mark(slot);
     }
 }
 
 /// The caller holds the lock.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, data: *mut c_void) {
-    let gc = state::held();
+    let gc = start::held();
     let heap = gc.heap;
     heap.each_marked(&gc.collector.central, |slot| {
         let is_held = |bins: &Bins| bins.holds(heap, slot);
@@ -97,7 +88,7 @@ unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: Visit, d
 /// points into no object, neither may the second.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_void {
-    state::heap();
+    start::heap();
     if slot(p) != slot(q) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_same_obj_print_proc.get())(p, q) };
@@ -130,7 +121,7 @@ unsafe extern "C-unwind" fn GC_post_incr(place: *mut *mut c_void, by: isize) -> 
 /// Every displacement is valid. Like the other checks, this makes the collector if there is none.
 #[unsafe(no_mangle)]
 pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void {
-    state::heap();
+    start::heap();
     p
 }
 
@@ -139,7 +130,7 @@ pub(crate) extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut
 /// is not scanned.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
-    let heap = state::heap();
+    let heap = start::heap();
     if slot(p).is_none() && heap.range().contains(&(p as usize)) {
         // SAFETY: the program's procedure, or ours.
         unsafe { (GC_is_visible_print_proc.get())(p) };
@@ -150,7 +141,7 @@ pub(crate) unsafe extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_v
 /// There are no free lists here: free slots are runs of bits.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
-    report::print(&format!(
+    output::print(&format!(
         "Free places of kind {kind} with {granules} granules are not in a list\n"
     ));
 }

@@ -1,45 +1,22 @@
-//! Debugging variants of the functions: each object has a header that tells where it was allocated,
-//! and a word after it that shows whether the program wrote past its end.
+//! gc.h: variants of the functions for debugging, whose objects have [headers](crate::objects::header).
 
-use crate::allocate::{GC_base, allocate, allocate_held};
-use crate::finalize::{self, Order, Procedure};
-use crate::inspect::{GC_is_valid_displacement, GC_is_visible};
-use crate::kinds::{self, AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
-use crate::release::GC_free;
-use crate::resize::GC_realloc;
-use crate::state;
-use crate::{leaks, report};
+use super::inspection::{GC_base, GC_is_valid_displacement, GC_is_visible};
+use crate::abi::variables::finds_leaks;
+use crate::finalization::finalizers::{Order, Procedure};
+use crate::finalization::registration;
+use crate::objects::allocate::allocate;
+use crate::objects::debug::debug_allocate;
+use crate::objects::header::{FREED, HEADER, damage, describe, header};
+use crate::objects::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use crate::objects::{release, resize};
+use crate::output::complain;
+use crate::{report, start};
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
-use std::ffi::CStr;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The header before an object.
-#[repr(C)]
-struct Header {
-    /// Where the object was allocated: the source file, as the program gave it, and the line.
-    file: *const c_char,
-    line: usize,
-    /// Its size without header and trailing word, bytes.
-    bytes: usize,
-    /// [`LIVE`] or [`FREED`], combined with the object's address so that a copy elsewhere is not
-    /// valid.
-    seal: usize,
-}
-
-/// Seals of objects in use, and of freed ones.
-const LIVE: usize = 0x5aa5_1c3c_7e81_0ff0;
-const FREED: usize = 0x0dea_d0b1_ec75_eaf5;
-/// The content of the word after an object.
-const END: usize = 0x3cc3_a55a_9669_f00f;
-const WORD: usize = size_of::<usize>();
-/// Bytes of the header.
-const HEADER: usize = size_of::<Header>();
 /// The byte that fills a freed object.
 const FILL: u8 = 0xdb;
-/// The most bytes of a program's description of an object (gc_mark.h).
-const DESCRIPTION: usize = 40;
 
 /// Exported for clients of gc_mark.h.
 #[unsafe(no_mangle)]
@@ -48,133 +25,6 @@ static GC_debug_header_size: usize = HEADER;
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_debug_header_size() -> usize {
     HEADER
-}
-
-/// Set once one of the debugging functions was called.
-static USED: AtomicBool = AtomicBool::new(false);
-
-pub(crate) fn is_used() -> bool {
-    USED.load(Relaxed)
-}
-
-pub(crate) fn debug_allocate(
-    bytes: usize,
-    kind: KindId,
-    file: *const c_char,
-    line: c_int,
-) -> *mut c_void {
-    let whole = bytes.saturating_add(HEADER + 2 * WORD);
-    let base = match kind {
-        UNCOLLECTABLE | AUNCOLLECTABLE => allocate_held(whole, kind),
-        _ => allocate(whole, kind),
-    } as usize;
-    if base == 0 {
-        return null_mut();
-    }
-    USED.store(true, Relaxed);
-    let object = base + HEADER;
-    // SAFETY: a new object with room for the header, `bytes` and two words.
-    unsafe {
-        *(base as *mut Header) = Header {
-            file,
-            line: line as usize,
-            bytes,
-            seal: LIVE ^ object,
-        };
-        *(end_of(object, bytes) as *mut usize) = END ^ object;
-    }
-    object as *mut c_void
-}
-
-fn end_of(object: usize, bytes: usize) -> usize {
-    (object + bytes).next_multiple_of(WORD)
-}
-
-/// The header of an object that one of these functions allocated. `object` is the address that the
-/// allocation returned.
-fn header(object: usize) -> Option<&'static mut Header> {
-    let heap = state::heap();
-    let slot = heap.slot(object)?;
-    let base = heap.start(slot);
-    if object != base + HEADER || heap.size(slot) < HEADER + 2 * WORD {
-        return None;
-    }
-    // SAFETY: an object of at least that size; whether it has a header the seal says.
-    let header = unsafe { &mut *(base as *mut Header) };
-    let sealed = header.seal == LIVE ^ object || header.seal == FREED ^ object;
-    (sealed || damage(base, heap.size(slot)).is_some()).then_some(header)
-}
-
-/// Whether the object at `base` has a header.
-pub(crate) fn has_header(base: usize) -> bool {
-    header(base + HEADER).is_some_and(|header| header.seal == LIVE ^ (base + HEADER))
-}
-
-/// The address of the overwritten word of an object with a header, if one was: the seal before it
-/// or the word after it. If neither word is intact, the object counts as one without a header.
-pub(crate) fn damage(base: usize, size: usize) -> Option<usize> {
-    if size < HEADER + 2 * WORD {
-        return None;
-    }
-    let object = base + HEADER;
-    // SAFETY: an object of at least that size.
-    let header = unsafe { &*(base as *const Header) };
-    if header.bytes > size - HEADER - WORD {
-        return None;
-    }
-    let end = end_of(object, header.bytes);
-    // SAFETY: a word of the object, as its size is not larger than its place.
-    let behind = unsafe { *(end as *const usize) } == END ^ object;
-    let before = header.seal == LIVE ^ object;
-    match (before, behind) {
-        (true, false) => Some(end),
-        (false, true) if header.seal != FREED ^ object => Some(&raw const header.seal as usize),
-        _ => None,
-    }
-}
-
-/// A description of the object with a header at `base`: where it was allocated, its size, its kind.
-pub(crate) fn describe(base: usize) -> String {
-    // SAFETY: the caller found a header there.
-    let header = unsafe { &*(base as *const Header) };
-    let file = if header.file.is_null() {
-        "?".into()
-    } else {
-        // SAFETY: a string that the caller of the allocation passed, a literal.
-        unsafe { CStr::from_ptr(header.file) }.to_string_lossy()
-    };
-    let (line, bytes) = (header.line as c_int, header.bytes);
-    format!(
-        "{:#x} ({file}:{line}, sz= {bytes}, {})",
-        base + HEADER,
-        kind_name(base)
-    )
-}
-
-fn kind_name(base: usize) -> String {
-    let heap = state::heap();
-    let Some(slot) = heap.slot(base) else {
-        return String::new();
-    };
-    let kind = heap.kind_of(slot);
-    if let Some(describe) = kinds::describer(kind) {
-        let mut text = [0u8; DESCRIPTION + 1];
-        // SAFETY: the program's function, for an object of the kind that it is for, and as much
-        // room as it expects.
-        unsafe { describe((base + HEADER) as *mut c_void, text.as_mut_ptr().cast()) };
-        let length = text
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(DESCRIPTION);
-        return String::from_utf8_lossy(&text[..length]).into_owned();
-    }
-    match kind {
-        PTRFREE => "PTRFREE".to_owned(),
-        NORMAL => "NORMAL".to_owned(),
-        UNCOLLECTABLE => "UNCOLLECTABLE".to_owned(),
-        AUNCOLLECTABLE => "ATOMIC_UNCOLLECTABLE".to_owned(),
-        KindId(other) => format!("kind= {other}"),
-    }
 }
 
 macro_rules! allocators {
@@ -219,35 +69,35 @@ unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
         return;
     }
     let address = object as usize;
-    let heap = state::heap();
+    let heap = start::heap();
     let Some(slot) = heap.slot(address) else {
         report::abort(c"GC_debug_free of what is no object");
     };
     let Some(header) = header(address) else {
-        report::complain(&format!(
+        complain(&format!(
             "GC_debug_free: {address:#x} has no debugging information\n"
         ));
         return;
     };
     let base = address - HEADER;
     if header.seal == FREED ^ address {
-        report::complain(&format!(
+        complain(&format!(
             "GC_debug_free: {} was freed already\n",
             describe(base)
         ));
         return;
     }
     if let Some(word) = damage(base, heap.size(slot)) {
-        report::complain(&format!(
+        complain(&format!(
             "GC_debug_free: {word:#x} in or near object at {}\n",
             describe(base)
         ));
     }
     header.seal = FREED ^ address;
     let kept = matches!(heap.kind_of(slot), UNCOLLECTABLE | AUNCOLLECTABLE);
-    if kept || leaks::wanted() {
+    if kept || finds_leaks() {
         // SAFETY: the object's base; the caller does not use it any more.
-        unsafe { GC_free(base as *mut c_void) };
+        unsafe { release::free(base as *mut c_void) };
     } else {
         let bytes = heap.size(slot) - HEADER;
         // SAFETY: the rest of the object, which the caller does not use any more.
@@ -270,17 +120,17 @@ unsafe extern "C-unwind" fn GC_debug_realloc(
         unsafe { GC_debug_free(object) };
         return null_mut();
     }
-    let heap = state::heap();
+    let heap = start::heap();
     let Some(slot) = heap.slot(object as usize) else {
         report::abort(c"GC_debug_realloc of what is no object");
     };
     let Some(header) = header(object as usize) else {
-        report::complain(&format!(
+        complain(&format!(
             "GC_debug_realloc: {:#x} has no debugging information\n",
             object as usize
         ));
         // SAFETY: the caller's promise.
-        return unsafe { GC_realloc(object, bytes) };
+        return unsafe { resize::realloc(object, bytes) };
     };
     let new = debug_allocate(bytes, heap.kind_of(slot), file, line);
     if !new.is_null() {
@@ -380,11 +230,11 @@ unsafe fn register(
     former: (*mut Option<Procedure>, *mut *mut c_void),
     order: Order,
 ) {
-    if leaks::wanted() {
+    if finds_leaks() {
         return;
     }
     if header(object as usize).is_none() {
-        report::complain(&format!(
+        complain(&format!(
             "GC_debug_register_finalizer: {:#x} has no debugging information\n",
             object as usize
         ));
@@ -400,7 +250,7 @@ unsafe fn register(
     });
     let wrapped = closure.map(|_| invoke as Procedure);
     let data = closure.map_or(null_mut(), <*mut Closure>::cast);
-    finalize::register(base, wrapped, data, (&mut old, &mut old_data), order);
+    registration::register(base, wrapped, data, (&mut old, &mut old_data), order);
     // SAFETY: a closure of ours where the former finalizer was; the places are the caller's, where
     // they are not null.
     unsafe {

@@ -1,4 +1,4 @@
-//! A table that says where the heap is, for tools that look at the process from outside: `plimsoll
+//! A table that says where the heap is, for tools that look from outside: `plimsoll
 //! map` finds it by its name among the library's exported symbols.
 
 use plimsoll_heap::{Heap, SUPERPAGE};
@@ -11,9 +11,9 @@ struct Table([AtomicUsize; 8]);
 
 /// The first word.
 const MAGIC: usize = usize::from_le_bytes(*b"plimsoll");
+
 /// The second word: it changes when the meaning of the words does.
 const VERSION: usize = 1;
-
 #[unsafe(no_mangle)]
 static plimsoll_gc_places: Table = Table([const { AtomicUsize::new(0) }; 8]);
 

@@ -1,7 +1,7 @@
 //! Roots other than stacks: the static data of all loaded objects, and ranges that the program
-//! adds.
+//! adds. `loader`: the list of loaded objects.
 //!
-//! Static data is read at the moment when the world stops. The [loader's](crate::loader) lock is
+//! Static data is read at the moment when the world stops. The [loader's](loader) lock is
 //! held from before that until the data has been read. So nobody can unload what is read. And
 //! nobody waits for the lock while the world is stopped: a thread that is not stopped may hold it
 //! while it waits for a lock of `malloc` that a stopped thread holds. The words that were read are
@@ -13,18 +13,17 @@
 //! the data after that. For such a program static data is read later here, too, and the lock is
 //! taken for that.
 
-use crate::collect::{GC_disable, GC_enable};
-use crate::settings::{
-    GC_no_dls, GC_push_other_roots, Variable, on_collection_event, on_thread_event,
-};
-use crate::thread::AtStop;
-use crate::{loader, state};
+pub(crate) mod loader;
+
+use crate::abi::variables::{GC_no_dls, GC_push_other_roots, on_collection_event, on_thread_event};
+use crate::thread::stop::AtStop;
+use crate::variable::Variable;
 use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Instant;
 
-type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
+pub(crate) type HasRoots = unsafe extern "C" fn(*const c_char, *mut c_void, usize) -> c_int;
 
 /// The initial capacity in words of static data: 512 KiB. Most programs have a few thousand words
 /// that refer to the heap.
@@ -33,21 +32,21 @@ const WORDS: usize = 1 << 16;
 /// How often static data is read for one stop at most. For each attempt there is room for a quarter
 /// more than was found before.
 const READINGS: u32 = 3;
-
 const WORD: usize = size_of::<usize>();
 
-static HAS_ROOTS: Variable<Option<HasRoots>> = Variable::new(None);
+/// The program's filter of static data.
+pub(crate) static HAS_ROOTS: Variable<Option<HasRoots>> = Variable::new(None);
 
 /// Address ranges that hold references. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Roots {
     /// Ranges that the program added.
-    added: Vec<Range<usize>>,
+    pub(crate) added: Vec<Range<usize>>,
     /// Ranges that the program excluded, wherever they overlap others.
-    excluded: Vec<Range<usize>>,
+    pub(crate) excluded: Vec<Range<usize>>,
     /// As of the last stop. `loaded`: static data of the loaded objects. `refused`: the ranges
     /// among these that hold no references, according to the program.
-    loaded: Vec<Range<usize>>,
+    pub(crate) loaded: Vec<Range<usize>>,
     refused: Vec<Range<usize>>,
     /// How many objects had been unloaded until then. While this is unchanged, equal ranges are the
     /// same object.
@@ -99,7 +98,8 @@ impl AtStop for Reading<'_> {
 /// Ranges that the program excluded before the collector was made.
 static EARLY: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
 
-fn early(then: impl FnOnce(&mut Vec<Range<usize>>)) {
+/// Changes the ranges that the program excluded before the collector was made.
+pub(crate) fn early(then: impl FnOnce(&mut Vec<Range<usize>>)) {
     if let Ok(mut early) = EARLY.lock() {
         then(&mut early);
     }
@@ -256,100 +256,6 @@ unsafe fn keep(range: Range<usize>, heap: &Range<usize>, words: &mut Vec<usize>)
         }
     }
     found
-}
-
-fn range(low: *mut c_void, high: *mut c_void) -> Range<usize> {
-    (low as usize).next_multiple_of(WORD)..high as usize / WORD * WORD
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
-    let range = range(low, high);
-    if !range.is_empty() {
-        let mut gc = state::lock();
-        if !gc.program.roots.added.contains(&range) {
-            gc.program.roots.added.push(range);
-        }
-    }
-}
-
-/// Removes added ranges that lie inside this one, as libgc does.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
-    let range = range(low, high);
-    if !state::is_ready() {
-        return;
-    }
-    let inside = |added: &Range<usize>| added.start >= range.start && added.end <= range.end;
-    state::lock()
-        .program
-        .roots
-        .added
-        .retain(|added| !inside(added));
-}
-
-/// As with libgc, the next collection finds the loaded objects again.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_clear_roots() {
-    let mut gc = state::lock();
-    gc.program.roots.added.clear();
-    gc.program.roots.loaded.clear();
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
-    let range = range(low, high);
-    if range.is_empty() {
-        return;
-    }
-    let _guard = state::guard();
-    if state::is_ready() {
-        state::held().program.roots.excluded.push(range);
-    } else {
-        early(|early| early.push(range));
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_clear_exclusion_table() {
-    let _guard = state::guard();
-    if state::is_ready() {
-        state::held().program.roots.excluded.clear();
-    } else {
-        early(Vec::clear);
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_register_has_static_roots_callback(callback: Option<HasRoots>) {
-    HAS_ROOTS.set(callback);
-}
-
-/// Whether an address lies in a root range that the loader's list added and may remove.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_is_tmp_root(address: *mut c_void) -> c_int {
-    let holds = |range: &Range<usize>| range.contains(&(address as usize));
-    c_int::from(state::is_ready() && state::either().program.roots.loaded.iter().any(holds))
-}
-
-/// Like `dlopen`, but no collection runs meanwhile: a collection needs the loader's lock, which may
-/// be held until the library is loaded.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
-    unsafe extern "C-unwind" {
-        /// Runs the library's constructors, which may throw.
-        fn dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
-    }
-    struct Enable;
-    impl Drop for Enable {
-        fn drop(&mut self) {
-            GC_enable();
-        }
-    }
-    GC_disable();
-    let _enable = Enable;
-    // SAFETY: the caller's arguments.
-    unsafe { dlopen(path, mode) }
 }
 
 #[cfg(test)]

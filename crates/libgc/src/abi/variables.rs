@@ -1,64 +1,10 @@
-//! The variables of libgc's interface, and the functions that read and set them.
+//! The variables of libgc's interface, and the functions that read and set them. They are settings, which
+//! any module of this library may read; they know none of these modules.
 
-use crate::report;
+use crate::output;
+use crate::variable::Variable;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-
-/// Several threads use the collector, or soon will. Never reset.
-static SHARED: AtomicBool = AtomicBool::new(false);
-
-/// Notes that a thread other than the first is about to use the collector. Threads that libgc's rules
-/// allow come here before they run beside another one. If an unregistered thread does not, one
-/// addition of the first thread may be lost.
-#[inline]
-pub(crate) fn share() {
-    if !SHARED.load(Relaxed) {
-        SHARED.store(true, Relaxed);
-    }
-}
-
-/// A variable that C code may read and assign: one word, without a lock, as in libgc.
-#[repr(transparent)]
-pub(crate) struct Variable<T>(UnsafeCell<T>);
-
-// SAFETY: a word at most, read and written whole; what it means to race is the program's concern,
-// as in libgc.
-unsafe impl<T> Sync for Variable<T> {}
-
-impl<T: Copy> Variable<T> {
-    pub(crate) const fn new(value: T) -> Variable<T> {
-        Variable(UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self) -> T {
-        // SAFETY: a valid value is in it at all times.
-        unsafe { self.0.get().read_volatile() }
-    }
-
-    #[inline(always)]
-    pub(crate) fn set(&self, value: T) {
-        // SAFETY: as above.
-        unsafe { self.0.get().write_volatile(value) };
-    }
-}
-
-impl Variable<usize> {
-    /// Adds `amount`, or subtracts it in two's complement. Atomic among threads that use this
-    /// function. A program of one thread does not pay for that: an atomic addition waits until all
-    /// that was written before has left the processor, such as an object that was just cleared.
-    #[inline(always)]
-    pub(crate) fn add(&self, amount: usize) {
-        if !SHARED.load(Relaxed) {
-            self.set(self.get().wrapping_add(amount));
-            return;
-        }
-        // SAFETY: a word that lives as long as the library.
-        unsafe { AtomicUsize::from_ptr(self.0.get()) }.fetch_add(amount, Relaxed);
-    }
-}
 
 /// `int`s and words that are exported as variables and also have functions.
 macro_rules! variables {
@@ -116,8 +62,8 @@ variables! {
     GC_max_retries: usize = 0, GC_get_max_retries, GC_set_max_retries;
     GC_dont_precollect: c_int = 0, GC_get_dont_precollect, GC_set_dont_precollect;
     GC_time_limit: c_ulong = UNLIMITED, GC_get_time_limit, GC_set_time_limit;
-    GC_oom_fn: OomFn = report::no_memory, GC_get_oom_fn, GC_set_oom_fn;
-    GC_on_abort: AbortFunc = report::abort_default, GC_get_abort_func, GC_set_abort_func;
+    GC_oom_fn: OomFn = output::no_memory, GC_get_oom_fn, GC_set_oom_fn;
+    GC_on_abort: AbortFunc = output::abort_default, GC_get_abort_func, GC_set_abort_func;
     GC_on_heap_resize: Option<HeapResize> = None, GC_get_on_heap_resize, GC_set_on_heap_resize;
     GC_finalizer_notifier: Option<Callback> = None, GC_get_finalizer_notifier, GC_set_finalizer_notifier;
     GC_push_other_roots: Option<Callback> = None, GC_get_push_other_roots, GC_set_push_other_roots;
@@ -241,3 +187,11 @@ extern "C-unwind" fn GC_set_markers_count(count: c_uint) {
 /// Does nothing: workers start when there is something to mark.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_mark_threads() {}
+
+/// The maximum that the program set before the collector was made; 0 for none.
+pub(crate) static EARLY_MOST: Variable<usize> = Variable::new(0);
+
+/// Whether the program looks for leaks.
+pub(crate) fn finds_leaks() -> bool {
+    GC_find_leak.get() != 0
+}

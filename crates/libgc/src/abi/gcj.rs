@@ -1,23 +1,23 @@
-//! Objects whose first word points to a table that holds their descriptor, as in GNU's Java
+//! gc_gcj.h: objects whose first word points to a table that holds their descriptor, as in GNU's Java
 //! compiler (gcj).
 
-use crate::allocate::allocate;
-use crate::debug::debug_allocate;
-use crate::kinds;
-use crate::settings::Variable;
-use crate::state;
+use crate::objects::allocate::allocate;
+use crate::objects::debug::debug_allocate;
+use crate::objects::kinds;
+use crate::start;
+use crate::variable::Variable;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 
 /// The offset of the descriptor in the table, in bytes.
 const OFFSET: usize = size_of::<usize>();
+
 /// A descriptor of the indirect type: the real one is in the table that the first word points to
 /// (gc_mark.h).
 const INDIRECT: usize = (OFFSET + 0x10).wrapping_neg() & !3 | 3;
 
 /// The environment passed to the procedure for objects with a debugging header.
 const DEBUG: usize = 1;
-
 #[unsafe(no_mangle)]
 static GC_gcj_kind: Variable<c_int> = Variable::new(0);
 #[unsafe(no_mangle)]
@@ -27,12 +27,13 @@ static GC_gcj_debug_kind: Variable<c_int> = Variable::new(0);
 /// added it.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
-    let gc = state::lock();
+    let gc = start::lock();
     if GC_gcj_kind.get() == 0 {
         kinds::set_proc(index as usize, procedure);
-        let kind = kinds::own_kind_without_size(&gc, INDIRECT);
+        let kind = kinds::own_kind_without_size(gc.heap, INDIRECT);
         GC_gcj_kind.set(c_int::from(kind.0));
-        let kind = kinds::own_kind_without_size(&gc, kinds::proc_descriptor(index as usize, DEBUG));
+        let kind =
+            kinds::own_kind_without_size(gc.heap, kinds::proc_descriptor(index as usize, DEBUG));
         GC_gcj_debug_kind.set(c_int::from(kind.0));
     }
 }

@@ -1,16 +1,15 @@
 //! Kinds of objects: libgc's four, and those that a program adds with descriptors and mark
-//! procedures.
+//! procedures; where references are in their objects.
 
-use crate::settings::Variable;
-use crate::state::{self, Locked};
-use crate::{inspect, report, typed};
+use crate::report;
+use crate::variable::Variable;
 use libc::{c_char, c_int, c_uint, c_void};
 use plimsoll_heap::mark::{Marker, Tracer};
 use plimsoll_heap::{Heap, Kind, KindId, Layout};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The numbers of libgc's kinds.
 pub(crate) const PTRFREE: KindId = KindId(0);
@@ -32,8 +31,9 @@ const MAX_PROCS: usize = 1 << LOG_MAX_PROCS;
 const RESERVED_PROCS: usize = 8;
 const INDIRECT_BIAS: usize = 0x10;
 const WORD: usize = size_of::<usize>();
+pub(crate) type MarkProc =
+    unsafe extern "C" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
 
-type MarkProc = unsafe extern "C" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
 pub(crate) type Describe = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char);
 
 /// `struct GC_ms_entry`. Programs only pass pointers to it on, and never look inside.
@@ -88,7 +88,7 @@ thread_local! {
     static MARKER: Cell<*mut c_void> = const { Cell::new(null_mut()) };
 }
 
-/// Calls `then`, which may report references through [`GC_mark_and_push`] and similar functions.
+/// Calls `then`, which may report references through [`GC_mark_and_push` and similar functions.
 pub(crate) fn with_marker(marker: &mut Marker<'_>, then: impl FnOnce()) {
     let before = MARKER.replace((&raw mut *marker).cast());
     then();
@@ -153,9 +153,9 @@ pub(crate) unsafe fn follow(
             PROC => {
                 let index = rest >> 2 & (MAX_PROCS - 1);
                 let environment = rest >> 2 >> LOG_MAX_PROCS;
-                if index == typed::PROC {
+                if index == LONG_PROC {
                     // SAFETY: an object of one of the long descriptors.
-                    return unsafe { typed::follow(start, bytes, environment, marker) };
+                    return unsafe { follow_long(start, bytes, environment, marker) };
                 }
                 if let Some(&procedure) = TABLE.procs[index].get() {
                     // Programs pass these two back to `GC_mark_and_push`, and at most compare them.
@@ -189,7 +189,8 @@ pub(crate) unsafe fn follow(
     }
 }
 
-fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> c_uint {
+/// Adds a kind. Called under the collector's lock.
+pub(crate) fn new_kind(heap: &Heap, descriptor: usize, adds_size: c_int, clears: c_int) -> c_uint {
     let layout = match (descriptor, adds_size != 0) {
         (0, true) => Layout::Words,
         (0, false) => Layout::Opaque,
@@ -200,7 +201,7 @@ fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> 
         zeroed: clears != 0,
         uncollectable: false,
     };
-    match gc.heap.add_kind(kind) {
+    match heap.add_kind(kind) {
         Ok(id) if usize::from(id.0) < KINDS => {
             TABLE.descriptors[usize::from(id.0)].store(descriptor, Relaxed);
             TABLE.adds_size[usize::from(id.0)].store(adds_size as usize, Relaxed);
@@ -211,13 +212,13 @@ fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> 
 }
 
 /// Adds a kind of the collector's own, described like a program's.
-pub(crate) fn own_kind(gc: &Locked, descriptor: usize) -> KindId {
-    KindId(new_kind(gc, descriptor, 1, 1) as u16)
+pub(crate) fn own_kind(heap: &Heap, descriptor: usize) -> KindId {
+    KindId(new_kind(heap, descriptor, 1, 1) as u16)
 }
 
 /// The same for a descriptor that does not depend on the object's size.
-pub(crate) fn own_kind_without_size(gc: &Locked, descriptor: usize) -> KindId {
-    KindId(new_kind(gc, descriptor, 0, 1) as u16)
+pub(crate) fn own_kind_without_size(heap: &Heap, descriptor: usize) -> KindId {
+    KindId(new_kind(heap, descriptor, 0, 1) as u16)
 }
 
 /// The descriptor that has mark procedure `index` find references, with this environment as its
@@ -236,109 +237,93 @@ pub(crate) fn set_proc(index: usize, procedure: *mut c_void) {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_kind(
-    _: *mut *mut c_void,
-    descriptor: usize,
-    adds_size: c_int,
-    clears: c_int,
-) -> c_uint {
-    new_kind(&state::lock(), descriptor, adds_size, clears)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_kind_inner(
-    _: *mut *mut c_void,
-    descriptor: usize,
-    adds_size: c_int,
-    clears: c_int,
-) -> c_uint {
-    new_kind(&state::held(), descriptor, adds_size, clears)
-}
-
-/// Programs pass the result to `GC_new_kind`. It is a dummy: free slots are found in bins here.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_free_list() -> *mut *mut c_void {
-    GC_new_free_list_inner()
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_free_list_inner() -> *mut *mut c_void {
-    static NONE: AtomicUsize = AtomicUsize::new(0);
-    (&raw const NONE).cast_mut().cast()
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_proc(procedure: MarkProc) -> c_uint {
-    GC_new_proc_inner(procedure)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> c_uint {
-    let index = TABLE.next_proc.fetch_add(1, Relaxed);
-    match TABLE.procs.get(index) {
-        Some(place) => {
-            place.get_or_init(|| procedure);
-            index as c_uint
-        }
-        None => report::abort(c"Too many mark procedures"),
-    }
-}
-
 /// The function that describes objects of a kind in reports, if the program set one.
 pub(crate) fn describer(kind: KindId) -> Option<Describe> {
     DESCRIBERS.get(usize::from(kind.0))?.get()
 }
 
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_register_describe_type_fn(kind: c_int, describe: Option<Describe>) {
-    if let Some(place) = DESCRIBERS.get(kind as usize) {
+/// Adds a mark procedure, and returns its number.
+pub(crate) fn add_proc(procedure: MarkProc) -> usize {
+    let index = TABLE.next_proc.fetch_add(1, Relaxed);
+    match TABLE.procs.get(index) {
+        Some(place) => {
+            place.get_or_init(|| procedure);
+            index
+        }
+        None => report::abort(c"Too many mark procedures"),
+    }
+}
+
+/// Sets the function that describes objects of a kind in reports.
+pub(crate) fn set_describer(kind: usize, describe: Option<Describe>) {
+    if let Some(place) = DESCRIBERS.get(kind) {
         place.set(describe);
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_mark_and_push(
-    object: *mut c_void,
-    top: *mut Entry,
-    _: *mut Entry,
-    _: *mut *mut c_void,
-) -> *mut Entry {
-    marker(|marker| marker.word(object as usize));
-    top
+pub(crate) const BITS: usize = usize::BITS as usize;
+
+/// The number of the mark procedure for long descriptors and arrays; libgc reserves it.
+const LONG_PROC: usize = 1;
+
+/// A layout that does not fit in one word.
+#[derive(Clone)]
+pub(crate) enum Long {
+    /// One bit per word of the object, lowest first.
+    Bitmap(&'static [usize]),
+    /// An array of elements, all with the same size in bytes and the same descriptor.
+    Array {
+        bytes: usize,
+        count: usize,
+        descriptor: usize,
+    },
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: memory that the program vouches for.
-    marker(|marker| unsafe { marker.span(low as usize, high as usize) });
+/// Layouts, by number. As in libgc, they are never freed.
+static LONG: Mutex<Vec<&'static Long>> = Mutex::new(Vec::new());
+
+/// Adds a layout, and returns its descriptor. Called under the collector's lock.
+pub(crate) fn add(long: Long) -> usize {
+    let mut all = LONG.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(Box::leak(Box::new(long)));
+    proc_descriptor(LONG_PROC, all.len() - 1)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: as above.
-    unsafe { GC_push_all(low, high) };
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _: c_int) {
-    // SAFETY: as above.
-    unsafe { GC_push_all(low, high) };
-}
-
-/// There is nothing to push: what the tables of finalizers refer to is marked later.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_push_finalizer_structures() {}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
-    let Some(slot) = inspect::slot(object) else {
-        return -1;
+/// Reports the references in an object, as a long descriptor defines them.
+///
+/// # Safety
+/// There are `bytes` readable bytes at `start`.
+unsafe fn follow_long(start: usize, bytes: usize, environment: usize, marker: &mut Marker<'_>) {
+    let long = {
+        // No thread is stopped while it holds this lock, because to add a layout it holds the
+        // allocation lock.
+        let all = LONG.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(environment).copied()
     };
-    let heap = state::heap();
-    // SAFETY: the caller's, where it is not null.
-    if let Some(size) = unsafe { size.as_mut() } {
-        *size = heap.size(slot);
+    match long {
+        Some(Long::Bitmap(words)) => {
+            for (index, &word) in words.iter().enumerate() {
+                let mut rest = word;
+                while rest != 0 {
+                    let at = (index * BITS + rest.trailing_zeros() as usize) * WORD;
+                    if at + WORD <= bytes {
+                        // SAFETY: inside of the object.
+                        marker.word(unsafe { ((start + at) as *const usize).read() });
+                    }
+                    rest &= rest - 1;
+                }
+            }
+        }
+        Some(&Long::Array {
+            bytes: each,
+            count,
+            descriptor,
+        }) => {
+            for index in 0..count.min(bytes / each.max(1)) {
+                // SAFETY: an element of the array.
+                unsafe { follow(start + index * each, each, descriptor, marker) };
+            }
+        }
+        None => {}
     }
-    c_int::from(heap.kind_of(slot).0)
 }

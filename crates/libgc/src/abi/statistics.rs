@@ -1,9 +1,13 @@
-//! Sizes and statistics as libgc's functions tell them.
+//! gc.h: sizes and statistics, and how far the heap may grow.
 
+use crate::abi::variables::{
+    EARLY_MOST, GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel,
+};
 use crate::front::Front;
-use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel, Variable};
+use crate::output;
 use crate::state::{self, Locked, State};
-use crate::{report, thread::current};
+use crate::thread::current;
+use crate::{heap, start};
 use libc::{c_char, c_int, c_ulong};
 use plimsoll_collector::Usage;
 use plimsoll_heap::{Class, SUPERPAGE};
@@ -28,7 +32,7 @@ fn usage(gc: &Locked) -> Usage {
 
 /// The state, if the collector was made already.
 fn made() -> Option<Locked> {
-    state::is_ready().then(state::either)
+    heap::is_ready().then(start::either)
 }
 
 macro_rules! figures {
@@ -154,8 +158,8 @@ static MEASURES: AtomicBool = AtomicBool::new(false);
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_start_performance_measurement() {
     let _guard = state::guard();
-    if state::is_ready() {
-        let mut gc = state::held();
+    if heap::is_ready() {
+        let mut gc = start::held();
         let total = gc.collector.statistics.total;
         gc.program.counted.measured_from.get_or_insert(total);
     } else {
@@ -193,20 +197,17 @@ extern "C-unwind" fn GC_get_size_map_at(index: c_int) -> usize {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
-    let mut gc = state::lock();
+    let mut gc = start::lock();
     let State { collector, program } = &mut *gc;
     c_int::from(collector.expand(&mut Front::new(program, 0), bytes))
 }
 
-/// The maximum that the program set before the collector was made; 0 for none.
-pub(crate) static EARLY_MOST: Variable<usize> = Variable::new(0);
-
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_set_max_heap_size(bytes: usize) {
     let _guard = state::guard();
-    if state::is_ready() {
+    if heap::is_ready() {
         let most = Some(bytes).filter(|&bytes| bytes > 0);
-        state::held().collector.limit(most);
+        start::held().collector.limit(most);
     } else {
         EARLY_MOST.set(bytes);
     }
@@ -228,10 +229,10 @@ unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
         format!("***GC Dump {}\n", name.to_string_lossy())
     };
     let Some(gc) = made() else {
-        return report::print(&format!("{name}***No heap\n"));
+        return output::print(&format!("{name}***No heap\n"));
     };
     let usage = usage(&gc);
-    report::print(&format!(
+    output::print(&format!(
         "{name}***Heap: {} KiB used, {} KiB free in it, {} KiB unmapped; {} collections, {} ms in all, \
          longest pause {} us, \
          {} major faults; {} finalizers, {:?} links\n",
@@ -242,14 +243,32 @@ unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
         gc.collector.statistics.total.as_millis(),
         gc.collector.statistics.longest.as_micros(),
         gc.collector.statistics.faults,
-        gc.program.finalization.count(),
-        gc.program.links.counts(),
+        gc.program.finalization.finalizers.count(),
+        gc.program.finalization.links.counts(),
     ));
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_dump_regions() {
-    if state::is_ready() {
+    if heap::is_ready() {
         GC_dump();
+    }
+}
+
+/// Adds bytes that the program took from lists. The caller holds the lock.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
+    if heap::is_ready() {
+        let told = &mut start::either().program.counted.told;
+        *told = told.saturating_add(bytes);
+    }
+}
+
+/// Adds bytes that the program put into lists. The caller holds the lock.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
+    if heap::is_ready() {
+        let freed = &mut start::either().program.counted.freed;
+        *freed = freed.saturating_add(bytes);
     }
 }

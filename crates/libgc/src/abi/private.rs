@@ -2,8 +2,7 @@
 //! compiled with those headers: libgc's own tests, and allocators that take objects from free lists
 //! in inlined code.
 
-use crate::settings::Variable;
-use crate::state;
+use crate::variable::Variable;
 
 /// The free lists of one kind: one for each size up to half a page, in granules.
 const LISTS: usize = 129;
@@ -13,7 +12,6 @@ type Lists = [Variable<usize>; LISTS];
 /// list empty allocates an object. Slots that the program itself puts into a list are free for the
 /// next collection.
 static OBJECTS: [Lists; 4] = [const { [const { Variable::new(0) }; LISTS] }; 4];
-
 #[unsafe(no_mangle)]
 static GC_objfreelist_ptr: &Lists = &OBJECTS[0];
 #[unsafe(no_mangle)]
@@ -26,22 +24,4 @@ static GC_auobjfreelist_ptr: &Lists = &OBJECTS[3];
 /// Takes back the slots in the lists. The world is stopped.
 pub(crate) fn clear_lists() {
     OBJECTS.as_flattened().iter().for_each(|list| list.set(0));
-}
-
-/// Adds bytes that the program took from lists. The caller holds the lock.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
-    if state::is_ready() {
-        let told = &mut state::either().program.counted.told;
-        *told = told.saturating_add(bytes);
-    }
-}
-
-/// Adds bytes that the program put into lists. The caller holds the lock.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
-    if state::is_ready() {
-        let freed = &mut state::either().program.counted.freed;
-        *freed = freed.saturating_add(bytes);
-    }
 }

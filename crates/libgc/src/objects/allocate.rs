@@ -1,19 +1,23 @@
 //! Allocating objects.
 
-use crate::collect;
-use crate::front::Front;
-use crate::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
-use crate::settings::{EXECUTABLE, GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn, share};
-use crate::state::{self, Locked, State};
-use crate::thread::blocking::with_registers;
-use crate::thread::{Thread, current};
-use crate::{finalize, inspect, leaks, quantum, report, stress};
-use libc::{c_int, c_void};
+use super::kinds::{AUNCOLLECTABLE, UNCOLLECTABLE};
+use crate::abi::variables::{
+    EXECUTABLE, GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn, finds_leaks,
+};
+use crate::finalization::invoke;
+use crate::front::{Front, allowed, collect};
+use crate::state::{Locked, State};
+use crate::thread::current;
+use crate::thread::record::Thread;
+use crate::thread::registered::running;
+use crate::thread::registers::with_registers;
+use crate::variable::share;
+use crate::{lost, quantum, report, start, state, stress};
+use libc::c_void;
 use plimsoll_collector::Why;
-use plimsoll_heap::{Bin, Class, Exhausted, GRANULE, KindId, LARGEST_SMALL};
+use plimsoll_heap::{Bin, Class, Exhausted, KindId};
 use plimsoll_kernel::overcommit::largest_mapping;
 use rustix::mm::{MprotectFlags, mprotect};
-use std::ptr::null_mut;
 
 /// One extra byte per object, so that a pointer just past its end still points into it; 0 if the
 /// program switched that off.
@@ -46,7 +50,7 @@ pub(crate) fn allocate_sized(bytes: usize, kind: KindId) -> (*mut c_void, usize)
 #[inline(never)]
 fn allocate_sized_slowly(bytes: usize, kind: KindId) -> (*mut c_void, usize) {
     let object = allocate_slowly(bytes, kind, false);
-    let heap = state::heap();
+    let heap = start::heap();
     let slot = heap.slot(object as usize);
     let own = slot.filter(|&slot| heap.kind_of(slot) == kind);
     (object, own.map_or(0, |slot| heap.size(slot)))
@@ -74,7 +78,7 @@ fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<(usize, Class
 /// Opens the next hole of the superpage that belongs to the bin, or a freed slot.
 #[inline(never)]
 fn next_hole(bin: &mut Bin, kind: KindId, class: Class) -> bool {
-    state::heap().next_hole(bin, kind, class)
+    start::heap().next_hole(bin, kind, class)
 }
 
 /// Allocates with the lock; the object may be large. Only the program's registers lie in the part
@@ -101,10 +105,10 @@ fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
     if turn.is_over() {
         // The thread may be stopped while it waits, and then the frames below are scanned.
         clear_stack();
-        turn.end();
+        turn.end(running());
     }
     turn.count(bytes.saturating_add(extra()));
-    match leaks::wanted() {
+    match finds_leaks() {
         true => None,
         false => take(thread, bytes, kind).map(|(start, _)| start),
     }
@@ -119,8 +123,8 @@ fn find_place(
     here: usize,
 ) -> Option<usize> {
     let mut tried = 0;
-    if stress::is_due() && collect::allowed() {
-        collect::collect(gc, Why::Allocation, here);
+    if stress::is_due() && allowed() {
+        collect(gc, Why::Allocation, here);
     }
     let whole = bytes.saturating_add(extra());
     loop {
@@ -141,8 +145,8 @@ fn find_place(
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
     let lent = state::is_lent();
     let mut gc = match lent {
-        true => state::held(),
-        false => state::lock(),
+        true => start::held(),
+        false => start::lock(),
     };
     let before = gc.collector.bounds();
     let found = find_place(&mut gc, bytes, kind, first_only, here);
@@ -150,7 +154,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
         // Room that was made for this object but did not suffice must not be used by others.
         gc.collector.lower(before);
     }
-    if leaks::wanted()
+    if finds_leaks()
         && let Some(start) = found
     {
         current::no_quick();
@@ -170,16 +174,16 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     drop(gc);
     clear_stack();
     if !lent {
-        leaks::report();
+        lost::report();
         if due {
-            finalize::notify_or_invoke();
+            invoke::notify_or_invoke();
         }
     }
     match found {
         Some(start) => start as *mut c_void,
         None => {
             if is_blocked {
-                let start = state::heap().range().start;
+                let start = start::heap().range().start;
                 report::warn(
                     c"The program has a mapping where the heap at %p would grow\n",
                     start,
@@ -262,174 +266,10 @@ fn place(
     bin.take(class.bytes()).ok_or(Exhausted::Memory)
 }
 
-macro_rules! allocators {
-    ($($name:ident => $kind:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C-unwind" fn $name(bytes: usize) -> *mut c_void {
-            allocate(bytes, $kind)
-        }
-    )*};
-}
-
-allocators! {
-    GC_malloc => NORMAL;
-    GC_malloc_atomic => PTRFREE;
-    GC_malloc_stubborn => NORMAL;
-}
-
 /// Allocates an uncollectable object, and counts its bytes.
 #[inline(always)]
 pub(crate) fn allocate_held(bytes: usize, kind: KindId) -> *mut c_void {
     let (object, size) = allocate_sized(bytes, kind);
     GC_non_gc_bytes.add(size);
     object
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
-    allocate_held(bytes, UNCOLLECTABLE)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
-    allocate_held(bytes, AUNCOLLECTABLE)
-}
-
-fn ignore_off_page(bytes: usize, kind: KindId) -> *mut c_void {
-    if bytes.saturating_add(extra()) <= LARGEST_SMALL {
-        allocate(bytes, kind)
-    } else {
-        allocate_slowly(bytes, kind, true)
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_ignore_off_page(bytes: usize) -> *mut c_void {
-    ignore_off_page(bytes, NORMAL)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_void {
-    ignore_off_page(bytes, PTRFREE)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
-    ignore_off_page(bytes, KindId(kind as u16))
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u16))
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u16))
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u16))
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
-    match KindId(kind as u16) {
-        kind @ (UNCOLLECTABLE | AUNCOLLECTABLE) => allocate_held(bytes, kind),
-        kind => allocate(bytes, kind),
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
-    match KindId(kind as u16) {
-        PTRFREE | AUNCOLLECTABLE => allocate_held(bytes, AUNCOLLECTABLE),
-        NORMAL | UNCOLLECTABLE => allocate_held(bytes, UNCOLLECTABLE),
-        _ => report::unsupported(
-            "GC_generic_malloc_uncollectable",
-            "uncollectable objects of a program's own kind",
-        ),
-    }
-}
-
-/// Returns several zeroed objects, linked through their first words; null without memory. They have
-/// the requested size, without the extra byte.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_generic_malloc_many(
-    bytes: usize,
-    kind: c_int,
-    result: *mut *mut c_void,
-) {
-    // SAFETY: the caller's.
-    unsafe { *result = many(bytes.saturating_sub(extra()), KindId(kind as u16)) };
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
-    many(bytes, NORMAL)
-}
-
-fn many(bytes: usize, kind: KindId) -> *mut c_void {
-    /// libgc returns about a page's worth.
-    const WORTH: usize = 4096;
-    let count = (WORTH / bytes.next_multiple_of(GRANULE).max(GRANULE)).max(1);
-    // The objects' addresses stay on this stack, so that they stay alive: a collection in between
-    // does not follow links in objects without references.
-    let mut all = [null_mut(); WORTH / GRANULE];
-    let all = &mut all[..count];
-    all.fill_with(|| allocate(bytes, kind));
-    let mut list: *mut c_void = null_mut();
-    for &object in all.iter().filter(|object| !object.is_null()) {
-        // SAFETY: a new object of at least a word.
-        unsafe { *object.cast::<*mut c_void>() = list };
-        list = object;
-    }
-    list
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
-    inspect::slot(address).map_or(null_mut(), |slot| state::heap().start(slot) as *mut c_void)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
-    inspect::slot(object).map_or(0, |slot| state::heap().size(slot))
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
-    c_int::from(inspect::slot(address).is_some())
-}
-
-/// Does nothing: stacks need no clearing, because memory is zeroed when it is allocated.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
-    argument
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_noop1(word: usize) {
-    std::hint::black_box(word);
-}
-
-/// Does nothing: a word that points anywhere into an object counts as a reference to it.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_register_displacement(_: usize) {}
-
-macro_rules! no_barriers {
-    ($($name:ident)*) => {$(
-        /// There is no write barrier: the kernel tracks writes, or nothing does.
-        #[unsafe(no_mangle)]
-        extern "C-unwind" fn $name(_: *const c_void) {}
-    )*};
-}
-
-no_barriers! { GC_change_stubborn GC_end_stubborn_change }
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
-    // SAFETY: the caller's.
-    unsafe { *place.cast::<*const c_void>() = value };
 }

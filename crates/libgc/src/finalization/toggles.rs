@@ -1,11 +1,9 @@
 //! Toggle references: before each collection the program decides for each object whether it stays
 //! alive. For runtimes whose objects have a native half.
 
-use crate::settings::toggleref_func;
-use crate::state;
-use libc::{c_int, c_void};
+use crate::abi::variables::toggleref_func;
+use libc::c_void;
 
-const SUCCESS: c_int = 0;
 const DROP: u32 = 0;
 const STRONG: u32 = 1;
 
@@ -16,6 +14,11 @@ pub(crate) struct Toggles {
 }
 
 impl Toggles {
+    /// Adds an object.
+    pub(crate) fn add(&mut self, object: usize, strong: bool) {
+        self.all.push((object, strong));
+    }
+
     /// Calls the program's function for each object. The world runs.
     pub(crate) fn decide(&mut self) {
         let Some(ask) = toggleref_func.get() else {
@@ -43,13 +46,4 @@ impl Toggles {
     pub(crate) fn forget_dead(&mut self, dead: &impl Fn(usize) -> bool) {
         self.all.retain(|&(object, strong)| strong || !dead(object));
     }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, strong: c_int) -> c_int {
-    if toggleref_func.get().is_some() {
-        let entry = (object as usize, strong != 0);
-        state::lock().program.toggles.all.push(entry);
-    }
-    SUCCESS
 }
