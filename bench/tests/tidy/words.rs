@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// How many sentences of a room are inverted; 0 where a room is not named. No number here grows.
 const INVERTED: &[(&str, usize)] = &[
     ("agents/jvm", 65),
-    ("agents/libgc", 6),
     ("bench", 174),
     ("crates/broker", 53),
     ("crates/cli", 178),

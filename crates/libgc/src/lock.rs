@@ -1,6 +1,6 @@
 //! The allocation lock: a futex, because libgc's interface locks and unlocks it in different functions.
 
-use crate::thread::current;
+use crate::thread::local;
 use crate::word::Word;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const WAY: Duration = Duration::from_micros(200);
 pub(crate) struct Lock {
     /// Whether it is free, held, or held while threads wait.
     word: Word,
-    /// The thread that holds it ([`current::id`]), or 0.
+    /// The thread that holds it ([`local::id`]), or 0.
     owner: AtomicUsize,
     /// How many threads wait for it; too high if one left the wait by a jump out of a signal
     /// handler.
@@ -33,7 +33,7 @@ impl Lock {
         if !self.word.take() {
             self.wait();
         }
-        self.owner.store(current::id(), Relaxed);
+        self.owner.store(local::id(), Relaxed);
     }
 
     #[cold]
@@ -54,7 +54,7 @@ impl Lock {
 
     /// Whether this thread holds the lock.
     pub(crate) fn is_mine(&self) -> bool {
-        self.owner.load(Relaxed) == current::id()
+        self.owner.load(Relaxed) == local::id()
     }
 
     /// Frees the lock, which the caller holds.
@@ -69,6 +69,30 @@ impl Lock {
         self.waiting.store(0, Relaxed);
         self.word.forget();
     }
+}
+
+/// The lock of the collector.
+pub(crate) static LOCK: Lock = Lock::new();
+
+/// Lets other threads take the lock after a collection that the program asked for: the program may
+/// do nothing but ask for collections.
+pub(crate) fn give_way() {
+    LOCK.give_way();
+}
+
+/// Whether this thread holds the lock, that is, runs a callback of the collector.
+pub(crate) fn is_mine() -> bool {
+    LOCK.is_mine()
+}
+
+/// Frees the lock that another function took and left held.
+pub(crate) fn unlock() {
+    LOCK.unlock();
+}
+
+/// Frees the lock in a child of fork, where no other thread can hold it.
+pub(crate) fn unlock_in_child() {
+    LOCK.forget();
 }
 
 #[cfg(test)]

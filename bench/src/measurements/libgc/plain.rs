@@ -37,7 +37,7 @@ const PEAK: &str = "resident peak at most libgc's";
 const METADATA: &str = "metadata at most 2 %";
 
 /// The measurement `libgc`.
-pub(in crate::measurements) struct Plain;
+pub(crate) struct Plain;
 
 impl Measurement for Plain {
     fn about(&self) -> About {

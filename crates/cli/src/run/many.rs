@@ -16,7 +16,7 @@ use super::{orphans, steer};
 use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::{Program, Programs};
-use plimsoll_runtimes::setting::Setting;
+use plimsoll_programs::Setting;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slot::{End, Slot, Stage};
 use std::ffi::OsString;

@@ -32,7 +32,7 @@ struct Pair {
 }
 
 /// The measurement `libgc-strangers`.
-pub(in crate::measurements) struct Strangers;
+pub(crate) struct Strangers;
 
 impl Measurement for Strangers {
     fn about(&self) -> About {
