@@ -58,9 +58,7 @@ mod sync {
         use super::{AtomicU32, Ordering::SeqCst, Timespec};
         use rustix::io::Errno;
 
-        pub(crate) enum Flags {
-            PRIVATE,
-        }
+        pub(crate) use rustix::thread::futex::Flags;
 
         /// A wait with a time limit may end at once.
         pub(crate) fn wait(
