@@ -91,7 +91,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut now = 0;
     for _ in 0..16 {
         now += input.byte() * SECOND / 16;
-        evidence.begin();
+        evidence.begin_round();
         let how = input.byte();
         for _ in 0..how % 4 {
             evidence.saw(&view(&mut input));

@@ -127,10 +127,10 @@ impl Evidence {
     }
 
     /// 1. Begins a round.
-    pub fn begin(&mut self) {
+    pub fn begin_round(&mut self) {
         self.mappings = 0;
         for file in self.files.values_mut() {
-            file.begin();
+            file.begin_round();
         }
     }
 
@@ -190,7 +190,7 @@ impl Evidence {
         self.inherit();
         if now_ns.saturating_sub(self.turned_ns) >= self.window_ns {
             self.turned_ns = now_ns;
-            self.turn(beside);
+            self.end_window(beside);
         }
         round
     }
@@ -222,9 +222,9 @@ impl Evidence {
     }
 
     /// A window is over: forgets what was in no use for a whole one.
-    fn turn(&mut self, beside: &dyn Beside) {
+    fn end_window(&mut self, beside: &dyn Beside) {
         for (key, file) in &mut self.files {
-            file.turn(|block| beside.held(*key, block));
+            file.end_window(|block| beside.held(*key, block));
         }
         self.files.retain(|_, file| !file.is_forgotten());
         self.blocks = self.files.values().map(|file| file.blocks.len()).sum();

@@ -161,7 +161,7 @@ pub struct Tracked {
 const DELETED: &str = " (deleted)";
 
 impl Tracked {
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_round(&mut self) {
         self.mappers_before = std::mem::take(&mut self.mappers);
         self.seen_at = None;
     }
@@ -359,7 +359,7 @@ impl Tracked {
         }
     }
 
-    pub(super) fn turn(&mut self, held: impl Fn(u64) -> u16) {
+    pub(super) fn end_window(&mut self, held: impl Fn(u64) -> u16) {
         self.unmapped_windows = if self.mappers.is_empty() {
             self.unmapped_windows + 1
         } else {

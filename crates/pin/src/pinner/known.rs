@@ -112,7 +112,7 @@ impl World<'_> {
         self.asked < MAX_ASKED
             && match self.known.files.get(key) {
                 Some(asked) => matches!(asked, Asked::Open(_)),
-                None => self.known.open < descriptors::asked() && now_ns() < self.end_ns,
+                None => self.known.open < descriptors::queried() && now_ns() < self.end_ns,
             }
     }
 }
@@ -175,7 +175,7 @@ mod tests {
                 (key(2), Asked::Late),
                 (key(3), Asked::Never),
             ]),
-            open: descriptors::asked(),
+            open: descriptors::queried(),
         };
         let ask = |world: &mut World<'_>, inode| world.cached(key(inode), &file, &(0..4));
         let mut world = known.beside(&holder);
