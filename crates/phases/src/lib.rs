@@ -19,19 +19,19 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `watch` | the threads of one machine, and what each did since the last look |
+//! | `threads` | the threads of one machine, and what each did since the last look |
 //! | `lever` | parameters of front and back |
-//! | `hold` | which threads have other parameters than they had, and what they had |
+//! | `parameters` | which threads have other parameters than they had, and what they had |
 //! | `follow` | the loop, for one machine |
 //! | `guard` | undoes everything if the process with the loop is killed |
 //! | `news` | what there is to tell people |
 
 mod follow;
 mod guard;
-mod hold;
 mod lever;
 mod news;
-mod watch;
+mod parameters;
+mod threads;
 
 pub use follow::{Ended, FollowError, Options, follow};
 pub use guard::{Guarded, NOTE, guard, undo};
