@@ -77,7 +77,7 @@ pub enum Kind {
 /// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Time of its end. The heap begins at time 0, unless the policy is told otherwise.
+    /// Time of its end. The heap begins at time 0, unless the policy was given another beginning.
     pub now: u64,
     /// Time that the program was stopped for collections since the last one reported here; with
     /// [`Ratios::ALL_TIME`], all the time since then.
