@@ -19,7 +19,7 @@ lane=pressed
 apart=()
 case $suite in
   runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | map/hotspot | map/plimsoll_map) lane=quiet ;;
+  c/c | heap/heap | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;

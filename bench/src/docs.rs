@@ -217,6 +217,9 @@ impl Row {
     }
 }
 
+/// Minutes after which `make bench-NAME` stops, so that the next one goes on.
+const GO: u32 = 40;
+
 /// The book's list, with one row for each measurement.
 pub fn list() -> String {
     let mut out =
@@ -227,9 +230,13 @@ pub fn list() -> String {
             [] => "nothing: it shows".to_owned(),
             asks => asks.join("; ").replace('*', "…"),
         };
+        let goes = match about.minutes.div_ceil(GO) {
+            1 => String::new(),
+            goes => format!(", in {goes} goes"),
+        };
         let _ = writeln!(
             out,
-            "| `{}` | {} | {asks} | {} | {} |",
+            "| `{}` | {} | {asks} | {}{goes} | {} |",
             about.name,
             about.question,
             about.minutes,

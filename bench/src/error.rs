@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[allow(missing_docs)]
 pub enum Error {
     /// A signal came.
-    #[error("interrupted; nothing was recorded")]
+    #[error("interrupted")]
     Interrupted,
     /// A file or a folder cannot be used.
     #[error("cannot {doing} {}: {source}", path.display())]
@@ -41,39 +41,38 @@ pub enum Error {
     },
     /// A program printed something that is not what it prints.
     #[error(
-        "what {program} printed cannot be read: {source} (are it and this program of one build?); nothing \
-         was recorded"
+        "what {program} printed cannot be read: {source} (are it and this program of one build?)"
     )]
     Output {
         program: &'static str,
         source: serde_json::Error,
     },
     /// The system does not let us wait for something.
-    #[error("cannot wait for {what}: {source}; nothing was recorded")]
+    #[error("cannot wait for {what}: {source}")]
     Wait {
         what: &'static str,
         source: io::Error,
     },
     /// A server that is under load gives no answer.
-    #[error("the server at {server} does not answer: {source}; nothing was recorded")]
+    #[error("the server at {server} does not answer: {source}")]
     NoAnswer {
         server: SocketAddr,
         source: io::Error,
     },
     /// A thread of the harness cannot be started.
-    #[error("cannot start a thread of {what}: {source}; nothing was recorded")]
+    #[error("cannot start a thread of {what}: {source}")]
     Thread {
         what: &'static str,
         source: io::Error,
     },
     /// A trace cannot be made or read.
-    #[error("{0}; nothing was recorded")]
+    #[error("{0}")]
     Trace(#[from] plimsoll_trace::TraceError),
     /// A program has no map.
-    #[error("{0}; nothing was recorded")]
+    #[error("{0}")]
     Map(#[from] plimsoll_map::LookError),
     /// A simulation of threads has no outcome.
-    #[error("{0}; nothing was recorded")]
+    #[error("{0}")]
     Simulation(#[from] plimsoll_sim::threads::SimError),
     /// A simulation of programs that share memory has no outcome.
     #[error(transparent)]
@@ -107,10 +106,10 @@ pub enum Error {
     )]
     Page { path: PathBuf, why: String },
     /// A program ended or went on without the result that the measurement needs.
-    #[error("{program}: {what}; nothing was recorded")]
+    #[error("{program}: {what}")]
     Program { program: String, what: String },
     /// A thread of the harness panicked.
-    #[error("{0} panicked, as said above; nothing was recorded")]
+    #[error("{0} panicked, as said above")]
     Panicked(&'static str),
     /// The virtual machine returned no figures.
     #[error("nothing was measured in the guest: {0}")]
@@ -138,6 +137,29 @@ pub enum Error {
     #[error("{} is not what a measurement records: {source}; measure again", path.display())]
     Recorded {
         path: PathBuf,
+        source: serde_json::Error,
+    },
+    /// The time that was given is over.
+    #[error(
+        "stopped, since {minutes} minutes are over or the next run may take longer; all runs until here are \
+         kept, and the same command goes on with {name}"
+    )]
+    Unfinished { name: &'static str, minutes: u64 },
+    /// Rows of another recording are there.
+    #[error(
+        "a recording of {name} at {commit} was cut, of another commit, machine or part than this one: go on \
+         with that one, or begin anew with --again (its rows are in {})",
+        folder.display()
+    )]
+    Begun {
+        name: &'static str,
+        commit: String,
+        folder: PathBuf,
+    },
+    /// What a run came to cannot be kept.
+    #[error("what {variant:?} came to is no row, or not one of this program: {source}")]
+    Unreadable {
+        variant: String,
         source: serde_json::Error,
     },
     /// A chart cannot be drawn.

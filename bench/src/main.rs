@@ -28,8 +28,7 @@ struct Arguments {
     /// Repetitions of each variant.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
-    /// Only variants whose name contains one of these, separated by commas. As with --no-record, nothing
-    /// recorded is replaced.
+    /// Only variants whose name contains one of these, separated by commas. The rows of the others stay.
     #[arg(long)]
     only: Option<String>,
     #[arg(long, help = help_of_slice())]
@@ -39,6 +38,13 @@ struct Arguments {
     /// Leave the results in bench/out/NAME, not among the recorded ones in bench/results.
     #[arg(long)]
     no_record: bool,
+    /// Record anew what is recorded at this commit. Without it, only what is missing is measured.
+    #[arg(long, conflicts_with = "no_record")]
+    again: bool,
+    /// Begin no run after these minutes, nor one that may take longer than what is left of them. The same
+    /// command goes on.
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// What `libgc-kernels` does in the guest that it boots.
     #[arg(long, hide = true)]
     inside: bool,
@@ -89,8 +95,9 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         only: arguments.only.clone(),
         slice: arguments.slice,
         seed: arguments.seed,
-        // A part would take the place of the whole.
-        record: !arguments.no_record && arguments.only.is_none(),
+        record: !arguments.no_record,
+        again: arguments.again,
+        minutes: arguments.minutes,
     };
     measurement::check(&arguments.name, &options, ALL)?;
     match (arguments.name.as_str(), named(&arguments.name)) {

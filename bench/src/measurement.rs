@@ -54,16 +54,12 @@ pub trait Measurement: Sync {
 /// # Errors
 /// Whatever could not be set up, started or written, or failed in a run.
 pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
-    let runner = Runner::new(measurement.about().name, options.clone());
-    let folder = runner.folder();
-    std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
-    let results = measurement.run(&runner)?;
-    if let (Some(only), true) = (options.only.as_ref(), results.rows.is_empty()) {
-        return Err(Error::NoVariant { only: only.clone() });
-    }
-    results.save(&folder)?;
+    let runner = Runner::new(measurement.about().name, options.clone())?;
+    let ran = measurement.run(&runner);
+    let mut results = ran.inspect_err(|_| runner.say_what_is_kept())?;
+    runner.save(&mut results)?;
     println!("\n{}", results.text());
-    Ok(())
+    runner.end()
 }
 
 /// Runs the part of a measurement that belongs into a virtual machine. Called inside it.
@@ -71,7 +67,7 @@ pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn run_inside(measurement: &dyn Measurement, options: &Options) -> Result<()> {
-    let runner = Runner::new(measurement.about().name, options.clone());
+    let runner = Runner::new(measurement.about().name, options.clone())?;
     measurement.run_inside(&runner)
 }
 
@@ -201,11 +197,10 @@ mod tests {
 
     fn options(only: Option<&str>, slice: bool, seed: Option<u64>) -> Options {
         Options {
-            repeat: 1,
             only: only.map(str::to_owned),
             slice,
             seed,
-            record: false,
+            ..Options::of(1)
         }
     }
 

@@ -2,8 +2,7 @@
 //! collector in a consistent state. A child that collects gets a helper of its own at its first
 //! collection; a child that soon executes another program gets none.
 
-use crate::collector::Libgc;
-use crate::{helper, hooks::SHARED, interpose::WISHES};
+use crate::orders::ORDERS;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -44,17 +43,13 @@ unsafe extern "C" fn after() {
 unsafe extern "C" fn in_child() {
     TURN.store(FREE, Ordering::Release);
     // If the wait for the helper was in vain, the helper was inside a collection.
-    SHARED.helper_collects.store(false, Ordering::Release);
-    SHARED.taking.store(0, Ordering::Release);
-    WISHES.finalizers_held.store(false, Ordering::Release);
+    ORDERS.forked();
     ORPHAN.store(true, Ordering::Release);
 }
 
-/// Starts a new helper in a child; called at the end of a collection.
-pub fn revive(gc: &'static Libgc) {
-    if ORPHAN.swap(false, Ordering::AcqRel) {
-        helper::spawn(gc, false);
-    }
+/// Whether this is a child whose helper is missing. Says so once; the caller starts one.
+pub fn take_orphan() -> bool {
+    ORPHAN.swap(false, Ordering::AcqRel)
 }
 
 /// Runs `work` while no fork is under way. Returns `None` without running it if one is.

@@ -3,29 +3,27 @@
 //! collect. But it stays in `GC_do_blocking`, so that the program's collections need not stop it.
 
 use crate::collector::{Body, Libgc};
-use crate::hooks::{self, SHARED};
-use crate::interpose::WISHES;
+use crate::heap::Heap;
 use crate::link::Link;
-use crate::schedule::{self, Act, Released, View};
+use crate::orders::ORDERS;
+use crate::published::{Collections, PUBLISHED};
+use crate::schedule::{self, Act, View};
 use crate::settings::{self, Mode};
-use crate::{ballast, fork, release, sense};
+use crate::wishes::WISHES;
+use crate::{ballast, enforce, fork, release, sense};
 use plimsoll_client::Granted;
+use plimsoll_client::govern::{Governor, Own, per_second};
 use plimsoll_client::messages::{Report, Statistics};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Bytes, MIB, MICROSECOND, MILLISECOND, Nanos};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 /// Bytes of the helper's stack. It runs the marker, which keeps its own stack elsewhere.
 const STACK: usize = 1 << 20;
-/// Nanoseconds between two reports.
-const REPORT_EVERY: u64 = 1_000_000_000;
 /// Assumed marking speed until it was measured, in bytes of live data per second.
-const USUAL_SPEED: u64 = 400 << 20;
-/// Looks over which the use of the rest of the family is taken as the minimum.
-const FAMILY_WINDOW: usize = 8;
+const USUAL_SPEED: u64 = 400 * MIB;
 
 fn current_mode() -> &'static Mode {
     static MODE: OnceLock<Mode> = OnceLock::new();
@@ -54,8 +52,8 @@ pub fn spawn(gc: &'static Libgc, reports: bool) {
     let started = thread.spawn(move || live(gc, reports));
     restore_signals(&blocked);
     if started.is_err() {
-        SHARED.engaged.store(false, Ordering::Release);
-        SHARED.ceiling.store(u64::MAX, Ordering::Release);
+        ORDERS.engage(false);
+        ORDERS.allow(u64::MAX);
     }
 }
 
@@ -146,32 +144,31 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
 /// the program's own threads. False if the program forks.
 fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     fork::unless_forking(|| {
-        WISHES.finalizers_held.store(true, Ordering::Release);
-        hooks::finalizers(gc);
-        SHARED.helper_collects.store(true, Ordering::Release);
+        ORDERS.hold_finalizers(true);
+        enforce::finalizers(gc);
+        ORDERS.set_collects(true);
         let mut task = Task { gc, work };
         // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
         unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
-        if SHARED.taking.swap(0, Ordering::AcqRel) > 0 {
-            hooks::apply(gc);
+        if ORDERS.lend(0) > 0 {
+            enforce::apply(gc);
         }
-        SHARED.helper_collects.store(false, Ordering::Release);
-        WISHES.finalizers_held.store(false, Ordering::Release);
-        hooks::finalizers(gc);
+        ORDERS.set_collects(false);
+        ORDERS.hold_finalizers(false);
+        enforce::finalizers(gc);
     })
     .is_some()
 }
 
 fn grow(gc: &'static Libgc, bytes: u64) {
     ballast::give(gc, bytes);
-    hooks::apply(gc);
+    enforce::apply(gc);
 }
 
 fn disengage(gc: &'static Libgc) {
-    SHARED.allowance.store(u64::MAX, Ordering::Release);
-    SHARED.ceiling.store(u64::MAX, Ordering::Release);
-    if SHARED.engaged.swap(false, Ordering::AcqRel) {
-        hooks::engage(gc);
+    ORDERS.allow(u64::MAX);
+    if ORDERS.engage(false) {
+        enforce::engage(gc);
     }
     if ballast::held() > 0 {
         inside(gc, &mut |gc| ballast::give(gc, u64::MAX));
@@ -183,223 +180,158 @@ struct Helper {
     gc: &'static Libgc,
     link: Link,
     steers: bool,
-    family: [u64; FAMILY_WINDOW],
-    looks: usize,
-    started: u64,
+    /// What the numbers mean here.
+    governor: Governor,
     /// Collections in the first second. They do not count, because what was live then says little
     /// about later.
     early: u64,
-    last_look: u64,
-    last_allocated: u64,
-    released: Released,
-    reported: u64,
-    reaction: u64,
 }
 
 impl Helper {
     fn new(gc: &'static Libgc, reports: bool) -> Helper {
         let mode = current_mode();
-        let now = sense::now();
+        let allocated = Heap::read(gc).allocated;
         Helper {
             gc,
             link: Link::open(mode, reports),
             steers: *mode != Mode::Default,
-            family: [0; FAMILY_WINDOW],
-            looks: 0,
-            started: now,
+            governor: Governor::new(now(), Bytes(allocated)),
             early: 0,
-            last_look: now,
-            last_allocated: hooks::allocated(&gc.read()),
-            released: Released::default(),
-            reported: 0,
-            reaction: 0,
         }
     }
 
     fn run(&mut self) {
         loop {
-            self.step();
-            let nap = schedule::nap(SHARED.rate.load(Ordering::Acquire), self.link.is_heard());
-            self.link.wait(Duration::from_nanos(nap));
+            let numbers = self.link.read();
+            self.step(numbers);
+            let pause = self.governor.pause(numbers.is_some(), self.link.is_heard());
+            self.link.wait(pause.duration());
         }
     }
 
     /// Does one look, and what follows from it.
-    fn step(&mut self) {
-        self.measure_rate();
-        let Some(numbers) = self.link.read() else {
+    fn step(&mut self, numbers: Option<Granted>) {
+        let allocated = Heap::read(self.gc).allocated;
+        ORDERS.set_rate(self.governor.measure(now(), Bytes(allocated)));
+        let Some(numbers) = numbers else {
             return disengage(self.gc);
         };
         let view = self.look(numbers);
-        self.report(&view);
         if !self.steers || !self.steer() {
             return;
         }
-        match schedule::decide(&view, &self.released) {
+        match schedule::decide(&view) {
             Act::Rest => {}
             Act::Grow(bytes) => {
                 inside(self.gc, &mut |gc| grow(gc, bytes));
             }
-            Act::Shrink(goal) | Act::Release(goal) => self.release(goal, numbers, &view),
+            Act::Shrink(goal) => self.release(goal, numbers),
         }
     }
 
-    /// Reports the collector's state to the broker, about once a second.
-    fn report(&mut self, view: &View) {
-        if !self.link.is_heard() || view.now.saturating_sub(self.reported) < REPORT_EVERY {
-            return;
-        }
-        self.reported = view.now;
+    /// Adds what is known of the collector to a report, and sends it. `live`: bytes that live.
+    fn report(&mut self, report: Report, extent: u64, live: u64) {
         // What a program allocates while it starts does not show what it will allocate later: until
         // then it may want everything.
-        let known = self.measured_for(view.now) >= SECOND;
-        let collections = SHARED.collections.load(Ordering::Acquire);
+        let known = report.allocation_rate.is_some();
+        let collections = PUBLISHED.collections();
         if !known {
-            self.early = collections;
+            self.early = collections.count;
         }
-        let collected = collections > self.early;
-        let rate = SHARED.rate.load(Ordering::Acquire);
-        let live = if collected {
-            SHARED.live.load(Ordering::Acquire)
-        } else {
-            view.used
-        };
-        let last = SHARED.took.load(Ordering::Acquire).max(1);
-        let measured =
-            u64::try_from(u128::from(live) * 1_000_000_000 / u128::from(last)).unwrap_or(u64::MAX);
-        let speed = if collected {
-            measured.max(1)
-        } else {
-            USUAL_SPEED
+        let last = Nanos(collections.expected.max(1));
+        let speed = match collections.count > self.early {
+            true => per_second(Bytes(live), last).max(1),
+            false => USUAL_SPEED,
         };
         self.link.report(&Report {
             live: known.then_some(live),
-            allocation_rate: known.then_some(rate),
             collection_speed: known.then_some(speed),
-            floor: Some(view.other.saturating_add(live).saturating_add(view.guard)),
-            reaction_ms: Some(self.reaction / 1_000_000),
-            collections: Some(collections),
-            collection_ms: Some(SHARED.collecting.load(Ordering::Acquire) / 1_000_000),
-            collector: Some(collector(view)),
-            ..Report::default()
+            collections: Some(collections.count),
+            collection_ms: Some(collections.collecting / MILLISECOND),
+            collector: Some(statistics(&collections, extent)),
+            ..report
         });
     }
 
     /// Puts the adapter's schedule in force, if the program left the schedule to it.
     fn steer(&self) -> bool {
         let theirs = WISHES.automatic_off.load(Ordering::Acquire) != 0 || self.gc.incremental();
-        if theirs {
-            if SHARED.engaged.swap(false, Ordering::AcqRel) {
-                hooks::engage(self.gc);
-            }
-        } else if !SHARED.engaged.swap(true, Ordering::AcqRel) {
-            hooks::engage(self.gc);
-        } else {
-            hooks::apply(self.gc);
+        match ORDERS.engage(!theirs) {
+            true => enforce::engage(self.gc),
+            false if theirs => {}
+            false => enforce::apply(self.gc),
         }
         !self.gc.disabled()
     }
 
-    /// For how long the rate has been measured, in nanoseconds.
-    fn measured_for(&self, now: u64) -> u64 {
-        now.saturating_sub(self.started)
-    }
-
-    /// Measures the bytes allocated per second, smoothed over about a second; in the first second,
-    /// over the time so far.
-    fn measure_rate(&mut self) {
-        let now = sense::now();
-        let passed = now.saturating_sub(self.last_look);
-        if passed < SECOND / 50 {
-            return;
-        }
-        let allocated = hooks::allocated(&self.gc.read());
-        let bytes = u128::from(allocated.saturating_sub(self.last_allocated));
-        let fresh =
-            u64::try_from(bytes * u128::from(SECOND) / u128::from(passed)).unwrap_or(u64::MAX);
-        let window = self.measured_for(now).clamp(1, SECOND);
-        let weight =
-            (u128::from(passed) * u128::from(SECOND) / u128::from(window)).min(u128::from(SECOND));
-        let old = SHARED.rate.load(Ordering::Relaxed);
-        let mixed = (u128::from(old) * (u128::from(SECOND) - weight) + u128::from(fresh) * weight)
-            / u128::from(SECOND);
-        SHARED
-            .rate
-            .store(u64::try_from(mixed).unwrap_or(u64::MAX), Ordering::Release);
-        (self.last_look, self.last_allocated) = (now, allocated);
-    }
-
-    /// Returns the state of the process, and updates target and ceiling.
+    /// Looks at the process, says what it may use, and reports if that is due.
     fn look(&mut self, numbers: Granted) -> View {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
         release::saw_swapped(swapped);
-        let stats = self.gc.read();
-        let family = self.family(numbers.uses.saturating_sub(resident));
-        let more = resident.saturating_sub(hooks::mapped(&stats));
-        let other = SHARED.other.fetch_max(more, Ordering::AcqRel).max(more);
-        let allowance = schedule::threshold(numbers.limit).saturating_sub(family);
-        SHARED.allowance.store(allowance, Ordering::Release);
-        hooks::set_ceiling();
-        View {
-            limit: numbers.limit,
-            owed: numbers.owed,
-            uses: resident.saturating_add(family),
-            other: other.saturating_add(family),
-            extent: hooks::extent(&stats),
-            used: hooks::used(&stats),
-            ballast: ballast::held(),
-            since: hooks::since(&stats),
-            target: hooks::target(),
-            ceiling: SHARED.ceiling.load(Ordering::Acquire),
-            guard: SHARED.guard.load(Ordering::Acquire),
-            now: sense::now(),
+        let heap = Heap::read(self.gc);
+        let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
+        let collections = PUBLISHED.collections();
+        // Until a collection tells, all that is used may live.
+        let live = match collections.count > self.early {
+            true => collections.live,
+            false => heap.used,
+        };
+        let guard = PUBLISHED.guard();
+        let own = Own {
+            resident: Bytes(resident),
+            beside: Bytes(other),
+            needs: Bytes(live) + Bytes(guard),
+            guard: Bytes(guard),
+        };
+        let govern = self.governor.step(now(), numbers, own);
+        let allowance = govern.process_limit.0;
+        ORDERS.allow(allowance);
+        if let Some(report) = govern.report.filter(|_| self.link.is_heard()) {
+            self.report(report, heap.extent, live);
         }
-    }
-
-    /// The use of the rest of the family, such as children of this process: the minimum of the last
-    /// looks, because the broker's count is older than ours while we grow or shrink.
-    fn family(&mut self, seen: u64) -> u64 {
-        self.family[self.looks % FAMILY_WINDOW] = seen;
-        self.looks += 1;
-        match self.looks < FAMILY_WINDOW {
-            true => 0,
-            false => self.family.iter().copied().min().unwrap_or(0),
+        View {
+            extent: heap.extent,
+            used: heap.used,
+            ballast: ballast::held(),
+            since: PUBLISHED.since(heap.allocated),
+            target: PUBLISHED.target(allowance),
+            ceiling: PUBLISHED.ceiling(allowance),
+            guard,
+            release_to: govern.release_to.map(|goal| goal.0),
+            may_release: govern.may_release,
         }
     }
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
-    fn release(&mut self, goal: u64, numbers: Granted, view: &View) {
-        let began = sense::now();
+    fn release(&mut self, goal: u64, numbers: Granted) {
+        let resident = || Bytes(sense::memory().unwrap_or_default().resident);
+        let (began, before) = (now(), resident());
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;
         }
-        let after = self.look(numbers);
-        let at = sense::now();
-        self.reaction = at.saturating_sub(began);
-        self.link.released(view.uses.saturating_sub(after.uses));
-        self.released = Released {
-            at,
-            took: at.saturating_sub(began),
-            uses: after.uses,
-            limit: view.limit,
-            reached: after.uses <= schedule::threshold(view.limit),
-        };
-        if let Act::Grow(bytes) = schedule::decide(&after, &self.released) {
+        let after = resident();
+        self.governor.released(began, now(), after);
+        self.link.released((before - after).0);
+        if let Act::Grow(bytes) = schedule::decide(&self.look(numbers)) {
             inside(self.gc, &mut |gc| grow(gc, bytes));
         }
     }
 }
 
+fn now() -> Nanos {
+    Nanos(sense::now())
+}
+
 /// The statistics to report, as far as libgc tells them. The world is stopped during the whole of
 /// its collections.
-fn collector(view: &View) -> Statistics {
-    let pause = |took: &AtomicU64| Some(took.load(Ordering::Acquire) / 1000).filter(|&us| us > 0);
+fn statistics(collections: &Collections, extent: u64) -> Statistics {
+    let pause = |took: u64| Some(took / MICROSECOND).filter(|&us| us > 0);
     Statistics {
-        heap: Some(view.extent),
-        last_pause_us: pause(&SHARED.last),
-        longest_pause_us: pause(&SHARED.longest),
+        heap: Some(extent),
+        last_pause_us: pause(collections.last),
+        longest_pause_us: pause(collections.longest),
         ..Statistics::default()
     }
 }

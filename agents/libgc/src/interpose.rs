@@ -5,108 +5,18 @@
 //! In a process without libgc nobody calls these functions, and a call does nothing.
 
 use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
-use crate::{fork, helper, hooks, settings, symbols};
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-
-/// The values that the program set.
-#[derive(Debug)]
-pub struct Wishes {
-    /// `GC_set_dont_expand`.
-    pub dont_expand: AtomicI32,
-    /// `GC_set_disable_automatic_collection`.
-    pub automatic_off: AtomicI32,
-    /// `GC_set_free_space_divisor`.
-    pub divisor: AtomicUsize,
-    /// `GC_set_max_heap_size` or `GC_MAXIMUM_HEAP_SIZE`, 0 for none.
-    pub most: AtomicUsize,
-    /// `GC_set_max_retries`.
-    pub retries: AtomicUsize,
-    /// `GC_set_on_collection_event`, the address of the function or 0.
-    pub on_event: AtomicUsize,
-    /// `GC_set_on_heap_resize`, the address of the function or 0.
-    pub on_resize: AtomicUsize,
-    /// `GC_set_finalize_on_demand`.
-    pub on_demand: AtomicI32,
-    /// `GC_set_finalizer_notifier`, the address of the function or 0.
-    pub notifier: AtomicUsize,
-    /// Whether the helper is in a collection. Meanwhile no finalizer may run on its thread.
-    pub finalizers_held: AtomicBool,
-}
-
-/// The program's wishes.
-pub static WISHES: Wishes = Wishes {
-    dont_expand: AtomicI32::new(0),
-    automatic_off: AtomicI32::new(0),
-    divisor: AtomicUsize::new(3),
-    most: AtomicUsize::new(0),
-    retries: AtomicUsize::new(0),
-    on_event: AtomicUsize::new(0),
-    on_resize: AtomicUsize::new(0),
-    on_demand: AtomicI32::new(0),
-    notifier: AtomicUsize::new(0),
-    finalizers_held: AtomicBool::new(false),
+use crate::wishes::{
+    WISHES, address, learn, program_notifier, program_on_event, program_on_resize,
 };
+use crate::{enforce, fork, helper, hooks, symbols};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the adapter has taken over the settings of this process.
 pub fn started() -> bool {
     STARTED.load(Ordering::Acquire)
-}
-
-fn address<F>(function: Option<F>) -> usize {
-    const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
-    // SAFETY: only instantiated with nullable function pointers, which are addresses of this size.
-    unsafe { std::mem::transmute_copy(&function) }
-}
-
-/// The program's own function for collection events.
-pub fn program_on_event() -> Option<OnEvent> {
-    // SAFETY: holds 0 or the address of such a function, stored by `address`.
-    unsafe { std::mem::transmute(WISHES.on_event.load(Ordering::Acquire)) }
-}
-
-/// The program's own function for heap resizing.
-pub fn program_on_resize() -> Option<OnResize> {
-    // SAFETY: as above.
-    unsafe { std::mem::transmute(WISHES.on_resize.load(Ordering::Acquire)) }
-}
-
-/// The program's own finalizer notifier.
-pub fn program_notifier() -> Option<Notifier> {
-    // SAFETY: as above.
-    unsafe { std::mem::transmute(WISHES.notifier.load(Ordering::Acquire)) }
-}
-
-/// Reads the values that the program set before the adapter started, or that `GC_init` took from
-/// the environment.
-fn learn(gc: &Libgc) {
-    if WISHES.most.load(Ordering::Acquire) == 0 {
-        let most = settings::size("GC_MAXIMUM_HEAP_SIZE").unwrap_or(0);
-        WISHES.most.store(most, Ordering::Release);
-    }
-    // SAFETY: plain getters of an initialised collector.
-    unsafe {
-        WISHES
-            .dont_expand
-            .store((gc.dont_expand)(), Ordering::Release);
-        WISHES
-            .automatic_off
-            .store((gc.automatic_off)(), Ordering::Release);
-        WISHES.divisor.store((gc.divisor)(), Ordering::Release);
-        WISHES.retries.store((gc.retries)(), Ordering::Release);
-        WISHES
-            .on_event
-            .store(address((gc.on_event)()), Ordering::Release);
-        WISHES
-            .on_resize
-            .store(address((gc.on_resize)()), Ordering::Release);
-        WISHES.on_demand.store((gc.on_demand)(), Ordering::Release);
-        WISHES
-            .notifier
-            .store(address((gc.notifier)()), Ordering::Release);
-    }
 }
 
 /// `GC_init`. If the program never calls it, libgc itself does, through this function.
@@ -161,21 +71,21 @@ setter!(
     c_int,
     dont_expand,
     std::convert::identity,
-    hooks::apply
+    enforce::apply
 );
 setter!(
     GC_set_disable_automatic_collection,
     c_int,
     automatic_off,
     std::convert::identity,
-    hooks::engage
+    enforce::engage
 );
 setter!(
     GC_set_free_space_divisor,
     Word,
     divisor,
     std::convert::identity,
-    hooks::apply
+    enforce::apply
 );
 setter!(
     GC_set_on_collection_event,
@@ -196,14 +106,14 @@ setter!(
     c_int,
     on_demand,
     std::convert::identity,
-    hooks::demand
+    enforce::demand
 );
 setter!(
     GC_set_finalizer_notifier,
     Option<Notifier>,
     notifier,
     address,
-    hooks::finalizers
+    enforce::finalizers
 );
 
 setter!(
@@ -211,7 +121,7 @@ setter!(
     Word,
     retries,
     std::convert::identity,
-    hooks::retry
+    enforce::retry
 );
 
 /// Like libgc's, and the value is stored: the adapter has to collect before the heap reaches it.
@@ -227,7 +137,7 @@ pub unsafe extern "C" fn GC_set_max_heap_size(bytes: Word) {
         unsafe { std::mem::transmute::<*mut c_void, Real>(real)(bytes) };
     }
     if let (true, Some(gc)) = (started(), collector::get()) {
-        hooks::apply(gc);
+        enforce::apply(gc);
     }
 }
 

@@ -31,20 +31,27 @@
 //!
 //! # Modules
 //! [`schedule`] holds the decisions, as pure functions; [`collector`] calls libgc, whose functions
-//! [`symbols`] finds; [`interpose`] intercepts the program's calls; [`hooks`] runs inside
-//! collections; [`helper`] is the thread; [`release`] gives memory back; [`link`] receives the
-//! numbers and sends the reports; [`fork`] keeps both sides of a fork sane; [`sense`] reads the
-//! process's own memory; [`settings`] reads the environment.
+//! [`symbols`] finds; [`heap`] reads its counters; [`ballast`] takes free heap. [`orders`] go from the
+//! helper to the hooks; the hooks answer with what is [`published`]; [`wishes`] are the program's.
+//! [`enforce`] puts all of that into libgc. [`fork`] keeps both sides of a fork sane; [`release`] gives
+//! memory back; [`link`] receives the numbers and sends the reports; [`helper`] is the thread; [`hooks`]
+//! runs inside collections; [`interpose`] intercepts the program's calls. [`sense`] reads the process's own
+//! memory; [`settings`] reads the environment.
 
 pub mod ballast;
 pub mod collector;
+pub mod enforce;
 pub mod fork;
+pub mod heap;
 pub mod helper;
 pub mod hooks;
 pub mod interpose;
 pub mod link;
+pub mod orders;
+pub mod published;
 pub mod release;
 pub mod schedule;
 pub mod sense;
 pub mod settings;
 pub mod symbols;
+pub mod wishes;

@@ -3,13 +3,14 @@
 use crate::settings::Mode;
 use plimsoll_client::messages::Report;
 use plimsoll_client::{Follower, Granted};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// Where this process gets its limit from.
 #[derive(Debug)]
 pub enum Link {
-    /// A constant limit, in bytes.
-    Fixed(u64),
+    /// A constant limit.
+    Fixed(Bytes),
     /// A broker.
     Broker(Follower),
     /// Nothing.
@@ -22,7 +23,7 @@ impl Link {
     pub fn open(mode: &Mode, report: bool) -> Link {
         match mode {
             Mode::Off => Link::None,
-            Mode::Fixed(bytes) => Link::Fixed(*bytes),
+            Mode::Fixed(bytes) => Link::Fixed(Bytes(*bytes)),
             Mode::Adaptive | Mode::Default => {
                 Follower::of_environment("libgc", report).map_or(Link::None, Link::Broker)
             }
@@ -35,8 +36,8 @@ impl Link {
             Link::None => None,
             Link::Fixed(limit) => Some(Granted {
                 limit: *limit,
-                owed: 0,
-                uses: 0,
+                owed: Bytes::ZERO,
+                uses: Bytes::ZERO,
             }),
             Link::Broker(follower) => follower.read(),
         }

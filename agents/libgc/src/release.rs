@@ -2,7 +2,9 @@
 //! calls this, as an active thread, while no fork is under way.
 
 use crate::collector::Libgc;
-use crate::{ballast, hooks, schedule, sense};
+use crate::heap::Heap;
+use crate::published::PUBLISHED;
+use crate::{ballast, enforce, schedule, sense};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A release reacts when this many more bytes are in swap than before.
@@ -14,10 +16,12 @@ static SWAPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Takes ballast until the extent is `goal` bytes, as far as there is free heap.
 fn shrink_to(gc: &'static Libgc, goal: u64) {
-    let surplus = hooks::extent(&gc.read()).saturating_sub(goal);
+    let surplus = Heap::read(gc).extent.saturating_sub(goal);
     if surplus > 0 {
-        ballast::take(gc, surplus, |bytes| hooks::lend(gc, bytes));
-        hooks::measure_other(&gc.read(), 0);
+        ballast::take(gc, surplus, |bytes| enforce::lend(gc, bytes));
+        if let Some(memory) = sense::memory() {
+            PUBLISHED.measured(memory, &Heap::read(gc), 0);
+        }
     }
 }
 
@@ -30,7 +34,7 @@ fn collect(gc: &'static Libgc) {
 
 /// Discards free heap; then, if the extent is still above the goal, collects and discards again.
 pub fn reclaim(gc: &'static Libgc, goal: u64) {
-    let beyond = |gc: &Libgc| hooks::extent(&gc.read()) > goal.saturating_add(schedule::MIN_GUARD);
+    let beyond = |gc: &Libgc| Heap::read(gc).extent > goal.saturating_add(schedule::MIN_GUARD);
     if !paged_out() {
         shrink_to(gc, goal);
     }

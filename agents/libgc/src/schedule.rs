@@ -2,7 +2,6 @@
 //! nanoseconds.
 
 use crate::sense::Memory;
-pub use plimsoll_policy::footprint::{low_water, threshold};
 
 /// The smallest guard, in bytes.
 pub const MIN_GUARD: u64 = 1 << 20;
@@ -64,14 +63,6 @@ pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
 /// The state of the process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// The limit.
-    pub limit: u64,
-    /// Bytes that must be given back.
-    pub owed: u64,
-    /// Anonymous resident bytes of this process and its family.
-    pub uses: u64,
-    /// The part of `uses` that is not this process's heap.
-    pub other: u64,
     /// Heap that the program can use without a collection: full and free blocks, resident or not.
     pub extent: u64,
     /// Heap in blocks with objects.
@@ -86,8 +77,11 @@ pub struct View {
     pub ceiling: u64,
     /// Bytes to allocate at least between collections.
     pub guard: u64,
-    /// `CLOCK_MONOTONIC`.
-    pub now: u64,
+    /// The size that the extent is to shrink to, because the process's use is too high
+    /// (`Govern::release_to`).
+    pub release_to: Option<u64>,
+    /// Whether a release would help (`Govern::may_release`).
+    pub may_release: bool,
 }
 
 /// What the helper should do.
@@ -100,36 +94,6 @@ pub enum Act {
     /// Discard free heap, and collect if that is not enough, until the extent is at most this many
     /// bytes.
     Shrink(u64),
-    /// As `Shrink`, but because the process's use was over the threshold.
-    Release(u64),
-}
-
-/// The result of the last release, so that a useless one is not repeated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Released {
-    /// When it ended; 0 if there was none.
-    pub at: u64,
-    /// How long it took.
-    pub took: u64,
-    /// The use after it.
-    pub uses: u64,
-    /// The limit at that time.
-    pub limit: u64,
-    /// Whether the use fell below the threshold.
-    pub reached: bool,
-}
-
-impl Released {
-    /// Whether another release can be expected to help.
-    fn allows(&self, view: &View) -> bool {
-        if self.at == 0 {
-            return true;
-        }
-        let rested = view.now.saturating_sub(self.at) >= self.took.saturating_mul(4);
-        let lower = view.limit < self.limit - self.limit / 32;
-        let grown = view.uses > self.uses.saturating_add(view.guard.saturating_mul(2));
-        lower || (rested && (self.reached || grown))
-    }
 }
 
 /// Deviations from the ceiling, in bytes, that are too small to act on.
@@ -138,17 +102,12 @@ fn tolerance(ceiling: u64) -> u64 {
 }
 
 /// Decides what the helper does next.
-pub fn decide(view: &View, last: &Released) -> Act {
-    let slack = if view.owed > 0 {
-        0
-    } else {
-        (view.limit - threshold(view.limit)) / 4
-    };
+pub fn decide(view: &View) -> Act {
     let tolerance = tolerance(view.ceiling);
-    if view.uses > threshold(view.limit).saturating_add(slack) && last.allows(view) {
-        return Act::Release(low_water(view.limit).saturating_sub(view.other));
+    if let Some(goal) = view.release_to {
+        return Act::Shrink(goal);
     }
-    if view.extent > view.ceiling.saturating_add(tolerance) && last.allows(view) {
+    if view.extent > view.ceiling.saturating_add(tolerance) && view.may_release {
         return Act::Shrink(view.ceiling);
     }
     if view.used > view.target.saturating_add(tolerance) && view.since >= view.guard {
@@ -163,16 +122,6 @@ pub fn decide(view: &View, last: &Released) -> Act {
     Act::Rest
 }
 
-/// How long the helper sleeps between two looks, in nanoseconds: shorter while the program
-/// allocates, longer if news wake it. `rate` is in bytes per second.
-pub fn nap(rate: u64, woken: bool) -> u64 {
-    match (rate > 0, woken) {
-        (true, _) => 50_000_000,
-        (false, false) => 100_000_000,
-        (false, true) => 500_000_000,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,10 +130,6 @@ mod tests {
 
     fn view() -> View {
         View {
-            limit: 1024 * MIB,
-            owed: 0,
-            uses: 900 * MIB,
-            other: 100 * MIB,
             extent: 860 * MIB,
             used: 500 * MIB,
             ballast: 0,
@@ -192,67 +137,34 @@ mod tests {
             target: 860 * MIB,
             ceiling: 860 * MIB,
             guard: 4 * MIB,
-            now: 1,
+            release_to: None,
+            may_release: true,
         }
     }
 
     #[test]
-    fn within_the_threshold_nothing_happens() {
-        assert_eq!(decide(&view(), &Released::default()), Act::Rest);
+    fn at_the_ceiling_nothing_happens() {
+        assert_eq!(decide(&view()), Act::Rest);
     }
 
     #[test]
-    fn over_the_threshold_it_releases_to_low_water() {
+    fn a_use_that_is_too_high_comes_first() {
         let over = View {
-            uses: 1010 * MIB,
+            release_to: Some(700 * MIB),
+            extent: 900 * MIB,
             ..view()
         };
-        let goal = low_water(1024 * MIB) - 100 * MIB;
-        assert_eq!(decide(&over, &Released::default()), Act::Release(goal));
+        assert_eq!(decide(&over), Act::Shrink(700 * MIB));
     }
 
     #[test]
-    fn a_debt_leaves_no_slack() {
-        let slight = View {
-            uses: 1003 * MIB,
+    fn an_extent_beyond_the_ceiling_waits_after_a_release_that_did_not_help() {
+        let beyond = View {
+            extent: 900 * MIB,
+            may_release: false,
             ..view()
         };
-        assert_eq!(decide(&slight, &Released::default()), Act::Rest);
-        let owing = View {
-            owed: MIB,
-            ..slight
-        };
-        assert!(matches!(
-            decide(&owing, &Released::default()),
-            Act::Release(_)
-        ));
-    }
-
-    #[test]
-    fn a_hopeless_release_is_not_repeated_until_something_changed() {
-        let over = View {
-            uses: 1100 * MIB,
-            now: 1_000_000_000,
-            ..view()
-        };
-        let last = Released {
-            at: 1,
-            took: 1000,
-            uses: 1100 * MIB,
-            limit: 1024 * MIB,
-            reached: false,
-        };
-        assert_eq!(decide(&over, &last), Act::Rest);
-        let lower = View {
-            limit: 900 * MIB,
-            ..over
-        };
-        assert!(matches!(decide(&lower, &last), Act::Release(_)));
-        let grown = View {
-            uses: 1109 * MIB,
-            ..over
-        };
-        assert!(matches!(decide(&grown, &last), Act::Release(_)));
+        assert_eq!(decide(&beyond), Act::Rest);
     }
 
     #[test]
@@ -261,21 +173,18 @@ mod tests {
             extent: 900 * MIB,
             ..view()
         };
-        assert_eq!(
-            decide(&beyond, &Released::default()),
-            Act::Shrink(860 * MIB)
-        );
+        assert_eq!(decide(&beyond), Act::Shrink(860 * MIB));
         let below = View {
             extent: 400 * MIB,
             ballast: 100 * MIB,
             ..view()
         };
-        assert_eq!(decide(&below, &Released::default()), Act::Grow(100 * MIB));
+        assert_eq!(decide(&below), Act::Grow(100 * MIB));
         let none = View {
             ballast: 0,
             ..below
         };
-        assert_eq!(decide(&none, &Released::default()), Act::Rest);
+        assert_eq!(decide(&none), Act::Rest);
     }
 
     #[test]
@@ -287,12 +196,12 @@ mod tests {
             ceiling: 620 * MIB,
             ..view()
         };
-        assert_eq!(decide(&stuck, &Released::default()), Act::Rest);
+        assert_eq!(decide(&stuck), Act::Rest);
         let ripe = View {
             since: 4 * MIB,
             ..stuck
         };
-        assert_eq!(decide(&ripe, &Released::default()), Act::Shrink(400 * MIB));
+        assert_eq!(decide(&ripe), Act::Shrink(400 * MIB));
     }
 
     #[test]
@@ -331,10 +240,6 @@ mod tests {
     fn absurd_numbers_do_not_overflow() {
         let most = u64::MAX;
         let all = View {
-            limit: most,
-            owed: most,
-            uses: most,
-            other: most,
             extent: most,
             used: most,
             ballast: most,
@@ -342,23 +247,11 @@ mod tests {
             target: most,
             ceiling: most,
             guard: most,
-            now: most,
+            release_to: None,
+            may_release: true,
         };
-        let last = Released {
-            at: 1,
-            took: most,
-            uses: most,
-            limit: most,
-            reached: false,
-        };
-        for view in [
-            all,
-            View::default(),
-            View { limit: 0, ..all },
-            View { ceiling: 0, ..all },
-        ] {
-            let _ = decide(&view, &last);
-            let _ = decide(&view, &Released::default());
+        for view in [all, View::default(), View { ceiling: 0, ..all }] {
+            let _ = decide(&view);
         }
         assert!(guard(most, most, most) >= MIN_GUARD);
     }

@@ -18,6 +18,7 @@ use plimsoll_runtimes::hotspot::agent::{LIBRARY, Page};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::children::end_with_us;
 use plimsoll_wire::collections::Totals;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl Mode {
 }
 
 /// What one run took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Took {
     /// Seconds from the start of `java` to its end.
     time: f64,
@@ -161,7 +162,6 @@ impl Measurement for AgentCost {
         let divisor = if runner.slice() { SLICE } else { 1 };
         let each = CASES
             .into_iter()
-            .filter(|case| runner.wants(&named(*case)))
             .flat_map(|case| Mode::ALL.map(|mode| (case, mode)));
         let name = |(case, mode): (Case, Mode)| {
             let name = format!("{}, {}", named(case), mode.name());
@@ -169,6 +169,7 @@ impl Measurement for AgentCost {
         };
         let ran = runner
             .experiment(each.map(name))
+            .wanted_by(|(case, _)| named(*case))
             .rotating(|(case, _)| named(*case))
             .run(|&(case, mode), _| {
                 let command = command(case, mode, classes.folder(), ITERATIONS / divisor);

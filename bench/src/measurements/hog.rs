@@ -14,6 +14,7 @@ use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
+use serde::{Deserialize, Serialize};
 
 /// Bytes that the three programs and the hog share.
 const BUDGET: u64 = 1500 << 20;
@@ -28,7 +29,7 @@ const BEGIN: f64 = 15.0;
 const SECONDS: f64 = 60.0;
 
 /// The outcome of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Outcome {
     /// Work of each of the three programs from the hog's start to the end of the run.
     work: [f64; 3],

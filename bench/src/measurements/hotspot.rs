@@ -9,10 +9,12 @@ use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, sibling};
 use crate::measurement::{About, Measurement};
 use crate::report::results::{Cell, Results};
+use crate::report::row::or_nan;
 use crate::report::statistics::spread;
 use crate::runner::Runner;
 use crate::{Error, Result};
 use plimsoll_testbed::children::{end, end_with_us};
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -43,9 +45,10 @@ const MODES: [Jvm; 2] = [
 ];
 
 /// The outcome of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Step {
     /// Seconds until the memory was near the limit for the first time; infinite if it never was.
+    #[serde(deserialize_with = "or_nan")]
     reached: f64,
     /// Median of the memory from the time on at which it should be at the limit, MiB.
     median: f64,
@@ -75,6 +78,7 @@ impl Measurement for Hotspot {
         let ran = runner
             .experiment(variants())
             .wanted()
+            .by_group()
             .run(|(jvm, bare), _| once(&ground, classes.folder(), *jvm, *bare))?;
         let mut results = empty(runner);
         for variant in &ran {

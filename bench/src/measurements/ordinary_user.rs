@@ -10,6 +10,7 @@ use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
 use plimsoll_testbed::children::{end, end_with_us};
+use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -63,6 +64,7 @@ impl Measurement for OrdinaryUser {
 }
 
 /// What all programs used together, MiB.
+#[derive(Serialize, Deserialize)]
 struct Used {
     median: f64,
     most: f64,

@@ -12,6 +12,7 @@ use crate::report::statistics::{median_interval, spread};
 use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -131,7 +132,7 @@ const PLAIN: [&str; 3] = ["the kernel's", "LARF", "MQRR"];
 const DATABASE: &str = "traced/h2-2.2.224.jar";
 
 /// What a run reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Told {
     /// Tasks in a second.
     tasks: f64,
@@ -176,6 +177,7 @@ impl Measurement for PhasesLive {
         let ran = runner
             .experiment(variants())
             .rotating(|(program, _)| program.name)
+            .by_group()
             .run(|(program, order), turn| {
                 let passes = if runner.slice() { 1 } else { PASSES };
                 let mut told = Vec::new();

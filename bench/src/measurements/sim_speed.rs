@@ -18,6 +18,7 @@ use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
 use plimsoll_unit::float::MIB;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
@@ -56,6 +57,7 @@ struct What {
 }
 
 /// What came of one run.
+#[derive(Serialize, Deserialize)]
 struct Ran {
     events: u64,
     /// The most that was live at once, bytes.
@@ -66,8 +68,8 @@ struct Ran {
     seconds: f64,
     /// Its resident peak, bytes.
     resident: u64,
-    /// What it wrote.
-    output: Vec<u8>,
+    /// Checksum (CRC-32) of what it wrote.
+    output: u32,
 }
 
 impl Measurement for SimSpeed {
@@ -198,14 +200,13 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
             format!("{:?}", ended.ending),
         ));
     }
-    let output = ground.folder().join("0.out");
     Ok(Ran {
         events: outcome.events,
         largest_live: outcome.largest_live,
         speed: outcome.events as f64 / seconds.max(1e-9),
         seconds: ended.seconds,
         resident: ended.resident,
-        output: std::fs::read(&output).map_err(Error::file("read", &output))?,
+        output: ended.printed,
     })
 }
 
@@ -331,7 +332,7 @@ mod tests {
             speed: 2e7,
             seconds: 1.0,
             resident,
-            output: vec![length as u8],
+            output: length as u32,
         };
         Variant {
             name: String::new(),
@@ -377,7 +378,7 @@ mod tests {
         let mut ran = [variant(0, &[1, 1]), variant(2, &[2, 2])];
         let all = [Some(true), None, Some(false), Some(true)];
         assert_eq!(judged(&ran), all, "the other program was not run");
-        ran[1].outcomes[1].output.push(1);
+        ran[1].outcomes[1].output = 1;
         assert_eq!(judged(&ran)[3], Some(false));
         assert_eq!(judged(&ran[..1])[2], None);
     }

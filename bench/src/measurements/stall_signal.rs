@@ -15,6 +15,7 @@ use plimsoll_testbed::Child;
 use plimsoll_testbed::children::signal;
 use plimsoll_unit::MIB;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,38 @@ struct Seen {
     open: f64,
     /// What each interval had.
     within: Vec<Stalled>,
+}
+
+/// What one run says of one tier.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Said {
+    /// Why it does not work; empty if it does.
+    declined: String,
+    /// Read, opening, count, time, agreement, correlation.
+    figures: [f64; 6],
+}
+
+impl Said {
+    fn of(seen: &Seen, exact: &Seen) -> Said {
+        let pairs = || seen.within.iter().zip(&exact.within);
+        let same = pairs().filter(|(a, b)| a.any() == b.any()).count();
+        let time = |within: &[Stalled]| within.iter().map(|s| s.ns as f64).collect::<Vec<_>>();
+        let own = match seen.tier.times() {
+            true => time(&seen.within),
+            false => seen.within.iter().map(|s| s.count as f64).collect(),
+        };
+        Said {
+            declined: seen.declined.clone(),
+            figures: [
+                seen.read,
+                seen.open,
+                seen.within.iter().map(|s| s.count as f64).sum(),
+                time(&seen.within).iter().sum::<f64>() / 1e6,
+                100.0 * same as f64 / seen.within.len().max(1) as f64,
+                correlation(&own, &time(&exact.within)),
+            ],
+        }
+    }
 }
 
 impl Measurement for StallSignal {
@@ -105,7 +138,7 @@ impl Drop for Unified {
     }
 }
 
-fn once(ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Seen>> {
+fn once(ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Said>> {
     ground.limit(None)?;
     let program = sibling("plimsoll-misbehave");
     let name = program.display().to_string();
@@ -127,7 +160,7 @@ fn once(ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Seen>> {
     outcome
 }
 
-fn measure(child: &Child, ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Seen>> {
+fn measure(child: &Child, ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Said>> {
     turn.progress.tell(format_args!("cost"));
     let mut all = Vec::new();
     for tier in Tier::ALL {
@@ -157,7 +190,8 @@ fn measure(child: &Child, ground: &Ground, turn: &Turn<'_>) -> Result<Vec<Seen>>
     }
     signal(child.pid() as u32, Signal::CONT);
     ground.limit(None)?;
-    Ok(all.into_iter().map(|(seen, _)| seen).collect())
+    let said = all.iter().map(|(seen, _)| Said::of(seen, &all[0].0));
+    Ok(said.collect())
 }
 
 /// Stops the program, which has one thread, and waits until it stands still.
@@ -247,26 +281,6 @@ const COLUMNS: [(&str, &str); 7] = [
     ("correlation", ""),
 ];
 
-/// What one run says of one tier: read, opening, count, time, agreement, correlation.
-fn figures(run: &[Seen], tier: usize) -> [f64; 6] {
-    let (seen, exact) = (&run[tier], &run[0]);
-    let pairs = || seen.within.iter().zip(&exact.within);
-    let same = pairs().filter(|(a, b)| a.any() == b.any()).count();
-    let time = |within: &[Stalled]| within.iter().map(|s| s.ns as f64).collect::<Vec<_>>();
-    let own = match seen.tier.times() {
-        true => time(&seen.within),
-        false => seen.within.iter().map(|s| s.count as f64).collect(),
-    };
-    [
-        seen.read,
-        seen.open,
-        seen.within.iter().map(|s| s.count as f64).sum(),
-        time(&seen.within).iter().sum::<f64>() / 1e6,
-        100.0 * same as f64 / seen.within.len().max(1) as f64,
-        correlation(&own, &time(&exact.within)),
-    ]
-}
-
 /// Pearson's; 0 where one of the two never changes.
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -282,11 +296,11 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-fn report(ran: &[Variant<(), Vec<Seen>>], runner: &Runner) -> Results {
+fn report(ran: &[Variant<(), Vec<Said>>], runner: &Runner) -> Results {
     let mut results = runner.results(TITLE, METHOD).columns(&COLUMNS);
     let runs = &ran[0].outcomes;
     let median = |tier: usize, figure: usize| {
-        let values: Vec<f64> = runs.iter().map(|run| figures(run, tier)[figure]).collect();
+        let values: Vec<f64> = runs.iter().map(|run| run[tier].figures[figure]).collect();
         spread(&values).median
     };
     let dash = || Cell::from("-");
@@ -321,7 +335,7 @@ fn report(ran: &[Variant<(), Vec<Seen>>], runner: &Runner) -> Results {
     results
 }
 
-fn judge(results: &mut Results, runs: &[Vec<Seen>]) {
+fn judge(results: &mut Results, runs: &[Vec<Said>]) {
     let works = |tier: usize| runs.iter().all(|run| run[tier].declined.is_empty());
     let exact: Vec<usize> = [1, 2]
         .into_iter()
@@ -329,9 +343,9 @@ fn judge(results: &mut Results, runs: &[Vec<Seen>]) {
         .collect();
     let apart = |tiers: &[usize], figure: usize| {
         let differences = runs.iter().flat_map(|run| {
-            let base = figures(run, 0)[figure].max(1e-9);
+            let base = run[0].figures[figure].max(1e-9);
             let tiers = tiers.iter();
-            tiers.map(move |&tier| 100.0 * (figures(run, tier)[figure] / base - 1.0).abs())
+            tiers.map(move |&tier| 100.0 * (run[tier].figures[figure] / base - 1.0).abs())
         });
         differences.fold(0.0, f64::max)
     };
@@ -351,7 +365,7 @@ fn judge(results: &mut Results, runs: &[Vec<Seen>]) {
     );
     let least = runs
         .iter()
-        .flat_map(|run| exact.iter().map(|&tier| figures(run, tier)[4]));
+        .flat_map(|run| exact.iter().map(|&tier| run[tier].figures[4]));
     let least = least.fold(100.0, f64::min);
     results.target(
         SAME,
@@ -361,7 +375,7 @@ fn judge(results: &mut Results, runs: &[Vec<Seen>]) {
     let slowest = runs
         .iter()
         .flatten()
-        .map(|seen| seen.read)
+        .map(|said| said.figures[0])
         .fold(0.0, f64::max);
     results.target(CHEAP, format!("{slowest:.1} µs"), slowest <= 10.0);
 }

@@ -12,6 +12,7 @@ use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
 use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
 use plimsoll_testbed::children::end_with_us;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -66,7 +67,7 @@ impl Mode {
 type What = (&'static str, Jvm, Mode);
 
 /// What one run took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Took {
     /// Seconds from the start of `java` to its end.
     time: f64,
@@ -77,7 +78,7 @@ struct Took {
 }
 
 /// What a recording is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Recorded {
     /// Objects in the trace, millions.
     objects: f64,
@@ -124,6 +125,7 @@ impl Measurement for TraceCost {
             .experiment(variants())
             .wanted()
             .rotating(|(program, jvm, _)| (*program, jvm.version))
+            .by_group()
             .run(|(program, jvm, mode), _| {
                 interrupt::check()?;
                 let mut java = vec![jvm.java()];

@@ -5,6 +5,7 @@
 //! | module | is |
 //! |---|---|
 //! | `results` | `bench/results/NAME.json` and `NAME.md` |
+//! | `row` | the rows that are kept in them: raw figures, commit, machine |
 //! | `recorded` | pictures that are kept with what they are drawn from |
 //! | `page` | a report as one HTML file |
 //! | `statistics` | medians and the like |
@@ -29,5 +30,6 @@ pub mod page;
 pub mod plot;
 pub mod recorded;
 pub mod results;
+pub mod row;
 pub mod statistics;
 pub mod utilization;

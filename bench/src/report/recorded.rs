@@ -28,18 +28,19 @@ pub trait Recorded: Serialize + DeserializeOwned {
         std::fs::write(path, self.svg()?).map_err(Error::file("write", path))
     }
 
-    /// Writes the picture, and what it is drawn from, into `bench/results`: [`redraw`] draws it anew.
+    /// Writes the picture, and what it is drawn from, into a folder: in `bench/results`, [`redraw`] draws it
+    /// anew.
     ///
     /// # Errors
     /// When one of them cannot be written.
-    fn record(&self, name: &str) -> Result<()> {
+    fn record(&self, folder: &Path, name: &str) -> Result<()> {
         let rounded = self.rounded();
-        let recordings = folder().join(Self::FOLDER);
+        let recordings = folder.join(Self::FOLDER);
         std::fs::create_dir_all(&recordings).map_err(Error::file("make", &recordings))?;
         let path = recordings.join(format!("{name}.json"));
         let text = serde_json::to_string(&rounded).expect("text and numbers");
         std::fs::write(&path, text + "\n").map_err(Error::file("write", &path))?;
-        rounded.save(&folder().join(format!("{name}.svg")))
+        rounded.save(&folder.join(format!("{name}.svg")))
     }
 }
 

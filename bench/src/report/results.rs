@@ -1,9 +1,10 @@
 //! The results of a measurement, as `bench/results/NAME.json` and `NAME.md`. Every figure in the docs comes
 //! from these files.
 
+use super::row::{self, Row};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The machine that something was measured on.
@@ -94,10 +95,16 @@ pub struct Results {
     pub method: String,
     /// Repetitions of each variant.
     pub repetitions: usize,
-    /// The machine.
+    /// The machine that computed the tables. Rows name their own.
     pub machine: Machine,
-    /// The commit that it was built from: see [`commit`].
+    /// The commit that it was built from: see [`commit`]. That of the oldest row, if rows are kept.
     pub commit: String,
+    /// Whether it is a part that represents the measurement (`--slice`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slice: bool,
+    /// The argument of `--seed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Columns of the table.
     pub columns: Vec<Column>,
     /// Rows of the table.
@@ -107,6 +114,9 @@ pub struct Results {
     pub tables: Vec<Table>,
     /// Targets, and whether they were met.
     pub targets: Vec<Target>,
+    /// What the tables are computed from, if they are from runs. Files of before have none.
+    #[serde(default, skip_serializing)]
+    pub kept: Vec<Row>,
 }
 
 /// A target: a claim, and whether the measurement confirms it.
@@ -141,10 +151,13 @@ impl Results {
             repetitions,
             machine: Machine::this(),
             commit: commit(),
+            slice: false,
+            seed: None,
             columns: Vec::new(),
             rows: Vec::new(),
             tables: Vec::new(),
             targets: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -189,22 +202,17 @@ impl Results {
                 let _ = writeln!(out, "| {claim} | {measured} | {met} |");
             }
         }
-        let m = &self.machine;
+        let origin = row::origin(&self.kept);
+        let origin = origin.unwrap_or_else(|| format!("{}, {}", self.commit, self.machine));
         let _ = writeln!(
             out,
-            "\n{} {} `make bench-{}` at {}, Linux {}, {} x {}, {:.0} GiB, cgroup {}.",
+            "\n{} {} `make bench-{}` at {origin}.",
             self.method,
             match self.repetitions {
                 1 => "One run each.".to_owned(),
                 several => format!("Medians of {several} repetitions."),
             },
             self.name,
-            self.commit,
-            m.kernel,
-            m.processors,
-            m.model,
-            m.memory as f64 / (1u64 << 30) as f64,
-            m.cgroup
         );
         out
     }
@@ -245,9 +253,28 @@ impl Results {
             let path = folder.join(format!("{}.{end}", self.name));
             std::fs::write(&path, text).map_err(Error::file("write", &path))
         };
-        let json = serde_json::to_string_pretty(self).expect("text and numbers");
-        write("json", &(json + "\n"))?;
+        write("json", &self.json())?;
         write("md", &self.markdown())
+    }
+
+    /// All of it. Each row that is kept has a line of its own.
+    fn json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("text and numbers");
+        let text = |row: &Row| serde_json::to_string(row).expect("text and numbers");
+        let rows: Vec<String> = self.kept.iter().map(text).collect();
+        if !rows.is_empty() {
+            json.truncate(json.trim_end_matches(['}', '\n']).len());
+            json += &format!(",\n  \"kept\": [\n    {}\n  ]\n}}", rows.join(",\n    "));
+        }
+        json + "\n"
+    }
+
+    /// Keeps the rows that its tables are computed from.
+    pub fn keep(&mut self, rows: Vec<Row>) {
+        if let Some(oldest) = row::oldest(&rows) {
+            oldest.commit.clone_into(&mut self.commit);
+        }
+        self.kept = rows;
     }
 }
 
@@ -363,6 +390,23 @@ impl Machine {
     }
 }
 
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine {
+            processors,
+            model,
+            memory,
+            kernel,
+            cgroup,
+        } = self;
+        let gib = *memory as f64 / (1u64 << 30) as f64;
+        write!(
+            f,
+            "Linux {kernel}, {processors} x {model}, {gib:.0} GiB, cgroup {cgroup}"
+        )
+    }
+}
+
 fn controller() -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let v1 = mounts.lines().any(|line| {
@@ -416,6 +460,35 @@ mod tests {
             results
                 .text()
                 .ends_with("someone\n\nRatios.\n\nwho      ratio\nsomeone    1.5\n")
+        );
+    }
+
+    #[test]
+    fn rows_are_kept_in_a_line_each_and_name_the_oldest_commit() {
+        let mut results = Results::new("x", "Title.", "How.", 5);
+        let row = |name: &str, commit: &str, ended| Row {
+            name: name.to_owned(),
+            commit: commit.to_owned(),
+            ended,
+            outcomes: vec![serde_json::json!({"seconds": 1.5})],
+            ..Row::default()
+        };
+        results.keep(vec![row("a", "new", 7), row("b", "old", 3)]);
+        let json = results.json();
+        let lines = json.lines().filter(|line| line.contains("seconds"));
+        assert_eq!(lines.count(), 2);
+        let read: Results = serde_json::from_str(&json).unwrap();
+        assert_eq!((&read.kept, read.commit.as_str()), (&results.kept, "old"));
+        assert!(
+            read.markdown()
+                .contains("`make bench-x` at old (the oldest row; the newest at new), ")
+        );
+        results.kept.clear();
+        let read: Results = serde_json::from_str(&results.json()).unwrap();
+        assert!(read.kept.is_empty());
+        assert!(
+            read.markdown()
+                .contains(&format!("at old, {}", results.machine))
         );
     }
 

@@ -4,18 +4,24 @@ use super::Runner;
 use crate::Result;
 use crate::harness::interrupt;
 use crate::progress::Progress;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
 /// Variants to compare. Each round runs all of them once, so that disturbances on the machine
-/// affect all alike.
+/// affect all alike. What a run comes to is kept at once: a run that is kept is not made again.
 pub struct Experiment<'a, V> {
     pub(super) runner: &'a Runner,
     pub(super) variants: Vec<(String, V)>,
     pub(super) rounds: usize,
+    /// Which variants are wanted, and whether there is a result without the others.
+    wanted: Vec<bool>,
+    is_part_enough: bool,
     /// How long all runs together may take; as long as they do when absent.
     within: Option<Duration>,
-    /// Numbers of neighbours that take turns in being first; empty: the order is always the same.
+    /// The number of each variant's group: neighbours that take turns in being first.
     groups: Vec<usize>,
+    is_by_group: bool,
 }
 
 /// A variant and the outcomes of its runs, in order.
@@ -62,20 +68,36 @@ impl Runner {
         variants: impl IntoIterator<Item = (N, V)>,
     ) -> Experiment<'_, V> {
         let variants = variants.into_iter();
+        let variants: Vec<_> = variants.map(|(name, what)| (name.into(), what)).collect();
         Experiment {
             runner: self,
-            variants: variants.map(|(name, what)| (name.into(), what)).collect(),
             rounds: self.repeat(),
+            wanted: vec![true; variants.len()],
+            is_part_enough: false,
             within: None,
-            groups: Vec::new(),
+            groups: (0..variants.len()).collect(),
+            is_by_group: false,
+            variants,
         }
     }
 }
 
 impl<V> Experiment<'_, V> {
-    /// Drops the variants that `--only` does not name.
-    pub fn wanted(mut self) -> Self {
-        self.variants.retain(|(name, _)| self.runner.wants(name));
+    /// Runs only the variants that `--only` names. The result has those of the others that are kept.
+    pub fn wanted(self) -> Self {
+        let named: Vec<String> = self.variants.iter().map(|one| one.0.clone()).collect();
+        let mut names = named.into_iter();
+        self.wanted_by(|_| names.next().unwrap_or_default())
+    }
+
+    /// The same, where `--only` names what `name` gives for a variant.
+    pub fn wanted_by(mut self, mut name: impl FnMut(&V) -> String) -> Self {
+        let wanted = self
+            .variants
+            .iter()
+            .map(|one| self.runner.wants(&name(&one.1)));
+        self.wanted = wanted.collect();
+        self.is_part_enough = true;
         self
     }
 
@@ -86,9 +108,18 @@ impl<V> Experiment<'_, V> {
     }
 
     /// Begins no run after this time, and no round that would take longer than what is left of it: fewer
-    /// repetitions, and variants that did not run at all are left out. Not for lanes.
+    /// repetitions, and variants that did not run at all are left out. Not for lanes, and not by group.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
+        self.is_part_enough = true;
+        self
+    }
+
+    /// Runs all rounds of a group before the next group. The groups are those of [`Experiment::rotating`], or
+    /// single variants. Rows are complete one after the other, also in a recording that is cut. For groups that
+    /// are not compared with each other.
+    pub fn by_group(mut self) -> Self {
+        self.is_by_group = true;
         self
     }
 
@@ -96,7 +127,7 @@ impl<V> Experiment<'_, V> {
     /// so that what one leaves behind meets each of the others.
     pub fn rotating<K: PartialEq>(mut self, key: impl Fn(&V) -> K) -> Self {
         let mut group = 0;
-        self.groups = vec![0; self.variants.len()];
+        self.groups.fill(0);
         for index in 1..self.variants.len() {
             let same = key(&self.variants[index].1) == key(&self.variants[index - 1].1);
             group += usize::from(!same);
@@ -105,41 +136,104 @@ impl<V> Experiment<'_, V> {
         self
     }
 
-    /// Runs every variant in every round; `run` does a single run.
+    /// Runs every variant in every round; `run` does a single run. Ends when the time of `--minutes` is over.
     ///
     /// # Errors
-    /// The first error of `run`; an error too if a signal came.
-    pub fn run<O>(
+    /// The first error of `run`; an error too if a signal came, if an outcome cannot be kept, and if no time
+    /// was left for variants of which no row is kept.
+    pub fn run<O: Serialize + DeserializeOwned>(
         self,
         mut run: impl FnMut(&V, &Turn<'_>) -> Result<O>,
     ) -> Result<Vec<Variant<V, O>>> {
-        let fresh = |(name, what)| Variant {
-            name,
-            what,
-            outcomes: Vec::new(),
-        };
-        let mut variants: Vec<_> = self.variants.into_iter().map(fresh).collect();
-        let mut time = Time::new(self.within);
-        'rounds: for round in 1..=self.rounds {
+        let took = self
+            .variants
+            .iter()
+            .map(|one| self.runner.ledger().took(&one.0));
+        let mut time = Time::new(self.within, took.sum());
+        'rounds: for (round, mut order) in self.schedule() {
+            order.retain(|&index| self.is_to_do(index, round));
+            if order.is_empty() {
+                continue;
+            }
             if !time.has_a_round() {
                 break;
             }
-            for index in order(&self.groups, variants.len(), round) {
-                if time.is_over() {
+            for index in order {
+                if time.is_over() || !self.runner.has_time() {
                     break 'rounds;
                 }
-                let Variant {
-                    name,
-                    what,
-                    outcomes,
-                } = &mut variants[index];
-                interrupt::check()?;
-                let turn = Turn::new(self.runner, name, (round, self.rounds));
-                outcomes.push(run(&*what, &turn)?);
+                self.run_one(index, round, &mut run)?;
             }
         }
-        variants.retain(|variant| !variant.outcomes.is_empty() || self.within.is_none());
-        Ok(variants)
+        self.ran()
+    }
+
+    /// The rounds, each with the variants in their order.
+    fn schedule(&self) -> Vec<(usize, Vec<usize>)> {
+        let all: Vec<usize> = (0..self.variants.len()).collect();
+        let blocks: Vec<&[usize]> = match self.is_by_group && self.within.is_none() {
+            true => all
+                .chunk_by(|a, b| self.groups[*a] == self.groups[*b])
+                .collect(),
+            false => vec![&all],
+        };
+        let rounds = blocks.into_iter().flat_map(|block| {
+            let rounds = 1..=self.rounds;
+            rounds.map(|round| (round, order(&self.groups, block, round)))
+        });
+        rounds.collect()
+    }
+
+    /// Whether a run of a variant is wanted, and not kept.
+    pub(super) fn is_to_do(&self, index: usize, round: usize) -> bool {
+        self.wanted[index] && self.runner.ledger().done(&self.variants[index].0) < round
+    }
+
+    /// Does one run, and keeps what it comes to.
+    pub(super) fn run_one<O: Serialize + DeserializeOwned>(
+        &self,
+        index: usize,
+        round: usize,
+        run: &mut impl FnMut(&V, &Turn<'_>) -> Result<O>,
+    ) -> Result<()> {
+        interrupt::check()?;
+        let (name, what) = &self.variants[index];
+        let turn = Turn::new(self.runner, name, (round, self.rounds));
+        let begun = Instant::now();
+        let outcome = run(what, &turn)?;
+        self.runner.ledger().keep(name, begun.elapsed(), &outcome)
+    }
+
+    /// The variants with all that is kept of them.
+    pub(super) fn ran<O: DeserializeOwned>(self) -> Result<Vec<Variant<V, O>>> {
+        let mut ledger = self.runner.ledger();
+        let mut all = Vec::new();
+        let fewer = self.within.is_some() && !ledger.is_cut;
+        for ((name, what), wanted) in self.variants.into_iter().zip(self.wanted) {
+            ledger.asked += 1;
+            ledger.wanted += usize::from(wanted);
+            let least = if fewer { 1 } else { self.rounds };
+            let is_done = ledger.done(&name) >= least;
+            match ledger.outcomes::<O>(&name, is_done)? {
+                Some(outcomes) => {
+                    if self.rounds == self.runner.repeat() {
+                        let runs = outcomes.len();
+                        ledger.fewest = Some(ledger.fewest.map_or(runs, |least| least.min(runs)));
+                    }
+                    all.push(Variant {
+                        name,
+                        what,
+                        outcomes,
+                    });
+                }
+                None if !fewer => ledger.missing += 1,
+                None => {}
+            }
+        }
+        match self.is_part_enough || ledger.missing == 0 {
+            true => Ok(all),
+            false => Err(self.runner.unfinished()),
+        }
     }
 }
 
@@ -153,9 +247,10 @@ struct Time {
 }
 
 impl Time {
-    fn new(within: Option<Duration>) -> Time {
+    /// Of runs that have taken some time before.
+    fn new(within: Option<Duration>, took: Duration) -> Time {
         Time {
-            within,
+            within: within.map(|within| within.saturating_sub(took)),
             begun: Instant::now(),
             round: None,
             longest: Duration::ZERO,
@@ -179,14 +274,12 @@ impl Time {
     }
 }
 
-/// The order of a round, 1 at least.
-fn order(groups: &[usize], count: usize, round: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    if groups.len() == count {
-        for group in order.chunk_by_mut(|a, b| groups[*a] == groups[*b]) {
-            let by = (round - 1) % group.len().max(1);
-            group.rotate_left(by);
-        }
+/// The order of variants in a round, 1 at least.
+fn order(groups: &[usize], variants: &[usize], round: usize) -> Vec<usize> {
+    let mut order = variants.to_vec();
+    for group in order.chunk_by_mut(|a, b| groups[*a] == groups[*b]) {
+        let by = (round - 1) % group.len();
+        group.rotate_left(by);
     }
     order
 }
@@ -198,13 +291,10 @@ mod tests {
 
     fn runner(only: Option<&str>) -> Runner {
         let options = Options {
-            repeat: 3,
             only: only.map(str::to_owned),
-            slice: false,
-            seed: None,
-            record: false,
+            ..Options::of(3)
         };
-        Runner::new("test", options)
+        Runner::new("test", options).expect("nothing is read")
     }
 
     #[test]
@@ -236,7 +326,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         assert_eq!(rounds(hour), [3, 3]);
         assert_eq!(rounds(Duration::ZERO), [0; 0], "they are left out");
-        let mut time = Time::new(Some(hour));
+        let mut time = Time::new(Some(hour), Duration::ZERO);
         assert!(time.has_a_round() && time.has_a_round());
         time.longest = 2 * hour;
         assert!(

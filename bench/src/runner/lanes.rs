@@ -1,62 +1,55 @@
 //! Runs several variants at the same time, for programs that need less than a processor each.
 
 use super::experiment::{Experiment, Turn, Variant};
-use crate::harness::interrupt;
 use crate::{Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl<V: Sync> Experiment<'_, V> {
     /// Runs as many variants at once as there are lanes: each lane prepares its ground, takes the next
-    /// variant, and does all of its rounds. `run` does a single run on the ground of its lane.
+    /// variant, and does all of its rounds. `run` does a single run on the ground of its lane. Ends when the
+    /// time of `--minutes` is over.
     ///
     /// # Errors
-    /// The first error of `prepare` or `run`, when a run panicked, and when a signal came.
-    pub fn run_in_lanes<G, O: Send>(
+    /// The first error of `prepare` or `run`, when a run panicked, and those of [`Experiment::run`].
+    pub fn run_in_lanes<G, O: Serialize + DeserializeOwned>(
         self,
         lanes: usize,
         prepare: impl Fn(usize) -> Result<G> + Sync,
         run: impl Fn(&G, &V, &Turn<'_>) -> Result<O> + Sync,
     ) -> Result<Vec<Variant<V, O>>> {
         let (next, all) = (AtomicUsize::new(0), self.variants.len());
-        let lane = |number: usize| -> Result<Vec<(usize, Vec<O>)>> {
+        let this = &self;
+        let lane = |number: usize| -> Result<()> {
             let ground = prepare(number)?;
-            let mut done = Vec::new();
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some((name, what)) = self.variants.get(at) else {
-                    return Ok(done);
-                };
-                let mut outcomes = Vec::new();
-                for round in 1..=self.rounds {
-                    interrupt::check()?;
-                    let turn = Turn::new(self.runner, name, (round, self.rounds));
-                    turn.progress
-                        .tell(format_args!("variant {} of {all}", at + 1));
-                    outcomes.push(run(&ground, what, &turn)?);
+                if at >= all {
+                    return Ok(());
                 }
-                done.push((at, outcomes));
+                for round in (1..=this.rounds).filter(|&round| this.is_to_do(at, round)) {
+                    if !this.runner.has_time() {
+                        return Ok(());
+                    }
+                    this.run_one(at, round, &mut |what, turn| {
+                        turn.progress
+                            .tell(format_args!("variant {} of {all}", at + 1));
+                        run(&ground, what, turn)
+                    })?;
+                }
             }
         };
         let lane = &lane;
-        let done = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let lanes: Vec<_> = (0..lanes)
                 .map(|number| scope.spawn(move || lane(number)))
                 .collect();
             let ended = |_| Err(Error::Panicked("a lane of runs"));
-            let lanes = lanes.into_iter().map(|one| one.join());
-            lanes
-                .map(|one| one.unwrap_or_else(ended))
-                .collect::<Result<Vec<_>>>()
+            let mut lanes = lanes.into_iter().map(|one| one.join());
+            lanes.try_for_each(|one| one.unwrap_or_else(ended))
         })?;
-        let mut done: Vec<_> = done.into_iter().flatten().collect();
-        done.sort_by_key(|(at, _)| *at);
-        let pairs = self.variants.into_iter().zip(done);
-        let variant = |((name, what), (_, outcomes))| Variant {
-            name,
-            what,
-            outcomes,
-        };
-        Ok(pairs.map(variant).collect())
+        self.ran()
     }
 }
 
@@ -66,14 +59,7 @@ mod tests {
     use crate::runner::{Options, Runner};
 
     fn runner() -> Runner {
-        let options = Options {
-            repeat: 2,
-            only: None,
-            slice: false,
-            seed: None,
-            record: false,
-        };
-        Runner::new("test", options)
+        Runner::new("test", Options::of(2)).expect("nothing is read")
     }
 
     #[test]

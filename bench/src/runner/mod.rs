@@ -1,13 +1,13 @@
 //! Runs a measurement, with all that measurements have in common. Repeats and interleaves variants
-//! ([`Experiment`]; a model gives the same figures each time, so it needs none), shows progress, and
-//! decides where tables and pictures go.
+//! ([`Experiment`]; a model gives the same figures each time, so it needs none), keeps what their runs come
+//! to (`ledger`), shows progress, and decides where tables and pictures go.
 
 mod experiment;
 mod lanes;
+mod ledger;
 
 pub use experiment::{Experiment, Turn, Variant};
 
-use crate::Result;
 use crate::harness::ground::Ground;
 use crate::progress::Progress;
 use crate::report::bars::Bars;
@@ -15,8 +15,14 @@ use crate::report::breakdown::Breakdown;
 use crate::report::curves::{self, Curve};
 use crate::report::plot::Plot;
 use crate::report::recorded::Recorded;
-use crate::report::results::{self, Results, root};
+use crate::report::results::{self, Results, commit, root};
+use crate::{Error, Result};
+use ledger::Ledger;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Which part of a measurement is wanted, how often, and where its results go.
 #[derive(Clone, Debug)]
@@ -31,6 +37,25 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Whether results go to `bench/results`, from which the docs are made; otherwise to `bench/out/NAME`.
     pub record: bool,
+    /// Whether rows are recorded that are kept of this commit.
+    pub again: bool,
+    /// Minutes after which no run is begun, nor one that may take longer than what is left of them.
+    pub minutes: Option<u64>,
+}
+
+impl Options {
+    /// All of a measurement, with so many repetitions; nothing is recorded.
+    pub fn of(repeat: usize) -> Options {
+        Options {
+            repeat,
+            only: None,
+            slice: false,
+            seed: None,
+            record: false,
+            again: false,
+            minutes: None,
+        }
+    }
 }
 
 /// What runs one measurement.
@@ -38,12 +63,45 @@ pub struct Options {
 pub struct Runner {
     name: &'static str,
     options: Options,
+    /// When it was made.
+    begun: Instant,
+    /// The folder of what is recorded.
+    results: PathBuf,
+    /// Written by all lanes.
+    ledger: Mutex<Ledger>,
 }
 
 impl Runner {
-    /// A runner for the measurement of this name.
-    pub(crate) fn new(name: &'static str, options: Options) -> Runner {
-        Runner { name, options }
+    /// A runner for the measurement of this name. One that records goes on where its last recording was cut.
+    ///
+    /// # Errors
+    /// When what is kept cannot be read, or is of another commit, machine or part.
+    pub(crate) fn new(name: &'static str, options: Options) -> Result<Runner> {
+        let begun = root().join("bench/out/begun").join(name);
+        Runner::of(name, options, &commit(), results::folder(), begun)
+    }
+
+    /// The same, built from a commit, with the folders of what is recorded and of what was cut.
+    fn of(
+        name: &'static str,
+        options: Options,
+        commit: &str,
+        results: PathBuf,
+        begun: PathBuf,
+    ) -> Result<Runner> {
+        let recording = options.record.then_some((results.as_path(), begun));
+        let ledger = Ledger::open(name, &options, commit, recording)?;
+        Ok(Runner {
+            name,
+            options,
+            begun: Instant::now(),
+            results,
+            ledger: Mutex::new(ledger),
+        })
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Name of the measurement.
@@ -73,8 +131,44 @@ impl Runner {
 
     /// Whether a variant is wanted.
     pub fn wants(&self, variant: &str) -> bool {
-        let Some(only) = self.only() else { return true };
-        only.split(',').any(|part| variant.contains(part))
+        names(self.options.only.as_ref(), variant)
+    }
+
+    /// Whether there is time for another run. If not, this recording is cut.
+    fn has_time(&self) -> bool {
+        let mut ledger = self.ledger();
+        let needed = self.begun.elapsed() + ledger.longest;
+        let minutes = self.options.minutes;
+        let has_time = minutes.is_none_or(|it| needed <= Duration::from_secs(60 * it));
+        ledger.is_cut |= !has_time;
+        has_time
+    }
+
+    /// The time of `--minutes` was over before all was done.
+    fn unfinished(&self) -> Error {
+        Error::Unfinished {
+            name: self.name,
+            minutes: self.options.minutes.unwrap_or_default(),
+        }
+    }
+
+    /// A value that runs need, and that is the same for all of them: measured by the first run that needs it,
+    /// and kept as long as the recording takes. `name` is that of a variant, and another one's.
+    ///
+    /// # Errors
+    /// That of `measure`; and when the value cannot be kept.
+    pub fn known<T: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        measure: impl FnOnce(&Progress) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(known) = self.ledger().begun(name)?.pop() {
+            return Ok(known);
+        }
+        let begun = Instant::now();
+        let value = measure(&self.progress(name))?;
+        self.ledger().keep(name, begun.elapsed(), &value)?;
+        Ok(value)
     }
 
     /// Progress of a part of the measurement.
@@ -125,8 +219,8 @@ impl Runner {
 
     fn keep(&self, part: &str, picture: &impl Recorded) -> Result<()> {
         match self.options.record {
-            true => picture.record(&self.file(part)),
-            false => picture.save(&self.picture(part)),
+            true => picture.record(&self.folder()?, &self.file(part)),
+            false => picture.save(&self.picture(part)?),
         }
     }
 
@@ -135,11 +229,11 @@ impl Runner {
     /// # Errors
     /// As [`Runner::plot`].
     pub fn curves(&self, part: &str, title: &str, lines: &[Curve]) -> Result<()> {
-        curves::save(title, lines, &self.picture(part))
+        curves::save(title, lines, &self.picture(part)?)
     }
 
-    fn picture(&self, part: &str) -> PathBuf {
-        self.folder().join(format!("{}.svg", self.file(part)))
+    fn picture(&self, part: &str) -> Result<PathBuf> {
+        Ok(self.folder()?.join(format!("{}.svg", self.file(part))))
     }
 
     /// Name of the files of a part, without their extensions.
@@ -150,13 +244,71 @@ impl Runner {
         }
     }
 
-    /// Where results and pictures go.
-    pub fn folder(&self) -> PathBuf {
-        match self.options.record {
-            true => results::folder(),
+    /// Where pictures go, which is there then. Those of a recording wait for its result.
+    fn folder(&self) -> Result<PathBuf> {
+        let waiting = self.ledger().pictures();
+        let folder = waiting.unwrap_or_else(|| out(self.name));
+        std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
+        Ok(folder)
+    }
+
+    /// Saves results with the rows that they are made of: in `bench/results` if they are recorded and no
+    /// variant lacks its row, in `bench/out/NAME` otherwise.
+    ///
+    /// # Errors
+    /// When a file cannot be written, and when `--only` names no variant.
+    pub(crate) fn save(&self, results: &mut Results) -> Result<()> {
+        let ledger = self.ledger();
+        let has_none = ledger.wanted == 0 && ledger.asked > 0 || results.rows.is_empty();
+        if let (Some(only), true) = (&self.options.only, has_none) {
+            return Err(Error::NoVariant { only: only.clone() });
+        }
+        ledger.complete(results, self.repeat());
+        let is_whole = self.options.record && ledger.missing == 0;
+        let folder = match is_whole {
+            true => self.results.clone(),
             false => out(self.name),
+        };
+        std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
+        results.save(&folder)?;
+        match is_whole {
+            true => ledger.settle(&folder),
+            false => Ok(()),
         }
     }
+
+    /// Says, after an error, whether the same command would go on.
+    pub(crate) fn say_what_is_kept(&self) {
+        if self.options.record && !self.ledger().is_empty() {
+            eprintln!(
+                "plimsoll-bench: what was measured until here is kept: the same command goes on"
+            );
+        }
+    }
+
+    /// Says what is to be done yet.
+    ///
+    /// # Errors
+    /// When there was no time for all runs.
+    pub(crate) fn end(&self) -> Result<()> {
+        let ledger = self.ledger();
+        if ledger.is_cut {
+            return Err(self.unfinished());
+        }
+        if self.options.record && ledger.missing > 0 {
+            println!(
+                "\n{} variants have no rows yet, so bench/results is as it was. These runs wait for them: \
+                 `make bench-{}` measures the others.",
+                ledger.missing, self.name
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether `--only` names a variant. Without it, all are named.
+fn names(only: Option<&String>, variant: &str) -> bool {
+    only.is_none_or(|only| only.split(',').any(|part| variant.contains(part)))
 }
 
 /// Where a measurement of this name leaves what is not recorded.

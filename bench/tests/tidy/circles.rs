@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many modules the largest circle of a room may have; 1 where a room is not named. No number here grows.
 const LARGEST: &[(&str, usize)] = &[
     ("agents/jvm", 3),
-    ("agents/libgc", 5),
     ("agents/tracer", 3),
     ("bench", 23),
     ("bench/vm", 7),

@@ -1,118 +1,222 @@
-//! Starts the threads that run beside the deciding thread.
+//! The threads that run beside the deciding thread, and what they share with it.
 
 use crate::error::Error;
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Stack size of a background thread, bytes.
 const STACK: usize = 256 * 1024;
-/// Interval at which the deciding thread and a [`Companion`] exchange what they know, ns.
-const EXCHANGE_NS: u64 = 1_000_000_000;
 
-/// Makes the eventfd that a background thread signals when it has results.
-///
-/// # Errors
-/// [`Error::System`] when no descriptor can be created.
-pub fn ready() -> Result<OwnedFd, Error> {
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    eventfd(0, flags).map_err(Error::system(
-        "eventfd failed; raise the limit of open files",
-    ))
+/// Wakes the deciding thread when there are results: an eventfd.
+#[derive(Debug)]
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// [`Error::System`] when no descriptor can be created.
+    pub fn new() -> Result<Arc<Bell>, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let fd = eventfd(0, flags).map_err(Error::system(
+            "eventfd failed; raise the limit of open files",
+        ))?;
+        Ok(Arc::new(Bell(fd)))
+    }
+
+    /// There are results.
+    pub fn ring(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// The results are about to be taken.
+    pub fn silence(&self) {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.0, &mut counter);
+    }
 }
 
-/// Starts a thread with this name.
-///
-/// # Errors
-/// [`Error::System`] when the thread cannot be created.
-pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .stack_size(STACK)
-        .spawn(work)
-        .map_err(|source| Error::System {
-            what: "a thread could not be started; raise the limit of tasks",
-            source,
-        })
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
-/// What the deciding thread and a [`Companion`] exchange, and the end of the latter.
+/// What the deciding thread and a background thread share.
 #[derive(Debug, Default)]
-pub struct Meeting<E> {
-    exchange: Mutex<E>,
-    /// The companion must end. Set by the deciding thread.
-    stop: Mutex<bool>,
+pub struct Place<S> {
+    held: Mutex<Held<S>>,
+    /// Wakes the background thread.
     wake: Condvar,
 }
 
-impl<E> Meeting<E> {
-    /// What is exchanged. To be held for a moment only.
-    pub fn lock(&self) -> MutexGuard<'_, E> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What the lock of a [`Place`] guards.
+#[derive(Debug, Default)]
+pub struct Held<S> {
+    shared: S,
+    /// The background thread must end. Set by the deciding thread.
+    stop: bool,
+}
 
-    /// Sleeps; returns `false` when the companion must end.
-    pub fn rest(&self, time: Duration) -> bool {
-        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        let (stop, _) = self
-            .wake
-            .wait_timeout_while(stop, time, |stop| !*stop)
-            .unwrap_or_else(PoisonError::into_inner);
-        !*stop
+impl<S> Deref for Held<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.shared
     }
 }
 
-/// A background thread that exchanges `E` with the deciding thread once a second. Dropping it ends
-/// the thread and waits for that.
+impl<S> DerefMut for Held<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.shared
+    }
+}
+
+/// What a background thread does next.
+pub enum Next<T> {
+    /// This.
+    Do(T),
+    /// It sleeps until it is woken, or until this time has passed.
+    Sleep(Option<Duration>),
+}
+
+impl<S> Place<S> {
+    /// What is shared. To be held for a moment only.
+    pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps; returns `false` when the thread must end.
+    pub fn rest(&self, time: Duration) -> bool {
+        self.rest_while(time, |_| true)
+    }
+
+    /// As [`Place::rest`], but no longer than `rests` holds.
+    pub fn rest_while(&self, time: Duration, mut rests: impl FnMut(&mut S) -> bool) -> bool {
+        let rests = |held: &mut Held<S>| !held.stop && rests(&mut held.shared);
+        let woken = self.wake.wait_timeout_while(self.lock(), time, rests);
+        let (held, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        !held.stop
+    }
+
+    /// Sleeps until there is something to do. `next` is told whether the thread must end.
+    pub fn wait<T>(&self, mut next: impl FnMut(&mut S, bool) -> Next<T>) -> T {
+        let mut held = self.lock();
+        loop {
+            let Held { shared, stop } = &mut *held;
+            held = match next(shared, *stop) {
+                Next::Do(work) => return work,
+                Next::Sleep(None) => (self.wake.wait(held)).unwrap_or_else(PoisonError::into_inner),
+                Next::Sleep(Some(time)) => {
+                    let woken = self.wake.wait_timeout(held, time);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+/// A background thread, and the place where it meets the deciding thread, which owns this. Dropping it ends the
+/// thread and waits for that.
 #[derive(Debug)]
-pub struct Companion<E> {
-    meeting: Arc<Meeting<E>>,
+pub struct Companion<S> {
+    place: Arc<Place<S>>,
     /// The thread, until it is joined.
     thread: Option<JoinHandle<()>>,
-    /// Time of the next exchange, ns.
-    next: u64,
 }
 
-impl<E: Default + Send + 'static> Companion<E> {
-    /// Starts a thread with this name, which runs until [`Meeting::rest`] returns `false`.
+impl<S: Default + Send + 'static> Companion<S> {
+    /// Starts a thread with this name, which runs until it is told to end.
     ///
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start(
         name: &str,
-        run: impl FnOnce(Arc<Meeting<E>>) + Send + 'static,
-    ) -> Result<Companion<E>, Error> {
-        let meeting = Arc::new(Meeting::default());
-        let theirs = Arc::clone(&meeting);
+        run: impl FnOnce(Arc<Place<S>>) + Send + 'static,
+    ) -> Result<Companion<S>, Error> {
+        let place = Arc::new(Place::default());
+        let theirs = Arc::clone(&place);
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .stack_size(STACK)
+            .spawn(move || run(theirs));
+        let thread = thread.map_err(|source| Error::System {
+            what: "a thread could not be started; raise the limit of tasks",
+            source,
+        })?;
         Ok(Companion {
-            thread: Some(spawn(name, move || run(theirs))?),
-            meeting,
-            next: 0,
+            place,
+            thread: Some(thread),
         })
     }
-}
 
-impl<E> Companion<E> {
-    /// What is exchanged, if that is due at `now` (ns) and the thread does not hold the lock.
-    pub fn due(&mut self, now: u64) -> Option<MutexGuard<'_, E>> {
-        if now < self.next {
-            return None;
+    /// A place where nobody comes.
+    #[cfg(test)]
+    pub(crate) fn without_thread() -> Companion<S> {
+        Companion {
+            place: Arc::default(),
+            thread: None,
         }
-        let exchange = self.meeting.exchange.try_lock().ok()?;
-        self.next = now.saturating_add(EXCHANGE_NS);
-        Some(exchange)
     }
 }
 
-impl<E> Drop for Companion<E> {
+impl<S> Companion<S> {
+    /// What is shared. To be held for a moment only.
+    pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
+        self.place.lock()
+    }
+
+    /// What is shared, if the thread does not hold the lock.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Held<S>>> {
+        match self.place.held.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Wakes the thread.
+    pub fn wake(&self) {
+        self.place.wake.notify_all();
+    }
+}
+
+impl<S> Drop for Companion<S> {
     fn drop(&mut self) {
-        let stop = &self.meeting.stop;
-        *stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.meeting.wake.notify_all();
+        self.lock().stop = true;
+        self.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// When the deciding thread next exchanges what it knows with a companion. Times in nanoseconds.
+#[derive(Debug)]
+pub struct Turn {
+    every: u64,
+    next: u64,
+}
+
+impl Turn {
+    /// One that is due at once.
+    #[must_use]
+    pub fn every(every: u64) -> Turn {
+        Turn { every, next: 0 }
+    }
+
+    /// Whether it is due at `now`, or `sooner` before its time.
+    #[must_use]
+    pub fn is_due(&self, now: u64, sooner: u64) -> bool {
+        now >= self.next.saturating_sub(sooner)
+    }
+
+    /// It was taken at `now`.
+    pub fn taken(&mut self, now: u64) {
+        self.next = now.saturating_add(self.every);
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon's data of each principal: owner, connection, process, page, cgroup and readings.
 
 use crate::act::Home;
-use crate::balance::Reading;
+use crate::balance::reading::Reading;
 use crate::core::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};

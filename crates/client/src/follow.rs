@@ -7,6 +7,7 @@ use crate::{Principal, Source};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::{self, PAGE_SIZE, PageView, offset};
 use std::fs::File;
@@ -22,15 +23,15 @@ const TRIES: usize = 8;
 /// Longest name of a principal, bytes.
 const NAME: usize = 64;
 
-/// The numbers that an adapter follows, bytes.
+/// The numbers that an adapter follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// What the principal may use now.
-    pub limit: u64,
+    pub limit: Bytes,
     /// What it must give back.
-    pub owed: u64,
+    pub owed: Bytes,
     /// What the broker counts as the principal's use; 0 if unknown.
-    pub uses: u64,
+    pub uses: Bytes,
 }
 
 /// The source of this process's numbers.
@@ -38,8 +39,8 @@ pub struct Granted {
 pub enum Follower {
     /// A page to read, without a way to report; and the last numbers that it held.
     Page(PathBuf, Option<Granted>),
-    /// A principal, and the last limit that a broker gave it, bytes; 0 before the first.
-    Principal(Box<Principal>, u64),
+    /// A principal, and the last limit that a broker gave it; 0 before the first.
+    Principal(Box<Principal>, Bytes),
 }
 
 impl Follower {
@@ -57,7 +58,7 @@ impl Follower {
             page => {
                 let builder = Principal::builder(&program_name()).adapter(adapter);
                 match builder.from_environment().open() {
-                    Ok(principal) => Some(Follower::Principal(Box::new(principal), 0)),
+                    Ok(principal) => Some(Follower::Principal(Box::new(principal), Bytes::ZERO)),
                     Err(_) => page,
                 }
             }
@@ -77,8 +78,8 @@ impl Follower {
                     Some(reading) => *last = Some(Granted::of(&reading.numbers)),
                     None => {
                         *last = last.map(|granted| Granted {
-                            owed: 0,
-                            uses: 0,
+                            owed: Bytes::ZERO,
+                            uses: Bytes::ZERO,
                             ..granted
                         })
                     }
@@ -89,12 +90,12 @@ impl Follower {
                 let reading = principal.read();
                 let granted = Granted::of(&reading.numbers);
                 match reading.source {
-                    Source::Local if *limit == 0 || granted.limit == 0 => None,
+                    Source::Local if *limit == Bytes::ZERO || granted.limit == Bytes::ZERO => None,
                     Source::Local => Some(Granted {
                         limit: granted.limit.min(*limit),
                         ..granted
                     }),
-                    Source::Broker | Source::Stale if granted.limit == 0 => None,
+                    Source::Broker | Source::Stale if granted.limit == Bytes::ZERO => None,
                     Source::Broker | Source::Stale => {
                         *limit = granted.limit;
                         Some(granted)
@@ -138,9 +139,9 @@ impl Follower {
 impl Granted {
     fn of(numbers: &page::Numbers) -> Granted {
         Granted {
-            limit: numbers.limit,
-            owed: numbers.owed,
-            uses: numbers.uses,
+            limit: Bytes(numbers.limit),
+            owed: Bytes(numbers.owed),
+            uses: Bytes(numbers.uses),
         }
     }
 }

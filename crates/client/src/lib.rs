@@ -44,6 +44,7 @@
 //! | `principal` | a principal: registered with a broker, or on its own |
 //! | `adaptive` | calls a function with the bytes that may be used now |
 //! | `follow` | the principal that the environment names, for adapters inside of a program |
+//! | [`govern`] | what a limit means inside a program: heap, releases, reports |
 //! | `reading`, `window` | the numbers, and the address at which they are read |
 //! | `connection`, `socket` | calls with deadlines; the places of a broker's socket |
 //! | `local` | what a program may use while it has no broker |
@@ -60,6 +61,7 @@ mod adaptive;
 mod connection;
 mod error;
 mod follow;
+pub mod govern;
 mod guard;
 mod local;
 mod principal;

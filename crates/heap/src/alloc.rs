@@ -1,40 +1,15 @@
-//! Small objects. A thread allocates from its own bins, one per kind and class, by moving a cursor
-//! through a hole. It finds a hole in the mark bits of a superpage that belongs to the bin alone,
-//! so sweeping never touches an object.
+//! Small objects: bins are filled from superpages. A bin finds its holes in the mark bits of a superpage that
+//! belongs to the bin alone, so sweeping never touches an object.
 
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
+use crate::bins::{Bin, Bins};
 use crate::bits;
 use crate::central::{Central, Exhausted};
-use crate::class::{CLASSES, Class, slot_at};
+use crate::class::{Class, slot_at};
 use crate::descriptor::{LEFT, TAKEN, Use, flag};
 use crate::heap::Heap;
-use crate::kind::{KINDS, Kind, KindId, Layout};
-use std::alloc::{alloc_zeroed, handle_alloc_error};
+use crate::kind::{Kind, KindId, Layout};
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Where one thread allocates objects of one kind and class. Only that thread changes it, except
-/// that a collection empties it. An all-zero bin is empty.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub struct Bin {
-    /// The current hole: the address of the next object, and the end of the hole.
-    cursor: usize,
-    limit: usize,
-    /// The address of the first freed slot, or 0. Freed slots are linked through their first words.
-    freed: usize,
-    /// The superpage of which this bin has a part, plus 1; 0 for none.
-    superpage: u32,
-    /// The bin has the holes of these slots: from the first that was not examined yet, to the end of
-    /// the part.
-    next: u16,
-    until: u16,
-    /// `part`: bytes that the last part was to have. `uncounted`: bytes of its free slots; they count
-    /// as allocated when the bin has handed them out, and the next part is due.
-    part: u16,
-    uncounted: u16,
-    /// Freed slots that were handed out again, and are not counted as allocated yet.
-    again: u16,
-}
 
 /// Bytes of the first part of a superpage that a bin takes after a collection. Each further part is
 /// twice as large, up to a superpage: so of a thousand threads, each holds little more than it uses.
@@ -52,208 +27,6 @@ pub struct Freed {
 
 /// Slots that are handed out again are counted by this number: each count is an atomic addition.
 const AGAIN: u16 = 64;
-
-impl Bin {
-    /// Takes the place of the next object from the current hole. `None` if the hole is used up.
-    /// `bytes` is the slot size of the bin's class.
-    ///
-    /// This thread must not be stopped inside this call: see [`Bins`].
-    #[inline(always)]
-    pub fn take(&mut self, bytes: usize) -> Option<usize> {
-        let at = self.cursor;
-        let end = at + bytes;
-        if end > self.limit {
-            return None;
-        }
-        self.cursor = end;
-        Some(at)
-    }
-
-    #[inline]
-    fn open(&mut self, start: usize, bytes: usize) {
-        self.cursor = start;
-        self.limit = start + bytes;
-    }
-
-    /// Bytes of its part that it did not hand out yet.
-    fn left(&self, heap: &Heap, class: Class) -> usize {
-        let unexamined = self.superpage.checked_sub(1).map_or(0, |number| {
-            let marks = heap.side.marks(Superpage(number));
-            bits::clear(marks, usize::from(self.next), usize::from(self.until))
-        });
-        (self.limit - self.cursor) + unexamined * class.bytes()
-    }
-
-    /// Counts what it handed out since it last counted.
-    fn count(&mut self, heap: &Heap, class: Class) {
-        let taken = usize::from(self.uncounted).saturating_sub(self.left(heap, class));
-        self.uncounted -= taken as u16;
-        heap.add_allocated(taken);
-        self.count_again(heap, class);
-    }
-
-    /// Counts the freed slots that it handed out again.
-    fn count_again(&mut self, heap: &Heap, class: Class) {
-        let count = usize::from(std::mem::take(&mut self.again));
-        heap.add_allocated(count * class.bytes());
-    }
-}
-
-/// All bins of one thread. All-zero bins are empty.
-///
-/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped
-/// while it uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and
-/// [`Heap::free`] first. [`Heap::refill`] and other functions that take [`Central`] cannot be under
-/// way when the world is stopped, because whoever stops it holds [`Central`].
-#[repr(C)]
-pub struct Bins {
-    /// The bins, by kind and class.
-    rows: [[Bin; CLASSES]; KINDS],
-    /// A bit for each kind of which a bin got a part of a superpage since the last collection.
-    refilled: u32,
-}
-
-impl Default for Bins {
-    fn default() -> Bins {
-        Bins {
-            rows: std::array::from_fn(|_| std::array::from_fn(|_| Bin::default())),
-            refilled: 0,
-        }
-    }
-}
-
-impl Bins {
-    /// Empty bins on the heap of `malloc`. They are built in place: the stacks of the program's
-    /// threads may be smaller than this.
-    pub fn boxed() -> Box<Bins> {
-        let layout = std::alloc::Layout::new::<Bins>();
-        // SAFETY: memory of this size; all zero are empty ones, and the box frees what it was made of.
-        unsafe {
-            let place = alloc_zeroed(layout);
-            if place.is_null() {
-                handle_alloc_error(layout);
-            }
-            Box::from_raw(place.cast())
-        }
-    }
-
-    /// The bin for objects of a kind and a class.
-    #[inline(always)]
-    pub fn bin(&mut self, kind: KindId, class: Class) -> &mut Bin {
-        // Cheaper than a remainder, for kinds that are not known at compile time.
-        &mut self.rows[usize::from(kind.0).min(KINDS - 1)][usize::from(class.0)]
-    }
-
-    /// The bin for objects of a kind and a class, for [`Heap::refill`].
-    pub fn bin_to_refill(&mut self, kind: KindId, class: Class) -> &mut Bin {
-        self.refilled |= 1 << (usize::from(kind.0) % KINDS);
-        self.bin(kind, class)
-    }
-
-    /// Each bin with its class.
-    fn each(&mut self) -> impl Iterator<Item = (Class, &mut Bin)> {
-        let rows = self.rows.iter_mut();
-        rows.flat_map(|row| Class::all().zip(row.iter_mut()))
-    }
-
-    /// Counts what the bins handed out as allocated ([`Heap::allocated`]).
-    pub fn count(&mut self, heap: &Heap) {
-        let refilled = self.refilled;
-        let rows = self.rows.iter_mut().enumerate();
-        for (_, row) in rows.filter(|(kind, _)| refilled >> kind & 1 == 1) {
-            for (class, bin) in Class::all().zip(row) {
-                if bin.uncounted > 0 {
-                    bin.count(heap, class);
-                }
-            }
-        }
-    }
-
-    /// Empties the bins of a thread that ends. What they did not hand out is lost until the next
-    /// collection, so it counts as allocated.
-    pub fn abandon(&mut self, heap: &Heap) {
-        for (_, bin) in self.each() {
-            heap.add_allocated(std::mem::take(&mut bin.uncounted).into());
-        }
-        self.retire(heap);
-    }
-
-    /// Empties all bins. The census of the collection that begins with this finds again what was
-    /// not handed out.
-    pub fn retire(&mut self, heap: &Heap) {
-        self.refilled = 0;
-        for (class, bin) in self.each() {
-            // Most bins were never used, and take no memory until they are written to.
-            if bin.limit == 0 && bin.freed == 0 && bin.superpage == 0 {
-                continue;
-            }
-            bin.count(heap, class);
-            if bin.cursor < bin.limit {
-                heap.give_up_hole(bin.cursor, bin.limit);
-            }
-            if let Some(number) = bin.superpage.checked_sub(1) {
-                heap.leave(Superpage(number));
-            }
-            while bin.freed != 0 {
-                heap.give_up(bin.freed);
-                bin.freed = heap.unlink(bin.freed);
-            }
-            *bin = Bin::default();
-        }
-    }
-
-    /// Whether a marked slot is uncollectable only because it is a part of the hole that one of these
-    /// bins has open. The owner of the bins may run.
-    pub fn holds(&self, heap: &Heap, slot: Slot) -> bool {
-        /// How often a hole is read at most while its owner changes it.
-        const READS: usize = 16;
-        let it = heap.side.descriptor(slot.superpage);
-        if !it.has(flag::UNCOLLECTABLE) || it.usage() != Use::Small {
-            return false;
-        }
-        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
-        let bin = &raw const self.rows[usize::from(kind) % KINDS][usize::from(class)];
-        // SAFETY: fields of a bin. The owner may change them now, and then either value will do.
-        let read = || unsafe {
-            let cursor = (&raw const (*bin).cursor).read_volatile();
-            let limit = (&raw const (*bin).limit).read_volatile();
-            let again = (&raw const (*bin).cursor).read_volatile();
-            (cursor == again).then_some(cursor..limit)
-        };
-        // Not the beginning of one hole with the end of another.
-        let hole = std::iter::repeat_with(read)
-            .take(READS)
-            .find_map(|hole| hole);
-        hole.is_some_and(|hole| {
-            hole.contains(&heap.start(slot)) && heap.side.superpage(hole.end - 1) == slot.superpage
-        })
-    }
-
-    /// Calls `each` with every slot that these bins would hand out next without the lock, except
-    /// freed ones.
-    pub fn each_free(&self, heap: &Heap, mut each: impl FnMut(Slot)) {
-        for (number, bin) in self.rows.iter().flat_map(|row| row.iter().enumerate()) {
-            let class = Class(number as u8);
-            for start in (bin.cursor..bin.limit).step_by(class.bytes()) {
-                if let Some((slot, _)) = heap.side.resolve(start) {
-                    each(slot);
-                }
-            }
-            let Some(number) = bin.superpage.checked_sub(1) else {
-                continue;
-            };
-            let superpage = Superpage(number);
-            let marks = heap.side.marks(superpage);
-            let (next, until) = (usize::from(bin.next), usize::from(bin.until));
-            for (from, to) in bits::runs(marks, next, until, false) {
-                for index in from..to {
-                    let index = index as u16;
-                    each(Slot { superpage, index });
-                }
-            }
-        }
-    }
-}
 
 impl Heap {
     /// Opens a slot that was freed into the bin, or the next hole of the bin's own part of a
@@ -354,6 +127,7 @@ impl Heap {
             Some(superpage) => superpage,
             None => match central.take(self, 1) {
                 Ok(superpage) => {
+                    central.prepare(kind, class);
                     self.dedicate(superpage, kind);
                     self.side.make_small(superpage, class);
                     self.clear_all(superpage, kind);
@@ -400,12 +174,12 @@ impl Heap {
             return None;
         }
         let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
-        let bin = bins.bin(KindId(kind), Class(class));
+        let list = bins.freed(KindId(kind), Class(class));
         // The mark stays until the next collection: without it, the search for holes would find
         // this slot too.
         // SAFETY: nobody else uses the slot any more.
-        unsafe { *(start as *mut [usize; 2]) = [bin.freed, self.seal(start, bin.freed)] };
-        bin.freed = start;
+        unsafe { *(start as *mut [usize; 2]) = [*list, self.seal(start, *list)] };
+        *list = start;
         Some(Freed {
             bytes: granules * GRANULE,
             uncollectable: it.has(flag::UNCOLLECTABLE),
@@ -480,13 +254,21 @@ impl Heap {
     }
 
     /// Takes back the slots of a hole that were not handed out.
-    fn give_up_hole(&self, start: usize, end: usize) {
+    pub(crate) fn give_up_hole(&self, start: usize, end: usize) {
         self.give_up(start);
         if let Some((first, flags)) = self.side.resolve(start)
             && flags & flag::UNCOLLECTABLE != 0
         {
             let bytes = self.side.size(first);
             (start..end).step_by(bytes).for_each(|at| self.give_up(at));
+        }
+    }
+
+    /// Takes back freed slots, from this one on; 0 for none.
+    pub(crate) fn give_up_freed(&self, mut start: usize) {
+        while start != 0 {
+            self.give_up(start);
+            start = self.unlink(start);
         }
     }
 
@@ -500,7 +282,7 @@ impl Heap {
     }
 
     /// Notes for a superpage that a bin took: not all of its unmarked slots were handed out.
-    fn leave(&self, superpage: Superpage) {
+    pub(crate) fn leave(&self, superpage: Superpage) {
         let next = &self.side.descriptor(superpage).next;
         if next.load(Relaxed) == TAKEN {
             next.store(LEFT, Relaxed);

@@ -2,12 +2,13 @@
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
-use crate::class::{CLASSES, Class};
+use crate::class::Class;
 use crate::descriptor::{Use, age, flag};
 use crate::heap::{Error, Heap};
-use crate::kind::{KINDS, KindId};
+use crate::kind::KindId;
 use crate::os::Os;
 use crate::side::{SMALLEST, Side};
+use crate::sparse::Table;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,12 +32,21 @@ const STEP: usize = (1 << 20) / SUPERPAGE;
 /// them for references.
 const FIRST: usize = 1;
 
-/// The first superpage of each list, plus 1, by kind and class; 0 for an empty list. Linked by
-/// `Descriptor::next`.
-type Lists = [[u32; CLASSES]; KINDS];
+/// The superpages with holes of one kind and class, linked by `Descriptor::next`.
+#[derive(Default)]
+struct Lists {
+    /// The first superpage of each list, plus 1; 0 for an empty list. Those that are present, and
+    /// those that are absent.
+    partial: u32,
+    absent: u32,
+    /// The superpage of which bins have the first slots, plus 1; 0 for none. And the first slot that
+    /// none has.
+    rest: u32,
+    next: u16,
+}
 
-fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Superpage> {
-    let first = &mut lists[usize::from(kind.0)][usize::from(class.0)];
+/// Takes the first superpage of a list.
+fn take(first: &mut u32, side: &Side) -> Option<Superpage> {
     let superpage = Superpage(first.checked_sub(1)?);
     *first = side.descriptor(superpage).next.load(Relaxed);
     Some(superpage)
@@ -45,12 +55,8 @@ fn take(lists: &mut Lists, side: &Side, kind: KindId, class: Class) -> Option<Su
 /// The free superpages of one heap, and those with holes. Threads share it behind a lock of the
 /// front end.
 pub struct Central {
-    /// Superpages with holes: those that are present, and those that are absent.
-    partial: Lists,
-    absent: Lists,
-    /// By kind and class: the superpage of which bins have the first slots, plus 1, and the first slot
-    /// that none has; 0 for none.
-    rests: [[(u32, u16); CLASSES]; KINDS],
+    /// Superpages with holes, by kind and class.
+    lists: Table<Lists>,
     /// Superpages that can be read and written: the first ones of the heap.
     committed: usize,
     /// Superpages in use.
@@ -93,9 +99,7 @@ impl Heap {
 impl Central {
     fn new() -> Central {
         Central {
-            partial: [[0; CLASSES]; KINDS],
-            absent: [[0; CLASSES]; KINDS],
-            rests: [[(0, 0); CLASSES]; KINDS],
+            lists: Table::default(),
             committed: FIRST,
             used: 0,
             limit: usize::MAX,
@@ -131,15 +135,22 @@ impl Central {
         self.limit
     }
 
+    /// Makes the lists of a kind and class, which [`add_partial`](Central::add_partial) uses. This
+    /// allocates with `malloc`.
+    pub(crate) fn prepare(&mut self, kind: KindId, class: Class) {
+        self.lists.make(kind, class);
+    }
+
+    /// Puts a superpage with holes in the lists of its kind and class.
     pub(crate) fn add_partial(&mut self, side: &Side, superpage: Superpage) {
         let it = side.descriptor(superpage);
-        let kind = usize::from(it.kind.load(Relaxed));
-        let lists = if it.has(flag::ABSENT) {
-            &mut self.absent
-        } else {
-            &mut self.partial
+        let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
+        let lists = self.lists.get_mut(KindId(kind), Class(class));
+        let lists = lists.expect("made before the superpage was taken");
+        let first = match it.has(flag::ABSENT) {
+            true => &mut lists.absent,
+            false => &mut lists.partial,
         };
-        let first = &mut lists[kind][usize::from(it.class.load(Relaxed))];
         it.next.store(*first, Relaxed);
         *first = superpage.0 + 1;
     }
@@ -151,7 +162,7 @@ impl Central {
         kind: KindId,
         class: Class,
     ) -> Option<Superpage> {
-        take(&mut self.partial, side, kind, class)
+        take(&mut self.lists.get_mut(kind, class)?.partial, side)
     }
 
     /// Takes a superpage with a hole that has to be read from swap.
@@ -161,36 +172,35 @@ impl Central {
         kind: KindId,
         class: Class,
     ) -> Option<Superpage> {
-        take(&mut self.absent, side, kind, class)
+        take(&mut self.lists.get_mut(kind, class)?.absent, side)
     }
 
     /// Takes the rest of the superpage of which bins have parts: the superpage and its first slot that
     /// no bin has.
     pub(crate) fn take_rest(&mut self, kind: KindId, class: Class) -> Option<(Superpage, usize)> {
-        let rest = &mut self.rests[usize::from(kind.0)][usize::from(class.0)];
-        let (superpage, next) = std::mem::take(rest);
-        Some((Superpage(superpage.checked_sub(1)?), usize::from(next)))
+        let lists = self.lists.get_mut(kind, class)?;
+        let superpage = std::mem::take(&mut lists.rest).checked_sub(1)?;
+        Some((Superpage(superpage), usize::from(lists.next)))
     }
 
     /// Leaves the rest of a superpage, from this slot on, to other bins.
     pub(crate) fn leave_rest(&mut self, kind: KindId, class: Class, rest: (Superpage, usize)) {
-        let (superpage, next) = rest;
-        self.rests[usize::from(kind.0)][usize::from(class.0)] = (superpage.0 + 1, next as u16);
+        let lists = self.lists.make(kind, class);
+        (lists.rest, lists.next) = (rest.0.0 + 1, rest.1 as u16);
     }
 
     /// Up to which slot bins have a superpage of this kind and class that some bin took.
     pub(crate) fn given(&self, superpage: Superpage, kind: KindId, class: Class) -> usize {
-        match self.rests[usize::from(kind.0)][usize::from(class.0)] {
-            (rest, next) if rest == superpage.0 + 1 => usize::from(next),
+        match self.lists.get(kind, class) {
+            Some(lists) if lists.rest == superpage.0 + 1 => usize::from(lists.next),
             _ => class.slots(),
         }
     }
 
     /// Empties all lists of superpages with holes.
     pub(crate) fn clear_partial(&mut self) {
-        self.rests = [[(0, 0); CLASSES]; KINDS];
-        self.partial = [[0; CLASSES]; KINDS];
-        self.absent = [[0; CLASSES]; KINDS];
+        let each = self.lists.each_mut();
+        each.for_each(|(_, lists)| *lists = Lists::default());
     }
 
     /// Takes `count` adjacent free superpages, at the lowest address possible. Their contents are

@@ -73,10 +73,10 @@ pub(crate) const LEFT: u32 = u32::MAX - 1;
 pub(crate) struct Descriptor {
     /// What it is used for ([`Use`]).
     usage: AtomicU8,
-    /// The kind of its objects.
-    pub(crate) kind: AtomicU8,
     /// Small: the size class of its slots.
     pub(crate) class: AtomicU8,
+    /// The kind of its objects.
+    pub(crate) kind: AtomicU16,
     /// Bits of [`flag`].
     flags: AtomicU8,
     /// Small: number of slots.

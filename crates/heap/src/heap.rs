@@ -2,14 +2,13 @@
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::descriptor::flag;
-use crate::kind::{KINDS, Kind, KindId};
+use crate::kind::{KINDS, Kind, KindId, Kinds};
 use crate::side::{self, Side, UsedBy};
 use crate::stress::Stress;
 use crate::summary::Summaries;
 use crate::watch::Tracking;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Why a heap, or a kind, could not be made.
@@ -39,8 +38,8 @@ pub struct Heap {
     pub(crate) side: Side,
     /// Bytes of holes opened and of large objects allocated, since the start. Any thread adds to it.
     allocated: AtomicU64,
-    /// The kinds of objects. A kind stays as it was added.
-    kinds: [OnceLock<Kind>; KINDS],
+    /// The kinds of objects.
+    kinds: Kinds,
     /// What superpages in swap refer to, with a lock of their own.
     pub(crate) summaries: Summaries,
     /// Which writes the kernel tracks.
@@ -82,7 +81,7 @@ impl Heap {
         Heap {
             side,
             allocated: AtomicU64::new(0),
-            kinds: [const { OnceLock::new() }; KINDS],
+            kinds: Kinds::new(),
             summaries: Summaries::default(),
             tracking: Tracking::default(),
             stress: Stress::default(),
@@ -99,22 +98,13 @@ impl Heap {
     /// # Errors
     /// There are [`KINDS`] kinds already.
     pub fn add_kind(&self, kind: Kind) -> Result<KindId, Error> {
-        let mut kind = Some(kind);
-        for (id, place) in self.kinds.iter().enumerate() {
-            place.get_or_init(|| kind.take().expect("taken once, then the loop ends"));
-            if kind.is_none() {
-                return Ok(KindId(id as u8));
-            }
-        }
-        Err(Error::TooManyKinds)
+        self.kinds.add(kind).ok_or(Error::TooManyKinds)
     }
 
     /// What the objects of a kind have in common.
     #[inline]
     pub(crate) fn kind(&self, id: KindId) -> Kind {
-        *self.kinds[usize::from(id.0)]
-            .get()
-            .expect("objects are of kinds that were added")
+        *self.kinds.get(id)
     }
 
     /// Addresses at which objects may lie now: from the heap's start to the end of the committed

@@ -22,13 +22,14 @@
 //! | module | content |
 //! |---|---|
 //! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
-//! | `bits`, `prefetch` | bits in words, prefetching |
+//! | `bits`, `sparse`, `prefetch` | bits in words, tables by kind and class, prefetching |
 //! | `os`, `area` | every system call; a stack of values in addresses of its own |
 //! | `descriptor`, `side` | what is known of a superpage; the address ranges, and all tables of metadata |
 //! | `summary`, `watch` | absent superpages' references; what was written to |
 //! | `verify`, `stress` | checks that nothing was lost; injected faults |
 //! | `heap` | the heap: its kinds, and queries about addresses |
-//! | `central`, `alloc`, `large` | the state that threads share, small objects, large objects |
+//! | `central`, `bins` | the state that threads share, what each thread has of its own |
+//! | `alloc`, `large` | small objects, large objects |
 //! | `objects`, `census` | walks over objects; counting what is marked |
 //! | `residency`, `steps` | what is in swap; marking while the program runs |
 //! | `mark` | marking what is reachable |
@@ -49,6 +50,7 @@
 mod address;
 mod alloc;
 mod area;
+mod bins;
 mod bits;
 mod census;
 mod central;
@@ -66,6 +68,7 @@ pub mod os;
 mod prefetch;
 mod residency;
 mod side;
+mod sparse;
 mod steps;
 mod stress;
 mod summary;
@@ -73,7 +76,8 @@ mod verify;
 mod watch;
 
 pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
-pub use alloc::{Bin, Bins, Freed};
+pub use alloc::Freed;
+pub use bins::{Bin, Bins};
 pub use census::Census;
 pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};

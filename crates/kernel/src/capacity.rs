@@ -133,11 +133,6 @@ impl Domain {
         self.is_unseen
     }
 
-    /// The group that bound at the last read.
-    pub fn binding_group(&self) -> Option<&Cgroup> {
-        Some(&self.groups[self.binding?])
-    }
-
     /// Reads the domain. Takes 10 us for the machine and 10 us for each group with a limit.
     ///
     /// # Errors

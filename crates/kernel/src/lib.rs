@@ -8,7 +8,6 @@
 //! - **used**: bytes in use that cannot be dropped for free: usage - clean inactive file pages - those
 //!   pages of the swap cache that no process has mapped.
 //! - **droppable**: the rest of the usage: the kernel can free it without writing anything.
-//! - **watermark**: the margin (bytes) below capacity at which there is still time to react.
 //! - **limit dip**: lowering the limit of a v1 cgroup for a moment, so that the kernel reclaims; v2
 //!   has `memory.reclaim`.
 //! - **working set**: bytes whose reference bits were set again within a sampling window.

@@ -60,10 +60,12 @@ fn take(thread: *mut Thread, bytes: usize, kind: KindId) -> Option<(usize, Class
     let thread = unsafe { thread.as_mut() }?;
     let class = Class::of(bytes.saturating_add(extra()))?;
     thread.enter_bins();
-    let bin = thread.bins.bin(kind, class);
-    let taken = match bin.take(class.bytes()) {
-        None if next_hole(bin, kind, class) => bin.take(class.bytes()),
-        taken => taken,
+    let taken = match thread.bins.bin(kind, class) {
+        Some(bin) => match bin.take(class.bytes()) {
+            None if next_hole(bin, kind, class) => bin.take(class.bytes()),
+            taken => taken,
+        },
+        None => None,
     };
     thread.leave_bins();
     taken.map(|start| (start, class))
@@ -313,27 +315,27 @@ extern "C-unwind" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_vo
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
-    ignore_off_page(bytes, KindId(kind as u8))
+    ignore_off_page(bytes, KindId(kind as u16))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u8))
+    allocate(bytes, KindId(kind as u16))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u8))
+    allocate(bytes, KindId(kind as u16))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
-    allocate(bytes, KindId(kind as u8))
+    allocate(bytes, KindId(kind as u16))
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
-    match KindId(kind as u8) {
+    match KindId(kind as u16) {
         kind @ (UNCOLLECTABLE | AUNCOLLECTABLE) => allocate_held(bytes, kind),
         kind => allocate(bytes, kind),
     }
@@ -341,7 +343,7 @@ extern "C-unwind" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> 
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
-    match KindId(kind as u8) {
+    match KindId(kind as u16) {
         PTRFREE | AUNCOLLECTABLE => allocate_held(bytes, AUNCOLLECTABLE),
         NORMAL | UNCOLLECTABLE => allocate_held(bytes, UNCOLLECTABLE),
         _ => report::unsupported(
@@ -360,7 +362,7 @@ unsafe extern "C-unwind" fn GC_generic_malloc_many(
     result: *mut *mut c_void,
 ) {
     // SAFETY: the caller's.
-    unsafe { *result = many(bytes.saturating_sub(extra()), KindId(kind as u8)) };
+    unsafe { *result = many(bytes.saturating_sub(extra()), KindId(kind as u16)) };
 }
 
 #[unsafe(no_mangle)]

@@ -208,7 +208,7 @@ extern "C-unwind" fn GC_debug_generic_or_special_malloc(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_void {
-    debug_allocate(bytes, KindId(kind as u8), file, line)
+    debug_allocate(bytes, KindId(kind as u16), file, line)
 }
 
 /// A collectable object is filled and left to the collector, so that its slot is not reused while

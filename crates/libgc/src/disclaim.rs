@@ -76,7 +76,7 @@ extern "C-unwind" fn GC_register_disclaim_proc(
     }
     let mut gc = state::lock();
     let entry = Entry {
-        kind: KindId(kind as u8),
+        kind: KindId(kind as u16),
         procedure,
         mark_from_all: mark_from_all != 0,
     };

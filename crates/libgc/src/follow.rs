@@ -8,25 +8,19 @@ use crate::collect::{self, collect};
 use crate::spawn::spawn;
 use crate::state;
 use crate::thread::blocking::with_registers;
+use plimsoll_client::govern::{Governor, Own};
 use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted};
 use plimsoll_collector::{Collector, Why};
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
-use plimsoll_policy::footprint::{low_water, threshold};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Time between two looks: `NAP` while the program allocates, `LONG_NAP` while it does not, unless
-/// news arrive.
-const NAP: Duration = Duration::from_millis(50);
-const LONG_NAP: Duration = Duration::from_millis(500);
-/// Looks over which the memory outside the heap is taken as the maximum.
-const WINDOW: usize = 8;
-/// A release that did not help is not repeated before this many times its duration has passed.
-const RESTS: u64 = 4;
+/// A collection makes room for at least this much of the live data to be allocated, one part in `GUARD_PART`.
+const GUARD_PART: u64 = 16;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Whether this is a forked child: then the parent reports.
@@ -41,7 +35,7 @@ pub(crate) fn start() {
         let report = !CHILD.load(Relaxed);
         spawn(c"gc-plimsoll", move || {
             if let Some(follower) = Follower::of_environment("libgc", report) {
-                Governor::new(follower).run();
+                Companion::new(follower).run();
             }
         });
     }
@@ -54,167 +48,114 @@ pub(crate) fn forked() {
     STARTED.store(false, Relaxed);
 }
 
-/// The process's memory, in bytes.
-#[derive(Clone, Copy, Default)]
+/// The process's memory.
+#[derive(Clone, Copy)]
 struct Uses {
     /// Anonymous memory that is resident.
-    resident: u64,
+    resident: Bytes,
     /// The heap's part of it.
-    heap: u64,
+    heap: Bytes,
+    /// What lived after the last collection.
+    live: Bytes,
 }
 
-/// The last release, remembered so that one that did not help is not repeated. Times in
-/// nanoseconds, the limit in bytes.
-#[derive(Default)]
-struct Released {
-    /// When it ended.
-    at: u64,
-    /// How long it took.
-    took: u64,
-    /// The limit then.
-    limit: u64,
-}
-
-/// The state of the thread that follows the broker, which alone uses it. Times in nanoseconds.
-struct Governor {
+/// The thread that follows the broker, which alone uses this.
+struct Companion {
     /// The broker.
     follower: Follower,
-    /// Resident bytes beside the heap at the last looks.
-    other: [u64; WINDOW],
-    /// Number of looks so far.
-    looks: usize,
-    /// Bytes ever allocated, as of the last look.
-    allocated: u64,
-    /// When the last look was.
-    looked: u64,
-    /// Bytes allocated per second, smoothed.
-    rate: u64,
-    /// When the broker was last told about the heap.
-    reported: u64,
-    /// The last release.
-    released: Released,
+    /// What its numbers mean here.
+    governor: Governor,
 }
 
-impl Governor {
-    fn new(follower: Follower) -> Governor {
-        Governor {
+impl Companion {
+    fn new(follower: Follower) -> Companion {
+        Companion {
             follower,
-            other: [0; WINDOW],
-            looks: 0,
-            allocated: 0,
-            looked: clock::now_ns(),
-            rate: 0,
-            reported: 0,
-            released: Released::default(),
+            governor: Governor::new(now(), allocated()),
         }
     }
 
     fn run(&mut self) {
         loop {
-            self.step();
-            let nap = if self.rate > 0 { NAP } else { LONG_NAP };
-            self.follower.wait(nap);
+            self.governor.measure(now(), allocated());
+            let granted = self.follower.read();
+            match granted {
+                Some(granted) => self.step(granted),
+                None => bound(None),
+            }
+            let is_heard = self.follower.is_principal();
+            let pause = self.governor.pause(granted.is_some(), is_heard);
+            self.follower.wait(pause.duration());
         }
     }
 
     /// Does one look, and what follows from it.
-    fn step(&mut self) {
-        self.measure_rate();
-        let Some(granted) = self.follower.read() else {
-            return bound(None);
+    fn step(&mut self, granted: Granted) {
+        let uses = look();
+        let guard = (uses.live / GUARD_PART).max(Bytes(MIB));
+        let own = Own {
+            resident: uses.resident,
+            beside: uses.resident - uses.heap,
+            needs: uses.live + guard,
+            guard,
         };
-        let uses = self.look();
-        let other = self.other(granted, uses);
-        let heap = threshold(granted.limit).saturating_sub(other);
-        bound(Some(heap));
-        if uses.resident > threshold(granted.limit) && self.is_worth_a_release(granted.limit) {
-            self.release(granted, other, uses);
+        let govern = self.governor.step(now(), granted, own);
+        bound(Some(govern.heap_limit.0));
+        if let Some(goal) = govern.release_to {
+            self.release(goal, own.beside, uses.resident);
         }
-        self.report(granted, other);
+        if let Some(report) = govern.report.filter(|_| self.follower.is_principal()) {
+            self.follower.report(&with_collector(report));
+        }
     }
 
-    fn measure_rate(&mut self) {
-        let now = clock::now_ns();
-        let allocated = state::heap().allocated();
-        let passed = now.saturating_sub(self.looked).max(1);
-        let bytes = allocated.saturating_sub(self.allocated);
-        let fresh = (bytes as f64 * SECOND as f64 / passed as f64) as u64;
-        let weight = passed.min(SECOND) as f64 / SECOND as f64;
-        self.rate = (self.rate as f64 * (1.0 - weight) + fresh as f64 * weight) as u64;
-        (self.looked, self.allocated) = (now, allocated);
-    }
-
-    /// Keeps no file open: programs close descriptors that they do not know.
-    fn look(&self) -> Uses {
-        let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
-        let gc = state::lock();
-        let heap = gc.collector.resident().min(resident);
-        Uses { resident, heap }
-    }
-
-    /// Bytes of the limit that this heap cannot have: the rest of the process, and the rest of its
-    /// family.
-    fn other(&mut self, granted: Granted, uses: Uses) -> u64 {
-        let all = granted.uses.max(uses.resident);
-        self.other[self.looks % WINDOW] = uses.resident - uses.heap;
-        self.looks += 1;
-        let own = self.other.iter().copied().max().unwrap_or(0);
-        // The broker's count is older than ours, so only a count far above ours shows that there is
-        // a family.
-        let family = all.saturating_sub(uses.resident + uses.resident / 8);
-        own + family
-    }
-
-    fn is_worth_a_release(&self, limit: u64) -> bool {
-        let last = &self.released;
-        let rested = clock::now_ns().saturating_sub(last.at) >= last.took.saturating_mul(RESTS);
-        last.at == 0 || rested || limit < last.limit - last.limit / 32
-    }
-
-    /// Gives memory back down to the low water: free memory first; if that is not enough, collects,
-    /// and pages out.
-    fn release(&mut self, granted: Granted, other: u64, before: Uses) {
-        let began = clock::now_ns();
-        let goal = low_water(granted.limit);
+    /// Gives memory back until the heap has `goal`: free memory first; if that is not enough, collects, and
+    /// pages out.
+    fn release(&mut self, goal: Bytes, beside: Bytes, before: Bytes) {
+        let began = now();
         give_back();
-        if self.look().resident > goal {
-            collect_now(goal.saturating_sub(other));
+        if look().resident > goal + beside {
+            collect_now(goal.0);
         }
-        let now = clock::now_ns();
-        self.released = Released {
-            at: now,
-            took: now - began,
-            limit: granted.limit,
-        };
-        let after = self.look();
-        self.follower
-            .released(before.resident.saturating_sub(after.resident));
+        let ended = now();
+        let after = look().resident;
+        self.governor.released(began, ended, after);
+        self.follower.released((before - after).0);
     }
+}
 
-    /// Reports the heap's state to the broker, about once a second.
-    fn report(&mut self, granted: Granted, other: u64) {
-        let now = clock::now_ns();
-        if !self.follower.is_principal() || now.saturating_sub(self.reported) < SECOND {
-            return;
-        }
-        self.reported = now;
-        let report = {
-            let gc = state::lock();
-            let statistics = &gc.collector.statistics;
-            let live = statistics.live();
-            Report {
-                live: Some(live),
-                allocation_rate: Some(self.rate),
-                collection_speed: statistics.speed(),
-                floor: Some(other + live + live / 16 + (granted.limit - threshold(granted.limit))),
-                reaction_ms: Some(self.released.took / 1_000_000),
-                collections: Some(statistics.collections),
-                collection_ms: Some(statistics.total.as_millis() as u64),
-                collector: Some(told(&gc.collector)),
-                ..Report::default()
-            }
-        };
-        self.follower.report(&report);
+fn now() -> Nanos {
+    Nanos(clock::now_ns())
+}
+
+/// Bytes ever allocated.
+fn allocated() -> Bytes {
+    Bytes(state::heap().allocated())
+}
+
+/// Keeps no file open: programs close descriptors that they do not know.
+fn look() -> Uses {
+    let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
+    let gc = state::lock();
+    let heap = gc.collector.resident().min(resident);
+    Uses {
+        resident: Bytes(resident),
+        heap: Bytes(heap),
+        live: Bytes(gc.collector.statistics.live()),
+    }
+}
+
+/// A report with what the collector knows.
+fn with_collector(report: Report) -> Report {
+    let gc = state::lock();
+    let statistics = &gc.collector.statistics;
+    Report {
+        live: Some(statistics.live()),
+        collection_speed: statistics.speed(),
+        collections: Some(statistics.collections),
+        collection_ms: Some(statistics.total.as_millis() as u64),
+        collector: Some(told(&gc.collector)),
+        ..report
     }
 }
 

@@ -39,7 +39,7 @@ extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_gcj_malloc(bytes: usize, table: *mut c_void) -> *mut c_void {
-    let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u8)).cast();
+    let object: *mut *mut c_void = allocate(bytes, KindId(GC_gcj_kind.get() as u16)).cast();
     if !object.is_null() {
         // SAFETY: a new object of at least a word.
         unsafe { *object = table };
@@ -54,7 +54,7 @@ extern "C-unwind" fn GC_debug_gcj_malloc(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_void {
-    let kind = KindId(GC_gcj_debug_kind.get() as u8);
+    let kind = KindId(GC_gcj_debug_kind.get() as u16);
     let object: *mut *mut c_void = debug_allocate(bytes, kind, file, line).cast();
     if !object.is_null() {
         // SAFETY: a new object of at least a word.

@@ -6,7 +6,7 @@ use crate::state::{self, Locked};
 use crate::{inspect, report, typed};
 use libc::{c_char, c_int, c_uint, c_void};
 use plimsoll_heap::mark::{Marker, Tracer};
-use plimsoll_heap::{Heap, KINDS, Kind, KindId, Layout};
+use plimsoll_heap::{Heap, Kind, KindId, Layout};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -17,6 +17,9 @@ pub(crate) const PTRFREE: KindId = KindId(0);
 pub(crate) const NORMAL: KindId = KindId(1);
 pub(crate) const UNCOLLECTABLE: KindId = KindId(2);
 pub(crate) const AUNCOLLECTABLE: KindId = KindId(3);
+
+/// The most kinds of objects; libgc has the same bound.
+const KINDS: usize = 24;
 
 /// The type of a descriptor, in its lowest two bits (gc_mark.h).
 const TAGS: usize = 3;
@@ -198,23 +201,23 @@ fn new_kind(gc: &Locked, descriptor: usize, adds_size: c_int, clears: c_int) -> 
         uncollectable: false,
     };
     match gc.heap.add_kind(kind) {
-        Ok(id) => {
+        Ok(id) if usize::from(id.0) < KINDS => {
             TABLE.descriptors[usize::from(id.0)].store(descriptor, Relaxed);
             TABLE.adds_size[usize::from(id.0)].store(adds_size as usize, Relaxed);
             c_uint::from(id.0)
         }
-        Err(_) => report::abort(c"Too many kinds"),
+        _ => report::abort(c"Too many kinds"),
     }
 }
 
 /// Adds a kind of the collector's own, described like a program's.
 pub(crate) fn own_kind(gc: &Locked, descriptor: usize) -> KindId {
-    KindId(new_kind(gc, descriptor, 1, 1) as u8)
+    KindId(new_kind(gc, descriptor, 1, 1) as u16)
 }
 
 /// The same for a descriptor that does not depend on the object's size.
 pub(crate) fn own_kind_without_size(gc: &Locked, descriptor: usize) -> KindId {
-    KindId(new_kind(gc, descriptor, 0, 1) as u8)
+    KindId(new_kind(gc, descriptor, 0, 1) as u16)
 }
 
 /// The descriptor that has mark procedure `index` find references, with this environment as its

@@ -115,7 +115,7 @@ unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, bits: usize
 
 #[inline(always)]
 fn kind() -> KindId {
-    static KIND: OnceLock<u8> = OnceLock::new();
+    static KIND: OnceLock<u16> = OnceLock::new();
     KindId(*KIND.get_or_init(|| {
         let gc: Locked = state::lock();
         kinds::own_kind(&gc, LAST_WORD).0

@@ -136,13 +136,6 @@ impl Sight {
             .iter()
             .filter(move |area| is(Path::new(&area.name)))
     }
-
-    /// The mapping that an address is in.
-    pub fn mapping_at(&self, address: u64) -> Option<&Area> {
-        let after = (self.mappings).partition_point(|area| area.addresses.start <= address);
-        let area = self.mappings.get(after.checked_sub(1)?)?;
-        area.addresses.contains(&address).then_some(area)
-    }
 }
 
 /// What is still being read for one process, from look to look. A file may be behind a server that does not

@@ -109,7 +109,6 @@ fn decisions_allocate_nothing() {
         shares.victim(&principals);
         books.measured(round, 1 << 20, &samples, round << 61);
         books.next_epoch(round << 50);
-        books.remove_principal(round);
         dispatch(&mut queue, round);
         size(&mut enough, round);
         size(&mut drop_in, round);

@@ -5,6 +5,7 @@ use crate::harness::scenario::{Program, Scenario};
 use crate::harness::trace::{Seen, Trace};
 use crate::report::results::Results;
 use crate::runner::Runner;
+use serde::{Deserialize, Serialize};
 
 /// Work is counted until this time, in seconds since the start of the run. With a broker the programs end 2 s
 /// before the run ends.
@@ -16,19 +17,76 @@ const BESIDE: (f64, f64) = (HOG_START, HOG_START + HOLD + 16.0);
 pub(super) const WORK: &str = "the demo: work of all (geometric mean) at least that of fixed sizes";
 pub(super) const FAULTS: &str = "the demo: under 1 % of their major faults";
 
+/// What one run came to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// Of each program that shares memory: what [`OF_EACH`] names.
+    each: Vec<[f64; OF_EACH.len()]>,
+    /// What [`OF_ALL`] names.
+    all: [f64; OF_ALL.len()],
+}
+
+/// The rows of each program, and those of all.
+const OF_EACH: [&str; 6] = [
+    "work",
+    "beside the hog",
+    "processor seconds",
+    "collections",
+    "seconds in them",
+    "major faults",
+];
+const OF_ALL: [&str; 5] = [
+    "allocation stalls",
+    "pages swapped in and out",
+    "times the limit was hit",
+    "ended before their time",
+    "yardstick, microseconds",
+];
+/// The places of what is judged in them.
+const DONE: usize = 0;
+const MAJOR: usize = 5;
+const YARDSTICK: usize = 4;
+
+impl Run {
+    pub(super) fn of(scenario: &Scenario, trace: &Trace) -> Run {
+        let count = |index: usize, counter: fn(&Seen) -> u64| trace.count(index, counter) as f64;
+        let each = ours(scenario).map(|(index, _)| {
+            [
+                trace.work(index, 0.0, END),
+                trace.work(index, BESIDE.0, BESIDE.1),
+                count(index, |p| p.processor_ticks) / 100.0,
+                count(index, |p| p.collections),
+                count(index, |p| p.collection_ns) / 1e9,
+                count(index, |p| p.major_faults),
+            ]
+        });
+        let stalls = ours(scenario).map(|(index, _)| count(index, |p| p.stalls));
+        let last = trace.samples.last().cloned().unwrap_or_default();
+        Run {
+            each: each.collect(),
+            all: [
+                stalls.sum(),
+                last.swap_traffic as f64,
+                last.limit_hits as f64,
+                ended(scenario, trace) as f64,
+                trace.yardstick_ns(0.0, END) / 1000.0,
+            ],
+        }
+    }
+
+    fn faults(&self) -> f64 {
+        self.each.iter().map(|each| each[MAJOR]).sum()
+    }
+}
+
 /// The runs: with a broker, fixed, fixed, with a broker. Each list is in the order of its runs.
 #[derive(Default)]
 pub(super) struct Runs {
-    pub(super) shared: Vec<Trace>,
-    pub(super) fixed: Vec<Trace>,
+    pub(super) shared: Vec<Run>,
+    pub(super) fixed: Vec<Run>,
 }
 
 impl Runs {
-    /// Whether the first run is over, and no other.
-    pub(super) fn are_begun(&self) -> bool {
-        self.shared.len() == 1 && self.fixed.is_empty()
-    }
-
     /// The table, with a column for each run.
     pub(super) fn results(&self, scenario: &Scenario, runner: &Runner) -> Results {
         let columns = std::iter::once("")
@@ -38,68 +96,43 @@ impl Runs {
         let mut results = runner.results(TITLE, METHOD).columns(&columns);
         // Each column is one run, so nothing is repeated.
         results.repetitions = 1;
-        for (index, program) in ours(scenario) {
-            let name = |what: &str| format!("{}: {what}", program.name);
-            self.row(&mut results, name("work"), &|t| t.work(index, 0.0, END));
-            self.row(&mut results, name("beside the hog"), &|t| {
-                t.work(index, BESIDE.0, BESIDE.1)
-            });
-            self.row(&mut results, name("processor seconds"), &|t| {
-                t.count(index, |p| p.processor_ticks) as f64 / 100.0
-            });
-            self.row(&mut results, name("collections"), &|t| {
-                t.count(index, |p| p.collections) as f64
-            });
-            self.row(&mut results, name("seconds in them"), &|t| {
-                t.count(index, |p| p.collection_ns) as f64 / 1e9
-            });
-            self.row(&mut results, name("major faults"), &|t| {
-                t.count(index, |p| p.major_faults) as f64
-            });
+        for (place, (_, program)) in ours(scenario).enumerate() {
+            for (of, what) in OF_EACH.iter().enumerate() {
+                let name = format!("{}: {what}", program.name);
+                self.row(&mut results, &name, &|run| run.each[place][of]);
+            }
         }
-        self.row(&mut results, "allocation stalls".to_owned(), &|t| {
-            sum(scenario, t, |p| p.stalls)
-        });
-        let last = |trace: &Trace| trace.samples.last().cloned().unwrap_or_default();
-        self.row(&mut results, "pages swapped in and out".to_owned(), &|t| {
-            last(t).swap_traffic as f64
-        });
-        self.row(&mut results, "times the limit was hit".to_owned(), &|t| {
-            last(t).limit_hits as f64
-        });
-        self.row(&mut results, "ended before their time".to_owned(), &|t| {
-            ended(scenario, t) as f64
-        });
-        self.row(&mut results, "yardstick, microseconds".to_owned(), &|t| {
-            t.yardstick_ns(0.0, END) / 1000.0
-        });
+        for (of, what) in OF_ALL.iter().enumerate() {
+            self.row(&mut results, what, &|run| run.all[of]);
+        }
         if !self.fixed.is_empty() {
-            self.judge(scenario, &mut results);
+            self.judge(&mut results);
         }
         results
     }
 
-    fn row(&self, results: &mut Results, name: String, value: &dyn Fn(&Trace) -> f64) {
+    fn row(&self, results: &mut Results, name: &str, value: &dyn Fn(&Run) -> f64) {
         let cells = self.shared.iter().chain(&self.fixed);
-        let cells = cells.map(|trace| value(trace).into());
+        let cells = cells.map(|run| value(run).into());
         results
             .rows
             .push(std::iter::once(name.into()).chain(cells).collect());
     }
 
-    fn judge(&self, scenario: &Scenario, results: &mut Results) {
-        let mean = |traces: &[Trace], value: &dyn Fn(&Trace) -> f64| {
-            traces.iter().map(value).sum::<f64>() / traces.len().max(1) as f64
+    fn judge(&self, results: &mut Results) {
+        let mean = |runs: &[Run], value: &dyn Fn(&Run) -> f64| {
+            runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
         };
-        let ratio = |value: &dyn Fn(&Trace) -> f64| {
+        let ratio = |value: &dyn Fn(&Run) -> f64| {
             mean(&self.shared, value) / mean(&self.fixed, value).max(1e-9)
         };
-        let works: Vec<f64> = ours(scenario)
-            .map(|(index, _)| ratio(&|trace| trace.work(index, 0.0, END)))
+        let programs = 0..self.fixed[0].each.len();
+        let works: Vec<f64> = programs
+            .map(|place| ratio(&|run| run.each[place][DONE]))
             .collect();
         let together = works.iter().product::<f64>().powf(1.0 / works.len() as f64);
         let each: Vec<String> = works.iter().map(|work| format!("{work:.2}")).collect();
-        let speed = 1.0 / ratio(&|trace| trace.yardstick_ns(0.0, END));
+        let speed = 1.0 / ratio(&|run| run.all[YARDSTICK]);
         results.target(
             WORK,
             format!(
@@ -108,8 +141,10 @@ impl Runs {
             ),
             together >= 1.0,
         );
-        let faults = |traces: &[Trace]| mean(traces, &|t| sum(scenario, t, |p| p.major_faults));
-        let (with, without) = (faults(&self.shared), faults(&self.fixed));
+        let (with, without) = (
+            mean(&self.shared, &Run::faults),
+            mean(&self.fixed, &Run::faults),
+        );
         results.target(
             FAULTS,
             format!("{with:.0} against {without:.0}"),
@@ -122,12 +157,6 @@ impl Runs {
 fn ours(scenario: &Scenario) -> impl Iterator<Item = (usize, &Program)> {
     let all = scenario.programs.iter().enumerate();
     all.filter(|(_, program)| !program.outsider)
-}
-
-/// The sum of a counter over these programs.
-fn sum(scenario: &Scenario, trace: &Trace, counter: fn(&Seen) -> u64) -> f64 {
-    let each = ours(scenario).map(|(index, _)| trace.count(index, counter));
-    each.sum::<u64>() as f64
 }
 
 /// How many of these programs were gone before the end of the run.

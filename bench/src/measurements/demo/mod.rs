@@ -19,7 +19,7 @@ use crate::report::recorded::Recorded;
 use crate::report::results::{Results, commit};
 use crate::runner::{Runner, out};
 use crate::{Error, Result};
-use compare::Runs;
+use compare::{Run, Runs};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -79,23 +79,49 @@ impl Measurement for Demo {
             ]);
         }
         let compares = ground.is_some();
-        let mut runs = Runs::default();
-        runner.experiment(variants).once().run(|way, turn| {
-            let progress = &turn.progress;
-            match way {
-                Way::Broker(folder) => runs.shared.push(shown.with_broker(folder, progress)?),
+        // Of the runs that this program makes: a heading and a picture each.
+        let mut pictures = Vec::new();
+        let experiment = runner.experiment(variants).once();
+        let ran = experiment.run(|way, turn| {
+            let (heading, title, scenario, trace) = match way {
+                Way::Broker(folder) => {
+                    let trace = shown.with_broker(folder, &turn.progress)?;
+                    (
+                        "With the broker",
+                        "Memory, with the broker",
+                        &shown.shared,
+                        trace,
+                    )
+                }
                 Way::Fixed(ground) => {
-                    let played = play(ground, &shown.fixed, Conditions::Bare, progress)?;
-                    runs.fixed.push(played);
+                    let title = "Memory, fixed heap sizes, no broker";
+                    let trace = play(ground, &shown.fixed, Conditions::Bare, &turn.progress)?;
+                    ("Without", title, &shown.fixed, trace)
+                }
+            };
+            let svg = super::plot(title, scenario, &trace).svg()?;
+            pictures.push((heading, svg));
+            let run = Run::of(scenario, &trace);
+            if matches!(way, Way::Broker("1")) {
+                runner.plot("", &picture(scenario, &trace))?;
+                if compares {
+                    let runs = Runs {
+                        shared: vec![run.clone()],
+                        fixed: Vec::new(),
+                    };
+                    shown.announce_comparison(&shown.report(&runs, &pictures, runner)?);
                 }
             }
-            if compares && runs.are_begun() {
-                shown.announce_comparison(&shown.report(&runs, runner)?);
-            }
-            Ok(())
+            Ok(run)
         })?;
-        let report = shown.report(&runs, runner)?;
-        runner.plot("", &picture(&shown.shared, &runs.shared[0]))?;
+        let mut runs = Runs::default();
+        for variant in ran {
+            match variant.what {
+                Way::Broker(_) => runs.shared.extend(variant.outcomes),
+                Way::Fixed(_) => runs.fixed.extend(variant.outcomes),
+            }
+        }
+        let report = shown.report(&runs, &pictures, runner)?;
         println!("\nThe report, with plots: {}", report.display());
         Ok(runs.results(&shown.shared, runner))
     }
@@ -167,9 +193,9 @@ impl Shown {
     }
 
     /// Writes the report on the runs so far, and returns its path.
-    fn report(&self, runs: &Runs, runner: &Runner) -> Result<PathBuf> {
+    fn report(&self, runs: &Runs, pictures: &[(&str, String)], runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
-        let page = page(&self.shared, &self.fixed, runs, runner)?;
+        let page = page(&self.shared, runs, pictures, runner)?;
         save(&path, &page.html())?;
         Ok(path)
     }
@@ -280,7 +306,12 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     }
 }
 
-fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Result<Page> {
+fn page(
+    shared: &Scenario,
+    runs: &Runs,
+    pictures: &[(&str, String)],
+    runner: &Runner,
+) -> Result<Page> {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 20 and 20: a Guile program, Lucene's \
@@ -289,15 +320,8 @@ fn page(shared: &Scenario, fixed: &Scenario, runs: &Runs, runner: &Runner) -> Re
          program takes half of the memory at 100 MB/s, \
          locks it, keeps it for {HOLD} s and gives it back at the same rate.",
     ));
-    for trace in &runs.shared {
-        let title = "Memory, with the broker";
-        page.heading("With the broker")
-            .picture(&super::plot(title, shared, trace).svg()?);
-    }
-    for trace in &runs.fixed {
-        let title = "Memory, fixed heap sizes, no broker";
-        page.heading("Without")
-            .picture(&super::plot(title, fixed, trace).svg()?);
+    for (heading, svg) in pictures {
+        page.heading(heading).picture(svg);
     }
     let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());

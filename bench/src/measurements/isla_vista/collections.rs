@@ -3,13 +3,14 @@
 use crate::harness::watch::Watched;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::process::Process;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at a program.
 const PACE: Duration = Duration::from_millis(100);
 
 /// What a machine logged of its pauses. Lengths are in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Logged {
     /// Collections of the young generation (of G1, mixed ones too).
     pub(super) young: f64,
@@ -52,7 +53,7 @@ pub(super) struct Watch {
 }
 
 /// What was counted. The counts are those of the last look.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counted {
     /// Most memory that it had at one time without its files, bytes, that in swap not counted.
     pub(super) most: u64,

@@ -14,6 +14,7 @@ use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 use plimsoll_unit::MIB;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const HOG: &str = "hog, *: more work than by the default";
@@ -216,7 +217,7 @@ impl Measurement for Dynamic {
         let named = wanted.map(|case| (case.name(), case));
         let experiment = runner.experiment(named).wanted();
         let experiment = experiment.rotating(|case| (case.world, case.jvm));
-        let ran = experiment.run(|case, turn| {
+        let ran = experiment.by_group().run(|case, turn| {
             let scenario = case.scenario(classes.folder(), ground.folder());
             let trace = play(&ground, &scenario, Conditions::Bare, &turn.progress)?;
             if turn.first && case.rule == Rule::IslaVista {
@@ -244,7 +245,7 @@ fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// The outcome of one run. Of services that were killed, what they had done until then.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Outcome {
     /// Requests a second of all services, in the time that counts.
     work: f64,

@@ -86,12 +86,13 @@ fn longest(runner: &Runner) -> f64 {
 fn run_all(runner: &Runner, cases: impl Iterator<Item = Case>) -> Result<Vec<Variant<Case, Run>>> {
     read_ahead(jvms())?;
     let ground = Ground::with_swap(runner.name(), SWAP)?;
-    let mut stage = Stage::new(ground, longest(runner))?;
+    let stage = Stage::new(ground, longest(runner), runner)?;
     let named = cases.map(|case| (case.name(), case));
     let mut experiment = runner
         .experiment(named)
         .wanted()
-        .rotating(|case| (case.program, case.jvm, case.heap));
+        .rotating(|case| (case.program, case.jvm, case.heap))
+        .by_group();
     if runner.slice() {
         experiment = experiment.within(SLICE);
     }

@@ -8,9 +8,10 @@ use crate::harness::job::{self, Conditions, Ending, Job, Outcome};
 use crate::harness::programs::{Jvm, agent, sibling};
 use crate::harness::servers::Liberty;
 use crate::progress::Progress;
+use crate::runner::Runner;
 use plimsoll_runtimes::hotspot::agent::LIBRARY;
 use plimsoll_unit::MIB;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -96,7 +97,7 @@ impl Case {
 }
 
 /// The outcome of one run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Whether it ended by itself, with success.
     pub(super) finished: bool,
@@ -132,30 +133,29 @@ impl Run {
 }
 
 /// Runs cases. Knows how much memory each program is given.
-pub(super) struct Stage {
+pub(super) struct Stage<'a> {
     ground: Ground,
+    runner: &'a Runner,
     ours: Ours,
     /// Seconds after which a run is stopped. It counts as taking that long.
     longest: f64,
-    /// By program and machine.
-    rooms: BTreeMap<(&'static str, String), u64>,
 }
 
-impl Stage {
-    pub(super) fn new(ground: Ground, longest: f64) -> Result<Stage> {
+impl Stage<'_> {
+    pub(super) fn new(ground: Ground, longest: f64, runner: &Runner) -> Result<Stage<'_>> {
         Ok(Stage {
             ground,
+            runner,
             ours: Ours::compile()?,
             longest,
-            rooms: BTreeMap::new(),
         })
     }
 
     /// Runs a case once. Before the first one of a program and machine where memory is short, it measures how
     /// much memory that is.
-    pub(super) fn run(&mut self, case: Case, progress: &Progress) -> Result<Run> {
+    pub(super) fn run(&self, case: Case, progress: &Progress) -> Result<Run> {
         let room = match case.short {
-            true => Some(self.room(case, progress)?),
+            true => Some(self.room(case)?),
             false => None,
         };
         let run = self.within(case, room, progress)?;
@@ -164,21 +164,18 @@ impl Stage {
 
     /// Memory that is short, bytes: what the program takes with the tight heap, and a third of what it takes
     /// more with the largest. With half of that, some hardly page in their collections.
-    fn room(&mut self, case: Case, progress: &Progress) -> Result<u64> {
-        let key = (case.program.name, case.jvm.name());
-        if let Some(room) = self.rooms.get(&key) {
-            return Ok(*room);
-        }
-        let mut takes = [0; 2];
-        for (takes, heap) in takes.iter_mut().zip(case.program.heaps(2)) {
-            let by_itself = case.like(false, Rule::Default);
-            let progress = progress.part(&format!("what {heap} MiB take"));
-            let run = self.within(Case { heap, ..by_itself }, None, &progress)?;
-            *takes = run.counted.most;
-        }
-        let room = short_of(takes);
-        self.rooms.insert(key, room);
-        Ok(room)
+    fn room(&self, case: Case) -> Result<u64> {
+        let name = format!("{} {} room", case.program.name, case.jvm.name());
+        self.runner.known(&name, |progress| {
+            let mut takes = [0; 2];
+            for (takes, heap) in takes.iter_mut().zip(case.program.heaps(2)) {
+                let by_itself = case.like(false, Rule::Default);
+                let progress = progress.part(&format!("what {heap} MiB take"));
+                let run = self.within(Case { heap, ..by_itself }, None, &progress)?;
+                *takes = run.counted.most;
+            }
+            Ok(short_of(takes))
+        })
     }
 
     fn within(&self, case: Case, room: Option<u64>, progress: &Progress) -> Result<Run> {

@@ -7,6 +7,7 @@ use super::pressed::{Level, Pressed, Pressure, Series, steady_faults, steady_pau
 use super::stage::{Runs, ratio, target};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload, built, heapload};
 use crate::measurement::{About, Measurement};
+use crate::progress::Progress;
 use crate::report::results::{Machine, Results, root};
 use crate::runner::Runner;
 use crate::{Error, Result};
@@ -50,14 +51,14 @@ fn workloads_inside() -> Vec<Pressed> {
     ]
 }
 
-/// The guest's answer.
+/// The guest's answer about one workload.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     machine: Machine,
     /// What the guest's kernel says about the multi-generational LRU (`/sys/kernel/mm/lru_gen/enabled`).
     generations: String,
-    /// The runs, by workload, level and collector.
-    runs: Vec<Vec<Vec<Runs>>>,
+    /// The runs, by level and collector.
+    runs: Vec<Vec<Runs>>,
 }
 
 const FINISH: &str = "every run finishes";
@@ -86,32 +87,36 @@ impl Measurement for Kernels {
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut series = Series::new(&COLLECTORS, workloads());
         series.run(runner)?;
-        let answer = ask(runner)?;
-        let mut inside = workloads_inside();
-        inside.retain(|one| runner.wants(&one.name));
-        for (mut one, levels) in inside.into_iter().zip(answer.runs) {
-            for (level, runs) in one.levels.iter_mut().zip(levels) {
-                level.runs = runs;
+        let inside = workloads_inside().into_iter();
+        let experiment = runner.experiment(inside.map(|one| (one.name.clone(), one)));
+        let experiment = experiment.wanted().by_group();
+        let ran = experiment.run(|one, turn| ask(&one.name, runner, &turn.progress))?;
+        let mut guest = None;
+        for variant in ran {
+            let mut one = variant.what;
+            for answer in variant.outcomes {
+                for (level, runs) in one.levels.iter_mut().zip(answer.runs) {
+                    level.runs.resize(runs.len(), Runs::default());
+                    for (all, runs) in level.runs.iter_mut().zip(runs) {
+                        all.0.extend(runs.0);
+                    }
+                }
+                guest = Some((answer.machine, answer.generations));
             }
             series.pressed.push(one);
         }
-        Ok(report(
-            &series,
-            runner,
-            &answer.machine,
-            &answer.generations,
-        ))
+        Ok(report(&series, runner, guest))
     }
 
     fn run_inside(&self, runner: &Runner) -> Result<()> {
         let mut series = Series::new(INSIDE, workloads_inside()).swap(SWAP);
         series.run(runner)?;
-        let levels = |one: Pressed| one.levels.into_iter().map(|level| level.runs).collect();
         let generations = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled");
+        let levels = series.pressed.into_iter().flat_map(|one| one.levels);
         let answer = Answer {
             machine: Machine::this(),
             generations: generations.unwrap_or_default().trim().to_owned(),
-            runs: series.pressed.into_iter().map(levels).collect(),
+            runs: levels.map(|level| level.runs).collect(),
         };
         let answer = serde_json::to_string(&answer).expect("text and numbers");
         println!("\n{ANSWER}{answer}");
@@ -119,14 +124,12 @@ impl Measurement for Kernels {
     }
 }
 
-/// Boots the guest, and waits for its answer.
-fn ask(runner: &Runner) -> Result<Answer> {
+/// Boots the guest, which runs one workload once, and waits for its answer.
+fn ask(workload: &str, runner: &Runner, progress: &Progress) -> Result<Answer> {
     let own = Path::new("/proc/self/exe");
     let program = std::env::current_exe().map_err(Error::file("read", own))?;
-    let mut arguments = format!("{} --inside --repeat {}", runner.name(), runner.repeat());
-    if let Some(only) = runner.only() {
-        arguments = format!("{arguments} --only {only}");
-    }
+    let only = workload.split(',').next().unwrap_or_default();
+    let arguments = format!("{} --inside --repeat 1 --only {only}", runner.name());
     // By this manifest the program finds the root of its checkout.
     let files = [heapload(), built(), root().join("Cargo.toml")];
     let guest = Guest {
@@ -137,7 +140,7 @@ fn ask(runner: &Runner) -> Result<Answer> {
         files: &files.each_ref().map(|file| file.as_path()),
         patience: PATIENCE,
     };
-    let progress = runner.progress("in the guest");
+    let progress = progress.part("in the guest");
     let said = guest.run(&mut |last| progress.tell(format_args!("{last}")));
     let said = said.map_err(|e| match e {
         NoAnswer::Missing(what) | NoAnswer::Failed(what) => Error::Guest(what),
@@ -148,18 +151,21 @@ fn ask(runner: &Runner) -> Result<Answer> {
     serde_json::from_str(answer).map_err(|e| Error::Guest(format!("its figures: {e}")))
 }
 
-fn report(series: &Series, runner: &Runner, guest: &Machine, generations: &str) -> Results {
-    let method = format!(
-        "As `libgc-pressure`, with a limit of 60 %. No tracking: `userfaultfd` is refused, as the \
-         profiles of containers do; as before 6.7: `PAGEMAP_SCAN`, too (both by seccomp). v2: Linux {} \
-         with cgroup {} and \
-         the multi-generational LRU (`lru_gen/enabled` {generations}), emulated by QEMU with one \
-         processor and {:.1} GiB; largelive with 0.7 million objects and 6 million cells, bintree of \
-         depth 17.",
-        guest.kernel,
-        guest.cgroup,
-        guest.memory as f64 / (1u64 << 30) as f64,
-    );
+fn report(series: &Series, runner: &Runner, guest: Option<(Machine, String)>) -> Results {
+    let mut method = "As `libgc-pressure`, with a limit of 60 %. No tracking: `userfaultfd` is refused, as \
+                      the profiles of containers do; as before 6.7: `PAGEMAP_SCAN`, too (both by seccomp)."
+        .to_owned();
+    if let Some((guest, generations)) = guest {
+        method += &format!(
+            " v2: Linux {} with cgroup {} and \
+             the multi-generational LRU (`lru_gen/enabled` {generations}), emulated by QEMU with one \
+             processor and {:.1} GiB; largelive with 0.7 million objects and 6 million cells, bintree of \
+             depth 17.",
+            guest.kernel,
+            guest.cgroup,
+            guest.memory as f64 / (1u64 << 30) as f64,
+        );
+    }
     let title = "Our collector in too little memory, by other kernels.";
     let mut results = series.table(title, &method, runner);
     let ours = |level: &Level| level.runs[1..].to_vec();

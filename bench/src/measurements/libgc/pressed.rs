@@ -147,16 +147,16 @@ impl Series {
 
     /// Runs the wanted workloads, draws their plots, and keeps their outcomes.
     pub(super) fn run(&mut self, runner: &Runner) -> Result<()> {
-        self.pressed.retain(|one| runner.wants(&one.name));
         let mut stage = Stage::new(runner.name(), self.swap)?;
-        let mut variants = Vec::new();
-        for one in self.pressed.drain(..) {
-            let progress = runner.progress(&one.name).part("first");
-            let known = stage.run_freely(&one.workload, one.copies, SYSTEM, &progress)?;
-            variants.push((one.name.clone(), (one, known)));
-        }
         let collectors = self.collectors;
-        let ran = runner.experiment(variants).run(|(one, known), turn| {
+        let variants = self.pressed.drain(..).map(|one| (one.name.clone(), one));
+        let experiment = runner.experiment(variants).wanted().by_group();
+        let ran = experiment.run(|one, turn| {
+            let (workload, copies) = (&one.workload, one.copies);
+            let first = format!("{}, at first", one.name);
+            let known = runner.known(&first, |progress| {
+                stage.run_freely(workload, copies, SYSTEM, progress)
+            })?;
             let mut levels = Vec::new();
             for level in &one.levels {
                 let conditions = level
@@ -164,7 +164,6 @@ impl Series {
                     .conditions(known.resident, known.seconds * PATIENCE);
                 let progress = turn.progress.part(&level.pressure.name());
                 let mut run = |collector: &Collector| {
-                    let (workload, copies) = (&one.workload, one.copies);
                     stage.run(workload, copies, *collector, &conditions, &progress)
                 };
                 levels.push(
@@ -177,7 +176,7 @@ impl Series {
             Ok(levels)
         })?;
         for variant in ran {
-            let (mut one, _) = variant.what;
+            let mut one = variant.what;
             for levels in variant.outcomes {
                 one.keep(levels, collectors.len());
             }

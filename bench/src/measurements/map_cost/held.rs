@@ -8,6 +8,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps;
 use plimsoll_testbed::children::{end_with_us, signal};
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -21,7 +22,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 const TRIES: usize = 20;
 
 /// Counters of the program, or how much they differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     /// Resident, bytes.
     pub(super) resident: u64,

@@ -16,6 +16,7 @@ use held::{Held, State};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_map::{Look, LookError, Options, Watch, look};
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -54,7 +55,7 @@ enum Program {
 type Looked = (Program, bool);
 
 /// Medians of the looks at one program, but the most that changed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Cost {
     state: State,
     /// Of the whole command: milliseconds, milliseconds of processors, MiB at the most.

@@ -15,6 +15,7 @@ use crate::report::statistics::quantile;
 use crate::runner::Turn;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_map::attribute::AreaOf;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub(super) struct Fleet<'a> {
 }
 
 /// What one run came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// Good answers a second.
     pub(super) throughput: f64,

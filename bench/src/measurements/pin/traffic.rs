@@ -16,6 +16,7 @@ use crate::Result;
 use crate::harness::ground::Ground;
 use crate::report::results::root;
 use plimsoll_kernel::process::page_size;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Counters at one moment. Bytes and counts since some moment before.
@@ -35,7 +36,7 @@ pub(super) struct Counters {
 }
 
 /// What happened between two moments.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Traffic {
     /// Bytes of files read.
     pub(super) files: f64,

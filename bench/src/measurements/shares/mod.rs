@@ -110,6 +110,7 @@ impl Measurement for Shares {
         let ran = runner
             .experiment(kinds(Path::new(&classes), &hotspot))
             .wanted()
+            .by_group()
             .run(|kind, turn| {
                 let trace = play(&ground, &kind.scenario, Conditions::Broker, &turn.progress)?;
                 if turn.first {

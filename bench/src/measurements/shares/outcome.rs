@@ -3,12 +3,13 @@
 use crate::harness::scenario::Scenario;
 use crate::harness::trace::{Sample, Trace};
 use crate::report::statistics::spread;
+use serde::{Deserialize, Serialize};
 
 /// Allowed distance from the ideal share, as a part of the budget (paper: 50 MB of 1.6 GB).
 pub(super) const TOLERANCE: f64 = 0.03;
 
 /// The outcome of one run.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// For each change: the largest distance of a program from its ideal share at the end of the allowed
     /// time, as a fraction of the budget.

@@ -10,11 +10,13 @@ use crate::harness::interrupt;
 use crate::harness::processor::processor_ns;
 use crate::progress::Progress as Shown;
 use crate::report::results::Results;
+use crate::report::row::or_nan;
 use crate::report::statistics::{median_interval, quantile};
 use crate::runner::Runner;
 use crate::{Error, Result};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_testbed::Progress;
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::ChildStdout;
@@ -38,13 +40,16 @@ const REPORT: &str = "10";
 const ASKED: f64 = 0.23;
 
 /// One window, of all programs together.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Window {
     with_broker: bool,
     /// Number of times that the programs went over the whole block.
+    #[serde(deserialize_with = "or_nan")]
     rounds: f64,
     seconds: f64,
+    #[serde(deserialize_with = "or_nan")]
     processor_seconds: f64,
+    #[serde(deserialize_with = "or_nan")]
     minor_faults: f64,
     /// Processor time of the broker, seconds.
     broker_seconds: f64,
@@ -56,9 +61,13 @@ pub(super) const CHEAP: &str = "cost to the programs at most 0.23 %";
 pub(super) fn measure(folder: &Path, runner: &Runner, results: &mut Results) -> Result<()> {
     let ran = runner
         .experiment([("cost", ())])
+        .wanted()
         .run(|(), turn| run(folder, &turn.progress))?;
     let windows = ran.into_iter().flat_map(|variant| variant.outcomes);
     let windows: Vec<Window> = windows.flatten().collect();
+    if windows.is_empty() {
+        return Ok(());
+    }
     report(&windows, results);
     Ok(())
 }

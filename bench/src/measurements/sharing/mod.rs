@@ -74,9 +74,7 @@ impl Measurement for Sharing {
         let (riding, steady): (Vec<_>, Vec<_>) = ran.iter().partition(|v| v.name == RIDER);
         note_steady(&steady, &mut results);
         riding.iter().for_each(|one| note_rider(one, &mut results));
-        if runner.wants("cost") {
-            cost::measure(folder.path(), runner, &mut results)?;
-        }
+        cost::measure(folder.path(), runner, &mut results)?;
         Ok(results)
     }
 }

@@ -79,15 +79,6 @@ impl Kept {
         Ok(Kept { folder, trace })
     }
 
-    /// Nothing.
-    #[cfg(test)]
-    pub(super) fn nothing() -> Kept {
-        Kept {
-            folder: None,
-            trace: 0,
-        }
-    }
-
     /// The file of a sweep with these arguments, if it can be kept.
     pub(super) fn file(&self, program: &str, arguments: &[String]) -> Option<PathBuf> {
         let number = hash((self.trace, arguments));

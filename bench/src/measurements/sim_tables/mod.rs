@@ -51,19 +51,23 @@ impl Measurement for SimTables {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let folder = Folder::new("sim-tables")?;
-        let mut results = empty(runner);
-        let mut tally = Tally::default();
-        let progress = runner.progress("simulations");
-        for program in PROGRAMS.iter().filter(|program| runner.wants(program.name)) {
-            let runs = Runs::of(program, folder.path(), runner.slice(), &progress)?;
-            sizes(&mut results, program, &runs);
-            entries(&mut results, program, &runs, &mut tally);
-            collectors(&mut results, program, &runs, &mut tally);
-            tally.conserved(program, &runs);
+        let experiment = runner.experiment(PROGRAMS.iter().map(|one| (one.name, one)));
+        let ran = experiment.wanted().once().run(|program, turn| {
+            let runs = Runs::of(program, folder.path(), runner.slice(), &turn.progress)?;
             if PLOTTED.contains(&program.name) {
-                progress.tell(format_args!("{}: plots", program.name));
+                turn.progress.tell(format_args!("plots"));
                 plots::draw(runner, program, &runs)?;
             }
+            Ok(runs)
+        })?;
+        let mut results = empty(runner);
+        let mut tally = Tally::default();
+        for variant in &ran {
+            let (program, runs) = (variant.what, &variant.outcomes[0]);
+            sizes(&mut results, program, runs);
+            entries(&mut results, program, runs, &mut tally);
+            collectors(&mut results, program, runs, &mut tally);
+            tally.conserved(program, runs);
         }
         tally.judge(&mut results);
         Ok(results)

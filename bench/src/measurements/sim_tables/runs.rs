@@ -7,6 +7,7 @@ use crate::harness::programs::sibling;
 use crate::progress::Progress;
 use crate::{Error, Result};
 use plimsoll_testbed::children::end_with_us;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +30,39 @@ const HEAPS: [f64; 2] = [3.0, 1.5];
 /// By a size: a value under each of [`SCHEDULERS`].
 pub(super) type Sweep = Vec<(f64, [Option<f64>; SCHEDULERS.len()])>;
 
+/// What is kept of a simulation, and of its outcome: more than tables show is a megabyte.
+const KEPT: [&str; 9] = [
+    "scheduler",
+    "ties",
+    "collector",
+    "heap",
+    "recorded_largest_live",
+    "quantum",
+    "mark_cons",
+    "average_pause",
+    "greatest_pause",
+];
+const KEPT_OF_OUTCOME: [&str; 16] = [
+    "minor",
+    "full",
+    "contentions",
+    "switches",
+    "paused",
+    "execution",
+    "turnaround",
+    "thread_pauses",
+    "allocated",
+    "freed",
+    "live",
+    "garbage",
+    "threads",
+    "events",
+    "objects",
+    "computed",
+];
+
 /// The simulations of a program.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Runs {
     runs: Vec<Value>,
     /// Of a recorded program: how much more bytes are in the trace than the virtual machine counted, percent.
@@ -37,7 +70,9 @@ pub(super) struct Runs {
     /// The largest live size under round robin, in recorded ones: the unit of heaps. Threads that fall behind
     /// the recorded order keep longer what others drop, under any scheduler. 1 for made-up programs.
     live: f64,
-    sims: Sims,
+    /// Makes further ones, until the trace is gone.
+    #[serde(skip)]
+    sims: Option<Sims>,
 }
 
 /// What makes simulations of a trace.
@@ -85,13 +120,14 @@ impl Runs {
         ] {
             let heap = format!("{:.6}", heap * live);
             let of = ["-c", collectors, "--heap", &heap, "-q", quanta];
-            runs.extend(sims.make(&[&of[..], &["--ties", ties]].concat())?);
+            let all = sims.make(&[&of[..], &["--ties", ties]].concat())?;
+            runs.extend(all.iter().map(kept));
         }
         Ok(Runs {
             runs,
             apart,
             live,
-            sims,
+            sims: Some(sims),
         })
     }
 
@@ -132,7 +168,9 @@ impl Runs {
         let (heap, ratio) = (list(heaps, self.live), list(ratios, 1.0));
         let of = ["--heap", &heap, "--new-ratio", &ratio];
         let ways = ["-q", "10us", "--ties", "newest,oldest"];
-        let runs = self.sims.make(&[of, ways].concat())?;
+        let sims = self.sims.as_ref();
+        let gone = || Error::program("plimsoll sim", "its trace is gone");
+        let runs = sims.ok_or_else(gone)?.make(&[of, ways].concat())?;
         let points = runs.chunks(SCHEDULERS.len()).enumerate();
         let at = if heaps.len() > 1 { heaps } else { ratios };
         let value = |run: &Value| run["mark_cons"].as_f64();
@@ -212,6 +250,22 @@ impl Sims {
     }
 }
 
+/// What is kept of a simulation.
+fn kept(run: &Value) -> Value {
+    let some = |of: &Value, names: &[&str]| -> Value {
+        let named = names.iter().filter(|name| !of[**name].is_null());
+        named
+            .map(|name| ((*name).to_owned(), of[*name].clone()))
+            .collect()
+    };
+    let mut kept = some(run, &KEPT);
+    kept["outcome"] = match run["outcome"].is_object() {
+        true => some(&run["outcome"], &KEPT_OF_OUTCOME),
+        false => Value::Null,
+    };
+    kept
+}
+
 /// The largest live size of a simulation, in recorded ones; 1 if it has no outcome.
 fn live(runs: &[Value]) -> f64 {
     let run = runs.first();
@@ -270,6 +324,7 @@ fn output(command: &mut Command, statuses: &[i32]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::paper::ENTRIES;
     use super::*;
     use serde_json::json;
 
@@ -285,11 +340,7 @@ mod tests {
             runs,
             apart: None,
             live: 2.0,
-            sims: Sims {
-                program: "test",
-                trace: PathBuf::new(),
-                kept: Kept::nothing(),
-            },
+            sims: None,
         }
     }
 
@@ -309,6 +360,20 @@ mod tests {
             runs.each("GenMC", 6.0, 1_140_000, "outcome/minor"),
             [None; 4]
         );
+    }
+
+    #[test]
+    fn what_tables_show_of_a_simulation_is_kept() {
+        let run = json!({"scheduler": "RR", "heap": 3.5, "else": 1, "outcome": outcome()});
+        let less = kept(&run);
+        assert_eq!((&less["heap"], less.get("else")), (&json!(3.5), None));
+        let fields = ENTRIES.iter().map(|entry| entry.field);
+        for field in fields.filter_map(|field| field.strip_prefix("outcome/")) {
+            let field = field.split('/').next().unwrap_or_default();
+            assert!(KEPT_OF_OUTCOME.contains(&field), "{field}");
+        }
+        assert_eq!(runs(vec![less]).conserved(), (1, vec![]));
+        assert!(kept(&json!({"outcome": null}))["outcome"].is_null());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! has a neighbour on both sides that is worse.
 
 use crate::Result;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
 /// Where the walk begins, in percent of what an even split leaves for the heap of each service.
@@ -12,7 +13,7 @@ pub(super) const STEP: u64 = 10;
 pub(super) const BOUNDS: RangeInclusive<u64> = 65..=165;
 
 /// The sizes that were tried, each with what came of it, in the order of the walk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Tried<O>(Vec<(u64, O, f64)>);
 
 impl<O> Tried<O> {

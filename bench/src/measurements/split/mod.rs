@@ -97,7 +97,7 @@ impl Measurement for Split {
         let ground = runner.ground()?;
         let classes = Classes::of("bench/programs/GcBench.java")?;
         let mut results = empty(runner);
-        for demand in DEMANDS.iter().filter(|d| runner.wants(d.name)) {
+        for demand in &DEMANDS {
             let trial = Trial {
                 ground: &ground,
                 demand,
@@ -163,7 +163,9 @@ impl Trial<'_> {
 
     fn search(&self, runner: &Runner) -> Result<Vec<(u32, Outcomes)>> {
         let mut tried = self.tried(&COARSE, runner)?;
-        let best = ranked(&tried)[0];
+        let Some(&best) = ranked(&tried).first() else {
+            return Ok(tried);
+        };
         tried.extend(self.tried(&[best - FINE, best + FINE], runner)?);
         tried.sort_by_key(|(part, _)| *part);
         Ok(tried)
@@ -173,7 +175,9 @@ impl Trial<'_> {
     fn tried(&self, parts: &[u32], runner: &Runner) -> Result<Vec<(u32, Outcomes)>> {
         let label = |part: u32| format!("{}, search, {}", self.demand.name, name(Some(part)));
         let variants = parts.iter().map(|&part| (label(part), part));
-        let ran = runner.experiment(variants).once().run(|&part, turn| {
+        let experiment = runner.experiment(variants).once();
+        let wanted = experiment.wanted_by(|_| self.demand.name.to_owned());
+        let ran = wanted.run(|&part, turn| {
             let (scenario, trace) = self.run(Some(part), Stage::Search, &turn.progress)?;
             Ok(self.outcome(&scenario, &trace, Stage::Search))
         })?;
@@ -222,10 +226,16 @@ fn ranked(tried: &[(u32, Outcomes)]) -> Vec<u32> {
 fn compare(trial: &Trial<'_>, runner: &Runner, results: &mut Results) -> Result<()> {
     let demand = trial.demand;
     let tried = trial.search(runner)?;
+    if tried.len() < COARSE.len() + 2 {
+        // It is not wanted, and no row of it is kept.
+        return Ok(());
+    }
     let [even_split, other] = rivals(&tried);
     let variants = [None, Some(even_split), Some(other)];
     let label = |part: Option<u32>| (format!("{}, {}", demand.name, name(part)), part);
-    let ran = runner.experiment(variants.map(label)).run(|part, turn| {
+    let experiment = runner.experiment(variants.map(label));
+    let wanted = experiment.wanted_by(|_| demand.name.to_owned());
+    let ran = wanted.run(|part, turn| {
         let (scenario, trace) = trial.run(*part, Stage::Comparison, &turn.progress)?;
         if turn.first && part.is_none() {
             let title = format!("Two programs, demand {}", demand.name);
@@ -235,6 +245,9 @@ fn compare(trial: &Trial<'_>, runner: &Runner, results: &mut Results) -> Result<
         Ok(trial.outcome(&scenario, &trace, Stage::Comparison))
     })?;
     let outcomes: Vec<Outcomes> = ran.into_iter().map(|one| Outcomes(one.outcomes)).collect();
+    if outcomes.len() < variants.len() {
+        return Ok(());
+    }
     let reference = reference(&outcomes[1]);
     for (part, outcomes) in variants.iter().zip(&outcomes) {
         outcomes.note(demand.name, &name(*part), reference, results);

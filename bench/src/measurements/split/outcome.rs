@@ -3,13 +3,14 @@
 use crate::harness::trace::Trace;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
+use serde::{Deserialize, Serialize};
 
 /// Iterations of a burst and seconds of the rest after it.
 pub(super) const BURST: u32 = 600;
 pub(super) const REST: u32 = 10;
 
 /// The outcome of one run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// Work per second of each program.
     pub(super) rates: [f64; 2],

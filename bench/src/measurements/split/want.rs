@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::report::results::{Cell, Results};
 use crate::report::statistics::spread;
 use crate::runner::Runner;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Number of draws for each repetition that is asked for: the usual 5 repetitions are 20 draws.
@@ -141,7 +142,7 @@ impl Draw {
 }
 
 /// The outcome of a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Outcome {
     /// Requests that all services answered.
     work: f64,
@@ -175,6 +176,7 @@ impl Outcome {
 }
 
 /// The runs of one draw.
+#[derive(Serialize, Deserialize)]
 struct Trial {
     broker: Outcome,
     statics: Tried<Outcome>,

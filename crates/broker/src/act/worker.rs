@@ -3,14 +3,13 @@
 
 use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
-use crate::background;
+use crate::background::{Bell, Companion, Next, Place};
 use crate::error::Error;
 use crate::share::Held;
 use crate::turns::Turns;
 use plimsoll_wire::messages::Id;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// Most waiting jobs, in all and per user. When a bound is reached, one job is given up: of the
 /// same user for the bound per user, otherwise of the user with the most jobs.
@@ -19,7 +18,7 @@ const MAX_OF_USER: usize = 256;
 /// Cgroups removed between two turns of jobs.
 const RETIRED_AT_ONCE: usize = 64;
 
-/// What the deciding thread and the worker share, under the lock of [`Place`].
+/// What the deciding thread and the worker share.
 #[derive(Debug, Default)]
 struct Shared {
     /// Jobs that wait for the worker, by user.
@@ -29,31 +28,13 @@ struct Shared {
     retired: Turns<(Home, Held)>,
     /// Outcomes that the deciding thread has not taken yet.
     outcomes: Vec<Outcome>,
-    /// Whether the worker must end.
-    stop: bool,
-}
-
-#[derive(Debug)]
-struct Place {
-    shared: Mutex<Shared>,
-    /// Wakes the worker when there is work, or when it must end.
-    work: Condvar,
-    /// An eventfd that wakes the deciding thread when there are outcomes.
-    ready: OwnedFd,
-}
-
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Handle of the worker thread and its queue.
 #[derive(Debug)]
 pub struct Worker {
-    place: Arc<Place>,
-    /// The thread, until it is joined.
-    thread: Option<JoinHandle<()>>,
+    thread: Companion<Shared>,
+    bell: Arc<Bell>,
 }
 
 impl Worker {
@@ -62,25 +43,17 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] when a thread or descriptor cannot be created.
     pub fn start() -> Result<Worker, Error> {
-        let ready = background::ready()?;
-        let place = Arc::new(Place {
-            shared: Mutex::default(),
-            work: Condvar::new(),
-            ready,
-        });
-        let theirs = Arc::clone(&place);
-        let thread = background::spawn("plimsoll-act", move || work(&theirs))?;
-        Ok(Worker {
-            place,
-            thread: Some(thread),
-        })
+        let bell = Bell::new()?;
+        let theirs = Arc::clone(&bell);
+        let thread = Companion::start("plimsoll-act", move |place| work(&place, &theirs))?;
+        Ok(Worker { thread, bell })
     }
 
     /// Queues a job for a principal of user `uid`. It replaces a waiting job for the same principal
     /// that it makes pointless. Returns the job that was given up for lack of room: preferably the
     /// oldest that takes bytes, because a lost bound is only corrected by a later one.
     pub fn order(&self, uid: u32, job: Job) -> Option<Job> {
-        let mut shared = self.place.lock();
+        let mut shared = self.thread.lock();
         let waiting = shared
             .queue
             .iter_mut()
@@ -97,14 +70,14 @@ impl Worker {
         let takes = |running: &Running| running.job.order.takes();
         let given_up = full.and_then(|full| shared.queue.give_up(full, takes));
         shared.queue.push(uid, Running::new(job));
-        self.place.work.notify_one();
+        self.thread.wake();
         given_up.map(|running| running.job)
     }
 
     /// Lowers each waiting order that takes bytes to what its principal owes by now (`owed`). Calls
     /// `over` with each principal from which nothing is to be taken any more.
     pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
-        self.place.lock().queue.retain_mut(|running| {
+        self.thread.lock().queue.retain_mut(|running| {
             let id = running.job.id;
             // Bytes taken in earlier turns are no longer owed.
             let most = match owed(id) {
@@ -123,80 +96,67 @@ impl Worker {
     /// Drops the waiting jobs of a principal that is gone.
     pub fn forget(&self, id: Id) {
         let of_others = |running: &mut Running| running.job.id != id;
-        self.place.lock().queue.retain_mut(of_others);
+        self.thread.lock().queue.retain_mut(of_others);
     }
 
     /// Queues the removal of a cgroup whose principal (of user `uid`) is gone. The worker does it
     /// because the kernel may block.
     pub fn retire(&self, uid: u32, home: Home, held: Held) {
-        self.place.lock().retired.push(uid, (home, held));
-        self.place.work.notify_one();
+        self.thread.lock().retired.push(uid, (home, held));
+        self.thread.wake();
     }
 
     /// Takes the outcomes since the last call.
     pub fn take_outcomes(&self) -> Vec<Outcome> {
-        let mut counter = [0; 8];
-        let _ = rustix::io::read(&self.place.ready, &mut counter);
-        std::mem::take(&mut self.place.lock().outcomes)
+        self.bell.silence();
+        std::mem::take(&mut self.thread.lock().outcomes)
     }
 }
 
 impl AsFd for Worker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.place.ready.as_fd()
+        self.bell.as_fd()
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let mut shared = self.place.lock();
-        shared.stop = true;
-        shared.queue.clear();
-        drop(shared);
-        self.place.work.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn work(place: &Place) {
+/// Runs until it must end and no cgroup is left to remove. Jobs are then left undone.
+fn work(place: &Place<Shared>, bell: &Bell) {
     loop {
-        let mut shared = place.lock();
-        while shared.queue.is_empty() && shared.retired.is_empty() && !shared.stop {
-            shared = place
-                .work
-                .wait(shared)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        let job = shared.queue.next_of(|_| true);
-        let next = |_| shared.retired.next_of(|_| true);
-        let retired: Vec<_> = (0..RETIRED_AT_ONCE).map_while(next).collect();
-        let leave = shared.stop && job.is_none() && retired.is_empty();
-        drop(shared);
-        drop(retired);
-        if leave {
+        let (job, retired) = place.wait(|shared, stop| {
+            if stop {
+                shared.queue.clear();
+            }
+            let job = shared.queue.next_of(|_| true);
+            let next = |_| shared.retired.next_of(|_| true);
+            let retired: Vec<_> = (0..RETIRED_AT_ONCE).map_while(next).collect();
+            match job.is_none() && retired.is_empty() && !stop {
+                true => Next::Sleep(None),
+                false => Next::Do((job, retired)),
+            }
+        });
+        if job.is_none() && retired.is_empty() {
             return;
         }
+        drop(retired);
         if let Some((uid, running)) = job {
-            go_on(place, uid, running);
+            go_on(place, bell, uid, running);
         }
     }
 }
 
 /// Runs one turn of a job. The rest of it queues behind the work of others, unless a newer order
 /// replaces it.
-fn go_on(place: &Place, uid: u32, mut running: Running) {
+fn go_on(place: &Place<Shared>, bell: &Bell, uid: u32, mut running: Running) {
     let outcome = running.turn();
     let mut shared = place.lock();
     match outcome {
         Some(outcome) => {
             shared.outcomes.push(outcome);
-            let _ = rustix::io::write(&place.ready, &1u64.to_ne_bytes());
+            bell.ring();
         }
         None => {
             let newer = |newer: &mut Running| running.job.is_replaced_by(&newer.job);
-            if !shared.stop && !shared.queue.iter_mut().any(newer) {
+            if !shared.queue.iter_mut().any(newer) {
                 shared.queue.push(uid, running);
             }
         }
@@ -207,7 +167,6 @@ fn go_on(place: &Place, uid: u32, mut running: Running) {
 mod tests {
     use super::*;
     use crate::act::Order;
-    use rustix::event::{EventfdFlags, eventfd};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -234,14 +193,9 @@ mod tests {
 
     /// A worker without a thread: all jobs stay in the queue.
     fn idle() -> Worker {
-        let place = Place {
-            shared: Mutex::default(),
-            work: Condvar::new(),
-            ready: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
-        };
         Worker {
-            place: Arc::new(place),
-            thread: None,
+            thread: Companion::without_thread(),
+            bell: Bell::new().unwrap(),
         }
     }
 
@@ -265,7 +219,7 @@ mod tests {
         assert_eq!(given_up(USER, 0, Order::Bound(u64::MAX)), None);
         assert_eq!(given_up(USER, 1, Order::PageOut(1)), None);
         assert_eq!(given_up(USER, 1, Order::Take(2)), None);
-        assert_eq!(worker.place.lock().queue.len(), 2);
+        assert_eq!(worker.thread.lock().queue.len(), 2);
         for id in 2..MAX_OF_USER as u64 {
             assert_eq!(given_up(USER, id, Order::Take(1)), None);
         }
@@ -274,12 +228,12 @@ mod tests {
             Some((1, Order::Take(2)))
         );
         worker.forget(9999);
-        assert_eq!(worker.place.lock().queue.len(), MAX_OF_USER - 1);
+        assert_eq!(worker.thread.lock().queue.len(), MAX_OF_USER - 1);
         // Other users have room; when the whole queue is full, the user with the most jobs loses
         // one.
         let others = (1u32..).take(2 * MAX_QUEUED).map(|n| 100 + n % 8);
         for (uid, id) in others.zip(10_000..) {
-            if worker.place.lock().queue.len() < MAX_QUEUED {
+            if worker.thread.lock().queue.len() < MAX_QUEUED {
                 assert_eq!(given_up(uid, id, Order::Take(1)), None);
             }
         }
@@ -287,8 +241,8 @@ mod tests {
             given_up(200, 20_000, Order::Take(1)),
             Some((2, Order::Take(1)))
         );
-        assert_eq!(worker.place.lock().queue.len(), MAX_QUEUED);
-        assert_eq!(worker.place.lock().queue.of(200), 1);
+        assert_eq!(worker.thread.lock().queue.len(), MAX_QUEUED);
+        assert_eq!(worker.thread.lock().queue.of(200), 1);
     }
 
     #[test]
@@ -305,7 +259,7 @@ mod tests {
         worker.revise(|id| if id == 2 { 30 } else { 0 }, |id| over.push(id));
         assert_eq!(over, [1]);
         let left: Vec<Order> = worker
-            .place
+            .thread
             .lock()
             .queue
             .iter_mut()

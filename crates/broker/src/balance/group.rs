@@ -1,6 +1,6 @@
 //! One subject: counters of its cgroup, waits of its processes, and its swappiness.
 
-use super::{Place, Reading, Subject};
+use super::reading::{Place, Reading, Subject};
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::Handle;
 use plimsoll_kernel::stalls::Taskstats;

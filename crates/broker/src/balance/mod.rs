@@ -20,97 +20,34 @@
 //! |---|---|
 //! | `thread` | rounds over the subjects, bounded to one percent of a processor |
 //! | `group` | one subject: its counters, its costs, its swappiness |
+//! | `reading` | what is measured, and how it is exchanged |
 //! | `devices` | read times of the devices behind swap and files |
 
 mod devices;
 mod group;
+pub(crate) mod reading;
 mod thread;
 
-use crate::background::{self, Companion};
+pub use reading::Reading;
+
+use crate::background::{Companion, Turn};
 use crate::error::Error;
 use crate::members::{Member, Members};
 use crate::turns::Turns;
-use plimsoll_policy::balance::Costs;
-use plimsoll_wire::messages::{Id, Kind, Refaults};
-use std::collections::HashMap;
-use std::path::PathBuf;
+use plimsoll_unit::SECOND;
+use plimsoll_wire::messages::Kind;
+use reading::{Exchange, Place, Subject};
 
+/// Interval at which the deciding thread and the measuring thread exchange what they know, ns.
+const EXCHANGE_NS: u64 = SECOND;
 /// Most processes of a principal whose waits are counted.
 const MOST_PROCESSES: usize = 64;
-
-/// Where the cgroup of a subject is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    /// The broker made it for this principal alone.
-    Home(PathBuf),
-    /// It bounds a group of principals.
-    Domain(PathBuf),
-    /// The one that its processes are in, if no others are.
-    Own,
-}
-
-/// A principal to be measured.
-#[derive(Clone, Debug)]
-struct Subject {
-    id: Id,
-    place: Place,
-    /// Process id and start time of its processes.
-    processes: Vec<(i32, u64)>,
-    /// Whether the swappiness that was found is in the state file.
-    noted: bool,
-}
-
-/// What was measured of a principal in the last round.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
-    /// Pages of files that were read again, per second.
-    file: f64,
-    /// Anonymous pages, likewise.
-    anon: f64,
-    /// What they cost; `None` until any was read.
-    costs: Option<Costs>,
-    /// Swappiness of its cgroup (version 1 only).
-    swappiness: Option<u32>,
-    /// The swappiness that was found, where the broker may change it and nobody else did.
-    pub usual: Option<u32>,
-}
-
-impl Reading {
-    /// As listings show it.
-    #[must_use]
-    pub fn shown(&self) -> Refaults {
-        let ns = |cost: fn(&Costs) -> f64| self.costs.map(|costs| (cost(&costs) * 1e9) as u64);
-        Refaults {
-            file: self.file.round() as u64,
-            anon: self.anon.round() as u64,
-            file_ns: ns(|costs| costs.file),
-            anon_ns: ns(|costs| costs.anon),
-            swappiness: self.swappiness,
-        }
-    }
-
-    /// The swappiness with which bytes are taken from it under cgroup version 2.
-    #[must_use]
-    pub fn take_by(&self) -> Option<u32> {
-        let costs = self.costs.filter(|_| self.file + self.anon >= 1.0);
-        costs.map(|costs| costs.swappiness())
-    }
-}
-
-#[derive(Debug, Default)]
-struct Exchange {
-    subjects: Vec<Subject>,
-    found: HashMap<Id, Reading>,
-    shift: bool,
-    fresh: bool,
-}
-
-type Meeting = background::Meeting<Exchange>;
 
 /// The thread and what is exchanged with it. Dropping it puts back what it changed.
 #[derive(Debug)]
 pub struct Balancer {
     thread: Companion<Exchange>,
+    turn: Turn,
 }
 
 impl Balancer {
@@ -119,17 +56,21 @@ impl Balancer {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start() -> Result<Balancer, Error> {
-        let run = |meeting| thread::Thread::new(meeting).run();
-        let thread = Companion::start("plimsoll-balance", run)?;
-        Ok(Balancer { thread })
+        let run = |place| thread::Thread::new(place).run();
+        Ok(Balancer {
+            thread: Companion::start("plimsoll-balance", run)?,
+            turn: Turn::every(EXCHANGE_NS),
+        })
     }
 
     /// Gives the thread the principals and takes its readings, once a second and only when the
     /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
     pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
-        let Some(mut exchange) = self.thread.due(now) else {
+        let due = self.turn.is_due(now, 0).then(|| self.thread.try_lock());
+        let Some(mut exchange) = due.flatten() else {
             return false;
         };
+        self.turn.taken(now);
         let (mut to_note, mut turns) = (false, Turns::default());
         for member in members.iter_mut() {
             member.refaults = exchange.found.get(&member.id).copied();

@@ -2,7 +2,8 @@
 
 use super::devices::Devices;
 use super::group::{Group, Round};
-use super::{Meeting, Reading, Subject};
+use super::reading::{Exchange, Reading, Subject};
+use crate::background::Place;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
@@ -21,7 +22,7 @@ const REST: u32 = 99;
 const SWAP_NEEDED: u64 = 64 << 20;
 
 pub(super) struct Thread {
-    meeting: Arc<Meeting>,
+    place: Arc<Place<Exchange>>,
     subjects: Vec<Subject>,
     shift: bool,
     groups: HashMap<Id, Group>,
@@ -33,9 +34,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(meeting: Arc<Meeting>) -> Thread {
+    pub(super) fn new(place: Arc<Place<Exchange>>) -> Thread {
         Thread {
-            meeting,
+            place,
             subjects: Vec::new(),
             shift: false,
             groups: HashMap::new(),
@@ -49,7 +50,7 @@ impl Thread {
     /// Runs until the handle is dropped. What was changed is put back at the end.
     pub(super) fn run(mut self) {
         let mut rest = ROUND;
-        while self.meeting.rest(rest) {
+        while self.place.rest(rest) {
             let began = now_ns();
             self.refresh();
             if !self.subjects.is_empty() {
@@ -57,14 +58,14 @@ impl Thread {
             }
             let took = Duration::from_nanos(now_ns().saturating_sub(began));
             rest = ROUND.max(took.saturating_mul(REST));
-            let mut exchange = self.meeting.lock();
+            let mut exchange = self.place.lock();
             exchange.found.clone_from(&self.found);
         }
     }
 
     /// Takes over the current principals, and forgets those that are gone.
     fn refresh(&mut self) {
-        let mut exchange = self.meeting.lock();
+        let mut exchange = self.place.lock();
         self.shift = exchange.shift;
         if !std::mem::take(&mut exchange.fresh) {
             return;

@@ -56,7 +56,7 @@ impl Daemon {
     pub(super) fn tick(&mut self, now: u64) {
         let began = now_ns();
         self.members.ask_scans(&self.scanner, now, SCANS_PER_TICK);
-        if let Some(sampler) = &self.sampler {
+        if let Some(sampler) = &mut self.sampler {
             sampler.exchange(&mut self.members, now);
         }
         if let Some(balancer) = &mut self.balancer

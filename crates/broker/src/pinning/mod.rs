@@ -14,47 +14,33 @@
 //! | module | is |
 //! |---|---|
 //! | `thread` | ticks the pinner, and starts and ends it with the configuration |
+//! | `exchange` | what the deciding thread and that thread tell each other |
 //! | [`patience`] | when pages are released because memory is short, and for how long |
 
+mod exchange;
 pub mod patience;
 mod thread;
 
-use crate::background::{self, Companion};
+pub use exchange::Settings;
+
+use crate::background::{Companion, Turn};
 use crate::error::Error;
 use crate::members::Members;
 use crate::share::Held;
+use exchange::Exchange;
+use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Pinned;
 
+/// Interval at which the deciding thread and that thread exchange what they know, ns.
+const EXCHANGE_NS: u64 = SECOND;
 /// Most processes that are named to the pinner.
 const MOST_PROCESSES: usize = 4096;
-
-/// What may be held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The most bytes; `None` for the pinner's own bound.
-    pub bytes: Option<u64>,
-    /// Time over which refaults are counted, ns.
-    pub window_ns: u64,
-}
-
-#[derive(Debug, Default)]
-struct Exchange {
-    processes: Vec<i32>,
-    /// Whether the processes are new.
-    fresh: bool,
-    /// Absent while `[pin]` is off.
-    settings: Option<Settings>,
-    /// Whether the domain's reserve is nearly used up, or a principal waits for its share.
-    short: bool,
-    told: Option<Pinned>,
-}
-
-type Meeting = background::Meeting<Exchange>;
 
 /// The thread and what is exchanged with it. Dropping it releases everything.
 #[derive(Debug)]
 pub struct Pinning {
     thread: Companion<Exchange>,
+    turn: Turn,
     told: Option<Pinned>,
     /// The most descriptors that the thread takes.
     _descriptors: Held,
@@ -67,9 +53,10 @@ impl Pinning {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start(descriptors: Held) -> Result<Pinning, Error> {
-        let thread = Companion::start("plimsoll-pin", |meeting| thread::run(&meeting))?;
+        let thread = Companion::start("plimsoll-pin", |place| thread::run(&place))?;
         Ok(Pinning {
             thread,
+            turn: Turn::every(EXCHANGE_NS),
             told: None,
             _descriptors: descriptors,
         })
@@ -78,9 +65,11 @@ impl Pinning {
     /// Gives the thread the principals and the settings, and takes its report: once a second, and
     /// only when the thread does not hold the lock.
     pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
-        let Some(mut exchange) = self.thread.due(now) else {
+        let due = self.turn.is_due(now, 0).then(|| self.thread.try_lock());
+        let Some(mut exchange) = due.flatten() else {
             return;
         };
+        self.turn.taken(now);
         let processes = members.iter().filter_map(|member| member.pid());
         exchange.processes.clear();
         exchange.processes.extend(processes.take(MOST_PROCESSES));

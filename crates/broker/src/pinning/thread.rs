@@ -1,7 +1,8 @@
 //! Ticks the pinner.
 
+use super::exchange::{Exchange, Settings};
 use super::patience::Patience;
-use super::{Meeting, Settings};
+use crate::background::Place;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_pin::margin::Bound;
 use plimsoll_pin::report::State;
@@ -19,16 +20,16 @@ const NO_SWAP: &str = "nothing can go to swap there, so with files held a shorta
 const SHORT: &str = "the reserve is used up, or a program waits for its share";
 
 /// Runs until the handle is dropped.
-pub(super) fn run(meeting: &Meeting) {
+pub(super) fn run(place: &Place<Exchange>) {
     let mut thread = Thread::default();
     let mut rest = ROUND;
-    while meeting.rest(rest) {
+    while place.rest(rest) {
         let now = now_ns();
-        thread.take_over(meeting, now);
+        thread.take_over(place, now);
         let told = thread.step(now);
         let due = thread.due(now);
         rest = Duration::from_nanos(due.saturating_sub(now_ns())).min(ROUND);
-        meeting.lock().told = told;
+        place.lock().told = told;
     }
 }
 
@@ -53,8 +54,8 @@ struct Thread {
 
 impl Thread {
     /// Takes over the principals and the settings.
-    fn take_over(&mut self, meeting: &Meeting, now: u64) {
-        let mut exchange = meeting.lock();
+    fn take_over(&mut self, place: &Place<Exchange>, now: u64) {
+        let mut exchange = place.lock();
         self.short = exchange.short;
         if self.settings != exchange.settings {
             self.settings = exchange.settings;

@@ -17,17 +17,20 @@
 //! | `tree` | the processes of one principal |
 //! | `scan` | the thread that searches for descendants |
 //! | `sampler` | the thread that samples working sets and shared memory |
+//! | `samples` | what is sampled, and how it is exchanged |
 //! | `shared` | divides what several principals map |
 
 mod place;
 mod root;
 mod sampler;
+mod samples;
 mod scan;
 mod shared;
 mod tree;
 
 pub use place::{facts_of, limiting_group};
 pub use root::RootDomain;
-pub use sampler::{Portion, Sampled, Sampler, Subject};
+pub use sampler::Sampler;
+pub use samples::{Portion, Sampled, Subject};
 pub use scan::{Request, Scanner};
 pub use tree::{Figures, Found, Instance, Tree, open};

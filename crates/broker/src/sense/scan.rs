@@ -3,7 +3,7 @@
 //! turns, and each user's searches get a bounded part of one processor.
 
 use super::tree::{Found, Instance, MAX_PROCESSES};
-use crate::background;
+use crate::background::{Bell, Companion, Next, Place};
 use crate::descriptors::PROCESS;
 use crate::error::Error;
 use crate::share::Account;
@@ -13,9 +13,8 @@ use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_wire::messages::Id;
 use std::collections::HashSet;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most threads of one principal that are searched for children (5 us each); the others are
@@ -43,71 +42,36 @@ pub struct Request {
     pub account: Account,
 }
 
-/// What the deciding thread and the searching thread share, under the lock of [`Place`].
+/// What the deciding thread and the searching thread share.
 #[derive(Debug, Default)]
 struct Shared {
     /// Requests that wait, by user.
     queue: Turns<Request>,
     /// Results that the deciding thread has not taken yet.
     found: Vec<(Id, kernel::Result<Found>)>,
-    /// Whether the searching thread must end.
-    stop: bool,
 }
 
-#[derive(Debug)]
-struct Place {
-    shared: Mutex<Shared>,
-    /// Wakes the searching thread when there is work, or when it must end.
-    work: Condvar,
-    /// An eventfd that wakes the deciding thread when there are results.
-    ready: OwnedFd,
-}
-
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next request, when its user may have a turn; `None` when the thread must end.
-    fn next(&self, spending: &Spending) -> Option<(u32, Request)> {
-        let mut shared = self.lock();
-        loop {
-            if shared.stop {
-                return None;
-            }
-            let now = now_ns();
-            let all = spending.due(ALL);
-            if all <= now
-                && let Some(next) = shared.queue.next_of(|uid| spending.may(uid, now))
-            {
-                return Some(next);
-            }
-            let due = shared
-                .queue
-                .users()
-                .map(|uid| spending.due(uid).max(all))
-                .min();
-            shared = match due {
-                None => self
-                    .work
-                    .wait(shared)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(due) => {
-                    let wait = Duration::from_nanos(due.saturating_sub(now).max(1));
-                    let woken = self.work.wait_timeout(shared, wait);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+impl Shared {
+    /// The next request, when its user may have a turn.
+    fn next(&mut self, spending: &Spending) -> Next<Option<(u32, Request)>> {
+        let now = now_ns();
+        let all = spending.due(ALL);
+        if all <= now
+            && let Some(next) = self.queue.next_of(|uid| spending.may(uid, now))
+        {
+            return Next::Do(Some(next));
         }
+        let due = self.queue.users().map(|uid| spending.due(uid).max(all));
+        let wait = |due: u64| Duration::from_nanos(due.saturating_sub(now).max(1));
+        Next::Sleep(due.min().map(wait))
     }
 }
 
 /// The thread, its requests and its results.
 #[derive(Debug)]
 pub struct Scanner {
-    place: Arc<Place>,
-    /// The thread, until it is joined.
-    thread: Option<JoinHandle<()>>,
+    thread: Companion<Shared>,
+    bell: Arc<Bell>,
 }
 
 impl Scanner {
@@ -116,53 +80,38 @@ impl Scanner {
     /// # Errors
     /// [`Error::System`] when a thread or descriptor cannot be created.
     pub fn start() -> Result<Scanner, Error> {
-        let ready = background::ready()?;
-        let place = Arc::new(Place {
-            shared: Mutex::default(),
-            work: Condvar::new(),
-            ready,
-        });
-        let theirs = Arc::clone(&place);
-        let thread = background::spawn("plimsoll-scan", move || work(&theirs))?;
-        Ok(Scanner {
-            place,
-            thread: Some(thread),
-        })
+        let bell = Bell::new()?;
+        let theirs = Arc::clone(&bell);
+        let thread = Companion::start("plimsoll-scan", move |place| work(&place, &theirs))?;
+        Ok(Scanner { thread, bell })
     }
 
     /// Requests a search for a principal of that user. There is at most one request per principal.
     pub fn ask(&self, uid: u32, request: Request) {
-        self.place.lock().queue.push(uid, request);
-        self.place.work.notify_one();
+        self.thread.lock().queue.push(uid, request);
+        self.thread.wake();
     }
 
     /// The results since the last call.
     pub fn take(&self) -> Vec<(Id, kernel::Result<Found>)> {
-        let mut counter = [0; 8];
-        let _ = rustix::io::read(&self.place.ready, &mut counter);
-        std::mem::take(&mut self.place.lock().found)
+        self.bell.silence();
+        std::mem::take(&mut self.thread.lock().found)
     }
 }
 
 impl AsFd for Scanner {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.place.ready.as_fd()
+        self.bell.as_fd()
     }
 }
 
-impl Drop for Scanner {
-    fn drop(&mut self) {
-        self.place.lock().stop = true;
-        self.place.work.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn work(place: &Place) {
+fn work(place: &Place<Shared>, bell: &Bell) {
     let mut spending = Spending::new(ONE_IN, BURST_NS);
-    while let Some((uid, request)) = place.next(&spending) {
+    let next = |shared: &mut Shared, stop, spending: &Spending| match stop {
+        true => Next::Do(None),
+        false => shared.next(spending),
+    };
+    while let Some((uid, request)) = place.wait(|shared, stop| next(shared, stop, &spending)) {
         let began = now_ns();
         let found = find(&request.known, &request.principals, &request.account);
         let ended = now_ns();
@@ -171,7 +120,7 @@ fn work(place: &Place) {
         spending.spend(ALL, took * ALL_ONE_IN / ONE_IN, ended);
         spending.sweep(ended);
         place.lock().found.push((request.id, found));
-        let _ = rustix::io::write(&place.ready, &1u64.to_ne_bytes());
+        bell.ring();
     }
 }
 

@@ -8,7 +8,8 @@
 //! A segment with a single mapping principal is paid by it alone, each page once. (ZGC without
 //! generations maps its heap three times.)
 
-use super::sampler::{Place, Portion, Probe, Probes, Subject, changed};
+use super::samples::{Exchange, Portion, Probe, Probes, Subject, changed};
+use crate::background::Place;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
@@ -119,7 +120,12 @@ impl SharedMemory {
     }
 
     /// Does the work that is due. Returns `false` when the thread must end.
-    pub(super) fn step(&mut self, place: &Place, subjects: &[Subject], probes: &Probes) -> bool {
+    pub(super) fn step(
+        &mut self,
+        place: &Place<Exchange>,
+        subjects: &[Subject],
+        probes: &Probes,
+    ) -> bool {
         self.forget(subjects);
         for subject in subjects {
             if self.is_due(subject) {
@@ -215,7 +221,7 @@ impl SharedMemory {
 
     /// Runs one epoch over the processes that map shared segments. It is postponed while the
     /// working set of one of them is being sampled, because its bits must not be cleared then.
-    fn epoch(&mut self, place: &Place, subjects: &[Subject], probes: &Probes) -> bool {
+    fn epoch(&mut self, place: &Place<Exchange>, subjects: &[Subject], probes: &Probes) -> bool {
         let mappers: HashSet<Id> = self
             .segments
             .values()
@@ -235,7 +241,7 @@ impl SharedMemory {
             .filter(|(_, probe)| clear(&probe.process).is_ok())
             .map(|(id, probe)| (id, probe, now_ns()))
             .collect();
-        if !place.sleep(Duration::from_nanos(epoch.wait)) {
+        if !place.rest(Duration::from_nanos(epoch.wait)) {
             return false;
         }
         self.take_in(&cleared);

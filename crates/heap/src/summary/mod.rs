@@ -3,9 +3,9 @@
 //! incoming counters (3.2 to 3.4).
 //!
 //! A summary lists the slots that the superpage's marked objects refer to. If that takes more than
-//! [`SUMMARY`](crate::side::SUMMARY) bytes, it lists groups of neighbouring granules instead, as large as necessary. The
-//! slots referred to are then *bookmarked*: a group stands for those of its slots that have a
-//! bookmark from any summary.
+//! [`SUMMARY`](crate::side::SUMMARY) bytes, it lists groups of neighbouring granules instead, as
+//! large as necessary. The slots referred to are then *bookmarked*: a group stands for those of its
+//! slots that have a bookmark from any summary.
 //!
 //! A summary is valid until the superpage is written to. An object that was not marked when the
 //! summary was made cannot have been referred to since: nobody had its address, and to store it

@@ -3,6 +3,7 @@
 mod collect;
 mod dying;
 mod kernel;
+mod kinds;
 mod luck;
 mod shed;
 mod steps;

@@ -78,7 +78,7 @@ impl World {
     pub(crate) fn allocate(&mut self, kind: KindId, bytes: usize) -> Result<usize, Exhausted> {
         let start = match Class::of(bytes) {
             Some(class) => {
-                let bin = self.bins.bin(kind, class);
+                let bin = self.bins.bin_to_refill(kind, class);
                 match bin.take(class.bytes()) {
                     Some(start) => start,
                     None => {

@@ -11,4 +11,3 @@ mod pages;
 mod processes;
 mod sched;
 mod stalls;
-mod warning;

@@ -175,37 +175,6 @@ impl Ownership {
         owned.fold(0, |sum: u64, s| sum.saturating_add(s.size))
     }
 
-    /// Removes a principal: it maps and owns nothing any more. Until the next epoch a segment that
-    /// it owned goes to the remaining mapper with the greatest portion.
-    pub fn remove_principal(&mut self, principal: u64) {
-        for slot in 0..self.slots.len() {
-            let Some(mut known) = self.slots[slot] else {
-                continue;
-            };
-            let places = self.places(slot);
-            let portions = &mut self.portions[places];
-            let Some(at) = portions[..known.mappers]
-                .iter()
-                .position(|p| p.principal == principal)
-            else {
-                continue;
-            };
-            known.mappers -= 1;
-            portions.swap(at, known.mappers);
-            let rest = &mut portions[..known.mappers];
-            divide(rest);
-            if known.owner == Some(principal) {
-                let by_portion = |a: &&Portion, b: &&Portion| {
-                    a.fraction
-                        .total_cmp(&b.fraction)
-                        .then(b.principal.cmp(&a.principal))
-                };
-                known.owner = rest.iter().max_by(by_portion).map(|p| p.principal);
-            }
-            self.slots[slot] = (known.mappers > 0).then_some(known);
-        }
-    }
-
     /// Removes a segment.
     pub fn remove_segment(&mut self, segment: u64) {
         if let Some((slot, _)) = self.find(segment) {

@@ -145,8 +145,6 @@ proptest! {
             }
             let epoch = books.next_epoch(draw);
             prop_assert!((37_500_000..=2_500_000_000).contains(&epoch.wait));
-            books.remove_principal(draw % 5);
-            prop_assert_eq!(books.charged(draw % 5), 0);
         }
     }
 }
@@ -196,9 +194,6 @@ fn who_joins_pays_and_who_leaves_does_not() {
     );
     assert_eq!(books.measured(1, SIZE, &[sample(2)], 0), Some(2));
     assert_eq!((books.charged(1), books.charged(2)), (0, SIZE));
-    books.remove_principal(2);
-    assert_eq!(books.owner(1), None);
-    assert!(books.portions(1).is_empty());
 }
 
 #[test]

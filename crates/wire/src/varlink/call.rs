@@ -70,11 +70,6 @@ impl Method {
             .into_iter()
             .find(|method| method.as_str()[INTERFACE.len() + 1..] == *short)
     }
-
-    /// Whether it sends several replies, and so must be called with `more`.
-    pub fn wants_more(self) -> bool {
-        matches!(self, Method::Subscribe | Method::Watch)
-    }
 }
 
 /// How many replies a caller wants.

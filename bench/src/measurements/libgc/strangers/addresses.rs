@@ -7,6 +7,7 @@ use crate::harness::libgc::{OURS, SYSTEM, Workload};
 use crate::measurements::libgc::stage::Stage;
 use crate::report::results::{Results, Table};
 use crate::runner::Runner;
+use serde::{Deserialize, Serialize};
 
 /// MiB: the smallest limit.
 const FIRST: u64 = 24;
@@ -18,7 +19,7 @@ const PART: u64 = 8;
 const LONGEST: f64 = 60.0;
 
 /// In how many limits a program ran.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Count {
     limits: usize,
     /// With libgc, and of these with ours.

@@ -12,6 +12,7 @@ use crate::report::results::{Results, Table, number};
 use crate::runner::Runner;
 use plimsoll_unit::float::MIB;
 
+const COLLECTORS: [Collector; 2] = [SYSTEM, OURS];
 /// Limits, as multiples of the smallest one.
 const MULTIPLES: [f64; 5] = [1.0, 1.1, 1.25, 1.5, 2.0];
 /// The multiple that is judged.
@@ -38,36 +39,56 @@ struct Point {
 /// Searches the smallest limits, and measures at multiples of them.
 pub(super) fn measure(stage: &mut Stage, runner: &Runner, results: &mut Results) -> Result<()> {
     let name = "tight";
-    if !runner.wants(name) {
+    let workload = Workload::stranger(name, None);
+    let mut variants = Vec::new();
+    for (place, collector) in COLLECTORS.into_iter().enumerate() {
+        for multiple in [None].into_iter().chain(MULTIPLES.map(Some)) {
+            let text = multiple.map_or("no limit".to_owned(), number);
+            let name = format!("{name}, {}, {text}", collector.name);
+            variants.push((name, (place, multiple)));
+        }
+    }
+    let experiment = runner.experiment(variants).wanted_by(|_| name.to_owned());
+    let ran = experiment.run(|&(place, multiple), turn| {
+        let known = format!("{name}, smallest limits");
+        let (least, longest) =
+            runner.known(&known, |progress| search(stage, &workload, progress))?;
+        let bytes = multiple.map(|multiple| (least[place] as f64 * multiple) as u64);
+        let conditions = limited(bytes, longest);
+        let collector = COLLECTORS[place];
+        let outcome = stage.run(&workload, 1, collector, &conditions, &turn.progress)?;
+        Ok((bytes, outcome))
+    })?;
+    if ran.is_empty() {
         results.target(LIMITS, "nothing to compare".to_owned(), None);
         return Ok(());
     }
-    let workload = Workload::stranger(name, None);
-    let mut longest = 0.0;
-    let mut variants = Vec::new();
-    for collector in [SYSTEM, OURS] {
-        let progress = runner.progress(name).part("search");
-        let free = stage.run_freely(&workload, 1, collector, &progress)?;
-        longest = f64::max(longest, (free.seconds * PATIENCE).max(LEAST));
-        let least = smallest(stage, &workload, collector, longest, &free, &progress)?;
-        let limits = MULTIPLES.map(|multiple| Some((multiple, (least as f64 * multiple) as u64)));
-        for limit in [None].into_iter().chain(limits) {
-            let text = limit.map_or("no limit".to_owned(), |(multiple, _)| number(multiple));
-            let name = format!("{name}, {}, {text}", collector.name);
-            variants.push((name, Point { collector, limit }));
-        }
-    }
-    let ran = runner.experiment(variants).run(|point, turn| {
-        let conditions = limited(point.limit.map(|(_, bytes)| bytes), longest);
-        stage.run(&workload, 1, point.collector, &conditions, &turn.progress)
-    })?;
     let ran: Vec<(Point, Runs)> = ran
         .into_iter()
-        .map(|variant| (variant.what, Runs(variant.outcomes)))
+        .map(|variant| {
+            let (place, multiple) = variant.what;
+            let (bytes, runs): (Vec<_>, Vec<_>) = variant.outcomes.into_iter().unzip();
+            let point = Point {
+                collector: COLLECTORS[place],
+                limit: multiple.zip(bytes.into_iter().flatten().next()),
+            };
+            (point, Runs(runs))
+        })
         .collect();
     results.tables.push(table(&ran));
     judge(&ran, results);
     runner.plot("limits", &picture(&ran))
+}
+
+/// The smallest limit of each of [`COLLECTORS`], and how many seconds a run may take.
+fn search(stage: &mut Stage, workload: &Workload, progress: &Progress) -> Result<([u64; 2], f64)> {
+    let (mut least, mut longest) = ([0; 2], 0.0);
+    for (least, collector) in least.iter_mut().zip(COLLECTORS) {
+        let free = stage.run_freely(workload, 1, collector, progress)?;
+        longest = f64::max(longest, (free.seconds * PATIENCE).max(LEAST));
+        *least = smallest(stage, workload, collector, longest, &free, progress)?;
+    }
+    Ok((least, longest))
 }
 
 fn limited(limit: Option<u64>, longest: f64) -> Conditions {
@@ -183,7 +204,7 @@ fn picture(ran: &[(Point, Runs)]) -> Plot {
         note: "1, 1.1, 1.25, 1.5 and 2 times the smallest limit of each collector".to_owned(),
         unit: "seconds".to_owned(),
         across: "limit, MiB".to_owned(),
-        series: [SYSTEM, OURS].into_iter().enumerate().map(line).collect(),
+        series: COLLECTORS.into_iter().enumerate().map(line).collect(),
         ..Plot::default()
     }
 }

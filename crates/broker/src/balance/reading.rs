@@ -1,0 +1,74 @@
+//! What is measured of principals, and what the deciding thread and the measuring thread exchange.
+
+use plimsoll_policy::balance::Costs;
+use plimsoll_wire::messages::{Id, Refaults};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Where the cgroup of a subject is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The broker made it for this principal alone.
+    Home(PathBuf),
+    /// It bounds a group of principals.
+    Domain(PathBuf),
+    /// The one that its processes are in, if no others are.
+    Own,
+}
+
+/// A principal to be measured.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) id: Id,
+    pub(super) place: Place,
+    /// Process id and start time of its processes.
+    pub(super) processes: Vec<(i32, u64)>,
+    /// Whether the swappiness that was found is in the state file.
+    pub(super) noted: bool,
+}
+
+/// What was measured of a principal in the last round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Pages of files that were read again, per second.
+    pub(super) file: f64,
+    /// Anonymous pages, likewise.
+    pub(super) anon: f64,
+    /// What they cost; `None` until any was read.
+    pub(super) costs: Option<Costs>,
+    /// Swappiness of its cgroup (version 1 only).
+    pub(super) swappiness: Option<u32>,
+    /// The swappiness that was found, where the broker may change it and nobody else did.
+    pub usual: Option<u32>,
+}
+
+impl Reading {
+    /// As listings show it.
+    #[must_use]
+    pub fn shown(&self) -> Refaults {
+        let ns = |cost: fn(&Costs) -> f64| self.costs.map(|costs| (cost(&costs) * 1e9) as u64);
+        Refaults {
+            file: self.file.round() as u64,
+            anon: self.anon.round() as u64,
+            file_ns: ns(|costs| costs.file),
+            anon_ns: ns(|costs| costs.anon),
+            swappiness: self.swappiness,
+        }
+    }
+
+    /// The swappiness with which bytes are taken from it under cgroup version 2.
+    #[must_use]
+    pub fn take_by(&self) -> Option<u32> {
+        let costs = self.costs.filter(|_| self.file + self.anon >= 1.0);
+        costs.map(|costs| costs.swappiness())
+    }
+}
+
+/// What the deciding thread and the measuring thread exchange.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    pub(super) subjects: Vec<Subject>,
+    pub(super) found: HashMap<Id, Reading>,
+    pub(super) shift: bool,
+    pub(super) fresh: bool,
+}

@@ -1,0 +1,25 @@
+//! What the deciding thread and the thread that holds pages tell each other.
+
+use plimsoll_wire::messages::Pinned;
+
+/// What may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most bytes; `None` for the pinner's own bound.
+    pub bytes: Option<u64>,
+    /// Time over which refaults are counted, ns.
+    pub window_ns: u64,
+}
+
+/// What the deciding thread and the holding thread exchange.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    pub(super) processes: Vec<i32>,
+    /// Whether the processes are new.
+    pub(super) fresh: bool,
+    /// Absent while `[pin]` is off.
+    pub(super) settings: Option<Settings>,
+    /// Whether the domain's reserve is nearly used up, or a principal waits for its share.
+    pub(super) short: bool,
+    pub(super) told: Option<Pinned>,
+}
