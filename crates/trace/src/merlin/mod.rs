@@ -88,9 +88,9 @@ impl Merlin {
         self.objects.len()
     }
 
-    /// The next event of the recorded order. `last_use` is asked when an object is allocated: when is it named
-    /// for the last time? Returns false for an allocation of an object that is there already, which changes
-    /// nothing.
+    /// The next event of the recorded order. `last` is called when an object is allocated, and returns the time
+    /// at which the object is named last. Returns false for an allocation of an object that is there already,
+    /// which changes nothing.
     pub fn event(&mut self, event: &Event, last: impl FnOnce(ObjectId) -> Time) -> bool {
         let now = self.now;
         self.now += 1;
