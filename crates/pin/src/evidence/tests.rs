@@ -21,7 +21,7 @@ struct World {
     silent: Option<Cached>,
 }
 
-impl Beside for World {
+impl PageStates for World {
     fn held(&self, _: FileKey, block: u64) -> u16 {
         self.held.of_block(block)
     }

@@ -150,10 +150,10 @@ impl Pinner {
         let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
             return false;
         };
-        let mut beside = self.known.beside(&self.holder);
-        let round = self.evidence.end(now_ns, finished.majors, &mut beside);
+        let mut states = self.known.states(&self.holder);
+        let round = self.evidence.end(now_ns, finished.majors, &mut states);
         // Where frames are shown, they tell what was read again.
-        self.reached.page_cache = beside.left_out() && !self.evidence.sees_frames();
+        self.reached.page_cache = states.left_out() && !self.evidence.sees_frames();
         self.known.tidy(&self.evidence);
         self.rounds += 1;
         self.present = round.present;
@@ -492,7 +492,7 @@ mod tests {
     /// Nothing is held or cached.
     struct Nothing;
 
-    impl crate::evidence::Beside for Nothing {
+    impl crate::evidence::PageStates for Nothing {
         fn held(&self, _: FileKey, _: u64) -> u16 {
             0
         }

@@ -175,7 +175,7 @@ fn names_of_very_many_mappings_take_no_more_than_they_may() {
 /// Knows nothing of pages.
 struct Nobody;
 
-impl plimsoll_pin::evidence::Beside for Nobody {
+impl plimsoll_pin::evidence::PageStates for Nobody {
     fn held(&self, _: plimsoll_kernel::smaps::FileKey, _: u64) -> u16 {
         0
     }
