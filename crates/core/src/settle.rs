@@ -37,7 +37,7 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
     let reaction = node.ladder.patience(node.reaction());
     node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
     node.learn_least(now);
-    // Who claims only what it is guaranteed did not come near its limit.
+    // A principal that claims only its guarantee did not come near its limit.
     let near = node.share.limit.saturating_add(node.share.lacks) >= node.share.target;
     if node.share.lacks > 0
         && near
@@ -99,7 +99,7 @@ impl Node {
                 Level::Warning
             };
         }
-        // Who has more than it should is not held back, whatever it wants.
+        // A principal with more than its target is not held back, whatever it wants.
         let more = self.uses > self.share.target;
         let held_back = !more && self.demand > self.limit.saturating_add(slop(self.limit));
         let margin = if self.published.numbers.level == Level::Normal {

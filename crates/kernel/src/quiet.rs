@@ -1,4 +1,4 @@
-//! Reads a file and leaves the page cache as it was. Whoever only looks at a file takes no memory from
+//! Reads a file and leaves the page cache as it was. A reader of a file takes no memory from
 //! others then, and finds the same pages there when it looks again.
 //!
 //! Nothing is read ahead. Before each read the page cache is asked which of the pages are there

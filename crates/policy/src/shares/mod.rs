@@ -1,4 +1,4 @@
-//! Who may use how much memory: Algorithms 1, 2 and 3 of Walfield with corrections, the safe limit,
+//! Shares of memory: Algorithms 1, 2 and 3 of Walfield with corrections, the safe limit,
 //! and the slack.
 //!
 //! # Glossary
