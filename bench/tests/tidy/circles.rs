@@ -10,7 +10,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("agents/tracer", 3),
     ("bench", 23),
     ("bench/vm", 7),
-    ("crates/broker", 4),
     ("crates/collector", 2),
     ("crates/cli", 4),
     ("crates/client", 2),

@@ -120,8 +120,8 @@ impl<S> Place<S> {
     }
 }
 
-/// A background thread, and the place where it meets the deciding thread, which owns this. Dropping it ends the
-/// thread and waits for that.
+/// A background thread, and the place where it meets the deciding thread, which owns this. Dropping it ends
+/// the thread and waits for that.
 #[derive(Debug)]
 pub struct Companion<S> {
     place: Arc<Place<S>>,

@@ -14,15 +14,12 @@ use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most principals of which it is seen at a time whether their process was moved (0.1 ms each).
-const MOVES_AT_ONCE: usize = 16;
-
 impl Daemon {
     /// The innermost cgroup that bounds a process and not the broker as well.
     fn binding(&self, pid: i32) -> plimsoll_kernel::Result<Option<PathBuf>> {
-        let ours = self.cgroups.own().unwrap_or(Path::new("/"));
-        let ours = self.domain.asked().unwrap_or(ours);
-        sense::limiting_group(pid, self.domain.last().capacity, ours)
+        let ours = self.acting.own_cgroup().unwrap_or(Path::new("/"));
+        let ours = self.sensing.domain().asked().unwrap_or(ours);
+        sense::limiting_group(pid, self.sensing.domain().last().capacity, ours)
     }
 
     /// The automatic group for the cgroup that bounds a process of user `user`; made when it does
@@ -33,7 +30,7 @@ impl Daemon {
         let top = self.members.group_of_user(user);
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
         let mut made = self.members.automatic(&directory);
-        if let Some(id) = made.find(|id| !self.options.system || above(id) == top) {
+        if let Some(id) = made.find(|id| !self.settings.options.system || above(id) == top) {
             return Some(id);
         }
         drop(made);
@@ -56,7 +53,7 @@ impl Daemon {
         let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
         let draft = Draft {
             domain: Some(domain),
-            ..Draft::made_by(self.uid, new)
+            ..Draft::made_by(self.settings.uid, new)
         };
         let made = descriptors.and_then(|held| Ok((self.admit(draft, now)?, held)));
         let (id, held) = made
@@ -72,11 +69,9 @@ impl Daemon {
     /// Follows processes that were moved to another cgroup, or whose cgroup got or lost its limit.
     /// Looks at some principals at a time, in turn.
     pub(super) fn follow_moves(&mut self, now: u64) {
-        let some = self.members.some_from(self.moves_from, MOVES_AT_ONCE);
-        for &id in &some {
+        for id in self.sensing.some_to_follow(&self.members) {
             self.follow_move(id, now);
         }
-        self.moves_from = some.last().map_or(0, |last| last + 1);
     }
 
     /// Moves a principal to the group for the cgroup that bounds its process now, or to the top if
@@ -130,12 +125,12 @@ impl Daemon {
         // If it has left the cgroup that we made for it, that stands in the way of whoever removes the
         // group above.
         if let Some(home) = member.home.take_if(|home| !home.holds(&process)) {
-            self.worker
+            self.acting
                 .retire(member.uid, home, member.descriptors.nothing());
         }
         self.release_unneeded(id);
         self.state.touch();
-        self.tick_soon(now);
+        self.timers.tick_soon(now);
     }
 
     /// Puts a principal under another parent, or at the top, and drops automatic groups that are
@@ -200,7 +195,7 @@ impl Daemon {
         for member in self.members.iter_mut() {
             let Some(tree) = &member.tree else { continue };
             let facts = sense::facts_of(tree.root());
-            all.push((member.id, self.config.given(&facts)));
+            all.push((member.id, self.settings.config.given(&facts)));
             member.unit = facts.system_unit;
         }
         for (id, given) in all {

@@ -1,28 +1,22 @@
 //! Parses a message, calls its method and returns the reply.
 
 use super::Daemon;
+use super::caller::Caller;
 use super::methods::{Handler, find};
-use crate::server::connection::{Occupation, Peer};
+use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::Answer;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
-
-/// The caller and the time of the call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Caller {
-    /// Its connection.
-    pub(super) slot: Slot,
-    /// Its uid and process id.
-    pub(super) peer: Peer,
-    /// Time of the call, nanoseconds.
-    pub(super) now: u64,
-}
 
 impl Daemon {
     /// Executes one message. If it is no valid call, its sender gets an error and is cut off,
     /// because the start of the next message is no longer certain.
     pub(super) fn call(&mut self, slot: Slot, message: &[u8], now: u64) {
-        let Some(peer) = self.clients.get_mut(slot).map(|connection| connection.peer) else {
+        let Some(peer) = self
+            .serving
+            .connection(slot)
+            .map(|connection| connection.peer)
+        else {
             return;
         };
         let call = match Call::parse(message) {
@@ -41,7 +35,7 @@ impl Daemon {
             return;
         }
         // A call without a reply cannot occupy its connection either.
-        if let Some(connection) = self.clients.get_mut(slot) {
+        if let Some(connection) = self.serving.connection(slot) {
             connection.occupation = Occupation::Free;
         }
     }

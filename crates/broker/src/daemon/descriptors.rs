@@ -23,16 +23,10 @@ impl Daemon {
         domain: Option<&RootDomain>,
         now: u64,
     ) -> Result<Held, WireError> {
-        let user = self.clients.user(uid, now);
+        let user = self.serving.user(uid, now);
         let count = count(kind, domain.and_then(RootDomain::asked));
         let held = user.descriptors().take(count);
         held.ok_or_else(|| no_descriptor(uid, &user))
-    }
-
-    /// Takes the descriptors for holding file pages, which users get no more; `None` where they have them.
-    pub(super) fn descriptors_of_pinning(&mut self, now: u64) -> Option<Held> {
-        let user = self.clients.user(self.uid, now);
-        user.descriptors().take(plimsoll_pin::descriptors::most())
     }
 
     /// Gives back the descriptors that were taken for a cgroup, once the process is there and no
@@ -48,8 +42,11 @@ impl Daemon {
 
     /// The account for the descriptors of the descendants of a principal's process.
     pub(super) fn account_of(&mut self, id: Id) -> Account {
-        let uid = self.members.get(id).map_or(self.uid, |member| member.uid);
-        self.clients.user(uid, now_ns()).descriptors().clone()
+        let uid = self
+            .members
+            .get(id)
+            .map_or(self.settings.uid, |member| member.uid);
+        self.serving.user(uid, now_ns()).descriptors().clone()
     }
 }
 

@@ -1,9 +1,8 @@
 //! When a limit binds programs of several users, each user has a group for it. This module divides
 //! such a limit between the groups.
 
-use super::Daemon;
-use crate::core::SensedPrincipal;
-use crate::members::Member;
+use crate::core::{Core, SensedPrincipal};
+use crate::members::{Member, Members};
 use crate::sense::RootDomain;
 use plimsoll_wire::messages::Id;
 use std::path::Path;
@@ -26,38 +25,35 @@ fn limit(member: &Member) -> Option<&Path> {
     domain.and_then(RootDomain::asked)
 }
 
-impl Daemon {
-    /// Replaces the domain of each such group by its user's part of that domain.
-    pub(super) fn divide_domains(&mut self) {
-        let Daemon {
-            parts,
-            members,
-            core,
-            sensed,
-            ..
-        } = self;
-        parts.clear();
-        let groups = members.iter().filter(|member| limit(member).is_some());
-        parts.extend(groups.map(|member| Part {
-            id: member.id,
-            uses: (core.figures(member.id)).map_or(0, |figures| figures.subtree_uses),
-            beside: None,
-        }));
-        let of = |part: &Part| members.get(part.id).and_then(limit);
-        parts.sort_unstable_by(|one, other| of(one).cmp(&of(other)));
-        for groups in parts.chunk_by_mut(|one, other| of(one) == of(other)) {
-            divide(groups, sensed);
-        }
-        for part in parts {
-            if let Some((member, bytes)) = members.get_mut(part.id).zip(part.beside) {
-                member.beside = bytes;
-            }
+/// Replaces the domain of each such group by its user's part of that domain. `parts` is room that is used
+/// again at each tick; `sensed` is ordered by id.
+pub(super) fn divide(
+    parts: &mut Vec<Part>,
+    members: &mut Members,
+    core: &Core,
+    sensed: &mut [SensedPrincipal],
+) {
+    parts.clear();
+    let groups = members.iter().filter(|member| limit(member).is_some());
+    parts.extend(groups.map(|member| Part {
+        id: member.id,
+        uses: (core.figures(member.id)).map_or(0, |figures| figures.subtree_uses),
+        beside: None,
+    }));
+    let of = |part: &Part| members.get(part.id).and_then(limit);
+    parts.sort_unstable_by(|one, other| of(one).cmp(&of(other)));
+    for groups in parts.chunk_by_mut(|one, other| of(one) == of(other)) {
+        divide_one(groups, sensed);
+    }
+    for part in parts {
+        if let Some((member, bytes)) = members.get_mut(part.id).zip(part.beside) {
+            member.beside = bytes;
         }
     }
 }
 
 /// Divides between the groups of one limit. `sensed` is ordered by id.
-fn divide(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
+fn divide_one(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
     for at in 0..groups.len() {
         let (before, after) = (&groups[..at], &groups[at + 1..]);
         let others = before.iter().chain(after).map(|group| group.uses);
@@ -102,7 +98,7 @@ mod tests {
         };
         let mut sensed = [group(2), program, group(9)];
         let before = allocations::count();
-        divide(&mut groups, &mut sensed);
+        divide_one(&mut groups, &mut sensed);
         assert_eq!(allocations::count(), before);
         let beside = groups.each_ref().map(|group| group.beside);
         assert_eq!(beside, [Some(130), Some(110), None]);

@@ -17,7 +17,7 @@ impl Daemon {
         tracing::debug!(principal = id, name = %member.name, why, "ended");
         let parent = self.core.figures(id).and_then(|figures| figures.parent);
         let _ = self.core.remove(id);
-        self.worker.forget(id);
+        self.acting.forget(id);
         self.state.forget(id);
         let gone = WireError::new(
             ErrorName::NoSuchPrincipal,
@@ -27,13 +27,13 @@ impl Daemon {
         encode_error(&mut encoded, &gone);
         let now = plimsoll_kernel::clock::now_ns();
         for &slot in &member.subscribers {
-            if let Some(connection) = self.clients.get_mut(slot) {
+            if let Some(connection) = self.serving.connection(slot) {
                 connection.occupation = Default::default();
             }
             self.send(slot, &encoded, now);
         }
         if let Some(home) = member.home {
-            self.worker.retire(member.uid, home, member.descriptors);
+            self.acting.retire(member.uid, home, member.descriptors);
         }
         if !member.unit.is_empty() {
             self.stand_without(parent);

@@ -1,14 +1,12 @@
 //! Registers a principal.
 
 use super::Daemon;
-use super::calls::Caller;
+use super::caller::Caller;
 use crate::config::Given;
 use crate::core::{Kept, NewPrincipal, Refusal};
-use crate::error::Error;
 use crate::members::Member;
-use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{self, RootDomain};
-use crate::server::poll::{Interest, Slot, Token};
+use crate::server::poll::Slot;
 use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
@@ -84,7 +82,7 @@ impl Daemon {
         }
         let facts = process.as_ref().map(sense::facts_of).unwrap_or_default();
         let given = match process {
-            Some(_) => self.config.given(&facts),
+            Some(_) => self.settings.config.given(&facts),
             None => Given::default(),
         };
         let (parent, awaits) = self.find_parent(caller, &asked, process.as_ref())?;
@@ -123,7 +121,7 @@ impl Daemon {
             member.payer = payer;
         }
         self.stand_in_unit(id);
-        if let Some(connection) = self.clients.get_mut(caller.slot) {
+        if let Some(connection) = self.serving.connection(caller.slot) {
             connection.principal = Some(id);
         }
         if self.members.len() <= TICK_AT_ONCE {
@@ -135,8 +133,8 @@ impl Daemon {
     /// Checks that need nothing from outside the request.
     fn check_register(&mut self, caller: &Caller, asked: &Register) -> Result<(), WireError> {
         let living = self
-            .clients
-            .get_mut(caller.slot)
+            .serving
+            .connection(caller.slot)
             .and_then(|connection| connection.principal);
         if let Some(id) = living.filter(|&id| self.members.get(id).is_some()) {
             let message = format!(
@@ -144,10 +142,10 @@ impl Daemon {
             );
             return Err(WireError::new(ErrorName::AlreadyRegistered, message));
         }
-        if self.members.owned_by(caller.peer.uid) >= self.config.max_per_user {
+        if self.members.owned_by(caller.peer.uid) >= self.settings.config.max_per_user {
             let message = format!(
                 "user {} already has {} principals; end some, or raise max_per_user in plimsoll.toml",
-                caller.peer.uid, self.config.max_per_user
+                caller.peer.uid, self.settings.config.max_per_user
             );
             return Err(WireError::new(ErrorName::TooMany, message));
         }
@@ -169,9 +167,9 @@ impl Daemon {
     /// Checks that a user leaves as much room as it has principals. So a new user finds room,
     /// however many users hold all that they may.
     fn check_room(&self, uid: u32) -> Result<(), WireError> {
-        let most = self.config.max_principals;
+        let most = self.settings.config.max_principals;
         let (own, all) = (self.members.owned_by(uid), self.core.counted());
-        if self.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
+        if self.time.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
             return Ok(());
         }
         let message = format!(
@@ -196,7 +194,7 @@ impl Daemon {
                 let owner = self.state.awaits(old);
                 let owner = owner.ok_or_else(|| refused(Refusal::NoSuchPrincipal(old)))?;
                 let own = owner == caller.peer.uid && self.is_told_apart(owner);
-                if !own && !self.is_ruler(caller.peer.uid) {
+                if !own && !self.time.is_ruler(caller.peer.uid) {
                     let message = format!(
                         "principal {old} belongs to user {owner}; only that user, the broker's user or \
                          root may put another under it"
@@ -244,11 +242,14 @@ impl Daemon {
         } = draft;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
         let id = self.core.register(&new, now).map_err(refused)?;
-        let (page, pressure) = self.open_files(id).map_err(|error| {
-            let _ = self.core.remove(id);
-            tracing::warn!(%error, name = %new.name, "a principal could not be registered");
-            failed(&error)
-        })?;
+        let (page, pressure) = self
+            .serving
+            .open_files(id, &self.settings)
+            .map_err(|error| {
+                let _ = self.core.remove(id);
+                tracing::warn!(%error, name = %new.name, "a principal could not be registered");
+                failed(&error)
+            })?;
         let member = Member {
             id,
             name: new.name,
@@ -294,20 +295,6 @@ impl Daemon {
         self.state.touch();
         self.tick_soon_for(uid, now);
         Ok(id)
-    }
-
-    /// Makes a principal's page and pressure socket, and watches the socket.
-    fn open_files(&self, id: Id) -> Result<(PageFile, PressureSocket), Error> {
-        let page = PageFile::create(&self.pages.path_of(id), id)?;
-        let socket = self.paths.pressure.join(format!("{id}.sock"));
-        let pressure = PressureSocket::bind(&socket, self.options.system)?;
-        let watched = self
-            .poll
-            .add(&pressure, Token::PressureListener(id), Interest::Read);
-        if let Err(error) = watched {
-            tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
-        }
-        Ok((page, pressure))
     }
 
     /// Restores the settings of a rejoined principal and adopts its children that rejoined earlier.
@@ -369,7 +356,7 @@ impl Daemon {
         let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
         let uid = caller.peer.uid;
         let own = status.uid() == uid && self.is_told_apart(uid);
-        if !own && !self.is_ruler(uid) {
+        if !own && !self.time.is_ruler(uid) {
             let message = format!(
                 "cgroup {} belongs to user {}; only that user, the broker's user or root may share it out",
                 path.escape_debug(),

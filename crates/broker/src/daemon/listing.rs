@@ -2,23 +2,17 @@
 
 use super::Daemon;
 use super::choice::choose;
-use crate::config::{Config, MAX_PRINCIPALS};
+use crate::config::MAX_PRINCIPALS;
 use crate::core::Figures;
 use crate::members::Member;
-use crate::server::connection::Occupation;
 use crate::server::poll::Slot;
 use crate::server::reply::again;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::mounts::hides_processes;
 use plimsoll_wire::messages::{Id, Listing, Principal};
 use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-/// Lifetime of a listing without a tick or a call that changes it, ns.
-const GOOD_NS: u64 = 100_000_000;
-/// Most listings that are kept, each as long as a reply.
-const KEPT: usize = 4;
 /// Most bytes of a reply outside the principals of its listing.
 const AROUND: usize = 64 << 10;
 /// Most bytes of one principal in a listing, provided the path of its page is no longer than that
@@ -30,86 +24,24 @@ const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
 /// The name of a principal whose name is not told.
 const HIDDEN: &str = "another user's";
 
-/// The last listings, each encoded once for all callers that see the same within a short time. Belongs to
-/// the deciding thread.
-#[derive(Debug, Default)]
-pub(super) struct Shown {
-    /// Listings as JSON, oldest first, each with the user whose own principals alone are named in it; `None`
-    /// if all are.
-    encoded: VecDeque<(Option<u32>, Box<RawValue>)>,
-    /// Time when the first of them was made, ns.
-    made_at: u64,
-    /// Planned time of the next tick when they were made, ns; differs after a tick.
-    tick_at: u64,
-    /// Whether a caller asked for a listing since [`Shown::watch_use`].
-    used: bool,
-}
-
-impl Shown {
-    /// Discards listings from before a tick or some time ago.
-    fn renew(&mut self, now: u64, tick_at: u64) {
-        self.sweep(now);
-        if self.tick_at != tick_at {
-            self.forget();
-        }
-        if self.encoded.is_empty() {
-            (self.made_at, self.tick_at) = (now, tick_at);
-        }
-    }
-
-    fn of(&self, named_for: Option<u32>) -> Option<&RawValue> {
-        let mut encoded = self.encoded.iter();
-        let (_, found) = encoded.find(|(whom, _)| *whom == named_for)?;
-        Some(found)
-    }
-
-    fn keep(&mut self, named_for: Option<u32>, encoded: Box<RawValue>) {
-        if self.encoded.len() >= KEPT {
-            self.encoded.pop_front();
-        }
-        self.encoded.push_back((named_for, encoded));
-    }
-
-    /// Discards the listings, because something that they show changed.
-    pub(super) fn forget(&mut self) {
-        self.encoded.clear();
-    }
-
-    /// Frees the memory when nobody asks any more.
-    pub(super) fn sweep(&mut self, now: u64) {
-        if now.saturating_sub(self.made_at) >= GOOD_NS {
-            self.encoded.clear();
-        }
-    }
-
-    /// Starts to note whether somebody asks.
-    pub(super) fn watch_use(&mut self) {
-        self.used = false;
-    }
-
-    /// Whether somebody asked since [`Shown::watch_use`].
-    pub(super) fn was_used(&self) -> bool {
-        self.used
-    }
-}
-
 impl Daemon {
     /// The encoded listing for a user: as of the last tick and of every answered call.
     pub(super) fn listing(&mut self, uid: u32) -> Option<&RawValue> {
         let now = now_ns();
         let named_for = self.named_for(uid);
-        self.shown.renew(now, self.tick_at);
-        if self.shown.of(named_for).is_none() {
+        self.serving.shown().renew(now, self.timers.next_tick());
+        if self.serving.shown().of(named_for).is_none() {
             let encoded = self.encode_listing(now, named_for)?;
-            self.shown.keep(named_for, encoded);
+            self.serving.shown().keep(named_for, encoded);
         }
-        self.shown.used = true;
-        self.shown.of(named_for)
+        let shown = self.serving.shown();
+        shown.use_it();
+        shown.of(named_for)
     }
 
     /// The user to whom only its own principals are named; `None` for one who is told all names.
     fn named_for(&self, uid: u32) -> Option<u32> {
-        let sees_all = self.is_ruler(uid) || self.shows_others;
+        let sees_all = self.time.is_ruler(uid) || self.settings.shows_others;
         (!sees_all).then_some(uid)
     }
 
@@ -156,60 +88,26 @@ impl Daemon {
             outsiders: domain.outsiders,
             reserve: domain.reserve.saturating_add(domain.expected),
             budget: domain.budget,
-            domain: self.domain.name(),
-            unseen: self.domain.is_unseen(),
+            domain: self.sensing.domain().name(),
+            unseen: self.sensing.domain().is_unseen(),
             principals: nest(shown.collect()),
             left_out: left_out as u64,
-            pinned: self
-                .pinning
-                .as_ref()
-                .and_then(|pinning| pinning.told().cloned()),
-        }
-    }
-
-    /// When the next watcher is due, ns.
-    pub(super) fn next_watch(&self) -> Option<u64> {
-        self.clients.next_watch()
-    }
-
-    /// Gives a turn to every watcher that is due.
-    pub(super) fn watch_due(&mut self, now: u64) {
-        if self.clients.next_watch().is_some_and(|due| due <= now) {
-            self.clients.queue_watchers(now);
+            pinned: self.acting.pinned().cloned(),
         }
     }
 
     /// Sends a listing if this is a watcher that is due. One that has not read the last listing is
     /// skipped.
     pub(super) fn show_again(&mut self, slot: Slot, now: u64) {
-        let Some(connection) = self.clients.get_mut(slot) else {
+        let watcher = self.serving.take_watcher(slot, now);
+        let Some(uid) = watcher.filter(|&uid| self.time.may(uid, now)) else {
             return;
         };
-        let Occupation::Watching { interval, due } = connection.occupation else {
-            return;
-        };
-        if due > now {
-            return;
-        }
-        connection.occupation = Occupation::Watching {
-            interval,
-            due: now.saturating_add(interval),
-        };
-        let uid = connection.peer.uid;
-        if connection.queued() > 0 || !self.may_spend(uid, now) {
-            return;
-        }
         let encoded = again(&self.listing(uid));
         if let Ok(encoded) = encoded {
             self.send(slot, &encoded, now);
         }
     }
-}
-
-/// Whether users are told what the principals of others are called. Where `/proc` hides others'
-/// processes, they are not, unless the configuration says so.
-pub(super) fn shows_others(config: &Config) -> bool {
-    config.show_others.unwrap_or_else(|| !hides_processes())
 }
 
 /// A principal as those see it who may not know what it is: its sizes, which tell where the memory is.
@@ -337,37 +235,6 @@ mod tests {
         let encoded = to_raw_value(&largest).unwrap();
         // Including a comma.
         assert!(encoded.get().len() < LARGEST, "{}", encoded.get().len());
-    }
-
-    #[test]
-    fn a_listing_is_good_until_a_tick_or_a_change_and_for_a_moment() {
-        let mut shown = Shown::default();
-        let fill = |shown: &mut Shown, now, tick_at| {
-            shown.renew(now, tick_at);
-            assert!(shown.of(None).is_none());
-            shown.keep(None, to_raw_value(&Listing::default()).unwrap());
-        };
-        fill(&mut shown, 10, 500);
-        shown.renew(9 + GOOD_NS, 500);
-        shown.sweep(9 + GOOD_NS);
-        assert!(shown.of(None).is_some() && shown.of(Some(7)).is_none());
-        fill(&mut shown, 10 + GOOD_NS, 500);
-        // A tick was planned anew.
-        fill(&mut shown, 10 + GOOD_NS, 501);
-        shown.forget();
-        assert!(shown.of(None).is_none());
-    }
-
-    #[test]
-    fn the_listings_of_some_users_are_kept_beside_each_other() {
-        let mut shown = Shown::default();
-        let most = KEPT as u32;
-        for uid in 0..=most {
-            shown.renew(1, 0);
-            shown.keep(Some(uid), to_raw_value(&uid).unwrap());
-        }
-        assert!(shown.of(Some(0)).is_none());
-        assert!((1..=most).all(|uid| shown.of(Some(uid)).unwrap().get() == uid.to_string()));
     }
 
     #[test]

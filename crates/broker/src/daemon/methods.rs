@@ -1,7 +1,7 @@
 //! The table of methods, and the short methods.
 
 use super::Daemon;
-use super::calls::Caller;
+use super::caller::Caller;
 use crate::core::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
@@ -51,7 +51,7 @@ impl Daemon {
             return Err(refused(Refusal::NoSuchPrincipal(id)));
         };
         let uid = caller.peer.uid;
-        if self.is_ruler(uid) || self.line(id).any(|one| self.owns(caller, one)) {
+        if self.time.is_ruler(uid) || self.line(id).any(|one| self.owns(caller, one)) {
             return Ok(id);
         }
         let message = format!(
@@ -70,7 +70,7 @@ impl Daemon {
             .members
             .get(id)
             .is_some_and(|parent| self.owns(caller, parent));
-        if own || self.is_ruler(caller.peer.uid) {
+        if own || self.time.is_ruler(caller.peer.uid) {
             return Ok(id);
         }
         let message = format!(
@@ -127,7 +127,7 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     if let Some(member) = daemon.members.get_mut(id) {
         member.subscribers.push(caller.slot);
     }
-    if let Some(connection) = daemon.clients.get_mut(caller.slot) {
+    if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Subscribed { id, stale: false };
     }
     let generation = daemon
@@ -150,7 +150,7 @@ fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let watch: Watch = call.parameters()?;
     let interval = watch.interval_ms * 1_000_000;
     let reply = again(&daemon.listing(caller.peer.uid))?;
-    if let Some(connection) = daemon.clients.get_mut(caller.slot) {
+    if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Watching {
             interval,
             due: caller.now.saturating_add(interval),
@@ -160,7 +160,7 @@ fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 }
 
 fn reload(daemon: &mut Daemon, caller: &Caller, _call: &Call<'_>) -> Answer {
-    if !daemon.is_ruler(caller.peer.uid) {
+    if !daemon.time.is_ruler(caller.peer.uid) {
         let message = "only root or the broker's user may reload its configuration";
         return Err(WireError::new(ErrorName::NotPermitted, message));
     }

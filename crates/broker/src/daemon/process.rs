@@ -1,10 +1,10 @@
 //! A principal's process: its owner, ancestors, cgroup and end.
 
 use super::Daemon;
-use super::calls::Caller;
+use super::caller::Caller;
 use crate::members::Member;
 use crate::sense::{self, Tree};
-use crate::server::poll::{Interest, Token};
+use crate::server::poll::Token;
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::{Process, descendants_within, own};
 use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
@@ -25,21 +25,21 @@ impl Daemon {
         let owner = process
             .uid()
             .map_err(|error| process_refused(pid, &error))?;
-        if owner != caller.peer.uid && !self.is_ruler(caller.peer.uid) {
+        if owner != caller.peer.uid && !self.time.is_ruler(caller.peer.uid) {
             let message = format!(
                 "process {pid} belongs to user {owner}; only that user or root may register it"
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
-        if owner != self.uid && self.uid != 0 && !self.options.system {
+        if owner != self.settings.uid && self.settings.uid != 0 && !self.settings.options.system {
             let message = format!(
                 "process {pid} belongs to user {owner}, and this broker is user {}'s own: it shares out the \
                  memory of that user's programs only; the system's broker serves all users",
-                self.uid
+                self.settings.uid
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
-        let known = self.is_told_apart(owner) || self.is_ruler(caller.peer.uid);
+        let known = self.is_told_apart(owner) || self.time.is_ruler(caller.peer.uid);
         if !known && !descends(&process, caller.peer.pid) {
             let message = format!(
                 "the users of this namespace cannot be told apart, so process {pid} may only be \
@@ -102,7 +102,7 @@ impl Daemon {
     /// The principal that a process of user `user` descends from: one of the caller's, or, where
     /// users are told apart, one in that user's group.
     pub(super) fn above(&self, process: &Process, caller: &Caller, user: u32) -> Option<Id> {
-        let fits = |member: &Member| match self.options.system {
+        let fits = |member: &Member| match self.settings.options.system {
             true => self.user_of(member.id) == Some(user),
             false => member.uid == caller.peer.uid,
         };
@@ -134,7 +134,7 @@ impl Daemon {
         self.place_by_process(id, &process, caller);
         let facts = sense::facts_of(&process);
         self.give_process(id, process);
-        self.apply_given(id, self.config.given(&facts));
+        self.apply_given(id, self.settings.config.given(&facts));
         if let Some(member) = self.members.get_mut(id) {
             member.unit = facts.system_unit;
         }
@@ -168,7 +168,7 @@ impl Daemon {
         let asked: Adapt = call.parameters()?;
         let id = self.permitted(caller, asked.id)?;
         let process = self.members.get(id).and_then(|member| member.tree.as_ref());
-        let given = process.map(|tree| self.config.given(&sense::facts_of(tree.root())));
+        let given = process.map(|tree| self.settings.config.given(&sense::facts_of(tree.root())));
         let adapter = given.and_then(|given| given.adapter);
         let adapter = adapter.or(asked.adapter.map(String::from));
         self.set_adapter(id, adapter);
@@ -190,11 +190,11 @@ impl Daemon {
     /// allowed.
     pub(super) fn give_process(&mut self, id: Id, process: Process) {
         if let Some(pidfd) = process.pidfd()
-            && let Err(error) = self.poll.add(pidfd, Token::Process(id), Interest::Read)
+            && let Err(error) = self.serving.watch_lightly(pidfd, Token::Process(id))
         {
             tracing::warn!(principal = id, %error, "its end cannot be watched");
         }
-        if self.config.cgroups {
+        if self.settings.config.cgroups {
             self.find_home(id, &process);
         }
         let account = self.account_of(id);
@@ -213,23 +213,24 @@ impl Daemon {
         let state = &self.state;
         let awaited = |directory: &Path| state.homes().any(|home| home == directory);
         member.home = prepared.filter(|home| home.holds(process)).or_else(|| {
-            let name = self.shows_others.then_some(member.name.as_str());
-            self.cgroups
+            let name = self.settings.shows_others.then_some(member.name.as_str());
+            self.acting
+                .cgroups()
                 .make(id, name, process, group.as_deref(), awaited)
         });
     }
 
     /// Prepares a cgroup for a program that has not started yet, in a group with a cgroup.
     pub(super) fn prepare_home(&mut self, id: Id, kind: Kind) {
-        if kind == Kind::Group || !self.config.cgroups {
+        if kind == Kind::Group || !self.settings.config.cgroups {
             return;
         }
         let Some(group) = self.group_directory(id) else {
             return;
         };
         if let Some(member) = self.members.get_mut(id) {
-            let name = self.shows_others.then_some(member.name.as_str());
-            member.home = self.cgroups.prepare(id, name, &group);
+            let name = self.settings.shows_others.then_some(member.name.as_str());
+            member.home = self.acting.cgroups().prepare(id, name, &group);
         }
     }
 
@@ -238,7 +239,9 @@ impl Daemon {
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
         let mut line = std::iter::successors(above(&id), above).take(crate::core::MAX_DEPTH);
         let group = line.find_map(|id| self.members.get(id)?.domain.as_ref()?.asked());
-        group.or(self.domain.asked()).map(Path::to_path_buf)
+        group
+            .or(self.sensing.domain().asked())
+            .map(Path::to_path_buf)
     }
 }
 

@@ -3,7 +3,7 @@
 //! other.
 
 use super::Daemon;
-use super::calls::Caller;
+use super::caller::Caller;
 use super::join::Draft;
 use crate::config::{Given, name_of};
 use crate::core::{MAX_DEPTH, NewPrincipal};
@@ -20,14 +20,14 @@ impl Daemon {
     /// # Errors
     /// When the page of a new group cannot be made.
     pub(super) fn group_of_user(&mut self, uid: u32, now: u64) -> Result<Option<Id>, WireError> {
-        if !self.options.system {
+        if !self.settings.options.system {
             return Ok(None);
         }
         if let Some(id) = self.members.group_of_user(uid) {
             return Ok(Some(id));
         }
         let name = name_of(uid).unwrap_or_else(|| uid.to_string());
-        let given = self.config.given_to_user(uid, &[]);
+        let given = self.settings.config.given_to_user(uid, &[]);
         let new = NewPrincipal {
             name: checks::mend_name(&format!("user {name}")),
             kind: Kind::Group,
@@ -41,7 +41,7 @@ impl Daemon {
         };
         let draft = Draft {
             tenant: Some(uid),
-            ..Draft::made_by(self.uid, new)
+            ..Draft::made_by(self.settings.uid, new)
         };
         self.admit(draft, now).map(Some)
     }
@@ -50,7 +50,7 @@ impl Daemon {
     /// broker's user, the user that the process runs as.
     pub(super) fn counts_with(&self, caller: &Caller, process: Option<&Process>) -> u32 {
         let uid = caller.peer.uid;
-        let process = process.filter(|_| self.is_ruler(uid));
+        let process = process.filter(|_| self.time.is_ruler(uid));
         let runs_as = process.and_then(|process| process.uid().ok());
         runs_as.unwrap_or(uid)
     }
@@ -74,11 +74,6 @@ impl Daemon {
         line.filter_map(|id| self.members.get(id))
     }
 
-    /// Whether a user may do everything here.
-    pub(super) fn is_ruler(&self, uid: u32) -> bool {
-        rules(self.uid, uid)
-    }
-
     /// Whether the caller owns a principal. Users without a uid in our user namespace cannot be
     /// told apart; of these, each process owns only what it registered itself.
     pub(super) fn owns(&self, caller: &Caller, member: &Member) -> bool {
@@ -88,7 +83,7 @@ impl Daemon {
 
     /// Whether that uid stands for one user only.
     pub(super) fn is_told_apart(&self, uid: u32) -> bool {
-        self.unmapped != Some(uid)
+        self.settings.unmapped != Some(uid)
     }
 
     /// Gives the group of this principal's user the weight and priority that the rules set for the
@@ -99,7 +94,7 @@ impl Daemon {
             .get(id)
             .is_some_and(|member| !member.unit.is_empty());
         let uid = self.user_of(id).filter(|_| in_unit);
-        if let Some(uid) = uid.filter(|_| self.config.rules_users()) {
+        if let Some(uid) = uid.filter(|_| self.settings.config.rules_users()) {
             let given = self.given_to_user(uid);
             self.stand(uid, given);
         }
@@ -120,7 +115,7 @@ impl Daemon {
     /// As [`Daemon::stand_all`], for the user of one program that left its unit.
     pub(super) fn stand_without(&mut self, there: Option<Id>) {
         let uid = there.and_then(|id| self.user_of(id));
-        if let Some(uid) = uid.filter(|_| self.config.rules_users()) {
+        if let Some(uid) = uid.filter(|_| self.settings.config.rules_users()) {
             self.stand_anew(uid);
         }
     }
@@ -139,7 +134,7 @@ impl Daemon {
         let in_units = self.members.iter().filter(|member| !member.unit.is_empty());
         let own = in_units.filter(|member| self.user_of(member.id) == Some(uid));
         let units: Vec<&str> = own.map(|member| member.unit.as_str()).collect();
-        self.config.given_to_user(uid, &units)
+        self.settings.config.given_to_user(uid, &units)
     }
 
     fn stand(&mut self, uid: u32, given: Given) {
@@ -156,9 +151,4 @@ impl Daemon {
             tracing::warn!(user = uid, %error, "a rule could not be applied to the group of a user");
         }
     }
-}
-
-/// Whether a user may do everything in a broker of user `ours`: only that user and root may.
-pub(super) fn rules(ours: u32, uid: u32) -> bool {
-    uid == 0 || uid == ours
 }

@@ -1,0 +1,15 @@
+//! Who calls.
+
+use crate::server::connection::Peer;
+use crate::server::poll::Slot;
+
+/// The caller and the time of the call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    /// Its connection.
+    pub(super) slot: Slot,
+    /// Its uid and process id.
+    pub(super) peer: Peer,
+    /// Time of the call, nanoseconds.
+    pub(super) now: u64,
+}

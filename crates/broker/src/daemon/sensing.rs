@@ -1,0 +1,190 @@
+//! What is sensed: the memory that is shared out, and that of each principal. Allocates nothing at rest.
+
+use super::division::{self, Part};
+use super::settings::Settings;
+use super::user_time::UserTime;
+use crate::core::{Core, SensedDomain, SensedPrincipal};
+use crate::error::Error;
+use crate::members::Members;
+use crate::sense::{Found, RootDomain, Sampler, Scanner};
+use plimsoll_wire::messages::Id;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Change of the domain's use between two ticks, in bytes, above which every principal is read.
+const MOVED: u64 = 8 << 20;
+/// Most principals per tick for which a search for descendants is requested.
+const SCANS_PER_TICK: usize = 64;
+/// Most principals of which it is seen at a time whether their process was moved (0.1 ms each).
+const MOVES_AT_ONCE: usize = 16;
+
+/// The senses. Belongs to the deciding thread; `sampler` and `scanner` are handles of other threads.
+pub(super) struct Sensing {
+    /// The memory that is shared out: the machine, or a limiting cgroup.
+    domain: RootDomain,
+    /// Capacity in bytes for which the core was configured.
+    configured_for: u64,
+    /// Use of the domain at the last tick, bytes.
+    used_before: u64,
+    /// The thread that samples working sets and shared memory; `None` if the configuration wants neither.
+    sampler: Option<Sampler>,
+    /// The thread that searches for descendants.
+    scanner: Scanner,
+    /// Sensed values of the current tick; kept, so that a tick does not allocate.
+    sensed: Vec<SensedPrincipal>,
+    /// Users' groups for shared limits, for this tick.
+    parts: Vec<Part>,
+    /// First id of the next principals that are looked at for moves between cgroups.
+    moves_from: Id,
+}
+
+impl Sensing {
+    /// Finds the domain, and starts the threads.
+    ///
+    /// # Errors
+    /// When the domain cannot be read, or a thread cannot be started.
+    pub(super) fn start(settings: &Settings) -> Result<Sensing, Error> {
+        let domain = RootDomain::open(settings.options.domain.as_deref())?;
+        let config = &settings.config;
+        Ok(Sensing {
+            configured_for: domain.last().capacity,
+            domain,
+            used_before: 0,
+            sampler: Sampler::start(config.working_sets, config.sharing)?,
+            scanner: Scanner::start()?,
+            sensed: Vec::new(),
+            parts: Vec::new(),
+            moves_from: 0,
+        })
+    }
+
+    /// The memory that is shared out.
+    pub(super) fn domain(&self) -> &RootDomain {
+        &self.domain
+    }
+
+    /// Its capacity as read last, bytes. The core is configured for it from now on.
+    pub(super) fn take_capacity(&mut self) -> u64 {
+        self.configured_for = self.domain.last().capacity;
+        self.configured_for
+    }
+
+    /// Exchanges what is known with the other threads.
+    pub(super) fn exchange(&mut self, members: &mut Members, now: u64) {
+        members.ask_scans(&self.scanner, now, SCANS_PER_TICK);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.exchange(members, now);
+        }
+    }
+
+    /// Reads the domain. The second value tells whether the core was configured for another capacity.
+    pub(super) fn read(&mut self) -> (SensedDomain, bool) {
+        let domain = self.domain.read();
+        (domain, domain.capacity != self.configured_for)
+    }
+
+    /// Reads the memory of each principal. If reading a user's processes took more than that user's part of
+    /// our time, they keep their last values until that is over. `used`: use of the domain, bytes.
+    pub(super) fn sense(
+        &mut self,
+        members: &mut Members,
+        time: &mut UserTime,
+        used: u64,
+        now: u64,
+    ) {
+        // Some process moved much memory. If it is a principal, its memory must not be taken for an
+        // outsider's: idle ones are read, too.
+        let all = used.abs_diff(self.used_before) > MOVED;
+        self.used_before = used;
+        self.sensed.clear();
+        let mut put_off = None;
+        let round = members.begin_round();
+        for &id in &round {
+            let Some(member) = members.get_mut(id) else {
+                continue;
+            };
+            let began = time.begin(member.payer);
+            // A principal of which nothing was read gets no grant.
+            let may = member.is_absent() || time.may(member.payer, now);
+            if !may {
+                put_off = put_off.or(Some(id));
+            }
+            let answers = may && member.released_at.is_some_and(|at| now >= at);
+            let (uses, swapped) = match may {
+                true => member.read(now, all || answers),
+                false => member.last,
+            };
+            if answers {
+                member.released_at = None;
+            }
+            let domain = member.domain.as_mut().map(|domain| match may {
+                true => domain.read(),
+                false => domain.last(),
+            });
+            self.sensed.push(SensedPrincipal {
+                id: member.id,
+                uses,
+                read_at: member.read_at,
+                answers,
+                swapped,
+                working_set: member.working_set,
+                bare: !member.home.as_ref().is_some_and(|home| home.complete),
+                absent: member.is_absent(),
+                domain,
+            });
+            time.end(member.payer, began);
+        }
+        members.end_round(round, put_off);
+        self.sensed.sort_unstable_by_key(|one| one.id);
+    }
+
+    /// Replaces the domain of each group for a shared limit by its user's part of that domain.
+    pub(super) fn divide(&mut self, members: &mut Members, core: &Core) {
+        division::divide(&mut self.parts, members, core, &mut self.sensed);
+    }
+
+    /// What was sensed of each principal.
+    pub(super) fn sensed(&self) -> &[SensedPrincipal] {
+        &self.sensed
+    }
+
+    /// Reads only the use of the domains. Returns whether that shows the need for a tick.
+    pub(super) fn glance(
+        &mut self,
+        members: &mut Members,
+        core: &mut Core,
+        time: &mut UserTime,
+        now: u64,
+    ) -> bool {
+        let mut wanted = core.glance(None, self.domain.read().used);
+        for member in members.iter_mut() {
+            let may = !wanted && time.may(member.payer, now);
+            let Some(domain) = member.domain.as_mut().filter(|_| may) else {
+                continue;
+            };
+            let began = time.begin(member.payer);
+            let used = domain.read().used.saturating_sub(member.beside);
+            wanted |= core.glance(Some(member.id), used);
+            time.end(member.payer, began);
+        }
+        wanted
+    }
+
+    /// Results of the searches for descendants.
+    pub(super) fn take_scans(&self) -> Vec<(Id, plimsoll_kernel::Result<Found>)> {
+        self.scanner.take()
+    }
+
+    /// Some principals, in turn, to see whether their process was moved.
+    pub(super) fn some_to_follow(&mut self, members: &Members) -> Vec<Id> {
+        let some = members.some_from(self.moves_from, MOVES_AT_ONCE);
+        self.moves_from = some.last().map_or(0, |last| last + 1);
+        some
+    }
+}
+
+/// Readable when there are results of searches.
+impl AsFd for Sensing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.scanner.as_fd()
+    }
+}

@@ -1,0 +1,105 @@
+//! Sends new numbers to pages, subscribers and pressure sockets.
+
+use super::Serving;
+use crate::core::{Action, Core};
+use crate::members::{Member, Members};
+use crate::server::connection::Occupation;
+use crate::server::poll::{Interest, Slot, Token};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::messages::{Changed, Id};
+use plimsoll_wire::page::{Level, Numbers};
+use plimsoll_wire::varlink::encode_reply;
+
+impl Serving {
+    /// The newest numbers for a slow subscriber that has read everything queued for it, encoded; `None` if
+    /// it has them.
+    pub(in crate::daemon) fn newer(
+        &mut self,
+        members: &Members,
+        core: &Core,
+        slot: Slot,
+    ) -> Option<Vec<u8>> {
+        let connection = self.clients.get_mut(slot)?;
+        let Occupation::Subscribed { id, stale: true } = connection.occupation else {
+            return None;
+        };
+        if connection.queued() > 0 {
+            return None;
+        }
+        connection.occupation = Occupation::Subscribed { id, stale: false };
+        let changed = Changed {
+            id,
+            generation: members.get(id)?.page.generation(),
+            numbers: core.numbers(id)?,
+        };
+        let mut encoded = Vec::new();
+        encode_reply(&mut encoded, &changed, true).ok()?;
+        Some(encoded)
+    }
+
+    /// Carries out a `Publish`; ignores other actions. `encoded` is room that is used again.
+    pub(in crate::daemon) fn publish(
+        &mut self,
+        members: &mut Members,
+        action: &Action,
+        encoded: &mut Vec<u8>,
+        now: u64,
+    ) {
+        let Action::Publish { id, numbers, wake } = action else {
+            return;
+        };
+        let Some(member) = members.get_mut(*id) else {
+            return;
+        };
+        // The heartbeat is the time of the write, not of the start of the tick.
+        if let Err(error) = member.page.publish(numbers, now_ns()) {
+            tracing::warn!(principal = id, %error, "its page is old until it can be written");
+        }
+        press(member, numbers);
+        if *wake && !member.subscribers.is_empty() {
+            encoded.clear();
+            let changed = Changed {
+                id: *id,
+                generation: member.page.generation(),
+                numbers: *numbers,
+            };
+            if encode_reply(encoded, &changed, true).is_ok() {
+                for &slot in &member.subscribers {
+                    self.tell_numbers(*id, slot, encoded, now);
+                }
+            }
+        }
+    }
+
+    /// Sends numbers to one subscriber. A subscriber that has not read the previous ones gets only the
+    /// newest later.
+    fn tell_numbers(&mut self, id: Id, slot: Slot, encoded: &[u8], now: u64) {
+        let Some(connection) = self.clients.get_mut(slot) else {
+            return;
+        };
+        if connection.queued() > 0 {
+            connection.occupation = Occupation::Subscribed { id, stale: true };
+            return;
+        }
+        // If the peer is gone, a separate event reports it.
+        let _ = connection.send(encoded, now);
+        let wanted = connection.wanted_interest();
+        let token = Token::Connection(slot);
+        if wanted != connection.interest && self.poll.modify(&*connection, token, wanted).is_ok() {
+            connection.interest = wanted;
+        }
+        debug_assert!(wanted != Interest::Read);
+    }
+}
+
+/// Wakes the listeners of the pressure socket when the level rose, or when more is owed at a raised
+/// level.
+fn press(member: &mut Member, numbers: &Numbers) {
+    let rose = numbers.level > member.level;
+    let owes_more = numbers.level > Level::Normal && numbers.owed > member.owed;
+    if rose || owes_more {
+        member.pressure.wake();
+    }
+    member.level = numbers.level;
+    member.owed = numbers.owed;
+}

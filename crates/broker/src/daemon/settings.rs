@@ -1,0 +1,60 @@
+//! What the broker was started with, and its configuration.
+
+use crate::config::Config;
+use crate::core;
+use crate::options::{Options, Paths};
+use plimsoll_kernel::identity::unmapped_user;
+use plimsoll_kernel::mounts::hides_processes;
+use plimsoll_wire::messages::Id;
+
+/// Read by all of the daemon, changed by [`Settings::set_config`] only.
+pub(super) struct Settings {
+    /// The command line.
+    pub(super) options: Options,
+    /// Paths of the socket, the pages, the state and the configuration.
+    pub(super) paths: Paths,
+    /// The configuration; read again on SIGHUP.
+    pub(super) config: Config,
+    /// Whether users are told the names of others' principals; found out when the configuration is read.
+    /// Where `/proc` hides others' processes, they are not, unless the configuration says so.
+    pub(super) shows_others: bool,
+    /// The broker's own uid.
+    pub(super) uid: u32,
+    /// The uid that stands for several users, if there is one.
+    pub(super) unmapped: Option<u32>,
+}
+
+impl Settings {
+    pub(super) fn new(options: Options, paths: Paths, config: Config) -> Settings {
+        Settings {
+            options,
+            paths,
+            shows_others: shows_others(&config),
+            config,
+            uid: rustix::process::geteuid().as_raw(),
+            unmapped: unmapped_user(),
+        }
+    }
+
+    /// Takes a configuration that was read again.
+    pub(super) fn set_config(&mut self, config: Config) {
+        self.shows_others = shows_others(&config);
+        self.config = config;
+    }
+
+    /// The configuration of the core for that capacity, bytes; a budget in percent depends on it.
+    pub(super) fn of_core(&self, capacity: u64, first_id: Id) -> core::Config {
+        let config = &self.config;
+        let budget = config.budget.map_or(u64::MAX, |size| size.bytes(capacity));
+        core::Config {
+            max_principals: config.max_principals,
+            first_id,
+            max_budget: budget.min(self.options.budget.unwrap_or(u64::MAX)),
+            min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity)),
+        }
+    }
+}
+
+fn shows_others(config: &Config) -> bool {
+    config.show_others.unwrap_or_else(|| !hides_processes())
+}
