@@ -63,7 +63,7 @@ pub struct Recorder {
     /// Allocations that come together, 1 in exact recordings; and how many of them are left.
     together: u32,
     left: u32,
-    /// Objects that were used since the last event of another kind, with the count of such events then.
+    /// Objects that were used since the last event of another kind, with the count of those events then.
     recent: [u64; RECENT],
     /// Events of other kinds than uses.
     others: u32,

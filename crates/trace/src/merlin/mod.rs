@@ -88,8 +88,8 @@ impl Merlin {
         self.objects.len()
     }
 
-    /// The next event of the recorded order. `last` is called when an object is allocated, and returns the time
-    /// at which the object is named last. Returns false for an allocation of an object that is there already,
+    /// The next event of the recorded order. `last` is called when an object is allocated: it returns the last
+    /// time at which it is named. Returns false for an allocation of an object that is there already,
     /// which changes nothing.
     pub fn event(&mut self, event: &Event, last: impl FnOnce(ObjectId) -> Time) -> bool {
         let now = self.now;
