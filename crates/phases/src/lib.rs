@@ -17,14 +17,16 @@
 //! inherit the parameters of their creator; they, and child processes, get back what the program had.
 //!
 //! # Map
+//! Each module imports only from those before it.
+//!
 //! | module | is |
 //! |---|---|
-//! | `threads` | the threads of one machine, and what each did since the last look |
 //! | `lever` | parameters of front and back |
-//! | `parameters` | which threads have other parameters than they had, and what they had |
-//! | `follow` | the loop, for one machine |
+//! | `news` | events that are reported to people |
+//! | `parameters` | the own parameters of threads, and those that we set |
 //! | `guard` | undoes everything if the process with the loop is killed |
-//! | `news` | what there is to tell people |
+//! | `threads` | the threads of one machine, and the counters of each since the last look |
+//! | `follow` | the loop, for one machine |
 
 mod follow;
 mod guard;
