@@ -88,8 +88,8 @@ impl Merlin {
         self.objects.len()
     }
 
-    /// The next event of the recorded order. `last` is called when an object is allocated: it returns the time
-    /// of its last use. Returns false for an allocation of an object that is there already, which changes
+    /// The next event of the recorded order. `last` is called when an object is allocated: it returns the
+    /// time of its last use. Returns false for an allocation of an object that is there already, which changes
     /// nothing.
     pub fn event(&mut self, event: &Event, last: impl FnOnce(ObjectId) -> Time) -> bool {
         let now = self.now;
