@@ -1,4 +1,4 @@
-//! The recording of this process: what all its threads have in common.
+//! The recording of this process: state that all its threads share.
 
 use crate::biased::{Biased, Own};
 use crate::jni::Jni;

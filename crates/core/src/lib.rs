@@ -28,7 +28,7 @@
 //! | `demand` | how much memory a principal can use |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
-//! | `least` | what a program cannot go below |
+//! | `least` | the size that a program cannot go below |
 //! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
 //! | `pace` | when the next tick and glance are due |
 //! | `view`, `snapshot` | listings; settings that survive a crash |

@@ -3,7 +3,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *look* | the counters of all threads are read: what each ran, waited and allocated |
+//! | *look* | a reading of the counters of all threads: time run, time waited, bytes allocated |
 //! | *front* | normal scheduling parameters |
 //! | *back* | parameters that let other threads run first ([`Lever`]) |
 //! | *lever* | which parameters those are |

@@ -1,10 +1,10 @@
 //! The whole: looks, decides and holds, a bounded piece of it in each tick.
 //!
-//! | module | what is in it |
+//! | module | is |
 //! |---|---|
 //! | `gather` | rounds of looks at the programs |
 //! | `refused` | processes that are passed over, and why |
-//! | `known` | what is known of files and of those who map them |
+//! | `known` | states of files, and the programs that map them |
 //! | `decide` | which ranges are held |
 //! | `limits` | which limits of ours are reached |
 

@@ -1,4 +1,4 @@
-//! Events as a name and named numbers: what text and CSV have in common.
+//! Events as a name and named numbers, for text and CSV.
 
 use crate::event::{ClassId, Event, MonitorId, ObjectId, SiteId, ThreadId};
 use std::num::NonZeroU32;

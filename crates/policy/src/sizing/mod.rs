@@ -3,7 +3,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *live* | what the last collection found in use, as far as it is resident |
+//! | *live* | the bytes that the last collection found in use, as far as they are resident |
 //! | *bound* | the largest size of the heap: by a broker, the machine or a group |
 //! | *growth* | how much the collector's own rule would let the heap grow until the next collection |
 //! | *stalls* | how often the kernel made the program wait for reclaim (allocation stalls) |

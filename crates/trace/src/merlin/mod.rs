@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `graph` | objects and the references in them |
 //! | `last_use` | when each object is named for the last time |
-//! | `repair` | what a recorder sees incompletely, made whole |
+//! | `repair` | completes events that a recorder sees in part |
 //! | [`groups`] | a trace in which one object of each group has its death, made whole |
 //! | [`whole`] | a raw trace made into one with deaths |
 
@@ -89,8 +89,8 @@ impl Merlin {
     }
 
     /// The next event of the recorded order. `last` is called when an object is allocated: it returns the
-    /// time of its last use. Returns false for an allocation of an object that is there already, which changes
-    /// nothing.
+    /// time of its last use. Returns false, and changes nothing, for an allocation of an object that is
+    /// there already.
     pub fn event(&mut self, event: &Event, last: impl FnOnce(ObjectId) -> Time) -> bool {
         let now = self.now;
         self.now += 1;

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`table`] | the programs and what is known of them |
 //! | `random` | numbers from a seed |
-//! | `store` | what lives: the shared store and the sum of live bytes |
+//! | `store` | live objects: the shared store and the sum of live bytes |
 //! | `worker` | the cycles of a thread |
 
 mod random;
