@@ -5,8 +5,8 @@ use crate::settings::{GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_pa
 use crate::state::{self, Locked, State};
 use crate::{report, thread::current};
 use libc::{c_char, c_int, c_ulong};
-use plimsoll_heap::{Class, SUPERPAGE};
 use plimsoll_collector::Usage;
+use plimsoll_heap::{Class, SUPERPAGE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
