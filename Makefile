@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
 	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
-.PHONY: help build test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
+.PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
 .PHONY: sanitize model docs install clean
 
 help: ## this list
@@ -21,6 +21,10 @@ demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then
 	@tools/setup.sh demo
 	cargo build --release --workspace
 	target/release/plimsoll-bench demo --no-record
+
+check: ## what needs no memory pressure and takes seconds: less than four minutes after a build
+	@tools/setup.sh build
+	tools/test.sh check
 
 test: ## every test; those of all JDKs with all collectors run some of their cases
 	@tools/setup.sh test

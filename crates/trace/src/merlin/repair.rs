@@ -10,7 +10,7 @@ const MOST_HELD: usize = 1 << 16;
 
 /// State of each thread so far, in the recorded order.
 #[derive(Debug, Default)]
-pub(super) struct Mend {
+pub(super) struct Repair {
     /// The threads that others start, in the whole recording.
     started: BTreeSet<ThreadId>,
     /// The number of the last event of each thread that has begun and not ended.
@@ -29,12 +29,12 @@ pub(super) struct Mend {
     pub(super) left_out: u64,
 }
 
-impl Mend {
+impl Repair {
     /// Before the first event. `started` are the threads that others start.
-    pub(super) fn new(started: BTreeSet<ThreadId>) -> Mend {
-        Mend {
+    pub(super) fn new(started: BTreeSet<ThreadId>) -> Repair {
+        Repair {
             started,
-            ..Mend::default()
+            ..Repair::default()
         }
     }
 

@@ -24,7 +24,7 @@ struct Page {
 
 /// The table. 0 is the time of what was never set.
 #[derive(Debug)]
-pub(super) struct Last {
+pub(super) struct LastUse {
     file: File,
     name: Arc<str>,
     pages: Map<Page>,
@@ -33,11 +33,11 @@ pub(super) struct Last {
     current: u64,
 }
 
-impl Last {
+impl LastUse {
     /// An empty table, in a file that is empty and open for reading and writing. `name` is what errors call
     /// it.
-    pub(super) fn new(file: File, name: &str) -> Last {
-        Last {
+    pub(super) fn new(file: File, name: &str) -> LastUse {
+        LastUse {
             file,
             name: name.into(),
             pages: Map::default(),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn more_than_fits_into_memory_is_found_again() {
-        let mut last = Last::new(tempfile::tempfile().unwrap(), "table");
+        let mut last = LastUse::new(tempfile::tempfile().unwrap(), "table");
         let step = NUMBERS as u64 / 2 + 1;
         let many = MOST as u64 * 3;
         for n in 0..many {

@@ -1,6 +1,6 @@
 //! The threads of one machine, and what each did since the last look.
 
-use crate::hold::Held;
+use crate::parameters::Held;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{Ran, ThreadClock};
 use plimsoll_kernel::{Error, Result};
@@ -42,7 +42,7 @@ pub(crate) struct Followed {
 
 /// The threads of one machine.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Threads {
     process: Arc<Process>,
     allocation: Allocation,
     followed: Vec<Followed>,
@@ -54,9 +54,9 @@ pub(crate) struct Watch {
     which: Vec<usize>,
 }
 
-impl Watch {
-    pub(crate) fn new(process: &Arc<Process>, allocation: Allocation) -> Watch {
-        Watch {
+impl Threads {
+    pub(crate) fn new(process: &Arc<Process>, allocation: Allocation) -> Threads {
+        Threads {
             process: Arc::clone(process),
             allocation,
             followed: Vec::new(),
