@@ -27,7 +27,7 @@ case $suite in
   c/c | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
-  libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
+  libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
     lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) guests=(guest::)
     ;;
