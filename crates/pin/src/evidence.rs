@@ -52,7 +52,7 @@ pub enum Cached {
     Pages(u64),
     /// It could tell, but was not asked: there was too much to ask about.
     NotAsked,
-    /// It cannot tell.
+    /// It cannot say.
     Unknown,
 }
 
