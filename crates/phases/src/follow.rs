@@ -74,7 +74,7 @@ impl Options {
 pub enum Ended {
     /// The program has ended.
     ProgramGone,
-    /// We were told to stop.
+    /// We were asked to stop.
     Stopped,
 }
 
@@ -112,7 +112,7 @@ pub enum FollowError {
          them by other numbers; run plimsoll in there"
     )]
     Namespace(i32),
-    /// The kernel does not tell, or refuses.
+    /// The kernel does not say, or refuses.
     #[error(transparent)]
     Kernel(#[from] Error),
 }
