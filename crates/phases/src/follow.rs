@@ -43,7 +43,7 @@ pub struct Options {
     pub lever: Option<Lever>,
     /// Windows without the discipline are left out, and with them the bound on harm. For measurements.
     pub always: bool,
-    /// A program, and its command that calls [`crate::guard`], which undoes everything if we are killed.
+    /// A program, and its command that calls [`guard()`](crate::guard()); that undoes all if we are killed.
     pub guard: Option<(PathBuf, &'static str)>,
     /// Where is noted what to undo if that one is killed, too.
     pub notes: Option<Arc<Notes>>,

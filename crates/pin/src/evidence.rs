@@ -1,6 +1,6 @@
 //! Which pages were lost and came back: the evidence of refaults. Pure: no clock, no I/O.
 //!
-//! Per round: [`Evidence::begin`], [`Evidence::saw`] for each mapping, [`Evidence::end`]. A page is
+//! Per round: [`Evidence::begin_round`], [`Evidence::saw`] for each mapping, [`Evidence::end`]. A page is
 //! lost when it is present in no process any more that had it, although its mapping is still there:
 //! the kernel evicted it. If it is present again in a later round, a program needed it: a refault.
 //! Readahead brings pages into the page cache, not into page tables, so what it guessed is no

@@ -332,7 +332,7 @@ pub fn page_size() -> u64 {
 }
 
 /// `/proc/PID/NAME`: for what the kernel shows of a process even when its first thread has ended. For the
-/// rest: [`place`].
+/// rest: [`place()`].
 pub fn proc_path(pid: impl Display, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }
