@@ -16,8 +16,8 @@
 //!
 //! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
 //!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
-//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait),
-//!   [`lever`] (what a runtime does to steer), `steer` (the one loop);
+//!   adapter a process), [`family`] (the processes of a program), [`lever`] (the trait of a runtime that
+//!   steers), [`runtime`] (the trait of each runtime), `steer` (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
 //!   (anything else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
