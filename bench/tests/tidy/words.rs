@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 const INVERTED: &[(&str, usize)] = &[
     ("agents/jvm", 65),
     ("bench", 174),
-    ("crates/broker", 53),
+    ("crates/broker", 37),
     ("crates/cli", 178),
-    ("crates/client", 24),
+    ("crates/client", 21),
     ("crates/collector", 9),
     ("crates/heap", 55),
     ("crates/libgc", 29),
