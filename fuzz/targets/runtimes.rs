@@ -133,7 +133,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let sight = sight(name, file.len() as u64);
     let memory = Made { file: &file, seed, reads: Cell::new(0) };
     let mut labels = Labels::default();
-    let _ = runtime.recognises(&sight);
+    let _ = runtime.runs(&sight.candidate());
     runtime.label(&sight, &memory, &mut labels);
     for label in &labels.labels {
         assert!(label.addresses.start < label.addresses.end);

@@ -137,7 +137,7 @@ fn entry(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
+    use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 
     fn memory(entries: &[(&str, u64)]) -> Vec<u8> {
         let mut memory = MAGIC.to_vec();

@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::heap::Heap;
 use crate::machine::Machine;
-use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Source, Tables};
+use plimsoll_programs::hotspot::tables::{Field, Place, Source, Tables};
 use plimsoll_wire::collections::Kind;
 
 /// Types and fields that the agent asks for.

@@ -3,7 +3,7 @@
 //! a system call that fails where nothing is mapped.
 
 use plimsoll_kernel::peek::copy_own;
-use plimsoll_map::runtimes::hotspot::tables::{Place, Source, Tables};
+use plimsoll_programs::hotspot::tables::{Place, Source, Tables};
 use plimsoll_wire::collections::Collector;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -2,7 +2,7 @@ use super::*;
 use crate::layout::Names;
 use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
-use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
+use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use plimsoll_unit::MIB;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
-use plimsoll_map::runtimes::hotspot::tables::{Field, Place, Tables};
+use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use proptest::prelude::*;
 
 /// A heap of four spaces in memory of its own, and the words that describe them.

@@ -1,6 +1,6 @@
 //! The number and the time of collections, from the counters of a Java virtual machine.
 
-use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
+use plimsoll_programs::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 

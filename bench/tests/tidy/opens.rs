@@ -24,11 +24,11 @@ const OPENS: [&str; 8] = [
 /// Who does so nevertheless, and why that is no name of another user.
 const ALLOWED: [(&str, &str); 10] = [
     (
-        "crates/runtimes/src/regular.rs",
+        "crates/programs/src/regular.rs",
         "it names below a root, without opening",
     ),
     (
-        "crates/runtimes/src/hotspot/hsperfdata.rs",
+        "crates/programs/src/hotspot/hsperfdata.rs",
         "a folder, and a name in it without opening",
     ),
     (

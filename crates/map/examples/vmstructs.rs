@@ -5,7 +5,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_map::Sight;
 use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::runtimes::hotspot;
-use plimsoll_map::runtimes::hotspot::tables::Place;
+use plimsoll_programs::hotspot::tables::Place;
 use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! How much of mapped files is in the page cache, whether this process maps it or not: by
 //! `cachestat` on the files themselves, never by touching them.
 
-use crate::mapped::{self, Closed};
 use crate::parts::Part;
 use crate::sight::Sight;
 use crate::views::identity;
@@ -10,6 +9,7 @@ use plimsoll_kernel::mounts::{NotLocal, kind_of};
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
+use plimsoll_programs::mapped::{self, Closed};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -156,7 +156,7 @@ struct File {
 impl File {
     /// Opens the file of a mapping.
     fn open(sight: &Sight, area: &Area) -> Result<File, Closed> {
-        let descriptor = mapped::open(sight, area)?;
+        let descriptor = mapped::open(sight.pid, &sight.mounts, area)?;
         let kind = kind_of(&descriptor);
         Ok(File {
             descriptor,

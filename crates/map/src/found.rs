@@ -145,9 +145,10 @@ fn labelled(
     memory.limit(limit);
     let of_runtime = reads.files.within(patience, move || {
         let mut labels = Labels::default();
-        let runtime = ALL.iter().find(|runtime| runtime.recognises(&seen))?;
+        let candidate = seen.candidate();
+        let runtime = ALL.iter().find(|runtime| runtime.runs(&candidate))?;
         runtime.label(&seen, &*words, &mut labels);
-        Some((runtime.name(), labels))
+        Some((runtime.title(), labels))
     });
     let runtime = match of_runtime {
         Ok(Some((name, found))) => {

@@ -1,12 +1,12 @@
 //! The trait of what labels the memory of a runtime: what the ranges of a program's address space are
-//! for. A new runtime is a module with a type that implements [`Labeller`], and a line in
+//! for. A new runtime is a module that implements [`Labeller`] for its recogniser, and a line in
 //! [`crate::runtimes::ALL`].
 
 use crate::area::Kind;
 use crate::memory::Memory;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
-use std::fmt::Debug;
+use plimsoll_programs::Recognise;
 
 /// Most labels of a process that are used; the rest is as if nobody had labelled it.
 pub const MAX_LABELS: usize = 1 << 18;
@@ -46,18 +46,15 @@ impl Labels {
 
 /// A kind of memory management in programs, as it shows itself from outside.
 ///
-/// 1. **recognise**: [`Labeller::recognises`], by what was seen of the process. The first in the list
-///    that says yes labels it.
+/// 1. **recognise**: [`Recognise::runs`], by what was seen of the process. The first in the list that says
+///    yes labels it.
 /// 2. **label**: [`Labeller::label`], once per look.
 ///
 /// Neither fails, waits, or makes the process do anything. What cannot be read is a note; its
 /// memory is then labelled by the mappings alone.
-pub trait Labeller: Debug + Sync {
-    /// The unique name, as people write it: `HotSpot`, `Go`.
-    fn name(&self) -> &'static str;
-
-    /// Phase 1. Whether the process has this runtime.
-    fn recognises(&self, sight: &Sight) -> bool;
+pub trait Labeller: Recognise {
+    /// The name as people write it: `HotSpot`, `Go`.
+    fn title(&self) -> &'static str;
 
     /// Phase 2. Labels what this runtime knows of; the rest is labelled as in a C program.
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels);

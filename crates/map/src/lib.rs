@@ -23,7 +23,6 @@
 //! |---|---|
 //! | [`area`], [`memory`], [`sight`] | kinds and states; words of another process; what was read |
 //! | `shown` | the colour of each area |
-//! | `mapped` | opens a mapped file |
 //! | [`labels`], [`runtimes`], [`native`] | the trait; the runtimes; what every program has |
 //! | [`parts`], [`tally`] | parts of mappings; the states of pages, and their sums |
 //! | `views`, [`count`] | files that are mapped several times; the pages of parts |
@@ -44,7 +43,6 @@ mod found;
 pub mod history;
 pub mod labels;
 pub mod look;
-mod mapped;
 pub mod memory;
 pub mod native;
 mod notes;

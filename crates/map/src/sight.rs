@@ -5,6 +5,7 @@ use plimsoll_kernel::patience::{Begun, Missed, Turns};
 use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
 use plimsoll_kernel::smaps::{Area, areas, each_mapping};
 use plimsoll_kernel::{Error, Result};
+use plimsoll_programs::Candidate;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +129,12 @@ impl Sight {
             _ => {}
         }
         self.stack_limit = stack_limit(process).ok().flatten().unwrap_or(0);
+    }
+
+    /// It as evidence of its runtime.
+    pub fn candidate(&self) -> Candidate<'_> {
+        let pid = self.pid.try_into().unwrap_or(0);
+        Candidate::seen(pid, &self.executable, &self.mounts, &self.mappings)
     }
 
     /// The mappings of a file whose path satisfies `is`.

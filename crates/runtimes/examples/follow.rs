@@ -8,9 +8,9 @@
 //! each step it prints a summary on standard error. `--bare` adds no start flags. The program's standard
 //! input stays open until the end.
 
+use plimsoll_programs::hotspot::hsperfdata::PerfFile;
+use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
-use plimsoll_runtimes::hotspot::machine::Collector;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;

@@ -1,7 +1,8 @@
 //! Sends one attach command to a Java virtual machine: `jattach PID COMMAND [ARGUMENT...]`;
 //! `jattach PID counters` prints what it publishes.
 
-use plimsoll_runtimes::hotspot::{attach::Attach, hsperfdata::PerfFile};
+use plimsoll_programs::hotspot::hsperfdata::PerfFile;
+use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::process::Process;
 use std::time::Duration;
 

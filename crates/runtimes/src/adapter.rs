@@ -1,10 +1,12 @@
 //! Follows a program from its start to its end. Finds the processes that can be steered, runs the
 //! adapter of one of them, and says why the others are left alone.
 
+use crate::lever::Target;
 use crate::link::{Ended, Link, Options};
 use crate::list::Runtimes;
 use crate::process::Process;
-use crate::runtime::{Steer, Steered, Target};
+use crate::runtime::{Runtime, Steered};
+use crate::steer::steer;
 use crate::{ALL, family, passive};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
@@ -58,7 +60,7 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
                     options,
                 };
                 let mut watched = Watched::new(&mut *link, runtimes, &target, &mut known);
-                let ended = (machine.steer)(&target, &mut watched);
+                let ended = steer(machine.runtime, &target, &mut watched);
                 if watched.leave() {
                     continue;
                 }
@@ -90,8 +92,8 @@ struct Machine {
     process: Process,
     /// Its memory, bytes.
     uses: u64,
-    /// The adapter that steers it.
-    steer: Steer,
+    /// The runtime whose lever steers it.
+    runtime: &'static dyn Runtime,
 }
 
 /// Processes that look as if they could be steered but are left alone, each with the reason.
@@ -101,8 +103,9 @@ type Alone = Vec<(Process, &'static str)>;
 fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
     let (mut machines, mut alone) = (Vec::new(), Vec::new());
     for pid in family::of(root) {
-        match runtimes.of_process(pid).steered() {
-            Steered::Outside(steer) => {
+        let runtime = runtimes.of_process(pid);
+        match runtime.steered() {
+            Steered::Outside(_) => {
                 let process = Process::new(pid).ok();
                 machines.extend(
                     process
@@ -110,7 +113,7 @@ fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
                         .map(|(process, uses)| Machine {
                             process,
                             uses,
-                            steer,
+                            runtime,
                         }),
                 );
             }

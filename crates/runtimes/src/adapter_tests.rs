@@ -1,7 +1,8 @@
 use super::*;
-use crate::detect::{Candidate, Command};
+use crate::lever::{Goal, Lever, Reach, Refusal, Sample};
 use crate::runtime::Runtime;
 use plimsoll_kernel::process::variable_of;
+use plimsoll_programs::{Candidate, Recognise};
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
@@ -33,44 +34,47 @@ static ODD: Named = Named {
 };
 static THESE: Runtimes = Runtimes(&[&DEAF, &HEARS, &ODD]);
 
-impl Runtime for Named {
+impl Recognise for Named {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn starts(&self, _: &Command<'_>) -> bool {
-        false
-    }
-
-    fn runs(&self, process: &Candidate) -> bool {
+    fn runs(&self, process: &Candidate<'_>) -> bool {
         variable_of(process.pid(), RUNTIME).is_some_and(|name| name == self.name.as_bytes())
     }
+}
 
+impl Runtime for Named {
     fn steered(&self) -> Steered {
         self.steered
     }
 }
 
-fn in_vain(target: &Target<'_>, link: &mut dyn Link) -> Ended {
-    while !link.stopped() {
-        if !target.process.alive() {
-            return Ended::ProgramGone;
-        }
-        link.not_steered("it is deaf");
-        link.wait(LOOK);
-    }
-    Ended::Stopped
+fn in_vain(_: Target<'_>) -> Reach<'_> {
+    Box::new(|| {
+        Err(Refusal::NotYet {
+            why: "it is deaf".to_owned(),
+            early: false,
+            still: false,
+            signalled: false,
+        })
+    })
 }
 
-fn steers(target: &Target<'_>, link: &mut dyn Link) -> Ended {
-    link.steered_by(Some("hears"));
-    while !link.stopped() && target.process.alive() {
-        link.wait(LOOK);
+fn steers(_: Target<'_>) -> Reach<'_> {
+    Box::new(|| Ok(Box::new(Hears)))
+}
+
+/// A lever that does nothing.
+struct Hears;
+
+impl Lever for Hears {
+    fn name(&self) -> &'static str {
+        "hears"
     }
-    link.steered_by(None);
-    match link.stopped() {
-        true => Ended::Stopped,
-        false => Ended::ProgramGone,
+
+    fn sample(&mut self, _: &Goal) -> Option<Sample> {
+        None
     }
 }
 
@@ -193,7 +197,13 @@ fn followed(large: &str, small: &str) -> (Vec<String>, String) {
 #[test]
 fn one_that_cannot_be_reached_does_not_hide_the_one_that_can() {
     let (events, said) = followed("deaf", "hears");
-    assert_eq!(events, ["not: it is deaf", "hears"]);
+    assert_eq!(
+        events,
+        [
+            "not: it is deaf; it is accounted, but not steered, until it answers",
+            "hears"
+        ]
+    );
     assert_eq!(said.matches("it is deaf").count(), 1, "{said}");
 }
 
@@ -234,7 +244,7 @@ fn one_that_was_not_reached_comes_last_for_longer_each_time() {
     let machine = |started: u64, uses: u64| Machine {
         process: Process { started, ..own },
         uses,
-        steer: steers,
+        runtime: &HEARS,
     };
     let machines = [machine(own.started, 9), machine(own.started + 1, 1)];
     let mut known = Known::default();

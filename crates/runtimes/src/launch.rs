@@ -3,10 +3,10 @@
 pub use crate::runtime::Plan;
 
 use crate::ALL;
-use crate::detect::Command;
 use crate::list::Runtimes;
 use crate::runtime::{Runtime, Start};
-use crate::setting::Setting;
+use plimsoll_programs::Command;
+use plimsoll_programs::Setting;
 use std::ffi::OsString;
 
 /// A program that is ready to start.
@@ -79,7 +79,10 @@ mod tests {
         write("lib/server/libjvm.so", vec![]);
         write("lib/default/libj9vm29.so", vec![]);
         let java = write("bin/java", vec![]);
-        let image = write("tool", crate::elf::made_up(&[(".svm_heap", b"x")]));
+        let image = write(
+            "tool",
+            plimsoll_testbed::elf::with_sections(&[(".svm_heap", b"x")]),
+        );
         for (program, runtime) in [(java, "openj9"), (image, "native-image")] {
             for said in [None, Some("hotspot"), Some("libgc")] {
                 let argv = [program.clone(), "A".into()];

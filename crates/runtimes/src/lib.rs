@@ -14,13 +14,12 @@
 //!
 //! Rooms inside. Each imports only from those before it:
 //!
-//! - shared by all: [`setting`] (where a program starts), [`process`] (what `/proc` tells, from the
-//!   crate `kernel`), [`link`] (between adapter and broker), `elf` and `privileges` (executables),
-//!   `regular` (files that others own), `ours` (our libraries for programs), `still` (processes that
-//!   stand still), [`hold`] (one adapter a process), [`family`] (the processes of a program), [`detect`]
-//!   (evidence by which a runtime is recognised), [`runtime`] (the trait), `java` (installations of Java);
-//! - the runtimes, a folder each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`] (anything
-//!   else), and [`example`], which is not in the list;
+//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
+//!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
+//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait),
+//!   [`lever`] (what a runtime does to steer), `steer` (the one loop);
+//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
+//!   (anything else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).
@@ -28,14 +27,12 @@
 pub mod adapter;
 pub mod called;
 pub mod client;
-pub mod detect;
-mod elf;
 pub mod example;
 pub mod family;
 pub mod hold;
 pub mod hotspot;
-mod java;
 pub mod launch;
+pub mod lever;
 pub mod libgc;
 pub mod link;
 pub mod list;
@@ -43,10 +40,8 @@ pub mod native_image;
 pub mod openj9;
 mod ours;
 pub mod passive;
-mod privileges;
-mod regular;
 pub mod runtime;
-pub mod setting;
+mod steer;
 mod still;
 
 /// What `/proc` tells about a process. Nothing is held open.

@@ -1,8 +1,8 @@
 //! The list of runtimes.
 
-use crate::detect::{Candidate, Command};
 use crate::passive::Passive;
 use crate::runtime::{Choice, Runtime};
+use plimsoll_programs::{Candidate, Command};
 
 /// Runtimes, in the order in which they are asked. A program that none of them claims is
 /// [`Passive`].
@@ -21,7 +21,7 @@ impl Runtimes {
     }
 
     /// As [`Runtimes::of_process`], for a process that was already looked at.
-    pub(crate) fn of(&self, process: &Candidate) -> &'static dyn Runtime {
+    pub(crate) fn of(&self, process: &Candidate<'_>) -> &'static dyn Runtime {
         self.first(|runtime| runtime.runs(process))
     }
 
@@ -48,9 +48,13 @@ impl Runtimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ALL;
     use crate::runtime::Steered;
-    use crate::{ALL, elf, setting::Setting};
+    use plimsoll_kernel::smaps::Area;
+    use plimsoll_programs::Setting;
     use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::Arc;
 
     #[test]
     fn every_name_and_every_choice_is_one_that_can_be_given() {
@@ -85,7 +89,20 @@ mod tests {
 
     #[test]
     fn a_process_is_what_it_has_mapped() {
-        let of = |files: &[&str]| ALL.of(&Candidate::made_up(files)).name();
+        let of = |files: &[&str]| {
+            let area = |name: &&str| Area {
+                name: (*name).to_owned(),
+                ..Area::default()
+            };
+            let mappings: Vec<Area> = files.iter().map(area).collect();
+            ALL.of(&Candidate::seen(
+                0,
+                Path::new(""),
+                &Arc::default(),
+                &mappings,
+            ))
+            .name()
+        };
         // The folder must not exist, because it is searched for the libraries of other virtual
         // machines.
         let (jvm, gc) = ("/nonexistent/lib/server/libjvm.so", "/usr/lib/libgc.so.1");
@@ -107,7 +124,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |section: &str| {
             let tool = dir.path().join("tool");
-            std::fs::write(&tool, elf::made_up(&[(section, b"x")])).unwrap();
+            std::fs::write(
+                &tool,
+                plimsoll_testbed::elf::with_sections(&[(section, b"x")]),
+            )
+            .unwrap();
             let argv = [tool.into_os_string()];
             ALL.of_command(&Command::new(&argv, &Setting::ours()))
         };

@@ -1,47 +1,40 @@
-//! The trait of all runtimes. A new runtime is a folder with a type that implements [`Runtime`],
-//! and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains [`crate::example`] step by
-//! step.
+//! The trait of all runtimes. A new runtime is a recogniser in the crate `programs`, a folder here that
+//! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
+//! [`crate::example`] step by step.
 
-use crate::detect::{Candidate, Command};
-use crate::link::{Ended, Link, Options, Policy, Use};
-use crate::process::Process;
+use crate::lever::Begin;
+use crate::link::{Policy, Use};
+use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
-use std::fmt::Debug;
 use std::path::PathBuf;
 
 /// A kind of memory management in programs, and how such programs are found and steered.
 ///
 /// The phases of a program's life, in order:
 ///
-/// 1. **recognise a command**: [`Runtime::starts`], before the program starts. The user's choice
-///    (`--adapter`) takes precedence if [`Runtime::gives_way`].
+/// 1. **recognise a command**: [`Recognise::starts`], before the program starts. The first runtime in the
+///    list that says yes gets the program. The user's choice (`--adapter`) takes precedence if
+///    [`Runtime::gives_way`].
 /// 2. **prepare**: [`Runtime::prepare`], once, for the runtime that was recognised or chosen.
 ///    What it returns is added to the command line and to the environment; then the program starts.
-/// 3. **recognise a process**: [`Runtime::runs`], for the program and each of its descendants, a
+/// 3. **recognise a process**: [`Recognise::runs`], for the program and each of its descendants, a
 ///    few times in the first two seconds and then every two seconds. An adopted program begins with
 ///    this phase.
-/// 4. **steer**: the loop in [`Runtime::steered`], in a thread of its own, for the process that uses the most
-///    memory of those that can be steered from outside.
+/// 4. **steer**: the one loop of this crate, in a thread of its own, pulls the lever of
+///    [`Runtime::steered`], for the process that uses the most memory of those that can be steered from
+///    outside.
 ///
-/// All methods return at once, except for the loop; they read at most some megabytes of files. None
-/// fails: a program that cannot be read is not recognised, and nothing is added for it.
-pub trait Runtime: Debug + Sync {
-    /// The unique name: 1 to 32 bytes of `a` to `z`, `0` to `9` and `-`. `ps` shows it while the
-    /// program is steered. It must satisfy the broker's rules for names of adapters.
-    fn name(&self) -> &'static str;
-
+/// `ps` shows the runtime's name while the program is steered; it must satisfy the broker's rules for names
+/// of adapters. All methods return at once; they read at most some megabytes of files.
+/// None fails: to a program that cannot be read nothing is added.
+pub trait Runtime: Recognise {
     /// The values of `--adapter` that choose this runtime. A steered runtime has at least one, and
     /// the first is its name. A runtime that is not steered has none.
     fn choices(&self) -> &'static [Choice] {
         &[]
     }
 
-    /// Phase 1. Whether the command line starts a program of this runtime, judged by its file
-    /// ([`Command::executable`]). The first runtime in the list that says yes gets the program. A
-    /// script belongs to no runtime; the programs that it starts are found when they run.
-    fn starts(&self, command: &Command<'_>) -> bool;
-
-    /// Phase 1. Whether the user's `--adapter` overrides [`Runtime::starts`]. Yes if the command
+    /// Phase 1. Whether the user's `--adapter` overrides [`Recognise::starts`]. Yes if the command
     /// may only serve to start a program of another runtime, as build tools do. No if it would not
     /// understand what is added for another runtime.
     fn gives_way(&self) -> bool {
@@ -55,12 +48,6 @@ pub trait Runtime: Debug + Sync {
     fn prepare(&self, _start: &Start<'_>) -> Addition {
         Addition::default()
     }
-
-    /// Phase 3. Whether this process has the runtime now, judged by its mapped files
-    /// ([`Candidate::names`]) or its executable (`exe` of [`Candidate::path`]). Both are hidden if
-    /// we may not look into the process ([`Candidate::is_closed`]). The answer changes when a
-    /// process becomes another program.
-    fn runs(&self, process: &Candidate) -> bool;
 
     /// Phase 4. How a program of this runtime is steered. The same at each call.
     fn steered(&self) -> Steered;
@@ -94,35 +81,14 @@ pub struct Choice {
 /// How a program is steered.
 #[derive(Clone, Copy, Debug)]
 pub enum Steered {
-    /// By us, in a thread outside the program.
-    Outside(Steer),
+    /// By us, in a thread outside the program, by the lever that this begins to reach.
+    Outside(Begin),
     /// By a library that [`Runtime::prepare`] had loaded at the start.
     Inside,
     /// Not at all, although it looks steerable. The user is told this reason.
     LeftAlone(&'static str),
     /// Not at all.
     Passive,
-}
-
-/// Steers one process until it is gone or has become another program ([`Ended::ProgramGone`]), or
-/// until the link is stopped ([`Ended::Stopped`], after all changes were undone).
-///
-/// Each turn of the loop checks [`Link::stopped`], reads [`Link::numbers`], acts on them, leaves a
-/// [`Link::report`], and sleeps by [`Link::wait`] for half a second at most. The function calls
-/// [`Link::steered_by`] with its name as soon as it can steer and with `None` before it returns,
-/// and [`Link::not_steered`] after each failed try to reach the program.
-pub type Steer = fn(&Target<'_>, &mut dyn Link) -> Ended;
-
-/// The process to steer.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// The process that has the runtime.
-    pub process: Process,
-    /// The process that the principal was registered with: this one or an ancestor. The numbers are
-    /// for that process and all its descendants together.
-    pub root: u32,
-    /// The user's settings.
-    pub options: &'a Options,
 }
 
 /// What is known before a program starts.

@@ -7,8 +7,9 @@ mod support;
 
 use plimsoll_runtimes::hold::Hold;
 use plimsoll_runtimes::hotspot::attach::Attach;
+use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
+use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::cases;

@@ -4,8 +4,8 @@
 
 mod support;
 
+use plimsoll_programs::Setting;
 use plimsoll_runtimes::launch::{self, Plan};
-use plimsoll_runtimes::setting::Setting;
 use plimsoll_testbed::cases;
 use plimsoll_unit::MIB;
 use std::ffi::OsString;

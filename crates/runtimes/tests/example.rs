@@ -3,10 +3,10 @@
 
 mod support;
 
+use plimsoll_programs::Setting;
 use plimsoll_runtimes::adapter::run_among;
 use plimsoll_runtimes::example::Example;
 use plimsoll_runtimes::launch::{Plan, Prepared, prepare_among};
-use plimsoll_runtimes::setting::Setting;
 use plimsoll_runtimes::{ALL, Ended, Options, Runtime, Runtimes};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_unit::MIB;

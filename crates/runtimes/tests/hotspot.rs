@@ -5,14 +5,15 @@
 
 mod support;
 
+use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
+use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
-use plimsoll_runtimes::hotspot::machine::{Collector, Machine};
+use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Ended, Options, family, hotspot};
+use plimsoll_runtimes::{Ended, Options, family};
 use plimsoll_testbed::{cases, children, skip};
 use plimsoll_unit::MIB;
 use rustix::process::Signal;
@@ -339,7 +340,7 @@ fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
     let pid = program.child.id();
     let machines = || {
         let all = family::of(pid).into_iter().flat_map(Process::new);
-        let machines: Vec<Process> = all.filter(hotspot::is_machine).collect();
+        let machines: Vec<Process> = all.filter(plimsoll_programs::hotspot::is_machine).collect();
         machines
     };
     let uses = |process: &Process| family::uses(process.pid).unwrap_or(0);

@@ -5,8 +5,8 @@ use super::signals;
 use crate::error::{CliError, RUN_FAILED};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, numbers};
-use plimsoll_runtimes::detect;
-use plimsoll_runtimes::setting::Setting;
+use plimsoll_programs::Setting;
+use plimsoll_programs::command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process};
 use std::ffi::OsString;
@@ -171,7 +171,7 @@ fn not_started(program: &OsString, source: io::Error) -> CliError {
 
 /// Finds the program in `PATH`, or by the path itself.
 pub fn find(program: &Path) -> Option<PathBuf> {
-    let found = detect::program(program.as_os_str(), &Setting::ours());
+    let found = command::program(program.as_os_str(), &Setting::ours());
     found.filter(|file| file.exists())
 }
 

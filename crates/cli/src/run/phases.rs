@@ -6,7 +6,8 @@ use crate::args;
 use plimsoll_kernel::process::Process;
 use plimsoll_phases::{AllocationError, Ended, FollowError, News, Options, follow};
 use plimsoll_policy::phases::Rule;
-use plimsoll_runtimes::{family, hotspot};
+use plimsoll_programs::hotspot::is_machine;
+use plimsoll_runtimes::family;
 use plimsoll_wire::messages::Order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +137,7 @@ fn largest(root: u32) -> Option<Process> {
     let mut family = family::of(root);
     family.retain(|&pid| {
         let process = plimsoll_runtimes::process::Process::new(pid);
-        process.is_ok_and(|process| hotspot::is_machine(&process))
+        process.is_ok_and(|process| is_machine(&process))
     });
     let largest = family.into_iter().max_by_key(|&pid| family::uses(pid))?;
     Process::open(i32::try_from(largest).ok()?).ok()

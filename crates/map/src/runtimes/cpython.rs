@@ -11,11 +11,10 @@
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, Words, words_of};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
-use std::path::Path;
+pub use plimsoll_programs::cpython::CPython;
 
 /// Pools in an arena that begins at a multiple of a pool's size; one less elsewhere.
 const POOLS: u64 = 64;
@@ -30,21 +29,13 @@ const MAX_SAMPLES: u64 = 1 << 20;
 /// The most bytes of variables that are searched.
 const MAX_SEARCHED: u64 = 64 << 20;
 
-/// The standard interpreter.
-#[derive(Debug)]
-pub struct CPython;
-
 impl Labeller for CPython {
-    fn name(&self) -> &'static str {
+    fn title(&self) -> &'static str {
         "CPython"
     }
 
-    fn recognises(&self, sight: &Sight) -> bool {
-        image(sight).is_some()
-    }
-
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = image(sight) else {
+        let Some(image) = self.image(&sight.candidate()) else {
             return;
         };
         label_heap(sight, memory, image.variables().collect(), labels);
@@ -65,23 +56,6 @@ fn label_heap(sight: &Sight, memory: &dyn Memory, variables: Vec<Addresses>, lab
                  them. Objects are shown as malloc or other.",
             ),
         }
-}
-
-/// The file that the interpreter is in.
-fn image(sight: &Sight) -> Option<Image> {
-    let starts = |path: &Path, with: &str| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(with))
-    };
-    // `libpython3.so` holds nothing itself.
-    let is_library = |path: &Path| {
-        (starts(path, "libpython2.") || starts(path, "libpython3."))
-            && !starts(path, "libpython3.so")
-    };
-    let has_it = |image: &Image| image.exported("Py_GetVersion").is_some();
-    Image::of(sight, is_library)
-        .filter(has_it)
-        .or_else(|| Image::of_executable(sight).filter(has_it))
 }
 
 /// Sizes, bytes.

@@ -3,11 +3,9 @@
 //! | module | is |
 //! |---|---|
 //! | [`hotspot`], [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
-//! | `elf` | where symbols, sections and variables of a mapped file are |
 //! | `words` | words of a process's memory, and ranges of its addresses |
 
 pub mod cpython;
-mod elf;
 pub mod go;
 pub mod hotspot;
 pub mod libgc;
@@ -25,4 +23,5 @@ pub const ALL: &[&dyn Labeller] = &[
     &cpython::CPython,
     &v8::V8,
     &libgc::LibGc,
+    &libgc::LinkedLibGc,
 ];

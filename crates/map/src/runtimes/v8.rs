@@ -1,16 +1,16 @@
-//! V8 (Node), versions 9 to 14. Each page of its heap begins with a header that says how long it is,
-//! where its objects are, and which heap it belongs to. A range is taken for a page only if its
+//! V8 without its sandbox (Node), versions 9 to 14. Each page of its heap begins with a header that says how
+//! long it is, where its objects are, and which heap it belongs to. A range is taken for a page only if its
 //! header agrees with itself and with its own address. Source: `src/heap/basic-memory-chunk.h`,
 //! `memory-chunk.h`, `memory-chunk-metadata.h` of V8 9.4, 10.2, 11.3, 12.4, 13.6 and 14.6.
 
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
-use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, words_of};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area};
-use std::path::Path;
+pub use plimsoll_programs::v8::V8;
+use plimsoll_programs::v8::VERSION;
 
 /// Pages of the heap begin at multiples of this, bytes; those of large objects are longer.
 const V8_PAGE: u64 = 256 << 10;
@@ -25,21 +25,13 @@ const USED_HALF: u64 = 1 << 4;
 /// V8 puts its pages at random below this, away from where the kernel puts what it may place.
 const RANDOM: u64 = 1 << 46;
 
-/// Programs that run V8 without its sandbox, as Node does.
-#[derive(Debug)]
-pub struct V8;
-
 impl Labeller for V8 {
-    fn name(&self) -> &'static str {
+    fn title(&self) -> &'static str {
         "V8"
     }
 
-    fn recognises(&self, sight: &Sight) -> bool {
-        image(sight).is_some()
-    }
-
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = image(sight) else {
+        let Some(image) = self.image(&sight.candidate()) else {
             return;
         };
         let version = image
@@ -66,24 +58,6 @@ fn label_heap(sight: &Sight, memory: &dyn Memory, version: Option<u32>, labels: 
         }
     }
     notes(&found, labels);
-}
-
-/// The variable that holds the first number of the version.
-const VERSION: &str = "_ZN2v88internal7Version6major_E";
-
-/// The file that V8 is in.
-fn image(sight: &Sight) -> Option<Image> {
-    let is_v8 = |image: &Image| image.exported(VERSION).is_some();
-    Image::of_executable(sight).filter(is_v8).or_else(|| {
-        let is_named = |path: &Path| {
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or("");
-            name.starts_with("libnode.so") || name.starts_with("libv8.so")
-        };
-        Image::of(sight, is_named).filter(is_v8)
-    })
 }
 
 /// One page of the heap.

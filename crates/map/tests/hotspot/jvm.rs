@@ -6,6 +6,7 @@ use plimsoll_map::memory::{Memory, ProcessMemory};
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
 use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
+use plimsoll_programs::Recognise;
 use plimsoll_testbed::java::javac;
 pub(crate) use plimsoll_testbed::java::{Jdk, jdks};
 use plimsoll_testbed::skip;
@@ -135,7 +136,7 @@ pub(crate) fn look(pid: i32) -> Seen {
 pub(crate) fn look_with(pid: i32, memory: &dyn Memory) -> Seen {
     let process = Arc::new(Process::open(pid).unwrap());
     let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
-    assert!(HotSpot.recognises(&sight));
+    assert!(HotSpot.runs(&sight.candidate()));
     let mut labels = Labels::default();
     HotSpot.label(&sight, memory, &mut labels);
     assert_inside(&sight, &labels);

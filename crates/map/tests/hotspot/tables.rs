@@ -6,7 +6,7 @@ use plimsoll_kernel::smaps::Addresses;
 use plimsoll_map::Sight;
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::runtimes::hotspot;
-use plimsoll_map::runtimes::hotspot::tables::{Place, Tables};
+use plimsoll_programs::hotspot::tables::{Place, Tables};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -84,13 +84,13 @@ pub(crate) fn look(pid: i32) -> Seen {
     let mut labels = Labels::default();
     let runtime = runtimes::ALL
         .iter()
-        .find(|runtime| runtime.recognises(&sight));
+        .find(|runtime| runtime.runs(&sight.candidate()));
     if let Some(runtime) = runtime {
         runtime.label(&sight, &memory, &mut labels);
     }
     check(&sight, &labels);
     Seen {
-        runtime: runtime.map_or("", |runtime| runtime.name()),
+        runtime: runtime.map_or("", |runtime| runtime.title()),
         bytes: counted(&labels),
         labels,
     }

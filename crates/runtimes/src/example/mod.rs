@@ -2,44 +2,27 @@
 //! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
 //! list with it to use it. To write a real runtime, begin with a copy of this folder.
 
-use crate::detect::{Candidate, Command};
 use crate::family;
-use crate::link::{Ended, Link};
-use crate::runtime::{Addition, Choice, Runtime, Start, Steered, Target};
+use crate::lever::Target;
+use crate::lever::{Goal, Lever, Reach, Sample};
+use crate::process::Process;
+use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
+use plimsoll_programs::Recognise;
+pub use plimsoll_programs::example::Example;
 use plimsoll_wire::messages::Report;
 use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
 
 /// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "example";
-/// The file name of programs of this runtime.
-const PROGRAM: &str = "plimsoll-example";
 /// The variable that tells the program how many bytes it could use alone.
 const BUDGET: &str = "PLIMSOLL_EXAMPLE_BUDGET";
-/// The pause between two turns of the loop.
-const TURN: Duration = Duration::from_millis(500);
-
-/// Programs that are called `plimsoll-example`.
-#[derive(Clone, Copy, Debug)]
-pub struct Example;
 
 impl Runtime for Example {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn choices(&self) -> &'static [Choice] {
         &[Choice {
             name: NAME,
             help: "A program that is called plimsoll-example",
         }]
-    }
-
-    /// Goes by the name of the file. Other runtimes look at what lies beside the file (`java`) or
-    /// inside it (`elf`).
-    fn starts(&self, command: &Command<'_>) -> bool {
-        command.executable().is_some_and(is_called_so)
     }
 
     /// Adds what the user did not give, and notes it.
@@ -61,49 +44,50 @@ impl Runtime for Example {
         }
     }
 
-    /// Goes by the mapped files, because the executable is one of them. Other runtimes look into
-    /// the executable (`native_image`).
-    fn runs(&self, process: &Candidate) -> bool {
-        process.names().any(|name| name == PROGRAM)
-    }
-
     fn steered(&self) -> Steered {
-        Steered::Outside(steer)
+        Steered::Outside(begin)
     }
 }
 
-fn is_called_so(executable: &Path) -> bool {
-    executable.file_name().is_some_and(|name| name == PROGRAM)
+/// The lever of one program. It is reached at once; others ask the program what it is first, and refuse until
+/// it answers.
+struct Idle {
+    /// The program's process.
+    process: Process,
+    /// The most that it could use, bytes, as seen last.
+    demand: u64,
 }
 
-/// Tells the link that it steers before the first turn, and that it no longer does after the last.
-fn steer(target: &Target<'_>, link: &mut dyn Link) -> Ended {
-    link.steered_by(Some(NAME));
-    let ended = follow(target, link);
-    link.steered_by(None);
-    ended
+fn begin(target: Target<'_>) -> Reach<'_> {
+    Box::new(move || {
+        Ok(Box::new(Idle {
+            process: target.process,
+            demand: 0,
+        }))
+    })
 }
 
-fn follow(target: &Target<'_>, link: &mut dyn Link) -> Ended {
-    let pid = target.process.pid;
-    loop {
-        if link.stopped() {
-            return Ended::Stopped;
-        }
-        // The process may have become another program.
-        if !target.process.alive() || !Example.runs(&Candidate::look(pid)) {
-            return Ended::ProgramGone;
-        }
-        // The limit is for the program and its descendants together.
-        let others = family::uses_of_others(target.root, pid);
-        let uses = family::uses(pid).unwrap_or(0).saturating_add(others);
-        // A real adapter would make the program keep to this limit here, and report the most that
-        // the program could use.
-        let limit = link.numbers().map_or(u64::MAX, |numbers| numbers.limit);
-        link.report(&Report {
-            demand: Some(uses.min(limit)),
+impl Lever for Idle {
+    fn name(&self) -> &'static str {
+        Example.name()
+    }
+
+    /// A real lever would keep what it saw, and make the program keep to the goal in [`Lever::act`].
+    fn sample(&mut self, goal: &Goal) -> Option<Sample> {
+        let uses = family::uses(self.process.pid)?;
+        let limit = Some(goal.limit).filter(|&limit| limit > 0);
+        self.demand = limit.map_or(uses, |limit| uses.min(limit));
+        Some(Sample {
+            uses,
+            limit: goal.limit,
+            ..Sample::default()
+        })
+    }
+
+    fn facts(&self) -> Report {
+        Report {
+            demand: Some(self.demand),
             ..Report::default()
-        });
-        link.wait(TURN);
+        }
     }
 }

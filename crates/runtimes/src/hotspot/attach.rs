@@ -10,7 +10,7 @@
 //! A machine answers its own user and group. It also answers root, unless it is in a user namespace
 //! in which we are not root. So we create the file and connect as the machine's user.
 
-mod error;
+pub(super) mod error;
 mod socket;
 
 pub use error::AttachError;
@@ -29,8 +29,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the socket is looked for while the machine opens it.
-const LOOK: Duration = Duration::from_millis(5);
 /// How often a machine that is still starting is looked at.
 const STARTING: Duration = Duration::from_millis(50);
 /// By then a machine that another program asked has opened its socket.
@@ -176,7 +174,7 @@ impl Attach {
     fn let_end(&self) {
         let until = Instant::now() + ENDING;
         while self.process.alive() && Instant::now() < until {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(socket::LOOK);
         }
     }
 
@@ -216,7 +214,7 @@ impl Attach {
                     }
                 }
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(socket::LOOK);
         }
     }
 
@@ -293,7 +291,7 @@ impl Attach {
     /// Waits for the socket that another program asked for. Returns whether it came.
     fn has_socket_by(&self, deadline: Instant) -> bool {
         while !self.has_socket() && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(socket::LOOK);
         }
         self.has_socket()
     }

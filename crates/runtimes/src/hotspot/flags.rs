@@ -28,8 +28,9 @@ pub(super) use files::path_below_root;
 pub(crate) use given::WITH_VALUE;
 pub use given::{Given, LAUNCHER};
 pub use known::Known;
+use upfront::COMPRESSED;
 
-use super::machine::Collector;
+use super::collector::Collector;
 use plimsoll_kernel::overcommit::Overcommit;
 use plimsoll_policy::footprint::surprise;
 
@@ -46,9 +47,6 @@ const LOCK: &str = "-XX:-UnlockExperimentalVMOptions";
 const LEAST_HEAP_MIB: u64 = 32;
 /// The same in bytes.
 const LEAST_HEAP: u64 = LEAST_HEAP_MIB << 20;
-/// Above this size, in bytes, a heap loses compressed object pointers and needs about half more for
-/// the same objects.
-const COMPRESSED: u64 = 31 << 30;
 /// From this size on, in bytes, a heap without compressed pointers holds more than one of
 /// [`COMPRESSED`].
 const WORTH_IT: u64 = 48 << 30;

@@ -1,6 +1,6 @@
 //! How much of a machine's memory is heap and how much is native, measured from its areas.
 
-use super::machine::Collector;
+use super::collector::Collector;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::smaps::{Area, each_area};

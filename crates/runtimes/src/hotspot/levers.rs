@@ -16,7 +16,8 @@
 //! maximum has another name, see [`super::attach::Attach::rename`]. An unknown version gets the row
 //! of its collector, as far as its flags are manageable.
 
-use super::machine::{Collector, Flags, Machine};
+use super::collector::Collector;
+use super::machine::{Flags, Machine};
 use std::time::Duration;
 
 /// The default of `ShenandoahEvacReserve` from 11 to 25, percent.

@@ -9,46 +9,40 @@
 //! | *lever* | a manageable flag or a collection that moves a machine's memory |
 //! | *live* | bytes that survived the last collection of the whole heap |
 //!
-//! Rooms inside: `runtime` (what the list of runtimes sees: [`HotSpot`]), `recognise` (tells it
-//! from other runtimes), [`flags`] and `start` (what is added before the start); then [`attach`]
-//! (commands), `trigger` and `quit` (how a machine is made to listen, and which machine may be
-//! signalled for that), [`reply`] (the bytes of the protocol), [`hsperfdata`] and [`snapshot`]
-//! (reading counters), [`machine`] (version, collector and flags), [`levers`] (what moves the
-//! heap), [`footprint`] (what a machine uses), `beside` (the work that a collector
-//! does beside the program), `surprise` (sudden growth of native memory),
-//! [`control`] (what to do), [`release`] (restores the flags), `silence` (when a machine does not
-//! answer), `greet` (until it first answers), `stalls` and `isla_vista` (a limit from the kernel's
-//! stalls), [`agent`] (what is loaded into a machine), `wish` (what that one is asked to keep),
-//! [`tracing`](mod@tracing) (what is added so that a program can be recorded) and `steer`, which joins them.
+//! Rooms inside: `runtime` (what the list of runtimes sees: [`HotSpot`]), [`flags`] and `start` (what is
+//! added before the start); then [`attach`] (commands), `trigger` and `quit` (how a machine is made to
+//! listen, and which machine may be signalled for that), [`reply`] (the bytes of the protocol), [`snapshot`]
+//! (reading counters), [`machine`] (version and flags), [`collector`] (the collectors), [`levers`] (what
+//! moves the heap), [`footprint`] (what a machine uses), `beside` (the work that a collector does beside the
+//! program), `surprise` (sudden growth of native memory), [`control`] (what to do), [`release`] (restores the
+//! flags), `stalls` and `isla_vista` (a limit from the kernel's stalls), [`agent`] (what is loaded into a
+//! machine), `wish` (what that one is asked to keep), [`tracing`](mod@tracing) (what is added so that a
+//! program can be recorded) and `lever`, which joins them.
 
 pub mod agent;
 pub mod attach;
 mod beside;
+pub mod collector;
 pub mod control;
 pub mod flags;
 pub mod footprint;
-mod greet;
-pub mod hsperfdata;
 mod isla_vista;
+mod lever;
 pub mod levers;
 pub mod machine;
 mod quit;
-mod recognise;
 pub mod release;
 pub mod reply;
 mod runtime;
-mod silence;
 pub mod snapshot;
 mod stalls;
 mod start;
-mod steer;
 mod surprise;
 pub mod tracing;
 mod trigger;
 mod wish;
 
-pub use recognise::is_machine;
-pub use runtime::HotSpot;
+pub use plimsoll_programs::hotspot::HotSpot;
 
 /// The name of the adapter.
 const NAME: &str = "hotspot";

@@ -14,17 +14,17 @@
 //! With `-Xrs` or `-XX:+StartAttachListener` a machine opens its socket by itself, so we wait for
 //! it.
 
-use super::attach::AttachError;
+use super::attach::error::AttachError;
 use super::flags::{Files, Given, path_below_root};
-use super::hsperfdata::{Counters, PerfError, PerfFile};
-use super::recognise::{is_launcher, is_machine};
-use crate::java;
 use crate::process::{Process, Status};
-use crate::regular::Root;
-use crate::setting::Setting;
+use crate::steer::age;
 use crate::still;
+use plimsoll_programs::Setting;
+use plimsoll_programs::hotspot::hsperfdata::{Counters, PerfError, PerfFile};
+use plimsoll_programs::hotspot::{is_launcher, is_machine};
+use plimsoll_programs::java;
+use plimsoll_programs::regular::Root;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 /// The bit of SIGQUIT in the signal sets of `/proc/PID/status`.
 const QUIT: u64 = 1 << (libc::SIGQUIT - 1);
@@ -206,16 +206,6 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
     }
 }
 
-/// Seconds since a process was started, by the present setting of the clock; `None` if it is gone.
-pub(super) fn age(process: &Process) -> Option<i64> {
-    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
-    Some(
-        i64::try_from(now)
-            .ok()?
-            .saturating_sub(process.started_at().ok()?),
-    )
-}
-
 /// The feature version of the installation that this launcher belongs to.
 fn version_of(launcher: &Path, files: &Files) -> Option<u32> {
     let (text, _) = files.read(&launcher.parent()?.parent()?.join("release"), MOST_RELEASE)?;
@@ -248,19 +238,22 @@ pub(super) fn listens(process: &Process) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hotspot::hsperfdata::Value::Text;
-    use crate::hotspot::hsperfdata::made_up;
+    use plimsoll_testbed::hsperfdata::Counter::Text;
+    use plimsoll_testbed::hsperfdata::file;
 
     /// What counters with these texts tell.
     fn say(capable: &str, arguments: &str, flags: &str, command: &str) -> String {
-        let file = made_up(&[
-            (CAPABILITIES, Text(capable)),
-            (ARGUMENTS, Text(arguments)),
-            (FLAGS, Text(flags)),
-            (COMMAND, Text(command)),
-            (VERSION, Text("17")),
-        ]);
-        match told(7, Counters::parse(&file).unwrap()) {
+        let counters = file(
+            true,
+            &[
+                (CAPABILITIES, Text(capable)),
+                (ARGUMENTS, Text(arguments)),
+                (FLAGS, Text(flags)),
+                (COMMAND, Text(command)),
+                (VERSION, Text("17")),
+            ],
+        );
+        match told(7, Counters::parse(&counters).unwrap()) {
             Ok(told) => format!("{} {:?}", told.is_whole, told.version),
             Err(error) => error.to_string(),
         }
@@ -293,8 +286,8 @@ mod tests {
     fn counters_that_say_nothing_of_it_are_not_taken_for_consent() {
         let without_command = vec![(CAPABILITIES, Text("1")), (ARGUMENTS, Text(""))];
         for counters in [vec![], vec![(CAPABILITIES, Text("1"))], without_command] {
-            let file = made_up(&counters);
-            let told = told(7, Counters::parse(&file).unwrap()).unwrap();
+            let counters = file(true, &counters);
+            let told = told(7, Counters::parse(&counters).unwrap()).unwrap();
             assert!(!told.is_whole && told.version.is_none());
         }
     }

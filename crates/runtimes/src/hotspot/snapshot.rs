@@ -1,6 +1,6 @@
 //! The counters of one moment that the controller needs, in one form for all collectors.
 
-use super::hsperfdata::{Counters, Value};
+use plimsoll_programs::hotspot::hsperfdata::{Counters, Value};
 
 /// A generation. Sizes in bytes; 0 if the collector has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,10 @@ use super::agent;
 use super::flags::{self, Given, Known, LAUNCHER, Surroundings};
 use crate::link::Use;
 use crate::runtime::{Addition, Plan, Start};
-use crate::{elf, java};
+use plimsoll_programs::elf::{self, Elf};
+use plimsoll_programs::java;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Adds flags after the name of a Java launcher, or to the launcher's variable for a program that
 /// starts one.
@@ -73,13 +74,14 @@ fn agent(
         return Err(why);
     }
     let machine = java::libjvm(start.command).ok_or("the JVM's library was not found")?;
-    let processor = elf::processor(&library);
+    let processor = |file| Elf::at(file).map(|file| file.processor());
+    let ours = processor(&library);
     let needs_the_same = elf::needs(&machine, C_LIBRARY) && elf::needs(&library, C_LIBRARY);
-    if processor.is_none() || elf::processor(&machine) != processor || !needs_the_same {
+    if ours.is_none() || processor(&machine) != ours || !needs_the_same {
         return Err("the JVM is built for another C library or processor");
     }
     let launcher = start.command.executable();
-    let own = plan.own.as_deref().and_then(elf::interpreter);
+    let own = plan.own.as_deref().and_then(loader_of);
     if !launcher.is_some_and(|java| is_loader_of(java, own.as_deref())) {
         return Err("the JVM does not run with the C library that plimsoll runs with");
     }
@@ -96,7 +98,7 @@ fn agent(
 }
 
 /// The C library that the agent is linked with.
-const C_LIBRARY: &[u8] = b"libc.so.6";
+const C_LIBRARY: &str = "libc.so.6";
 /// The loader of that library where a distribution puts it.
 const LOADER: &str = match cfg!(target_arch = "x86_64") {
     true => "/lib64/ld-linux-x86-64.so.2",
@@ -112,7 +114,11 @@ fn is_loader_of(launcher: &Path, own: Option<&Path>) -> bool {
         let files = theirs.canonicalize().ok().zip(own.canonicalize().ok());
         theirs == own || files.is_some_and(|(theirs, own)| theirs == own)
     };
-    elf::interpreter(launcher).is_some_and(|theirs| is_own(&theirs))
+    loader_of(launcher).is_some_and(|theirs| is_own(&theirs))
+}
+
+fn loader_of(executable: &Path) -> Option<PathBuf> {
+    Elf::at(executable)?.interpreter()
 }
 
 fn surroundings(plan: &Plan) -> Surroundings {
@@ -164,7 +170,7 @@ fn inside(start: &Start<'_>) -> Addition {
 mod tests {
     use super::*;
     use crate::launch::{prepare, prepare_in};
-    use crate::setting::Setting;
+    use plimsoll_programs::Setting;
 
     /// The flags that the imitated machine knows.
     const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
@@ -172,7 +178,7 @@ mod tests {
     /// A directory that looks like a JDK, and its launcher.
     fn jdk() -> (tempfile::TempDir, OsString) {
         let home = tempfile::tempdir().unwrap();
-        let library = crate::elf::made_up(&[(".rodata", FLAGS)]);
+        let library = plimsoll_testbed::elf::with_sections(&[(".rodata", FLAGS)]);
         for (file, content) in [("bin/java", vec![]), ("lib/server/libjvm.so", library)] {
             let file = home.path().join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -291,7 +297,7 @@ mod tests {
         };
         let argv = [java, "-XX:+UseSerialGC".into(), "A".into()];
         let write = |file: &str, bytes: Vec<u8>| std::fs::write(home.join(file), bytes).unwrap();
-        let program = crate::elf::made_up_program;
+        let program = plimsoll_testbed::elf::program;
         write(agent::LIBRARY, program(62, None, &LIBC));
         let notes = |machine: u16, needs: &[&str], theirs: Option<&str>, ours: Option<&str>| {
             write("lib/server/libjvm.so", program(machine, None, needs));

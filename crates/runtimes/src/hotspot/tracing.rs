@@ -1,7 +1,8 @@
 //! What a machine is started with so that the recorder can see what its program does.
 
-use crate::java::{self, Jvm};
-use crate::regular::Root;
+use plimsoll_programs::candidate::Jvm;
+use plimsoll_programs::java;
+use plimsoll_programs::regular::Root;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

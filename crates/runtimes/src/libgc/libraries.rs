@@ -1,9 +1,9 @@
 //! Finds our libraries for programs on libgc, and puts one of them into a program.
 
-use super::names::{BUILT, NEEDED};
-use crate::elf;
 use crate::ours::library;
-use crate::setting::Setting;
+use plimsoll_programs::Setting;
+use plimsoll_programs::elf::Elf;
+use plimsoll_programs::libgc::{BUILT, NEEDED};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -103,7 +103,11 @@ const PASSIVE: &str =
 
 /// Whether the loader finds the drop-in through `LD_LIBRARY_PATH`.
 fn is_found_by_name(drop_in: &Path, executable: Option<&Path>) -> bool {
-    drop_in.file_name() == Some(OsStr::new(NEEDED)) && !executable.is_some_and(elf::has_rpath)
+    drop_in.file_name() == Some(OsStr::new(NEEDED)) && !executable.is_some_and(has_rpath)
+}
+
+fn has_rpath(executable: &Path) -> bool {
+    Elf::at(executable).is_some_and(|file| file.has_rpath())
 }
 
 /// Whether this byte separates two entries of the loader's variable `name`.

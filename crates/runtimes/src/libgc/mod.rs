@@ -12,37 +12,27 @@
 //! a build tree, where the file has another name. Then it is preloaded. Its soname is `libgc.so.1`,
 //! so the loader takes the need as met.
 //!
-//! Rooms inside: `names` (file names), `libraries` (which library a program gets), `stock` (the
+//! Rooms inside: `libraries` (which library a program gets), `stock` (the
 //! system's libgc).
 
 mod libraries;
-mod names;
 mod stock;
 #[cfg(test)]
 mod tests;
 
 pub use libraries::Libraries;
+pub use plimsoll_programs::libgc::LibGc;
 pub use stock::{system, version};
 
-use crate::detect::{Candidate, Command};
 use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
-use crate::{elf, privileges};
 use libraries::Wish;
-use names::{NEEDED, is_libgc};
+use plimsoll_programs::privileges;
 
 /// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "libgc";
 const STOCK: &str = "libgc-stock";
 
-/// Programs that use the Boehm-Demers-Weiser collector as a library, `libgc.so.1`.
-#[derive(Clone, Copy, Debug)]
-pub struct LibGc;
-
 impl Runtime for LibGc {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn choices(&self) -> &'static [Choice] {
         &[
             Choice {
@@ -56,11 +46,6 @@ impl Runtime for LibGc {
         ]
     }
 
-    fn starts(&self, command: &Command<'_>) -> bool {
-        let needs = |executable| elf::needs(executable, NEEDED.as_bytes());
-        command.executable().is_some_and(needs)
-    }
-
     /// Build tools such as make are extended in Guile, so they use libgc without being the program
     /// that matters.
     fn gives_way(&self) -> bool {
@@ -70,10 +55,6 @@ impl Runtime for LibGc {
     fn prepare(&self, start: &Start<'_>) -> Addition {
         let own = start.plan.own.as_deref();
         prepare(start, &own.map_or_else(Libraries::default, Libraries::of))
-    }
-
-    fn runs(&self, process: &Candidate) -> bool {
-        process.names().any(is_libgc)
     }
 
     fn steered(&self) -> Steered {

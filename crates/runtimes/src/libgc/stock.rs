@@ -1,14 +1,14 @@
 //! The system's libgc, and its version.
 
-use super::names::NEEDED;
-use crate::elf;
+use plimsoll_programs::elf::PLACES;
+use plimsoll_programs::libgc::NEEDED;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The path of the system's libgc, searched where the loader usually looks.
 pub fn system() -> Option<PathBuf> {
-    let place = elf::PLACES.map(|place| Path::new(place).join(NEEDED));
+    let place = PLACES.map(|place| Path::new(place).join(NEEDED));
     place.into_iter().find(|path| path.is_file())
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::launch::{Plan, prepare_in};
-use crate::setting::Setting;
+use plimsoll_programs::Setting;
 use plimsoll_testbed::skip;
 use std::ffi::OsString;
 use std::path::Path;

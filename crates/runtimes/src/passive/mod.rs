@@ -1,16 +1,16 @@
 //! Programs without an adapter. They are accounted and shown, nothing else.
 
-use crate::detect::{Candidate, Command};
 use crate::link::{Ended, Link};
 use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
+use plimsoll_programs::{Candidate, Command, Recognise};
 use std::time::{Duration, Instant};
 
 /// The runtime of programs that no other runtime claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Passive;
 
-impl Runtime for Passive {
+impl Recognise for Passive {
     fn name(&self) -> &'static str {
         "passive"
     }
@@ -19,6 +19,12 @@ impl Runtime for Passive {
         true
     }
 
+    fn runs(&self, _: &Candidate<'_>) -> bool {
+        true
+    }
+}
+
+impl Runtime for Passive {
     fn gives_way(&self) -> bool {
         true
     }
@@ -31,10 +37,6 @@ impl Runtime for Passive {
             notes: vec![note.to_owned()],
             ..Addition::default()
         }
-    }
-
-    fn runs(&self, _: &Candidate) -> bool {
-        true
     }
 
     fn steered(&self) -> Steered {

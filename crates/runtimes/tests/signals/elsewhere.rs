@@ -3,8 +3,8 @@
 use crate::support::{Program, counters, eventually};
 use crate::{NOBODY, answer_of, ask, files, goes_on, is_root, is_undisturbed, java, reachable};
 use plimsoll_kernel::identity::as_user;
+use plimsoll_programs::hotspot::is_machine;
 use plimsoll_runtimes::hotspot::attach::AttachError;
-use plimsoll_runtimes::hotspot::is_machine;
 use plimsoll_runtimes::process::Process;
 use std::path::Path;
 

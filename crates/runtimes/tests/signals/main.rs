@@ -6,8 +6,8 @@ mod elsewhere;
 #[path = "../support/mod.rs"]
 mod support;
 
+use plimsoll_programs::hotspot::is_machine;
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
-use plimsoll_runtimes::hotspot::is_machine;
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::skip;
 use rustix::process::Signal;

@@ -2,10 +2,10 @@
 
 #![allow(dead_code)]
 
-use plimsoll_runtimes::hotspot::hsperfdata::PerfFile;
+use plimsoll_programs::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{Link, family, hotspot};
+use plimsoll_runtimes::{Link, family};
 use plimsoll_unit::MIB;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
@@ -108,7 +108,7 @@ impl Program {
                     continue;
                 };
                 let ready = process.status().is_ok_and(|s| s.caught & 4 != 0);
-                if ready && hotspot::is_machine(&process) {
+                if ready && plimsoll_programs::hotspot::is_machine(&process) {
                     return process;
                 }
             }

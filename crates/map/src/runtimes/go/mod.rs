@@ -15,31 +15,23 @@ mod tests;
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::elf::Image;
 use crate::runtimes::words::{PIECE, Ranges, Words};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
+pub use plimsoll_programs::go::Go;
 use spans::{Found, Use};
 use std::collections::BTreeSet;
 
 /// Bytes of addresses of an arena, and its alignment.
 const ARENA: u64 = 64 << 20;
 
-/// Programs that were compiled by Go's own compiler.
-#[derive(Debug)]
-pub struct Go;
-
 impl Labeller for Go {
-    fn name(&self) -> &'static str {
+    fn title(&self) -> &'static str {
         "Go"
     }
 
-    fn recognises(&self, sight: &Sight) -> bool {
-        executable(sight).is_some()
-    }
-
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = executable(sight) else {
+        let Some(image) = self.image(&sight.candidate()) else {
             return;
         };
         let variables: Vec<_> = image.variables().collect();
@@ -66,12 +58,6 @@ fn label_heap(sight: &Sight, memory: &dyn Memory, variables: &[Addresses], label
             );
         }
     }
-}
-
-/// The executable, if Go built it.
-fn executable(sight: &Sight) -> Option<Image> {
-    let image = Image::of_executable(sight)?;
-    image.section(".go.buildinfo").is_some().then_some(image)
 }
 
 /// Labels arenas by what is known of their spans; what no span has is free.

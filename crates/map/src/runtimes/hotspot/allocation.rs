@@ -6,13 +6,13 @@
 //! retired its bytes may be counted twice or not at all for a moment. A count never goes back, so a buffer
 //! whose start changes while it is read does not count.
 
-use super::tables::{Place, Tables};
 use super::{HotSpot, tables};
-use crate::labels::Labeller;
 use crate::memory::ProcessMemory;
 use crate::sight::Sight;
 use plimsoll_kernel::peek::{Piece, copy_pieces};
 use plimsoll_kernel::process::Process;
+use plimsoll_programs::Recognise;
+use plimsoll_programs::hotspot::tables::{Place, Tables};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -139,7 +139,7 @@ impl Allocation {
     pub fn open(process: &Arc<Process>) -> Result<Allocation, AllocationError> {
         let pid = process.pid();
         let sight = Sight::unsized_of(process, LIMIT)?;
-        if !HotSpot.recognises(&sight) {
+        if !HotSpot.runs(&sight.candidate()) {
             return Err(AllocationError::NotHotSpot(pid));
         }
         let memory = ProcessMemory::open(process)?;

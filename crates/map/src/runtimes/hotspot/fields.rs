@@ -1,11 +1,11 @@
 //! Fields of the machine's objects, by the names of their types and of themselves.
 
-use super::tables::{Field, Place, Tables};
 use crate::memory::{Memory, Unread};
 use crate::runtimes::words::{Ranges, Words};
 use crate::sight::Sight;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::Addresses;
+use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use thiserror::Error;
 
 /// Why something about the machine is not known. Each completes the sentence "… is not told apart,

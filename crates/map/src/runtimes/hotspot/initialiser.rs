@@ -4,8 +4,8 @@
 //! one instruction, before anything else runs. Nobody reads them afterwards, so they are among the
 //! first that go to swap. The instructions themselves are in the file.
 
-use crate::runtimes::elf::Image;
 use plimsoll_kernel::smaps::Addresses;
+use plimsoll_programs::elf::Image;
 use std::collections::HashMap;
 
 /// Most bytes of code that are looked through.

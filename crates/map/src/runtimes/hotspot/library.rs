@@ -1,12 +1,12 @@
 //! `libjvm.so` as a process has it: what its file says, and what is in the process's memory.
 
 use super::initialiser;
-use super::tables::Source;
 use crate::memory::Memory;
-use crate::runtimes::elf::Image;
 use crate::runtimes::words::Words;
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
+use plimsoll_programs::elf::Image;
+use plimsoll_programs::hotspot::tables::Source;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ pub(super) fn is_named(path: &Path, name: &str) -> bool {
 impl<'a> Library<'a> {
     /// Opens the file of the mapped library. `None` if it is gone and cannot be reached.
     pub(super) fn open(sight: &Sight, memory: &'a dyn Memory) -> Option<Library<'a>> {
-        let image = Image::of(sight, is_library)?;
+        let image = Image::of(&sight.candidate(), is_library)?;
         Some(Library {
             pointers: Pointers::of(&image),
             image,

@@ -10,7 +10,6 @@
 //! |---|---|
 //! | `library` | `libjvm.so`: its file, and its variables in the process |
 //! | `initialiser` | numbers that it sets with its first instructions |
-//! | `tables` | the tables of types, fields, constants and flags |
 //! | `fields` | fields by name |
 //! | `heap` | the Java heap: which collector, which part is what |
 //! | `spaces` | the heaps of Serial, Parallel, Epsilon and CMS |
@@ -29,38 +28,22 @@ mod library;
 mod metaspace;
 mod regions;
 mod spaces;
-pub mod tables;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod z;
 
-use self::tables::Source as _;
 use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use fields::{Known, Machine};
 use library::Library;
-use std::path::Path;
-use tables::{Place, Tables};
-
-/// The machine of OpenJDK.
-#[derive(Clone, Copy, Debug)]
-pub struct HotSpot;
+pub use plimsoll_programs::hotspot::HotSpot;
+use plimsoll_programs::hotspot::tables::{self, Place, Source as _, Tables};
 
 impl Labeller for HotSpot {
-    fn name(&self) -> &'static str {
+    fn title(&self) -> &'static str {
         "HotSpot"
-    }
-
-    fn recognises(&self, sight: &Sight) -> bool {
-        // OpenJ9 has a library of this name too, and others beside it.
-        let is_other = |name: &Path| {
-            let file = name.file_name().and_then(|n| n.to_str());
-            file.is_some_and(|file| file.starts_with("libj9"))
-        };
-        sight.mappings_of(library::is_library).next().is_some()
-            && sight.mappings_of(is_other).next().is_none()
     }
 
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {

@@ -1,12 +1,13 @@
 //! Machines that are made up: what they say may be anything.
 
-use super::tables::{Field, Place, Tables};
 use super::{HotSpot, label, label_without};
 use crate::area::Kind;
-use crate::labels::{Labeller, Labels};
+use crate::labels::Labels;
 use crate::memory::{Memory, Unread};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
+use plimsoll_programs::Recognise;
+use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use plimsoll_unit::MIB;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -334,15 +335,15 @@ fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
 #[test]
 fn other_machines_are_left_alone() {
     let mut seen = sight();
-    assert!(HotSpot.recognises(&seen));
+    assert!(HotSpot.runs(&seen.candidate()));
     let other = area(
         0x7f10_0000_0000..0x7f10_0100_0000,
         "/jdk/lib/libj9vm29.so",
         true,
     );
     seen.mappings.push(other);
-    assert!(!HotSpot.recognises(&seen));
-    assert!(!HotSpot.recognises(&Sight::default()));
+    assert!(!HotSpot.runs(&seen.candidate()));
+    assert!(!HotSpot.runs(&Sight::default().candidate()));
     let mut labels = Labels::default();
     label_without(&sight(), "a reason", &mut labels);
     assert!(labels.notes[0].contains("a reason"));

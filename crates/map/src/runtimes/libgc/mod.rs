@@ -11,55 +11,65 @@ mod tests;
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::elf::Image;
 use crate::runtimes::words::{Ranges, Words, words_of};
 use crate::sight::Sight;
 use plimsoll_kernel::smaps::Addresses;
-use std::path::Path;
+use plimsoll_programs::elf::Image;
+pub use plimsoll_programs::libgc::{LibGc, LinkedLibGc};
 
+/// The name as people write it.
+const TITLE: &str = "libgc";
 /// The most superpages of the drop-in of which is read whether they are free: 64 GiB.
 const MAX_SUPERPAGES: u64 = 4 << 20;
 
-/// Conservative collectors with libgc's interface.
-#[derive(Debug)]
-pub struct LibGc;
-
 impl Labeller for LibGc {
-    fn name(&self) -> &'static str {
-        "libgc"
-    }
-
-    fn recognises(&self, sight: &Sight) -> bool {
-        image(sight).is_some()
+    fn title(&self) -> &'static str {
+        TITLE
     }
 
     fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = image(sight) else {
-            return;
-        };
-        let words = Words::new(sight, memory);
-        if let Some(table) = image.exported("plimsoll_gc_places") {
-            match Places::read(&words, table.start) {
-                Some(places) => places.label(&words, &Ranges::allocated(sight), labels),
-                None => labels.note(
-                    "libgc (Plimsoll's): the table of its places is not in memory, or the program has \
-                     not allocated yet; its heap is shown as other.",
-                ),
-            }
-            return;
+        if let Some(image) = self.image(&sight.candidate()) {
+            label(&image, sight, memory, labels);
         }
-        // Its first word is the heap's size.
-        let arrays = image.symbol("GC_arrays");
-        let size = arrays.and_then(|at| words.word(at.start));
-        let variables: Vec<_> = image.variables().collect();
-        label_sections(
-            sight,
-            &words,
-            &variables,
-            size.filter(|&size| size > 0),
-            labels,
-        );
     }
+}
+
+impl Labeller for LinkedLibGc {
+    fn title(&self) -> &'static str {
+        TITLE
+    }
+
+    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
+        if let Some(image) = self.image(&sight.candidate()) {
+            label(&image, sight, memory, labels);
+        }
+    }
+}
+
+/// Labels what the collector in this file knows of.
+fn label(image: &Image, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
+    let words = Words::new(sight, memory);
+    if let Some(table) = image.exported("plimsoll_gc_places") {
+        match Places::read(&words, table.start) {
+            Some(places) => places.label(&words, &Ranges::allocated(sight), labels),
+            None => labels.note(
+                "libgc (Plimsoll's): the table of its places is not in memory, or the program has \
+                 not allocated yet; its heap is shown as other.",
+            ),
+        }
+        return;
+    }
+    // Its first word is the heap's size.
+    let arrays = image.symbol("GC_arrays");
+    let size = arrays.and_then(|at| words.word(at.start));
+    let variables: Vec<_> = image.variables().collect();
+    label_sections(
+        sight,
+        &words,
+        &variables,
+        size.filter(|&size| size > 0),
+        labels,
+    );
 }
 
 /// Labels the heap of the original libgc; `size` is its size in bytes, if that is known.
@@ -104,24 +114,7 @@ fn label_sections(
     );
 }
 
-/// The library, or the executable if it was linked into that.
-fn image(sight: &Sight) -> Option<Image> {
-    let is_library = |path: &Path| {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("");
-        ["libgc.so", "libgc-", "libplimsoll_gc.so"]
-            .iter()
-            .any(|start| name.starts_with(start))
-    };
-    let has_it = |image: &Image| image.exported("GC_malloc").is_some();
-    Image::of(sight, is_library)
-        .filter(has_it)
-        .or_else(|| Image::of_executable(sight).filter(has_it))
-}
-
-/// What the drop-in's table says (`crates/libgc/src/abi/places.rs`).
+/// The table of the drop-in (`crates/libgc/src/abi/places.rs`).
 #[derive(Debug)]
 struct Places {
     metadata: Addresses,

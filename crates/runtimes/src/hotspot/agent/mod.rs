@@ -23,20 +23,19 @@ mod tries;
 
 pub use load::{AgentError, load};
 pub use page::{Page, PageError};
+pub use place::LIBRARY;
 pub use refuse::{refused_at_start, refused_version};
 pub(super) use told::Told;
 pub(super) use tries::Tries;
 
 use super::attach::Attach;
-use super::machine::{Collector, Machine};
+use super::collector::Collector;
+use super::machine::Machine;
+use crate::lever::Target;
 use crate::link::{Policy, Use};
-use crate::runtime::Target;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tracing::{debug, info};
-
-/// The agent's file, in a build tree and where it is installed.
-pub const LIBRARY: &str = "libplimsoll_jvm.so";
 
 /// Whether the agent helps in a machine: it gives memory of these collectors back, and sees the stalls by
 /// which a policy decides.

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// The agent's file, in a build tree and where it is installed.
+pub const LIBRARY: &str = "libplimsoll_jvm.so";
 /// Directories of the machine that are tried, in this order.
 const DIRECTORIES: [&str; 3] = ["tmp", "var/tmp", "dev/shm"];
 /// Bytes of the library at most; a build for debugging has 11 MiB.
@@ -110,7 +112,7 @@ fn copy_into(
         .map_err(Unplaced::Nowhere)?;
     let path = Path::new("/").join(directory).join(&name);
     let placed = Placed {
-        path: path.join(super::LIBRARY),
+        path: path.join(LIBRARY),
         copy: Some(Copy { above, name, owner }),
     };
     // From here on a failure removes the directory.
@@ -140,7 +142,7 @@ impl Copy {
         let directory = self.open()?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::XUSR;
-        let file = rustix::fs::openat(&directory, super::LIBRARY, flags | OFlags::CLOEXEC, mode)?;
+        let file = rustix::fs::openat(&directory, LIBRARY, flags | OFlags::CLOEXEC, mode)?;
         let mut left = content;
         while !left.is_empty() {
             match rustix::io::write(&file, left) {
@@ -155,7 +157,7 @@ impl Copy {
 
     fn remove(&self) {
         if let Ok(directory) = self.open() {
-            let _ = rustix::fs::unlinkat(&directory, super::LIBRARY, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&directory, LIBRARY, AtFlags::empty());
         }
         let _ = rustix::fs::unlinkat(&self.above, &self.name, AtFlags::REMOVEDIR);
     }

@@ -39,7 +39,7 @@ pub fn refused_at_start(given: &Given) -> Option<&'static str> {
 
 fn is_ours(option: &str) -> bool {
     let path = option.split('=').next().unwrap_or(option);
-    path.ends_with(super::LIBRARY)
+    path.ends_with(super::place::LIBRARY)
 }
 
 /// Why the agent is not loaded into a running machine.
@@ -56,7 +56,8 @@ pub(super) fn refused_by(machine: &Machine) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hotspot::machine::{Collector, Flags};
+    use crate::hotspot::collector::Collector;
+    use crate::hotspot::machine::Flags;
 
     #[test]
     fn only_versions_of_the_range_are_loaded_into() {

@@ -4,7 +4,7 @@
 
 use super::load::AgentError;
 use super::page::PageError;
-use crate::hotspot::silence::LEFT_ALONE;
+use crate::steer::LEFT_ALONE;
 use plimsoll_kernel::sealed::Refused;
 use plimsoll_wire::collections::ViewError;
 use rustix::io::Errno;

@@ -1,12 +1,13 @@
 //! One connection to the socket of a machine. No step lasts beyond its deadline.
 
-use super::LOOK;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrUnix};
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How often the socket is looked for while the machine opens it.
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 /// Bytes of a reply that are read at most.
 const MAX_REPLY: usize = 4 << 20;
 

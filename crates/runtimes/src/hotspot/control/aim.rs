@@ -1,6 +1,6 @@
 //! The size that the free ratios should produce, and the nearest one that they can.
 
-use super::Seen;
+use super::seen::Seen;
 use super::watch::Watch;
 use crate::hotspot::levers::{Levers, SizedBy};
 

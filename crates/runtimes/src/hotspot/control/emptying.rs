@@ -7,8 +7,8 @@
 //! the program is used instead, as for heaps that can be sized.
 
 use super::allowance::Allowance;
+use super::seen::{Action, SMALL, Seen, tolerance};
 use super::watch::Watch;
-use super::{Action, SMALL, Seen, tolerance};
 
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;

@@ -1,8 +1,8 @@
 //! ZGC and Shenandoah: the size is `SoftMaxHeapSize` in bytes. The machine's own cycles follow it.
 
 use super::allowance::Allowance;
+use super::seen::{Action, Seen, tolerance};
 use super::watch::Watch;
-use super::{Action, Seen, tolerance};
 use crate::hotspot::levers::Levers;
 
 /// How long after an upward change the use is expected to have settled, nanoseconds.

@@ -3,7 +3,7 @@
 use super::activity::Activity;
 use super::cost::Cost;
 use super::heap_size::HeapSize;
-use super::{Seen, tolerance};
+use super::seen::{Seen, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 
 /// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the

@@ -2,8 +2,8 @@
 //! file. So each is examined before it is opened, never waited for, and read up to a bound.
 
 use crate::process::Process;
-use crate::regular::{self, Root};
 use plimsoll_kernel::mapped::Named;
+use plimsoll_programs::regular::{self, Root};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::io;

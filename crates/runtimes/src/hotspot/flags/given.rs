@@ -13,7 +13,7 @@
 
 use super::files::Files;
 use super::words::{argument_file, words};
-use crate::setting::Setting;
+use plimsoll_programs::Setting;
 use plimsoll_unit::PAGE;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //! vendor.
 
 use super::given::name;
-use crate::elf;
+use plimsoll_programs::elf::Elf;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ const ADDED: [&str; 16] = [
     "ShenandoahLearningSteps",
 ];
 /// The section that holds constant text.
-const TEXT: &[u8] = b".rodata";
+const TEXT: &str = ".rodata";
 
 /// Those of the flags we may add that one build knows. Empty if nothing is known about the build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub struct Known(BTreeSet<&'static str>);
 impl Known {
     /// The flags that this `libjvm.so` knows. Reads about a megabyte.
     pub fn of(library: &Path) -> Known {
-        let text = elf::section(library, TEXT).unwrap_or_default();
+        let text = Elf::at(library)
+            .and_then(|file| file.contents(TEXT))
+            .unwrap_or_default();
         // Only whole strings count. A linker may merge a string into the end of a longer one, but
         // such an ending does not prove that the flag exists.
         let whole = |word: &[u8]| ADDED.into_iter().find(|flag| word == flag.as_bytes());
@@ -71,7 +73,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let library = dir.path().join("libjvm.so");
         let text = b"\0NewRatio\0\0G1MaxNewSizePercent is\0MyZProactive\0ZUncommitDelay\0";
-        std::fs::write(&library, elf::made_up(&[(".rodata", text)])).unwrap();
+        std::fs::write(
+            &library,
+            plimsoll_testbed::elf::with_sections(&[(".rodata", text)]),
+        )
+        .unwrap();
         let known = Known::of(&library);
         for flag in ["-XX:NewRatio=1", "-XX:ZUncommitDelay=1", "-Xmx1g"] {
             assert!(known.has(flag), "{flag}");

@@ -1,7 +1,7 @@
 //! Which flags are added, and which are left out because the user gave others.
 
 use super::*;
-use crate::setting::Setting;
+use plimsoll_programs::Setting;
 use proptest::prelude::*;
 
 /// The options from an environment and a command line.

@@ -5,9 +5,11 @@
 //! `AlwaysPreTouch` is not among them. It touches the first heap and what is added later, with each
 //! collector of 11 to 25; `tests/upfront.rs` measures that.
 
-use super::COMPRESSED;
 use super::given::Given;
 
+/// Above this size, in bytes, a heap loses compressed object pointers and needs about half more for
+/// the same objects.
+pub(super) const COMPRESSED: u64 = 31 << 30;
 /// Options that put the heap, or its old generation, into a file, which gets its whole size at the start:
 /// the present name, that of 12 to 15, and that of ZGC before 13. ZGC takes what it fills, but warns on the
 /// program's output if the maximum does not fit on the file system.
@@ -57,7 +59,7 @@ pub(super) fn most(given: &Given) -> u64 {
 mod tests {
     use super::*;
     use crate::hotspot::flags::{Known, Surroundings, for_any, start};
-    use crate::setting::Setting;
+    use plimsoll_programs::Setting;
     use std::path::Path;
 
     fn around(budget: u64) -> Surroundings {

@@ -1,58 +1,25 @@
 //! When a heap is enlarged: if that saves more time than the collection that does it costs.
 
-use super::Ratios;
-use crate::hotspot::control::aim::{Aim, size};
+use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::allowance::Allowance;
+use crate::hotspot::control::seen::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Seen, slack};
-use crate::hotspot::levers::Levers;
-
-/// Where an excess ends the program, the heap does not grow for this long after the program was
-/// over its limit, because more of the same may come. Nanoseconds.
-const WARY: u64 = 3_000_000_000;
 
 /// How many times its cost a collection has to save to be asked for beyond the share.
 const PAYS: f64 = 4.0;
 
-impl Ratios {
-    /// Whether the reachable size exceeds the present size `now` (bytes) by enough to be worth a
-    /// collection.
-    pub(super) fn grows(
-        &self,
-        aim: &Aim,
-        now: u64,
-        seen: &Seen,
-        watch: &Watch,
-        allowance: &Allowance,
-    ) -> bool {
-        let more = aim.reachable.saturating_sub(now);
-        let worth = watch.saved_ns(more, seen);
-        !is_close(aim, now, seen)
-            && !self.is_wary(seen)
-            && worth.is_none_or(|saved| saved > allowance.cost())
-    }
-
-    /// Whether to hold back growth. Where an excess ends the program, a heap does not grow again
-    /// right after memory was short.
-    pub(super) fn is_wary(&self, seen: &Seen) -> bool {
-        let lately = seen.now_ns.saturating_sub(self.pressed_ns) < WARY;
-        seen.spare > 0 && self.pressed_ns > 0 && lately
-    }
-
-    /// Whether the machine has enlarged its heap by itself by more than an eighth since it was resized last.
-    /// G1 makes it three times as large at once, where much time goes into collecting.
-    pub(super) fn is_outgrown(&self, seen: &Seen, levers: &Levers) -> bool {
-        self.made > 0 && size(seen, levers) > self.made.saturating_add(self.made / 8)
-    }
-
-    /// Called when a resizing begins. Learns by how much the machine enlarged its heap since the
-    /// last one.
-    pub(super) fn learn_creep(&mut self, seen: &Seen, levers: &Levers) {
-        if self.made > 0 {
-            let crept = size(seen, levers).saturating_sub(self.made);
-            self.creep = (self.creep / 2).max(crept / 2);
-        }
-    }
+/// Whether the reachable size exceeds the present size `now` (bytes) by enough to be worth a
+/// collection.
+pub(super) fn grows(
+    aim: &Aim,
+    now: u64,
+    seen: &Seen,
+    watch: &Watch,
+    allowance: &Allowance,
+) -> bool {
+    let more = aim.reachable.saturating_sub(now);
+    let worth = watch.saved_ns(more, seen);
+    !is_close(aim, now, seen) && worth.is_none_or(|saved| saved > allowance.cost())
 }
 
 /// Whether the reachable size exceeds the present size `now` (bytes) by too little to be worth a collection.

@@ -1,9 +1,10 @@
 //! What is done when a program is over its limit.
 
-use super::{Ratios, Way};
+use super::state::{Held, State, Way};
+use super::{Ratios, Step};
 use crate::hotspot::control::aim::{Aim, size};
+use crate::hotspot::control::seen::{Action, RETURNING, Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, RETURNING, Seen, slack};
 use crate::hotspot::levers::{Levers, SizedBy};
 
 /// The pause between two downward steps of the bias, nanoseconds.
@@ -14,60 +15,61 @@ impl Ratios {
     /// native memory and lowers the bias.
     pub(super) fn lower(
         &mut self,
-        aim: Aim,
-        whole: bool,
+        held: Held,
+        (aim, whole): (Aim, bool),
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
-    ) -> Vec<Action> {
+    ) -> Step {
+        let stay = |actions| (State::Held(held), actions);
         let now = size(seen, levers);
-        let resized_for = seen.now_ns.saturating_sub(self.resized_ns);
-        let returns = levers.sized_by == SizedBy::HeapRatios && self.resized_ns > 0;
+        let resized_for = seen.now_ns.saturating_sub(held.since_ns);
+        let returns = levers.sized_by == SizedBy::HeapRatios && held.since_ns > 0;
         if !smaller(aim, now, seen) && returns && resized_for < RETURNING {
-            return Vec::new();
+            return stay(Vec::new());
         }
         let room = watch.heap_size.at(seen);
         // What the agent gives back at the end of a collection does not depend on the size.
-        let refuses = self.refuses(seen, watch) && !seen.empties;
+        let refuses = held.refuses(seen, watch) && !seen.empties;
         if !refuses && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
                 tight: true,
                 urgent: true,
                 ..Way::default()
             };
-            return self.resize(aim, way, seen, levers);
+            return self.resize(held, aim, way, seen, levers);
         }
         let way = Way {
             urgent: true,
             whole,
             ..Way::default()
         };
-        let new = self.futile_percent != Some(aim.percent) && !refuses;
+        let new = !self.futile.was_tried(aim.percent) && !refuses;
         if (smaller(aim, now, seen) && new) || levers.sized_by == SizedBy::OldOnly {
-            return self.resize(aim, way, seen, levers);
+            return self.resize(held, aim, way, seen, levers);
         }
         let calm = seen
             .now_ns
-            .saturating_sub(self.lowered_ns.max(self.resized_ns))
+            .saturating_sub(self.excess.lowered_ns.max(held.since_ns))
             > CALM;
         if !calm {
-            return Vec::new();
+            return stay(Vec::new());
         }
-        self.lowered_ns = seen.now_ns;
+        self.excess.lowered_ns = seen.now_ns;
         let mut actions = vec![Action::Measure];
-        if seen.now_ns.saturating_sub(self.trimmed_ns) > 10_000_000_000 {
-            self.trimmed_ns = seen.now_ns;
+        if seen.now_ns.saturating_sub(self.excess.trimmed_ns) > 10_000_000_000 {
+            self.excess.trimmed_ns = seen.now_ns;
             actions.insert(0, Action::TrimNative);
         }
         if aim.least {
             // At its least size the heap does not follow the bias, so the excess tells nothing
             // about larger sizes.
-            return actions;
+            return stay(actions);
         }
         let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
         let least = -i64::try_from(room / 3).unwrap_or(0);
-        self.bias = self.bias.saturating_sub(excess).max(least);
-        actions
+        self.learned.bias = self.learned.bias.saturating_sub(excess).max(least);
+        stay(actions)
     }
 }
 

@@ -5,7 +5,7 @@
 //! at once, it is left to the machine's own collections, and all that is committed counts as
 //! resident.
 
-use crate::hotspot::control::Seen;
+use crate::hotspot::control::seen::Seen;
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::levers::{Levers, SizedBy};
 

@@ -1,20 +1,10 @@
 //! A machine that does not become smaller. The generations of Serial never shrink below their first sizes,
 //! which a machine that was started without our flags chose itself.
 
-use super::{Ratios, Resizing};
+use super::state::{Held, Refusal, Resizing};
+use crate::hotspot::control::seen::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Seen, slack};
 use crate::hotspot::levers::{Levers, SizedBy};
-
-/// A collection that stopped the program left the heap at the size that it had, although the ratios
-/// asked for less. The next one would do the same, whatever smaller size it aims at. Sizes in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    /// The committed heap.
-    committed: u64,
-    /// The live bytes.
-    live: u64,
-}
 
 impl Refusal {
     /// Judges a resizing, after its collection. The old generation of Parallel follows averages too, and
@@ -46,7 +36,7 @@ impl Refusal {
     }
 }
 
-impl Ratios {
+impl Held {
     /// Whether the machine has shown that it does not become smaller. That holds until its heap has another
     /// size, or until a collection, ours or the program's own, leaves notably fewer live bytes.
     pub(super) fn refuses(&self, seen: &Seen, watch: &Watch) -> bool {

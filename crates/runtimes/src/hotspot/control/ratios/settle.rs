@@ -2,28 +2,32 @@
 //! native.
 
 use super::Ratios;
+use super::state::Held;
 use crate::hotspot::control::aim::{Aim, size};
+use crate::hotspot::control::seen::{Action, Seen, slack, tolerance};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::control::{Action, Seen, slack, tolerance};
 use crate::hotspot::levers::{Levers, SizedBy};
 
 /// How long after a resizing the use is expected to have settled, nanoseconds.
 const SETTLING: u64 = 700_000_000;
 
-impl Ratios {
+impl Held {
     /// Whether the use reflects the present size: there was time, and young collections filled the
     /// heap.
     pub(super) fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
-        let changed_ns = self.resized_ns.max(watch.limit_changed_ns);
+        let changed_ns = self.since_ns.max(watch.limit_changed_ns);
         seen.now_ns.saturating_sub(changed_ns) > SETTLING
-            && watch.young > self.resized_young.saturating_add(1)
+            && watch.young > self.since_young.saturating_add(1)
             && !watch.rising()
     }
+}
 
+impl Ratios {
     /// The program has stayed below the limit although it allocates, by more than the steps of the
     /// ratios explain. So not all that is committed is resident: raises the bias.
     pub(super) fn settle(
         &mut self,
+        held: &mut Held,
         aim: Aim,
         seen: &Seen,
         levers: &Levers,
@@ -32,29 +36,29 @@ impl Ratios {
         // A larger size is the aim already, and a collection for it was not worth its cost: the use says
         // nothing of what the bias would do. The same gap counted at each look would double the size at last.
         let is_tried = aim.reachable <= size(seen, levers).saturating_add(slack(seen.limit));
-        if !is_tried || !self.settled(seen, watch) {
+        if !is_tried || !held.settled(seen, watch) {
             return None;
         }
         let most = i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX);
         let wanted = self.wanted_bias(aim, seen, levers, watch).min(most);
-        let more = wanted.saturating_sub(self.bias);
+        let more = wanted.saturating_sub(self.learned.bias);
         if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
             return None;
         }
         // A smaller heap has smaller tables, so the last measurement of the native part may be too
         // large.
-        if !std::mem::replace(&mut self.measured, true) {
+        if !std::mem::replace(&mut held.measured, true) {
             return Some(Action::Measure);
         }
         // What is not resident now may become so after the next collection: G1 then takes regions that
         // it never touched and keeps those that it leaves. Half of the gap shows whether that happens
         // without exceeding the limit by all of it.
-        self.bias = match levers.sized_by {
-            SizedBy::HeapRatios => self.bias.saturating_add(more / 2),
+        self.learned.bias = match levers.sized_by {
+            SizedBy::HeapRatios => self.learned.bias.saturating_add(more / 2),
             _ => wanted,
         };
-        self.resized_ns = seen.now_ns;
-        self.resized_young = watch.young;
+        held.since_ns = seen.now_ns;
+        held.since_young = watch.young;
         None
     }
 
@@ -64,19 +68,19 @@ impl Ratios {
         let peak = watch.peak();
         let below = seen.limit.saturating_sub(tolerance(seen.limit));
         let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
-        let corrected = self.bias.saturating_add(signed(gap));
+        let corrected = self.learned.bias.saturating_add(signed(gap));
         if levers.sized_by != SizedBy::HeapRatios {
             return corrected;
         }
         if peak > below {
-            return self.bias;
+            return self.learned.bias;
         }
         let resident = peak.saturating_sub(seen.native) as f64 / size(seen, levers).max(1) as f64;
         let room = watch.heap_size.at(seen) as f64;
         let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
         // After a size proved too large for this limit, larger steps are not tried. Memory that
         // became resident late may have been mistaken for that, though.
-        match self.lowered_ns > watch.limit_changed_ns {
+        match self.excess.lowered_ns > watch.limit_changed_ns {
             true => filling.min(corrected),
             false => filling,
         }

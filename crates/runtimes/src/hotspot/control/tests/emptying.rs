@@ -1,6 +1,7 @@
 //! Heaps of one size, with the agent and without.
 
 use super::*;
+use crate::hotspot::control::seen::tolerance;
 
 /// A heap of 500 MiB with some live bytes, in which the agent leaves `limit - native` resident.
 struct Full {

@@ -1,0 +1,376 @@
+//! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`.
+//!
+//! The file is read with `pread` into a buffer and never mapped, so that a truncated file causes a
+//! short read and no signal. Nothing in it is trusted: every offset and length is checked, and a
+//! malformed file yields fewer counters, never a panic. Layout (version 2, written by `HotSpot` in
+//! native byte order): magic `ca fe c0 c0`, byte order, major, minor, accessible; then used bytes,
+//! overflow, time stamp, offset of the first entry, number of entries. Each entry has its length,
+//! the offset of its name, the length of its vector (0 for a single value), its type, and the
+//! offset of its value.
+
+use crate::regular;
+use plimsoll_kernel::descriptors::path_of;
+use plimsoll_kernel::process::Handle as Process;
+use plimsoll_kernel::smaps::each_mapping_of;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+/// Bytes of a file that are read at most. `HotSpot` makes it 32 KiB.
+const MAX_FILE: usize = 1 << 20;
+/// The most entries that are looked at. `HotSpot` has about 300.
+const MAX_ENTRIES: usize = 8192;
+/// The most names in a `/tmp` that are looked at.
+const MAX_LISTING: usize = 65_536;
+/// The longest name and the longest text that are kept, bytes.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// The name of each user's folder begins with this.
+const FOLDER: &str = "hsperfdata_";
+
+/// The counter that names the virtual machine.
+const NAME: &str = "java.property.java.vm.name";
+
+/// The error of [`Counters::parse`] for a file that its machine has not finished yet.
+const UNFINISHED: &str = "not complete yet";
+
+/// Why there are no counters.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfError {
+    /// The process has no such file.
+    #[error(
+        "process {pid} publishes no counters in its /tmp (started with -XX:-UsePerfData, or its /tmp is \
+         hidden): \
+         its heap keeps its size, unless its collector is ZGC or Shenandoah"
+    )]
+    Absent {
+        /// Which process.
+        pid: u32,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the counters of process {pid}: {source}")]
+    Unreadable {
+        /// Which process.
+        pid: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The machine is still starting.
+    #[error("the Java virtual machine {pid} is still starting: its counters are not complete yet")]
+    Unfinished {
+        /// Which process.
+        pid: u32,
+    },
+    /// The file is malformed.
+    #[error("the counters of process {pid} are not in the format that is known: {what}")]
+    Malformed {
+        /// Which process.
+        pid: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// One counter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number.
+    Long(i64),
+    /// Text, without its padding.
+    Text(&'a str),
+}
+
+/// The open counters file of one process.
+#[derive(Debug)]
+pub struct PerfFile {
+    pid: u32,
+    /// The name of the file: the process's number in its own pid namespace.
+    name: String,
+    /// The open file.
+    file: OwnedFd,
+    /// A copy of its content; kept so that its memory is used again.
+    buffer: Vec<u8>,
+}
+
+impl PerfFile {
+    /// Opens the counters of a process, in the process's mount namespace and by its number there.
+    ///
+    /// # Errors
+    /// [`PerfError::Absent`] if it has none, [`PerfError::Unreadable`] if they may not be read.
+    pub fn open(process: &Process) -> Result<PerfFile, PerfError> {
+        let pid = process.pid;
+        let unreadable = |source: std::io::Error| PerfError::Unreadable { pid, source };
+        let status = process.status().map_err(unreadable)?;
+        let tmp = process.tmp().map_err(unreadable)?;
+        let name = status.inner_pid.to_string();
+        let mut found = Err(PerfError::Absent { pid });
+        let listing = rustix::fs::Dir::read_from(&tmp).map_err(|e| unreadable(e.into()))?;
+        for entry in listing.take(MAX_LISTING) {
+            let Ok(entry) = entry else { break };
+            if !entry.file_name().to_bytes().starts_with(FOLDER.as_bytes()) {
+                continue;
+            }
+            match open_beneath(&tmp, entry.file_name(), &name, status.euid) {
+                Ok(Some(file)) => {
+                    return Ok(PerfFile {
+                        pid,
+                        name,
+                        file,
+                        buffer: Vec::new(),
+                    });
+                }
+                Ok(None) => {}
+                Err(e) => found = Err(unreadable(e.into())),
+            }
+        }
+        found
+    }
+
+    /// Whether this very process writes the file, and not an earlier process with its number or the
+    /// program before an exec. Checks that the process has the file mapped or, if that is hidden,
+    /// that the file changed since the process started.
+    pub fn is_of(&self, process: &Process) -> bool {
+        let name = format!("/{}", self.name);
+        let mut is_mapped = false;
+        let looked = each_mapping_of(self.pid, &mut |mapping| {
+            let folder = mapping.name.strip_suffix(&name);
+            let folder = folder.and_then(|folder| folder.rsplit('/').next());
+            is_mapped = folder.is_some_and(|folder| folder.starts_with(FOLDER));
+            !is_mapped
+        });
+        if looked.is_ok() {
+            return is_mapped;
+        }
+        let changed = std::fs::metadata(path_of(&self.file)).map(|file| file.ctime());
+        let both = changed.and_then(|changed| Ok((changed, process.started_at()?)));
+        both.is_ok_and(|(changed, started)| changed + 1 >= started)
+    }
+
+    /// Reads the file again. If it grows or shrinks meanwhile, reads what there is.
+    ///
+    /// # Errors
+    /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] if the header is invalid.
+    pub fn read(&mut self) -> Result<Counters<'_>, PerfError> {
+        let pid = self.pid;
+        self.buffer
+            .resize(self.buffer.capacity().clamp(64 * 1024, MAX_FILE), 0);
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                if length >= MAX_FILE {
+                    break;
+                }
+                self.buffer.resize((length * 2).min(MAX_FILE), 0);
+            }
+            match rustix::io::pread(&self.file, &mut self.buffer[length..], length as u64) {
+                Ok(0) => break,
+                Ok(n) => length += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => {
+                    return Err(PerfError::Unreadable {
+                        pid,
+                        source: e.into(),
+                    });
+                }
+            }
+        }
+        Counters::parse(&self.buffer[..length]).map_err(|what| match what {
+            UNFINISHED => PerfError::Unfinished { pid },
+            what => PerfError::Malformed { pid, what },
+        })
+    }
+}
+
+/// Whether the counters of a process that we may not look into name it a `HotSpot` machine.
+pub fn is_machine(process: &Process) -> bool {
+    let Ok(mut perf) = PerfFile::open(process) else {
+        return false;
+    };
+    let names = ["OpenJDK", "HotSpot"];
+    let known = |name: &str| names.iter().any(|part| name.contains(part));
+    perf.is_of(process)
+        && perf
+            .read()
+            .is_ok_and(|c| c.text_of(NAME).is_some_and(known))
+}
+
+/// Opens `directory/name` if it is a regular file of this user. Follows no link.
+fn open_beneath(
+    tmp: impl AsFd,
+    directory: &std::ffi::CStr,
+    name: &str,
+    uid: u32,
+) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let directory =
+        match rustix::fs::openat(&tmp, directory, flags | OFlags::DIRECTORY, Mode::empty()) {
+            Ok(d) => d,
+            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP | rustix::io::Errno::NOENT) => {
+                return Ok(None);
+            }
+            Err(e) => {
+                // Another user's directory that we may not enter tells nothing about this process.
+                return match rustix::fs::statat(&tmp, directory, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(s) if s.st_uid == uid => Err(e),
+                    _ => Ok(None),
+                };
+            }
+        };
+    // Do not open it yet: opening a device can have side effects.
+    let found = match rustix::fs::openat(&directory, name, flags | OFlags::PATH, Mode::empty()) {
+        Ok(found) => found,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let stat = rustix::fs::fstat(&found)?;
+    let is_regular =
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
+    if !is_regular || stat.st_uid != uid {
+        return Ok(None);
+    }
+    match regular::open(&found) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(e) => Err(rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO)),
+    }
+}
+
+/// The counters in a copy of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters<'a> {
+    bytes: &'a [u8],
+    little: bool,
+    first: usize,
+    entries: usize,
+}
+
+impl<'a> Counters<'a> {
+    /// Checks the header.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Counters<'a>, &'static str> {
+        if bytes.len() < 32 {
+            return Err("shorter than its header");
+        }
+        if bytes[..4] != [0xca, 0xfe, 0xc0, 0xc0] {
+            return Err("wrong magic number");
+        }
+        let little = match bytes[4] {
+            0 => false,
+            1 => true,
+            _ => return Err("unknown byte order"),
+        };
+        if bytes[5] != 2 {
+            return Err("unknown version");
+        }
+        if bytes[7] == 0 {
+            return Err(UNFINISHED);
+        }
+        let mut counters = Counters {
+            bytes,
+            little,
+            first: 0,
+            entries: 0,
+        };
+        counters.first = counters.offset(24).ok_or("bad offset of the first entry")?;
+        counters.entries = counters
+            .offset(28)
+            .ok_or("bad number of entries")?
+            .min(MAX_ENTRIES);
+        Ok(counters)
+    }
+
+    /// The text counter of this name, if there is one.
+    pub fn text_of(&self, name: &str) -> Option<&'a str> {
+        let mut found = self.iter().filter(|(found, _)| *found == name);
+        match found.next()?.1 {
+            Value::Text(text) => Some(text),
+            Value::Long(_) => None,
+        }
+    }
+
+    /// All well-formed counters, in the order of the file.
+    pub fn iter(&self) -> Iter<'a> {
+        Iter {
+            counters: *self,
+            at: self.first,
+            left: self.entries,
+        }
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        let word: [u8; 4] = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.little {
+            u32::from_le_bytes(word)
+        } else {
+            u32::from_be_bytes(word)
+        })
+    }
+
+    /// The non-negative 32-bit number at `at`.
+    fn offset(&self, at: usize) -> Option<usize> {
+        let value = self.u32(at)?;
+        (value <= i32::MAX as u32).then_some(value as usize)
+    }
+
+    fn i64(&self, at: usize) -> Option<i64> {
+        let word: [u8; 8] = self.bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
+        Some(if self.little {
+            i64::from_le_bytes(word)
+        } else {
+            i64::from_be_bytes(word)
+        })
+    }
+
+    /// The text that starts at `at` and ends at a NUL, of at most `longest` bytes.
+    fn text(&self, at: usize, longest: usize) -> Option<&'a str> {
+        let rest = self.bytes.get(at..)?;
+        let rest = &rest[..rest.len().min(longest).min(MAX_TEXT)];
+        let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
+        std::str::from_utf8(&rest[..end]).ok()
+    }
+
+    fn entry(&self, at: usize) -> Option<(&'a str, Value<'a>)> {
+        let name = self.text(at.checked_add(self.offset(at + 4)?)?, 4096)?;
+        let vector = self.offset(at + 8)?;
+        let kind = *self.bytes.get(at + 12)?;
+        let value = at.checked_add(self.offset(at + 16)?)?;
+        match (kind, vector) {
+            (b'J', 0) => Some((name, Value::Long(self.i64(value)?))),
+            (b'B', 1..) => Some((name, Value::Text(self.text(value, vector)?))),
+            _ => None,
+        }
+    }
+}
+
+/// Iterates over the counters of a file.
+#[derive(Debug)]
+pub struct Iter<'a> {
+    counters: Counters<'a>,
+    at: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a str, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left > 0 {
+            self.left -= 1;
+            let at = self.at;
+            let length = self.counters.offset(at)?;
+            // An entry has at least its header. A shorter length could loop for ever.
+            if length < 20 {
+                return None;
+            }
+            self.at = at.checked_add(length)?;
+            if let Some(entry) = self.counters.entry(at) {
+                return Some(entry);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

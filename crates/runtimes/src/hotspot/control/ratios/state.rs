@@ -1,0 +1,200 @@
+//! The states of the free ratios, and what outlives them. Sizes in bytes, times in nanoseconds.
+
+use crate::hotspot::control::aim::size;
+use crate::hotspot::control::seen::Seen;
+use crate::hotspot::levers::Levers;
+use plimsoll_unit::SECOND;
+
+/// What the free ratios are now, with what was learned while they became that.
+#[derive(Debug, Default)]
+pub(super) enum State {
+    /// Those of the machine: nothing was asked for yet.
+    #[default]
+    Own,
+    /// 0 and 100, out of action: the machine's own collections do not change its size.
+    Held(Held),
+    /// In action until the next look.
+    Resizing(Resizing),
+}
+
+impl State {
+    /// Whether the heap, when it was looked at last, was not smaller than its limit allows by enough to be
+    /// enlarged.
+    pub(super) fn is_close(&self) -> bool {
+        match self {
+            State::Own => false,
+            State::Held(held) => held.close,
+            State::Resizing(resizing) => resizing.before.close,
+        }
+    }
+}
+
+/// The ratios are out of action.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    /// The size that the last resizing produced; 0 before the first.
+    pub(super) made: u64,
+    /// When that ended or the bias was raised, and the number of young collections then.
+    pub(super) since_ns: u64,
+    pub(super) since_young: u64,
+    /// The native part was measured since.
+    pub(super) measured: bool,
+    /// The machine does not become smaller than it is.
+    pub(super) refusal: Option<Refusal>,
+    /// The last urgent collection was concurrent and left the program over its limit.
+    pub(super) in_vain: bool,
+    /// The heap is as large as its limit allows, or smaller by too little to be worth a collection.
+    pub(super) close: bool,
+}
+
+impl Held {
+    /// Whether the machine has enlarged its heap by itself by more than an eighth since it was resized last.
+    /// G1 makes it three times as large at once, where much time goes into collecting.
+    pub(super) fn is_outgrown(&self, seen: &Seen, levers: &Levers) -> bool {
+        self.made > 0 && size(seen, levers) > self.made.saturating_add(self.made / 8)
+    }
+}
+
+/// A collection that stopped the program left the heap at the size that it had, although the ratios
+/// asked for less. The next one would do the same, whatever smaller size it aims at. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    /// The committed heap.
+    pub(super) committed: u64,
+    /// The live bytes.
+    pub(super) live: u64,
+}
+
+/// How a resizing is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Way {
+    /// Repetitions so far.
+    pub(super) tries: u32,
+    /// Make the old generation as small as it gets, to return garbage.
+    pub(super) tight: bool,
+    /// The program is over its limit.
+    pub(super) urgent: bool,
+    /// Use a collection that stops the program, although the usual one is concurrent.
+    pub(super) whole: bool,
+}
+
+/// A resizing is under way. What was seen when it was asked for:
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resizing {
+    /// How it is done.
+    pub(super) way: Way,
+    /// The size that is aimed at; 0 for the least.
+    pub(super) wanted: u64,
+    /// The ratio that was set, percent.
+    pub(super) percent: u64,
+    /// The program's memory before.
+    pub(super) uses: u64,
+    /// The size before.
+    pub(super) size: u64,
+    /// The committed heap before.
+    pub(super) committed: u64,
+    /// Collections of the whole heap before.
+    pub(super) whole: u64,
+    /// The use of the old generation before.
+    pub(super) basis: u64,
+    /// Pauses before.
+    pub(super) pauses: u64,
+    /// The state before.
+    pub(super) before: Held,
+}
+
+/// What was learned of how the machine follows the ratios. It holds in all states.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    /// By how much the aim exceeds the room, because not all that is committed is resident; negative because
+    /// of memory that was not measured.
+    pub(super) bias: i64,
+    /// By how much the machine itself enlarges the heap between two resizings.
+    creep: u64,
+    /// How much more than the old generation's use is in use when a concurrent cycle applies the
+    /// ratios, because the program allocates while the cycle marks.
+    pub(super) drift: u64,
+}
+
+impl Learned {
+    /// The size to aim at for a resident heap of this size. If the machine enlarges its heap by itself, aim
+    /// that much lower, or the program would soon be over its limit again.
+    pub(super) fn room(&self, resident: u64) -> u64 {
+        let room = resident.saturating_add_signed(self.bias);
+        room.saturating_sub(self.creep.min(room / 8))
+    }
+
+    /// The bytes in use when a concurrent cycle applies the ratios. The program cannot allocate
+    /// more than is committed meanwhile.
+    pub(super) fn basis(&self, seen: &Seen) -> u64 {
+        let used = seen.heap.old.used;
+        let rest = seen.heap.committed().saturating_sub(used);
+        used.saturating_add(self.drift.min(rest)).max(1)
+    }
+
+    /// Called when a resizing begins. Learns by how much the machine enlarged its heap since the
+    /// last one.
+    pub(super) fn learn_creep(&mut self, before: &Held, now: u64) {
+        if before.made > 0 {
+            let crept = now.saturating_sub(before.made);
+            self.creep = (self.creep / 2).max(crept / 2);
+        }
+    }
+
+    /// Learns the drift: the size that the ratios produced tells the basis that they were applied
+    /// to. At the maximum size it tells only a lower bound.
+    pub(super) fn learn_drift(&mut self, done: &Resizing, now: u64, max: u64) {
+        let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
+        let drift = (basis as u64).saturating_sub(done.basis);
+        self.drift = match self.drift {
+            known if now >= max => known.max(drift),
+            0 => drift,
+            known => known.midpoint(drift),
+        };
+    }
+}
+
+/// Resizings in a row that changed nothing at this limit.
+#[derive(Debug, Default)]
+pub(super) struct Futile {
+    /// How many.
+    times: u32,
+    /// The ratio of the last of them, percent. It is not tried again.
+    percent: Option<u64>,
+    /// No resizing that is not urgent before this time.
+    quiet_until: u64,
+}
+
+impl Futile {
+    /// Takes in a resizing; `now`: the size that it left.
+    pub(super) fn judge(&mut self, done: &Resizing, now: u64, now_ns: u64) {
+        if now.abs_diff(done.size) > done.size / 100 {
+            (self.times, self.percent) = (0, None);
+            return;
+        }
+        self.times = (self.times + 1).min(6);
+        self.percent = Some(done.percent);
+        self.quiet_until = now_ns.saturating_add(SECOND << self.times);
+    }
+
+    /// Whether this ratio has changed nothing, percent.
+    pub(super) fn was_tried(&self, percent: u64) -> bool {
+        self.percent == Some(percent)
+    }
+
+    /// Whether nothing is resized now that is not urgent.
+    pub(super) fn is_quiet(&self, now_ns: u64) -> bool {
+        now_ns < self.quiet_until
+    }
+}
+
+/// When a program was over its limit, and what was done about it beside resizings; 0: never.
+#[derive(Debug, Default)]
+pub(super) struct Excess {
+    /// When it was last over its limit.
+    pub(super) pressed_ns: u64,
+    /// When the machine was last asked to return native memory.
+    pub(super) trimmed_ns: u64,
+    /// When the bias was last lowered.
+    pub(super) lowered_ns: u64,
+}

@@ -1,0 +1,85 @@
+//! What the controller sees and does, and how close to a limit is close.
+
+use crate::hotspot::snapshot::Snapshot;
+use plimsoll_unit::{MIB, MILLISECOND};
+
+/// One moment of the machine and of its limit. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Monotonic time since the steering began, nanoseconds.
+    pub now_ns: u64,
+    /// The bytes that the process may use now.
+    pub limit: u64,
+    /// The availability: what the process could have if it asked; 0 if not known.
+    pub available: u64,
+    /// What the process must give back; 0 if nothing.
+    pub owed: u64,
+    /// What the process uses.
+    pub uses: u64,
+    /// The native part of the process, as last measured.
+    pub native: u64,
+    /// What is kept free for sudden growth of native memory; 0 where an excess can be paged out.
+    pub spare: u64,
+    /// What is kept free as far as the heap can do without it, if its collector gives memory back late:
+    /// `spare` or more. 0 with other collectors, where an excess can be paged out, and where the
+    /// program's own stalls tell how large the heap is to be.
+    pub ample: u64,
+    /// The part of `spare` that must remain until a collection is under way.
+    pub kept: u64,
+    /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
+    /// it cannot be read.
+    pub processor_ns: u64,
+    /// The time that requested commands took so far, nanoseconds.
+    pub asked_ns: u64,
+    /// Its major faults so far.
+    pub major_faults: u64,
+    /// The work of a collector that works beside the program so far, as the time of pauses in which it would
+    /// have done the same, without that of requested collections, nanoseconds; `None` with other collectors,
+    /// or if it cannot be read.
+    pub beside_ns: Option<u64>,
+    /// An agent gives back what is above the limit at the end of each collection.
+    pub empties: bool,
+    /// Its heap.
+    pub heap: Snapshot,
+}
+
+impl Seen {
+    /// The time that collections took from the program so far, nanoseconds. The counters tell it of pauses;
+    /// Shenandoah's count its cycles too, some of them twice.
+    pub(super) fn collecting_ns(&self) -> u64 {
+        self.beside_ns.unwrap_or(self.heap.collection_ns())
+    }
+}
+
+/// One thing to do to the machine. A list of them is carried out in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sets a manageable flag to a value in the flag's own unit.
+    Set(&'static str, u64),
+    /// Asks for a collection and waits for its end.
+    Collect,
+    /// Asks for a collection of the whole heap that stops the program, where the usual collection
+    /// does not.
+    CollectWhole,
+    /// Makes malloc return free memory to the system.
+    TrimNative,
+    /// Measures the native part again.
+    Measure,
+}
+
+/// How long G1, which returns memory concurrently, may take for that after the collection that made
+/// the heap smaller, nanoseconds.
+pub(in crate::hotspot) const RETURNING: u64 = 400 * MILLISECOND;
+
+/// The most live bytes that a collection which stops the program collects within about a fifth of a second.
+pub(super) const SMALL: u64 = 256 * MIB;
+
+/// How far the use may exceed the limit before something is done, bytes.
+pub(super) fn tolerance(limit: u64) -> u64 {
+    (limit / 66).max(3 * MIB)
+}
+
+/// How far a size may be from its aim before the difference is worth a collection, bytes.
+pub(super) fn slack(limit: u64) -> u64 {
+    (limit / 40).max(10 * MIB)
+}

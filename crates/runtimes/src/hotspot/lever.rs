@@ -1,0 +1,485 @@
+//! The lever of a machine: what it uses, what the controller decides, and how that is carried out.
+
+mod helper;
+mod hush;
+mod let_go;
+mod limits;
+
+use super::agent::{Page, Told, Tries};
+use super::attach::{Attach, AttachError};
+use super::beside::Beside;
+use super::collector::Collector;
+use super::control::{Action, Control, Seen};
+use super::footprint;
+use super::isla_vista::Feedback;
+use super::levers::{Levers, SizedBy, Trigger};
+use super::machine::Machine;
+use super::release::Had;
+use super::snapshot::{Generation, Snapshot};
+use super::stalls::Signal;
+use super::surprise::Growth;
+use super::wish::Wishes;
+use super::{NAME, NAME_WITH_AGENT};
+use crate::lever::Target;
+use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::notes::Note;
+use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
+use plimsoll_unit::MILLISECOND;
+use plimsoll_wire::messages::Report;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// How long a command that needs no work may take.
+const COMMAND: Duration = Duration::from_secs(5);
+/// How long a collection may take.
+const COLLECTION: Duration = Duration::from_secs(60);
+
+/// Begins to ask a machine what it is; it may just be starting.
+pub(super) fn begin(target: Target<'_>) -> Reach<'_> {
+    let mut attach = None;
+    Box::new(move || {
+        let (attach, machine) = ask(target, &mut attach)?;
+        Ok(Box::new(HotSpotLever::new(target, attach, machine)))
+    })
+}
+
+/// Asks the machine what it is. Keeps the connection data in `before` for the next try.
+fn ask(target: Target<'_>, before: &mut Option<Attach>) -> Result<(Attach, Machine), Refusal> {
+    let attach = match before.take() {
+        Some(known) => known,
+        None => Attach::new(target.process).map_err(|error| refusal(&error, false))?,
+    };
+    match Machine::ask(&attach, COMMAND) {
+        Ok(machine) => Ok((attach, machine)),
+        Err(error) => {
+            let signalled = attach.has_signalled();
+            *before = Some(attach);
+            Err(refusal(&error, signalled))
+        }
+    }
+}
+
+fn refusal(error: &AttachError, signalled: bool) -> Refusal {
+    match error {
+        AttachError::Gone { .. } => Refusal::Gone,
+        error => Refusal::NotYet {
+            why: error.to_string(),
+            early: error.is_early(),
+            still: matches!(error, AttachError::StandsStill { .. }),
+            signalled,
+        },
+    }
+}
+
+/// Why a command was not carried out.
+enum Failed {
+    /// The machine ended.
+    Gone,
+    /// It did not answer in time; what to tell the user.
+    Unanswered(String),
+}
+
+/// The lever of one machine. Used by one thread.
+struct HotSpotLever<'a> {
+    /// The machine's process, and the options.
+    target: Target<'a>,
+    /// Sends commands to it.
+    attach: Attach,
+    /// It carried out a command since the move began.
+    answered: bool,
+    /// Reads its memory.
+    gauge: footprint::Gauge,
+    /// What it said of itself.
+    machine: Machine,
+    /// The work of its collector beside the program; `None` for one that works in pauses.
+    beside: Option<Beside>,
+    /// Its counters; `None` if it publishes none.
+    perf: Option<PerfFile>,
+    /// The user was told why there are no counters.
+    warned: bool,
+    /// How this machine's heap can be sized.
+    levers: Levers,
+    /// The decisions.
+    control: Control,
+    /// The limit by stalls, and their signal; `None` if the user wants the broker's limit alone.
+    feedback: Option<(Feedback, Signal)>,
+    /// The page of the agent in the machine, if there is one.
+    agent: Option<Page>,
+    /// What the user was told of it.
+    told: Told,
+    /// When the machine is asked again to load it.
+    tries: Tries,
+    /// What the agent is asked to keep.
+    wishes: Wishes,
+    /// Its memory by parts, as measured last.
+    footprint: footprint::Footprint,
+    /// Its native memory over time.
+    growth: Growth,
+    /// Warnings of the machine's log are off, because we collect.
+    hushed: bool,
+    /// Flags that were set, to be restored.
+    moved: BTreeSet<&'static str>,
+    /// What an adapter that was killed left to be put back.
+    had: Had,
+    /// What has to be restored if we are killed.
+    note: Option<Note>,
+    /// Processor time of the machine during requested commands, nanoseconds.
+    asked_processor_ns: u64,
+    /// Wall-clock time of these commands.
+    asked: Duration,
+    /// What was seen at the last look; `None` if that showed nothing.
+    seen: Option<Seen>,
+    /// When the steering began.
+    started: Instant,
+}
+
+/// Tells the user what the machine is, and how it can be steered.
+fn introduce(pid: u32, machine: &Machine, levers: &Levers) {
+    info!(
+        "process {pid} is a Java {} virtual machine with {}",
+        machine.version, machine.collector
+    );
+    for remark in &levers.remarks {
+        // That a machine cannot be steered at all is worth a warning, even without `-v`.
+        match levers.sized_by {
+            SizedBy::Fixed => warn!("process {pid}: {remark}"),
+            _ => info!("process {pid}: {remark}"),
+        }
+    }
+}
+
+/// What sizes the heap of a process by its own stalls; `counted`: whether its collections are counted.
+fn by_stalls_of(pid: u32, machine: &Machine, counted: bool) -> (Feedback, Signal) {
+    let (signal, told) = Signal::open(pid);
+    for line in told {
+        info!("process {pid}, stalls: {line}");
+    }
+    if !counted {
+        warn!(
+            "process {pid}: when it collects is not known without counters, so stalls do not size its heap"
+        );
+    }
+    let ratio = machine.flags.number("GCTimeRatio");
+    let held = ratio.is_some_and(|ratio| ratio <= 1);
+    (
+        Feedback::new(machine.collector == Collector::G1 && held),
+        signal,
+    )
+}
+
+impl<'a> HotSpotLever<'a> {
+    fn new(target: Target<'a>, attach: Attach, machine: Machine) -> HotSpotLever<'a> {
+        let mut levers = Levers::of(&machine);
+        introduce(target.process.pid, &machine, &levers);
+        let perf = match PerfFile::open(&target.process) {
+            Ok(perf) => Some(perf),
+            Err(error) => {
+                // A soft maximum works without counters; ratios do not.
+                if levers.sized_by != SizedBy::SoftMax {
+                    levers.sized_by = SizedBy::Fixed;
+                }
+                warn!("{error}");
+                None
+            }
+        };
+        let share = target.options.collection_share;
+        let by_stalls = target.options.policy.is_by_stalls();
+        let feedback =
+            by_stalls.then(|| by_stalls_of(target.process.pid, &machine, perf.is_some()));
+        let growth = Growth::of(&levers);
+        let beside = (levers.sized_by == SizedBy::SoftMax).then(|| Beside::of(&machine.flags));
+        let mut lever = HotSpotLever {
+            target,
+            attach,
+            answered: false,
+            gauge: footprint::Gauge::new(target.process, machine.collector),
+            machine,
+            beside,
+            perf,
+            warned: false,
+            control: Control::new(levers.clone(), share),
+            levers,
+            feedback,
+            agent: None,
+            told: Told::default(),
+            tries: Tries::default(),
+            wishes: Wishes::default(),
+            footprint: footprint::Footprint::default(),
+            growth,
+            hushed: false,
+            moved: BTreeSet::new(),
+            had: Had::new(),
+            note: None,
+            asked_processor_ns: 0,
+            asked: Duration::ZERO,
+            seen: None,
+            started: Instant::now(),
+        };
+        lever.load_agent();
+        lever
+    }
+
+    /// Tells the agent how much of the heap may stay resident at the end of the next collection.
+    fn wish(&mut self, seen: &Seen, swapped: u64) {
+        let Some(page) = &self.agent else { return };
+        // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
+        let Ok(view) = page.view() else { return };
+        self.told.look(self.target.process.pid, &view);
+        if let Some(mut process) = view.process() {
+            process.at_ns = page.our_time(process.at_ns);
+            self.wishes.look(process, view.about().signal);
+        }
+        let now_ns = now_ns();
+        self.wishes.look_at_swap(swapped, now_ns);
+        page.wish(self.wishes.resident(now_ns, seen.limit, seen.native));
+    }
+
+    /// Looks at the machine, whose memory is to come to `goal`.
+    fn look(&mut self, goal: &Goal) -> Option<Seen> {
+        let heap = self.heap()?;
+        let (uses, swapped) = self.uses_and_swapped()?;
+        let native = self.native(uses, &heap);
+        let limit = self.limit(goal, uses, &heap);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = ns(self.started.elapsed());
+        self.growth.look(now_ns, native, heap.committed(), uses);
+        let process = &self.target.process;
+        let worked = process.processor_ns();
+        if let Some(beside) = &mut self.beside {
+            beside.look(process, heap.allocated_last);
+        }
+        let seen = Seen {
+            now_ns,
+            limit,
+            available: goal.available,
+            owed: goal.owed,
+            uses,
+            native,
+            processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
+            asked_ns: ns(self.asked),
+            major_faults: process.major_faults().unwrap_or(0),
+            beside_ns: self.beside.as_ref().and_then(Beside::as_pauses_ns),
+            empties: self.empties(),
+            heap,
+            ..Seen::default()
+        };
+        let seen = self.keeping_free(goal.cliff, seen);
+        self.wish(&seen, swapped);
+        Some(seen)
+    }
+
+    /// `seen` with what is kept free below its limit.
+    fn keeping_free(&self, cliff: Option<u64>, seen: Seen) -> Seen {
+        let Some(capacity) = cliff else {
+            return seen;
+        };
+        let limit = seen.limit;
+        let felt = self.feedback.as_ref();
+        let by_stalls = felt.is_some_and(|(feedback, _)| feedback.size().is_some());
+        let ample = if by_stalls {
+            0
+        } else {
+            self.growth.ample(limit, capacity)
+        };
+        Seen {
+            spare: self.growth.spare(limit),
+            ample,
+            kept: self.growth.kept(limit),
+            ..seen
+        }
+    }
+
+    /// The native part, bytes. It may have grown since it was measured: what the heap cannot have touched
+    /// must be native. Much of a heap with generations is committed long before it is touched, so there
+    /// the measured heap tells more.
+    fn native(&self, uses: u64, heap: &Snapshot) -> u64 {
+        let touched = self.control.touched(heap).max(self.footprint.heap);
+        let heap = touched.min(heap.committed());
+        self.footprint.native.max(uses.saturating_sub(heap))
+    }
+
+    /// Whether an agent gives back what is above the limit.
+    fn empties(&self) -> bool {
+        let view = self.agent.as_ref().and_then(|page| page.view().ok());
+        view.is_some_and(|view| view.refusal().is_none())
+    }
+
+    /// The bytes that the machine would use if none of its heap was in swap, and those that are in swap.
+    /// Swapped heap is still the machine's memory, and a collection that shrinks the heap brings it back or
+    /// drops it.
+    fn uses_and_swapped(&self) -> Option<(u64, u64)> {
+        let (resident, swapped) = self.gauge.uses_and_swapped().ok()?;
+        let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
+        Some((resident.saturating_add(heap_swapped), swapped))
+    }
+
+    /// The counters of this moment. Without counters the resident heap counts as the whole heap.
+    fn heap(&mut self) -> Option<Snapshot> {
+        let Some(perf) = &mut self.perf else {
+            let max = self.machine.flags.number("MaxHeapSize").unwrap_or(0);
+            let (uses, _) = self.uses_and_swapped()?;
+            let used = uses.saturating_sub(self.footprint.native);
+            let old = Generation {
+                capacity: used,
+                max,
+                used,
+                ..Default::default()
+            };
+            return Some(Snapshot {
+                old,
+                ..Snapshot::default()
+            });
+        };
+        match perf.read() {
+            Ok(counters) => Some(Snapshot::of(counters)),
+            Err(PerfError::Unfinished { .. }) => None,
+            Err(error) => {
+                if !std::mem::replace(&mut self.warned, true) {
+                    warn!("{error}; it is not steered while this lasts");
+                }
+                if matches!(error, PerfError::Unreadable { .. }) {
+                    self.perf = PerfFile::open(&self.target.process).ok();
+                }
+                None
+            }
+        }
+    }
+
+    /// Carries out the controller's actions in order. Returns whether to measure the native part again.
+    fn carry_out(&mut self, actions: &[Action], seen: &Seen) -> Result<bool, Failed> {
+        for action in actions {
+            match action {
+                Action::Set(name, value) => {
+                    self.moves(name);
+                    self.ask("setflag", &[name, &value.to_string()], COMMAND)?;
+                }
+                Action::Collect => self.collect(self.control.trigger(), seen)?,
+                Action::CollectWhole => self.collect(Trigger::Histogram, seen)?,
+                Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND)?,
+                Action::Measure => {}
+            }
+        }
+        Ok(actions.contains(&Action::Measure))
+    }
+
+    fn collect(&mut self, trigger: Trigger, seen: &Seen) -> Result<(), Failed> {
+        let (start, before) = (Instant::now(), self.asked_processor_ns);
+        if let Some(beside) = &mut self.beside {
+            beside.add(&self.target.process);
+        }
+        let done = self.ask_for_collection(trigger);
+        if let Some(beside) = &mut self.beside {
+            beside.skip(&self.target.process);
+        }
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // On a busy computer the elapsed time includes that of other programs.
+        let worked = (self.asked_processor_ns - before).max(10_000_000);
+        let whole = trigger == Trigger::Histogram;
+        self.control
+            .collected(took.min(worked), seen.heap.old.used, whole);
+        done
+    }
+
+    fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> Result<(), Failed> {
+        let (start, before) = (Instant::now(), self.target.process.processor_ns());
+        let answer = self.attach.command(name, arguments, timeout);
+        self.asked += start.elapsed();
+        let after = self.target.process.processor_ns();
+        self.asked_processor_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
+        match answer {
+            Ok(reply) => {
+                if reply.code != 0 {
+                    debug!("{name} {arguments:?} was refused: {}", reply.text.trim());
+                }
+                self.answered = true;
+                Ok(())
+            }
+            Err(AttachError::Gone { .. }) => Err(Failed::Gone),
+            Err(error) => Err(Failed::Unanswered(error.to_string())),
+        }
+    }
+}
+
+impl Lever for HotSpotLever<'_> {
+    fn name(&self) -> &'static str {
+        match self.agent {
+            Some(_) => NAME_WITH_AGENT,
+            None => NAME,
+        }
+    }
+
+    fn measure(&mut self) {
+        let measured = footprint::measure(&self.target.process, self.machine.heap.as_ref());
+        self.footprint = measured.unwrap_or(self.footprint);
+    }
+
+    fn sample(&mut self, goal: &Goal) -> Option<Sample> {
+        self.seen = self.look(goal);
+        let seen = self.seen.as_ref()?;
+        Some(Sample {
+            uses: seen.uses,
+            limit: seen.limit,
+            heap: seen.heap.committed(),
+            collections: seen.heap.collections(),
+            rests: self.control.rests(),
+        })
+    }
+
+    fn facts(&self) -> Report {
+        let Some(seen) = &self.seen else {
+            return Report::default();
+        };
+        let facts = self.control.facts(seen);
+        let known = |value: u64| (value > 0).then_some(value);
+        let is_known = facts.allocation_rate.is_some();
+        Report {
+            live: known(facts.live).filter(|_| is_known),
+            allocation_rate: facts.allocation_rate,
+            collection_speed: known(facts.collection_speed).filter(|_| is_known),
+            demand: Some(facts.demand),
+            floor: Some(facts.floor),
+            reaction_ms: known(facts.reaction_ms),
+            collections: Some(seen.heap.collections()),
+            collection_ms: Some(seen.heap.collection_ns() / MILLISECOND),
+            stalls: self.feedback.as_ref().map(|(felt, _)| felt.within()),
+            ..Report::default()
+        }
+    }
+
+    fn act(&mut self) -> Moved {
+        if self.tries.is_due(Instant::now()) {
+            self.load_agent();
+        }
+        let Some(seen) = self.seen else {
+            return Moved::Nothing;
+        };
+        let actions = self.control.tick(&seen);
+        if actions.is_empty() {
+            return Moved::Nothing;
+        }
+        debug!("process {}: {actions:?}", self.target.process.pid);
+        self.answered = false;
+        let done = self.carry_out(&actions, &seen);
+        let answered = self.answered;
+        let collects = [Action::Collect, Action::CollectWhole];
+        match done {
+            Ok(measure) => Moved::Done {
+                answered,
+                measure,
+                again: actions.iter().any(|action| collects.contains(action)),
+            },
+            Err(Failed::Unanswered(why)) => Moved::Unanswered { answered, why },
+            Err(Failed::Gone) => Moved::Gone,
+        }
+    }
+
+    fn restore(&mut self) {
+        self.let_go();
+    }
+
+    fn describe(&self) -> String {
+        self.control.describe()
+    }
+}

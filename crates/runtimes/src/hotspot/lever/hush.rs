@@ -1,0 +1,82 @@
+//! Keeps a message of the machine out of the program's standard output.
+//!
+//! A machine that is asked for `GC.class_histogram` while a thread is in a critical section of JNI
+//! (before 22 under G1, later only under Serial and Parallel) collects nothing, and logs "GC locker is held;
+//! pre-dump GC was skipped" as a warning, which goes to standard output unless its user chose otherwise. So
+//! warnings with exactly the tag `gc` are switched off for the time of our own request. Where the log was
+//! configured by anybody, it stays as it is.
+
+use super::{COLLECTION, COMMAND, Failed, HotSpotLever, Trigger};
+
+/// The command that shows how the log is configured.
+const LIST: &str = "VM.log list";
+/// The command that switches those warnings off on standard output.
+const OFF: &str = "VM.log output=#0 what=gc=error";
+/// The command that switches them on again.
+const ON: &str = "VM.log output=#0 what=gc=warning";
+
+/// Whether the log on standard output is as it is unasked, by the answer to [`LIST`]: warnings of all kinds,
+/// or those without `gc` since it was configured at run time, as one of ours that was killed leaves it.
+fn is_unasked(list: &str) -> bool {
+    let mut lines = list.lines().map(str::trim);
+    let output = lines.find_map(|line| line.strip_prefix("#0: stdout "));
+    let mut words = output.unwrap_or_default().split(' ');
+    let (what, decorated) = (words.next(), words.next());
+    let at_run_time = words.next_back() == Some("(reconfigured)");
+    decorated == Some("uptime,level,tags")
+        && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
+}
+
+impl HotSpotLever<'_> {
+    /// Asks for a collection.
+    pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> Result<(), Failed> {
+        if trigger == Trigger::Histogram {
+            // Each time: its user may have configured it since.
+            if let Ok(listed) = self.attach.command("jcmd", &[LIST], COMMAND) {
+                self.hushed = is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND).is_ok();
+            }
+        }
+        let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
+        self.speak();
+        done
+    }
+
+    /// Lets the machine log as it did, if we changed that.
+    pub(super) fn speak(&mut self) {
+        if self.hushed && self.ask("jcmd", &[ON], COMMAND).is_ok() {
+            self.hushed = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_somebody_configured_is_left_alone() {
+        let list = |output: &str| {
+            format!(
+                "Available log levels: off, error\nLog output configuration:\n {output}\n #1: stderr all=off \
+                 uptime,level,tags\n"
+            )
+        };
+        for ready in [
+            "#0: stdout all=warning uptime,level,tags",
+            "#0: stdout all=warning uptime,level,tags foldmultilines=false",
+            "#0: stdout all=warning,gc=error uptime,level,tags foldmultilines=false (reconfigured)",
+            "#0: stdout all=warning,gc=error uptime,level,tags (reconfigured)",
+        ] {
+            assert!(is_unasked(&list(ready)), "{ready}");
+        }
+        for never in [
+            "#0: stdout all=off uptime,level,tags",
+            "#0: stdout all=warning,gc*=info uptime,level,tags",
+            "#0: stdout all=warning,gc=error uptime,level,tags",
+            "#0: stdout all=warning uptime",
+            "",
+        ] {
+            assert!(!is_unasked(&list(never)), "{never}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a runtime does to steer one running program: its lever. Where it is pulled, and what the broker is
+//! told, is the loop's part ([`crate::steer`]).
+
+use crate::link::Options;
+use crate::process::Process;
+use plimsoll_wire::messages::Report;
+
+/// Moves the memory of one running program. Used by one thread, the loop's.
+///
+/// The order of the calls: [`Lever::measure`] before the first [`Lever::sample`]; [`Lever::facts`] and
+/// [`Lever::act`] after a sample, which they are about; [`Lever::restore`] last. None may wait for longer
+/// than the program takes to answer.
+pub trait Lever {
+    /// The adapter's name, as the broker is told it. It may change: the loop tells a new one.
+    fn name(&self) -> &'static str;
+
+    /// Measures what takes long. Called now and then, so that all of it takes a small part of the time, and
+    /// when a move asked for it.
+    fn measure(&mut self) {}
+
+    /// Looks at the program, whose memory is to come to `goal`. `None` if it shows nothing now.
+    fn sample(&mut self, goal: &Goal) -> Option<Sample>;
+
+    /// What the broker is told about the process, without its relatives.
+    fn facts(&self) -> Report {
+        Report::default()
+    }
+
+    /// Does what the last sample calls for.
+    fn act(&mut self) -> Moved {
+        Moved::Nothing
+    }
+
+    /// Undoes what was changed.
+    fn restore(&mut self) {}
+
+    /// One line about what decides, for `-v`.
+    fn describe(&self) -> String {
+        String::new()
+    }
+}
+
+/// The process to steer.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The process that has the runtime.
+    pub process: Process,
+    /// The process that the principal was registered with: this one or an ancestor. The numbers are
+    /// for that process and all its descendants together.
+    pub root: u32,
+    /// The user's settings.
+    pub options: &'a Options,
+}
+
+/// Where the memory of a process is to come to. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Goal {
+    /// What the process may use now: a little below the limit, without what its relatives use. 0 without a
+    /// broker.
+    pub limit: u64,
+    /// What it could have if it asked, in the same way; 0 without a broker.
+    pub available: u64,
+    /// What it must give back; 0 if nothing.
+    pub owed: u64,
+    /// What there is for all programs of the computer or the group, if nothing can be paged out there: then
+    /// an excess ends the program.
+    pub cliff: Option<u64>,
+}
+
+/// One look at a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// What it uses, bytes.
+    pub uses: u64,
+    /// What it may use, bytes; below [`Goal::limit`] if the lever has reasons of its own. 0: no limit.
+    pub limit: u64,
+    /// What its heap has taken, bytes.
+    pub heap: u64,
+    /// Its collections since its start.
+    pub collections: u64,
+    /// It does not work at the moment.
+    pub rests: bool,
+}
+
+/// What came of a move. `answered`: the program did something that it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// There was nothing to do.
+    Nothing,
+    /// All was done.
+    Done {
+        /// See above.
+        answered: bool,
+        /// What takes long to measure may be another now.
+        measure: bool,
+        /// The next look may call for more at once.
+        again: bool,
+    },
+    /// The program did not answer in time.
+    Unanswered {
+        /// See above.
+        answered: bool,
+        /// Which question, for the person who reads the log.
+        why: String,
+    },
+    /// The program ended.
+    Gone,
+}
+
+/// Why there is no lever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The program ended.
+    Gone,
+    /// There may be one later.
+    NotYet {
+        /// Why there is none now, for the person who reads the log.
+        why: String,
+        /// The program may just be starting.
+        early: bool,
+        /// The program stands still: asking again sends nothing to it.
+        still: bool,
+        /// A signal was sent to it that it has not followed.
+        signalled: bool,
+    },
+}
+
+/// Asks for the lever of a process, again until there is one.
+pub type Reach<'a> = Box<dyn FnMut() -> Result<Box<dyn Lever + 'a>, Refusal> + 'a>;
+
+/// Begins to reach a process. Does nothing to it yet.
+pub type Begin = for<'a> fn(Target<'a>) -> Reach<'a>;

@@ -1,0 +1,97 @@
+//! A program that does not answer. After some failed commands it is left alone for a while. If it
+//! stood still meanwhile (its cgroup was frozen, or it was stopped) it is asked again as soon as it
+//! runs, because it never refused anything.
+
+use std::time::{Duration, Instant};
+
+/// After this many failed commands in a row the machine is left alone.
+const FAILURES: u32 = 3;
+/// How long a machine that does not answer is left alone.
+pub(crate) const LEFT_ALONE: Duration = Duration::from_secs(30);
+/// A machine that used less processor time than this between the failures stood still, nanoseconds.
+const STILL: u64 = 5_000_000;
+
+/// The failures of one machine.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// Failed commands since the last answer.
+    failures: u32,
+    /// The machine's processor time after the first failure, nanoseconds.
+    first_ns: Option<u64>,
+    /// Its processor time when it was left alone, nanoseconds; only if it stood still in between.
+    stood_ns: Option<u64>,
+    /// Until when it is left alone.
+    until: Option<Instant>,
+}
+
+impl Silence {
+    /// Notes an answer.
+    pub(super) fn broken(&mut self) {
+        *self = Silence::default();
+    }
+
+    /// Notes a failed command. `worked_ns`: the machine's processor time, nanoseconds. Returns
+    /// whether to tell the user now, which is once per silence.
+    pub(super) fn goes_on(&mut self, worked_ns: Option<u64>, now: Instant) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        let first = *self.first_ns.get_or_insert(worked_ns.unwrap_or(u64::MAX));
+        if self.failures >= FAILURES {
+            self.until = Some(now + LEFT_ALONE);
+            self.stood_ns = worked_ns.filter(|&worked| worked.saturating_sub(first) < STILL);
+        }
+        self.failures == FAILURES
+    }
+
+    /// Whether the machine is to be left alone now.
+    pub(super) fn keeps_away(&self, worked_ns: Option<u64>, now: Instant) -> bool {
+        let runs = self.stood_ns.zip(worked_ns);
+        let runs = runs.is_some_and(|(stood, worked)| worked >= stood.saturating_add(STILL));
+        !runs && self.until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use plimsoll_unit::SECOND;
+
+    /// Three failed commands, at these processor times; the third is told.
+    fn silent(worked: [u64; 3], now: Instant) -> Silence {
+        let mut silence = Silence::default();
+        let told = worked.map(|worked| silence.goes_on(Some(worked), now));
+        assert_eq!(told, [false, false, true]);
+        assert!(silence.keeps_away(Some(worked[2]), now));
+        silence
+    }
+
+    #[test]
+    fn one_that_stood_still_is_asked_again_when_it_runs() {
+        let now = Instant::now();
+        let mut silence = silent([SECOND; 3], now);
+        assert!(silence.keeps_away(Some(SECOND + STILL / 2), now));
+        assert!(!silence.keeps_away(Some(SECOND + STILL), now));
+        // It fails again before it answers.
+        assert!(!silence.goes_on(Some(2 * SECOND), now));
+        assert!(!silence.goes_on(Some(2 * SECOND), now));
+        silence.broken();
+        assert!(!silence.keeps_away(Some(2 * SECOND), now));
+    }
+
+    #[test]
+    fn one_that_runs_and_does_not_answer_is_left_alone_for_long() {
+        let now = Instant::now();
+        let silence = silent([SECOND, 2 * SECOND, 3 * SECOND], now);
+        assert!(silence.keeps_away(Some(9 * SECOND), now));
+        assert!(!silence.keeps_away(Some(9 * SECOND), now + LEFT_ALONE));
+    }
+
+    #[test]
+    fn one_whose_processor_time_is_hidden_is_left_alone_for_long() {
+        let now = Instant::now();
+        let mut silence = Silence::default();
+        assert!((0..3).any(|_| silence.goes_on(None, now)));
+        assert!(silence.keeps_away(None, now));
+        assert!(silence.keeps_away(Some(SECOND), now));
+    }
+}
