@@ -336,7 +336,7 @@ impl<'h> Collector<'h> {
     }
 }
 
-/// What a collection found, for the pace of the next ones.
+/// The findings of a collection, for the pace of the next ones.
 fn found(census: &plimsoll_heap::Census, scanned: &Scanned) -> Found {
     Found {
         composite: (census.live - census.opaque) as usize,

@@ -25,7 +25,7 @@ const LATELY: Duration = Duration::from_millis(3);
 const UNUSED: Duration = Duration::from_secs(2);
 const UNUSED_AT: u32 = 3;
 
-/// What is known of the memory around the heap. Guarded by the collector's lock.
+/// The memory around the heap. Guarded by the lock of the front end.
 #[derive(Default)]
 pub(crate) struct Surroundings {
     /// Bytes that a broker grants the heap; `None` without a broker.
@@ -306,7 +306,7 @@ impl Surroundings {
         self.granted.is_some()
     }
 
-    /// What a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
+    /// The bytes that a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
     /// out, that is no more than there is room for: other programs may not have given back yet what
     /// the broker grants. The second value tells whether this is so.
     pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {

@@ -68,13 +68,13 @@ pub(crate) struct Growth {
     pub(crate) holes: usize,
 }
 
-/// What a collection found.
+/// The findings of a collection.
 #[derive(Default)]
 pub(crate) struct Found {
     /// Bytes of live objects: `composite` ones hold references, `atomic` ones hold none.
     pub(crate) composite: usize,
     pub(crate) atomic: usize,
-    /// Of `atomic`, the bytes of small objects.
+    /// The part of `atomic` that small objects take.
     pub(crate) small: usize,
     /// How many small objects these are.
     pub(crate) small_objects: usize,

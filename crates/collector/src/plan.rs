@@ -1,4 +1,4 @@
-//! What a collection covers, and how it is made. Nothing here changes anything.
+//! Plans a collection. Nothing here changes anything.
 
 use crate::cycle::Why;
 use crate::footprint::Surroundings;
@@ -27,7 +27,7 @@ pub(crate) struct Earlier {
     pub(crate) residency: Residency,
 }
 
-/// What a collection covers, and how it is made.
+/// The objects that a collection covers, and the way in which it is made.
 pub(crate) struct Plan {
     pub(crate) look: Look,
     /// This is the first step of several, if that is possible.

@@ -16,7 +16,7 @@ const GROWTH: u64 = 2;
 /// A heap of fewer bytes is collected as a whole.
 const WORTH: usize = 4 << 20;
 
-/// What the first write to an armed superpage costs the program: a fault for each of its pages, 2
+/// The cost of the first write to an armed superpage: a fault for each of its pages, 2
 /// to 3 microseconds each on a virtual machine.
 const WRITE: Duration = Duration::from_micros(10);
 

@@ -54,7 +54,7 @@ struct Uses {
     resident: Bytes,
     /// The heap's part of it.
     heap: Bytes,
-    /// What lived after the last collection.
+    /// Bytes alive after the last collection.
     live: Bytes,
 }
 
@@ -64,7 +64,7 @@ struct Companion {
     follower: Follower,
     /// Collects, with a limit of the heap in bytes.
     collect: fn(u64),
-    /// What its numbers mean here.
+    /// The rule for its numbers.
     governor: Governor,
 }
 

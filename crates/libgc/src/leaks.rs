@@ -1,5 +1,5 @@
 //! Finding mistakes of the program: objects that it lost without freeing them (`GC_find_leak`), and
-//! objects of the debugging functions whose bounds it overwrote. What a collection finds is
+//! objects of the debugging functions whose bounds it overwrote. A collection's findings are
 //! [reported](crate::lost) once the lock is free again.
 //!
 //! While the program looks for leaks, every object is allocated with the lock and recorded; so

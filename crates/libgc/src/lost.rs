@@ -59,7 +59,7 @@ fn report_all(mut gc: Locked) {
         };
         complain(&text);
         // SAFETY: nothing refers to it, and it was not freed.
-        unsafe { free(start as *mut c_void) };
+        unsafe { free(heap, start as *mut c_void) };
     }
     if environ::is_set("GC_ABORT_ON_LEAK") {
         report::abort(c"Objects were lost or damaged");

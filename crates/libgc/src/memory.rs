@@ -6,7 +6,7 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munma
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 
-/// What has at least this many bytes is a mapping of its own, as in the C library. Tables that grow or
+/// A place of at least this many bytes is a mapping of its own, as in the C library. Tables that grow or
 /// are dropped would otherwise leave memory that nothing else is large enough to use.
 const LARGE: usize = 256 << 10;
 
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Own {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         match is_large(layout) {
-            // What the kernel does not take back stays as it is: this fails where a program has no
+            // A mapping that the kernel does not take back stays as it is: this fails where a program has no
             // mappings left.
             // SAFETY: a mapping of `map` that nobody uses any more.
             true => drop(unsafe { munmap(place.cast(), layout.size()) }),

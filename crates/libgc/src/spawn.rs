@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 /// Bytes of the stack of one of our threads.
 const STACK: usize = 256 << 10;
 
-/// What one of our threads is given.
+/// The orders for one of our threads.
 struct Order {
     /// Its name, of at most 15 bytes.
     name: &'static CStr,

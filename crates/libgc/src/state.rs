@@ -36,7 +36,7 @@ pub(crate) struct Program {
     pub(crate) roots: Roots,
     /// Functions and links of objects that die.
     pub(crate) finalization: Finalization,
-    /// What the search for leaks has to know.
+    /// Objects that may be lost.
     pub(crate) leaks: Leaks,
     /// Bytes that the program counts itself.
     pub(crate) counted: Counted,
@@ -87,7 +87,7 @@ unsafe impl Sync for Place {}
 
 static STATE: Place = Place(UnsafeCell::new(None));
 
-/// What a thread that holds the lock does without: cancellation, and the program's floating-point
+/// A thread that holds the lock does without cancellation, and without the program's floating-point
 /// environment.
 struct Owned {
     _floats: Floats,

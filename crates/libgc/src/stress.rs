@@ -12,7 +12,7 @@ use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What tests ask for.
+/// The wishes of a test.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     /// Collect at every n-th allocation that takes the lock; 0 for no stress.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What is known of addresses.
+/// A table by address.
 pub(crate) type Table<V> = HashMap<usize, V, BuildHasherDefault<Address>>;
 
 /// Hashes one address: the halves of a product, folded, because the low bits of addresses are zero

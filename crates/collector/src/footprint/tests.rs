@@ -1,4 +1,4 @@
-//! What a decision leads to.
+//! Decisions, and their effect.
 
 use super::*;
 use plimsoll_heap::Residency;
@@ -47,7 +47,7 @@ fn holes_are_filled_where_memory_is_short_too() {
     }
 }
 
-/// What was used again in the meantime stays, however often there is a collection.
+/// Memory that was used again in the meantime stays, however often there is a collection.
 #[test]
 fn free_memory_goes_back_when_it_was_not_needed_for_a_while() {
     let begin = Instant::now();

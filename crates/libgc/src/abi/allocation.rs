@@ -3,7 +3,7 @@
 use crate::objects::allocate::{allocate, allocate_held, allocate_slowly, extra};
 use crate::objects::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::objects::{release, resize};
-use crate::report;
+use crate::{report, start};
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::{GRANULE, KindId, LARGEST_SMALL};
 use std::ptr::null_mut;
@@ -159,8 +159,10 @@ fn ignore_off_page(bytes: usize, kind: KindId) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
-    // SAFETY: the caller's promise.
-    unsafe { release::free(object) };
+    if !object.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { release::free(start::heap(), object) };
+    }
 }
 
 #[unsafe(no_mangle)]

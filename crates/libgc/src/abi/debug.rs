@@ -97,7 +97,7 @@ unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     let kept = matches!(heap.kind_of(slot), UNCOLLECTABLE | AUNCOLLECTABLE);
     if kept || finds_leaks() {
         // SAFETY: the object's base; the caller does not use it any more.
-        unsafe { release::free(base as *mut c_void) };
+        unsafe { release::free(heap, base as *mut c_void) };
     } else {
         let bytes = heap.size(slot) - HEADER;
         // SAFETY: the rest of the object, which the caller does not use any more.

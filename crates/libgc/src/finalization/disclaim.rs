@@ -22,7 +22,7 @@ pub(crate) struct Disclaims {
 struct Entry {
     kind: KindId,
     procedure: Disclaim,
-    /// What the kind's dead objects refer to is kept alive until they are released.
+    /// Objects to which the kind's dead objects refer are kept alive until these are released.
     mark_from_all: bool,
 }
 

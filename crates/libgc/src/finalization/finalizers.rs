@@ -227,8 +227,8 @@ impl Finalizers {
         Some((old.procedure(), old.data))
     }
 
-    /// Takes a due finalizer: the object, its procedure and its data. The last one's memory is freed: there is
-    /// room for all that might be due.
+    /// Takes a due finalizer: the object, its procedure and its data. The last one's memory is freed:
+    /// there is room for all that might be due.
     pub(crate) fn next_due(&mut self) -> Option<(*mut c_void, Procedure, *mut c_void)> {
         let Some((object, finalizer)) = self.due.pop() else {
             self.due.shrink_to_fit();
@@ -248,7 +248,7 @@ impl Finalizers {
         self.due.len()
     }
 
-    /// Whether finalizers are due of which the program was not notified; it is now.
+    /// Whether finalizers are due and the program was not notified yet. It counts as notified from now on.
     pub(crate) fn is_news(&mut self) -> bool {
         self.is_due() && !std::mem::replace(&mut self.told, true)
     }

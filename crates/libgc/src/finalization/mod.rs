@@ -1,4 +1,4 @@
-//! What happens when an object dies.
+//! Functions and links of objects that die.
 //!
 //! | module | content |
 //! |---|---|

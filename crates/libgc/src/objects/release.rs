@@ -3,21 +3,18 @@
 use crate::abi::variables::{GC_non_gc_bytes, finds_leaks};
 use crate::thread::current;
 use crate::variable::share;
-use crate::{report, start, state};
+use crate::{report, state};
 use libc::c_void;
 use plimsoll_heap::{Freed, Heap};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Frees an object, which may be null.
+/// Frees an object of the heap.
 ///
 /// # Safety
 /// The caller does not use the object any more.
 #[inline(always)]
-pub(crate) unsafe fn free(object: *mut c_void) {
-    if object.is_null() {
-        return;
-    }
-    let (heap, start) = (start::heap(), object as usize);
+pub(crate) unsafe fn free(heap: &Heap, object: *mut c_void) {
+    let start = object as usize;
     if finds_leaks() {
         forget(start);
     }

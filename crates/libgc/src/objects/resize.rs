@@ -20,7 +20,7 @@ pub(crate) unsafe fn realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
     }
     if bytes == 0 {
         // SAFETY: the caller's promise.
-        unsafe { free(object) };
+        unsafe { free(start::heap(), object) };
         return null_mut();
     }
     let heap = start::heap();
@@ -47,7 +47,7 @@ pub(crate) unsafe fn realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
     // SAFETY: both are objects of at least this many bytes; the old one is not used any more.
     unsafe {
         libc::memcpy(new, object, bytes.min(size));
-        free(object);
+        free(heap, object);
     }
     new
 }

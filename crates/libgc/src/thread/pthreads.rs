@@ -16,7 +16,7 @@ use std::sync::atomic::{
 
 pub(crate) type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a new thread is given. It lies on the stack of its creator, which waits until it was read,
+/// The orders for a new thread. They lie on the stack of its creator, which waits until they were read,
 /// so collections see the argument all the time.
 struct Order {
     /// The program's function.

@@ -17,7 +17,7 @@ pub(crate) struct Thread {
     pub(crate) bins: Bins,
     /// Bytes that the thread freed since the last collection.
     pub(crate) freed: AtomicUsize,
-    /// What it did with its memory quantum, if there is one.
+    /// Its use of the memory quantum, if there is one.
     pub(crate) turn: Turn,
     /// The end (highest address) of its stack: see [`Thread::base`].
     pub(crate) base: AtomicUsize,

@@ -146,8 +146,8 @@ impl Threads {
         }
     }
 
-    /// Called in a child of fork: removes all threads but this one. What their bins did not hand out is free
-    /// again, unless the fork came while a thread changed them.
+    /// Called in a child of fork: removes all threads but this one. Slots that their bins did not hand
+    /// out are free again, unless the fork came while a thread changed them.
     pub(crate) fn only_this(&mut self, heap: &Heap) {
         let this = current::get();
         for list in 0..LISTS {

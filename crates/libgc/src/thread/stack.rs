@@ -160,8 +160,7 @@ mod tests {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
         let page = page();
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping of this test's, of which the second page becomes inaccessible and the
-        // last one goes.
+        // SAFETY: a mapping of this test's; its second page becomes inaccessible, and its last one goes.
         let start = unsafe {
             let start = mmap_anonymous(null_mut(), 6 * page, both, MapFlags::PRIVATE).unwrap();
             mprotect(start.byte_add(page), page, MprotectFlags::empty()).unwrap();

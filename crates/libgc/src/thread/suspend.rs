@@ -1,4 +1,4 @@
-//! What programs may do to threads themselves (javaxfc.h, gc.h): suspend one, and stop the world.
+//! Programs may suspend a thread, and stop the world (javaxfc.h, gc.h).
 //!
 //! A suspended thread waits in the handler of the suspend signal, so collections need not stop it
 //! again.

@@ -22,7 +22,8 @@ extern "C" fn begin() {
     });
 }
 
-/// What is not set is 0. What is no number ends the program, so that no test runs without stress unnoticed.
+/// The number in a variable, 0 if it is not set. Another value ends the program, so that no test runs
+/// without stress unnoticed.
 fn number(name: &str) -> usize {
     let Some(said) = variable(name) else { return 0 };
     let number = said.to_str().and_then(|said| said.trim().parse().ok());
