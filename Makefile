@@ -7,8 +7,8 @@ PREFIX ?= /usr/local
 NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
 	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 
-.PHONY: help build test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize docs install clean
+.PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
+.PHONY: sanitize model docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -21,6 +21,10 @@ demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then
 	@tools/setup.sh demo
 	cargo build --release --workspace
 	target/release/plimsoll-bench demo --no-record
+
+check: ## what needs no memory pressure and takes seconds: less than four minutes after a build
+	@tools/setup.sh build
+	tools/test.sh check
 
 test: ## every test; those of all JDKs with all collectors run some of their cases
 	@tools/setup.sh test
@@ -80,6 +84,10 @@ stress-jvm: ## the agent in every collector of every JDK, an hour of churn, reco
 sanitize: ## the heap's tests under the address and the thread sanitizer
 	@tools/setup.sh sanitize
 	tools/sanitize.sh address thread
+
+model: ## models of threads that meet, in more of their orders than `make test` (PREEMPTIONS=N, 4)
+	@tools/setup.sh build
+	LOOM_MAX_PREEMPTIONS=$(or $(PREEMPTIONS),4) cargo test --release -p plimsoll-heap --test model
 
 docs: ## the book, in docs/book
 	@tools/setup.sh docs

@@ -1,29 +1,36 @@
 #!/usr/bin/env bash
 # Cargo starts each test binary through this script (`CARGO_TARGET_…_RUNNER`), in the directory of its
 # package. It runs the tests of the binary that belong to the lane that is asked for:
-# lane.sh quiet|pressed|every-case BINARY ARGUMENTS...
+# lane.sh quiet|guests|pressed|check|every-case BINARY ARGUMENTS...
 #
-# Tests of the quiet lane put nothing under memory pressure and switch no swap on, or do so in a virtual
-# machine. They mostly wait for what they start, so they run beside the others. Tests of the pressed lane run
-# one binary at a time, because swap belongs to the whole machine.
+# Tests of the quiet lane put nothing under memory pressure and switch no swap on. They mostly wait for what
+# they start, so they run beside the others. Tests of the lane guests wait minutes for a virtual machine, whose
+# processor is emulated. Tests of the pressed lane run one binary at a time, because swap belongs to the whole
+# machine.
 #
-# The lane every-case has the suites that `make test` runs in part (plimsoll_testbed::cases).
+# The lane check has the tests of modules, and suites of other lanes that need no pressure and take seconds
+# (`make check`). The lane every-case has the suites that `make test` runs in part (plimsoll_testbed::cases).
 set -euo pipefail
 wanted=$1 binary=$2
-shift
+shift 2
+given=("$@")
 name=${binary##*/}
 suite=${PWD##*/}/${name%-*}
 
-# Where a suite belongs, and which of its tests belong to the other lane: parts of their names.
+# Where a suite belongs; which of its tests belong to the other one of quiet and pressed, and which are in a
+# virtual machine: parts of their names.
 lane=pressed
 apart=()
+guests=()
 case $suite in
   runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
+  c/c | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
-  broker/daemon) lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) ;;
+  broker/daemon)
+    lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) guests=(guest::)
+    ;;
   jvm/real) lane=quiet apart=(churn:: pressure::) ;;
   libgc/agent) lane=quiet apart=(swap::) ;;
   libgc/bad_luck)
@@ -31,27 +38,50 @@ case $suite in
     ;;
   vm/machine) lane=quiet apart=(daemon::stalls pressure::) ;;
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
-  cli/file | kernel/real | libgc/pressure) apart=(guest::) ;;
+  cli/file | kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
 
 # Tests within documentation are compiled elsewhere, and are a step of their own.
 [[ $binary == */deps/* ]] || exit 0
-if [ "$wanted" = every-case ]; then
-  case $suite in
-    cli/record | cli/want | jvm/real) exec "$@" ;;
-    runtimes/adopted | runtimes/command_lines | runtimes/hotspot) exec "$@" ;;
-  esac
-  exit 0
-fi
-if [ ${#apart[@]} = 0 ]; then
-  [ "$wanted" = "$lane" ] || exit 0
-  exec "$@"
-fi
-for part in "${apart[@]}"; do
-  if [[ $("$binary" --list "$part") != *": test"* ]]; then
-    echo "tools/lane.sh: $suite has no test $part" >&2
-    exit 1
-  fi
-done
-if [ "$wanted" = "$lane" ]; then exec "$@" "${apart[@]/#/--skip=}"; fi
-exec "$@" "${apart[@]}"
+
+# run ARGUMENTS...: runs the binary. tools/test.sh looks for the line before.
+run() {
+  printf 'suite %s\n' "$suite"
+  exec "$binary" "${given[@]}" "$@"
+}
+
+# only NAME...: runs the tests whose names contain one of these, if there are any.
+only() {
+  local name
+  [ $# -gt 0 ] || exit 0
+  for name in "$@"; do
+    if [[ $("$binary" --list "$name") != *": test"* ]]; then
+      echo "tools/lane.sh: $suite has no test $name" >&2
+      exit 1
+    fi
+  done
+  run "$@"
+}
+
+case $wanted in
+  every-case)
+    case $suite in
+      cli/record | cli/want | jvm/real) run ;;
+      runtimes/adopted | runtimes/command_lines | runtimes/hotspot) run ;;
+    esac
+    ;;
+  check)
+    case $suite in
+      */plimsoll | */plimsoll[-_]* | bench/tidy | heap/heap | c/c) run ;;
+      client/* | core/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
+      cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together) run ;;
+      libgc/checked | libgc/malformed | libgc/turns | libgc/young) run ;;
+    esac
+    ;;
+  guests) only "${guests[@]}" ;;
+  "$lane")
+    apart+=("${guests[@]}")
+    run "${apart[@]/#/--skip=}"
+    ;;
+  *) only "${apart[@]}" ;;
+esac

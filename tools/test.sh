@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test: `make test` sets the machine up and calls this. Prints the name and the time of each step.
 # With the argument `every-case` it runs all cases of those tests that it else runs in part, and no other test
-# (`make test-machines`).
+# (`make test-machines`); with `check` what needs no memory pressure and takes seconds (`make check`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
@@ -11,20 +11,29 @@ started=$SECONDS
 
 failed=$(mktemp -d)
 skipped=$(mktemp)
+times=$(mktemp)
 beside=$(mktemp -d)
 trap 'for group in "$beside"/*.group; do
     # Another process may have the number of one that has ended.
     [ ! -e "$group" ] || [ -e "${group%.group}.status" ] || kill -- "-$(cat "$group")" 2> /dev/null || true
   done
-  rm -rf "$failed" "$skipped" "$beside"' EXIT
+  rm -rf "$failed" "$skipped" "$times" "$beside"' EXIT
 
-# step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on.
+# step NAME COMMAND...: runs a command. If it fails, keeps its output for the summary, and goes on. Notes how
+# long each suite took. If it says so several times, the last one counts: the others are of what it ran.
 step() {
-  local name=$1 begin=$SECONDS said
+  local name=$1 begin=$SECONDS said status=0
   shift
   said=$failed/$name
   printf '\n== %s\n' "$name"
-  if "$@" 2>&1 | tee "$said" >(grep -o 'skipped: .*' >> "$skipped"); then rm "$said"; fi
+  "$@" 2>&1 | tee "$said" >(grep -o 'skipped: .*' >> "$skipped") || status=$?
+  awk '
+    function note() { if (suite) printf "%8.1f s  %s\n", took, suite }
+    /^suite / { note(); suite = $2; took = 0 }
+    /^test result: .*finished in/ { took = $NF }
+    END { note() }
+  ' "$said" >> "$times"
+  [ "$status" != 0 ] || rm "$said"
   printf '== %s: %d s\n' "$name" $((SECONDS - begin))
 }
 
@@ -115,27 +124,33 @@ markers_together() {
   ONLY=crew tools/sanitize.sh thread
 }
 
-[ "${1:-}" = every-case ] || start "rest" with_the_rest
+[ -n "${1:-}" ] || start "rest" with_the_rest
 # Builds in the profile of the tests, so that those within documentation are all that is built below.
 step "build" cargo build --profile test --workspace --all-targets
 step "programs of the tests" make -s -C bench/programs
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }
 if [ "${1:-}" = every-case ]; then
   PLIMSOLL_EVERY_CASE=1 step "every case" tests every-case
+elif [ "${1:-}" = check ]; then
+  step "what needs no pressure" tests check
 else
   start "quiet" tests quiet
+  start "guests" tests guests
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
   start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
   step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
+  step "tests in virtual machines, beside the others" finish "guests"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"
   step "address sanitizer, beside the tests" finish "address" "rest"
   step "thread sanitizer, of markers together, beside the tests" finish "thread" "rest"
   step "fuzz targets, briefly, beside the tests" finish "fuzz" "rest"
 fi
+printf '\n== the slowest suites\n'
+sort -rn "$times" | awk 'NR <= 20'
 printf '\n== all of it: %d s; skipped here: %d\n' $((SECONDS - started)) "$(wc -l < "$skipped")"
 cat "$skipped"
 [ -z "$(ls "$failed")" ] || { summary; exit 1; }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 #define GC_THREADS
 #include <gc/gc.h>
+#include "libgc/workload.h"
 
 struct node {
     struct node *left, *right;
@@ -45,15 +46,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void *need(void *memory)
-{
-    if (memory == NULL) {
-        fprintf(stderr, "gcbench: out of memory\n");
-        exit(3);
-    }
-    return memory;
 }
 
 static struct node *leaf(void)

@@ -3,12 +3,10 @@
 //! knowing the measurements.
 
 use crate::measurements::ALL;
-use crate::report::bars::Bars;
-use crate::report::breakdown::Breakdown;
-use crate::report::plot::Plot;
 use crate::report::recorded::redraw;
 use crate::report::results::{Results, Target, folder, root};
 use crate::{Error, Result};
+use plimsoll_sim::threads::QUANTITIES;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -24,7 +22,7 @@ struct Place {
 const FIGURES: &str = "<!-- figures: written by `plimsoll-bench figures` -->";
 const END_OF_FIGURES: &str = "<!-- end of figures -->";
 
-const PLACES: [Place; 3] = [
+const PLACES: [Place; 4] = [
     Place {
         document: "README.md",
         begin: FIGURES,
@@ -42,6 +40,12 @@ const PLACES: [Place; 3] = [
         begin: "<!-- measurements: written by `plimsoll-bench figures` -->",
         end: "<!-- end of measurements -->",
         text: || Ok(list()),
+    },
+    Place {
+        document: "docs/src/json.md",
+        begin: "<!-- quantities: written by `plimsoll-bench figures` -->",
+        end: "<!-- end of quantities -->",
+        text: || Ok(quantities()),
     },
 ];
 
@@ -113,7 +117,7 @@ const ROWS: [Row; 7] = [
     },
 ];
 
-/// Writes the tables and the list into the docs, between their marks, and redraws the recorded
+/// Writes the tables and the lists into the docs, between their marks, and redraws the recorded
 /// plots.
 ///
 /// # Errors
@@ -124,9 +128,7 @@ pub fn write() -> Result<()> {
         let path = place.path();
         std::fs::write(&path, place.filled()?).map_err(Error::file("write", &path))?;
     }
-    redraw::<Plot>()?;
-    redraw::<Bars>()?;
-    redraw::<Breakdown>()
+    redraw()
 }
 
 impl Place {
@@ -241,6 +243,22 @@ pub fn list() -> String {
             about.question,
             about.minutes,
             about.options()
+        );
+    }
+    out
+}
+
+/// The quantities of a simulation, with one row for each.
+fn quantities() -> String {
+    let mut out = "| name | in JSON | column | meaning |\n|---|---|---|---|\n".to_owned();
+    for it in QUANTITIES {
+        let field = it.pointer.trim_start_matches('/').replace('/', ".");
+        let _ = writeln!(
+            out,
+            "| {} | `{field}` | `{}` | {} |",
+            it.label(),
+            it.column,
+            it.what
         );
     }
     out

@@ -162,12 +162,6 @@ pub enum Error {
         variant: String,
         source: serde_json::Error,
     },
-    /// A chart cannot be drawn.
-    #[error("cannot draw {title:?}: {source}")]
-    Picture {
-        title: String,
-        source: plotters::drawing::DrawingAreaErrorKind<io::Error>,
-    },
     /// A document lacks the lines between which a table belongs.
     #[error("{} lacks the lines {begin:?} and {end:?}: put them around the table", path.display())]
     Marks {

@@ -6,7 +6,7 @@
 use plimsoll_unit::SECOND;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::Evidence;
-use plimsoll_pin::evidence::{Beside, Cached, Tracked};
+use plimsoll_pin::evidence::{PageStates, Cached, Tracked};
 use plimsoll_pin::look::View;
 use plimsoll_pin::pages::{PageSet, Run, runs_of};
 use plimsoll_pin::rank::{Bounds, Candidate, choose};
@@ -29,7 +29,7 @@ struct World {
     cached: Option<Cached>,
 }
 
-impl Beside for World {
+impl PageStates for World {
     fn held(&self, file: FileKey, block: u64) -> u16 {
         self.held.get(&file).map_or(0, |set| set.of_block(block))
     }
@@ -91,7 +91,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut now = 0;
     for _ in 0..16 {
         now += input.byte() * SECOND / 16;
-        evidence.begin();
+        evidence.begin_round();
         let how = input.byte();
         for _ in 0..how % 4 {
             evidence.saw(&view(&mut input));

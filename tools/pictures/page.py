@@ -7,17 +7,16 @@ import re
 import sys
 
 GAP = 12
-# The style of a page without what is for its text and for dark screens.
+# The style of a page without what is for its text, for dark screens and for the width of a page.
 STYLE = re.compile(r"<style>(.*?)</style>", re.S)
-# A rule that fits pictures to a page. Here it would shift them.
-FITTED = re.compile(r"(?<![\w.])svg\{.*?\}")
-DARK = re.compile(r"@media\(prefers-color-scheme:dark\)\{.*?\}\}", re.S)
+WIDTH = re.compile(r"\.picture\{display.*?\}")
+DARK = re.compile(r"@media\(prefers-color-scheme:dark\)\{.*?\}\}\n", re.S)
 PICTURE = re.compile(r'<svg viewBox="0 0 ([0-9.]+) ([0-9.]+)".*?</svg>', re.S)
 
 
 def main():
     page = sys.stdin.read()
-    style = FITTED.sub("", DARK.sub("", STYLE.search(page).group(1)))
+    style = WIDTH.sub("", DARK.sub("", STYLE.search(page).group(1)))
     patterns = re.search(r'<svg class="patterns".*?</svg>', page, re.S)
     body, width, top = patterns.group(0) if patterns else "", 0.0, float(GAP)
     for found in list(PICTURE.finditer(page))[: int(sys.argv[1])]:

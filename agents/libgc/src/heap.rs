@@ -8,15 +8,15 @@ use crate::collector::Libgc;
 pub struct Heap {
     /// Address space of libgc's heap, with the ballast.
     pub whole: u64,
-    /// What the program can use without a collection.
+    /// Heap that the program can use without a collection.
     pub extent: u64,
     /// The part of that in blocks with objects.
     pub used: u64,
-    /// What may be resident: neither unmapped nor ballast.
+    /// The part that may be resident: neither unmapped nor ballast.
     pub mapped: u64,
     /// Free blocks that are not unmapped.
     pub idle: u64,
-    /// What the program has allocated since its start.
+    /// Bytes that the program has allocated since its start.
     pub allocated: u64,
 }
 

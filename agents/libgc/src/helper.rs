@@ -180,7 +180,7 @@ struct Helper {
     gc: &'static Libgc,
     link: Link,
     steers: bool,
-    /// What the numbers mean here.
+    /// Decides what the numbers mean here.
     governor: Governor,
     /// Collections in the first second. They do not count, because what was live then says little
     /// about later.
@@ -231,8 +231,8 @@ impl Helper {
 
     /// Adds what is known of the collector to a report, and sends it. `live`: bytes that live.
     fn report(&mut self, report: Report, extent: u64, live: u64) {
-        // What a program allocates while it starts does not show what it will allocate later: until
-        // then it may want everything.
+        // A program allocates differently while it starts: until a second has passed it may want
+        // everything.
         let known = report.allocation_rate.is_some();
         let collections = PUBLISHED.collections();
         if !known {

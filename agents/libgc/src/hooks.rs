@@ -1,4 +1,4 @@
-//! What runs inside libgc's own calls, on the program's thread, with the allocation lock held. It
+//! Runs inside libgc's own calls, on the program's thread, with the allocation lock held. It
 //! reads counters, sets `GC_set_dont_expand` and `GC_set_free_space_divisor` (which take no lock),
 //! and calls the program's own hooks. Nothing here allocates memory.
 

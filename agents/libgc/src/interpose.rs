@@ -1,5 +1,5 @@
 //! The functions of libgc that this library intercepts: `GC_init`, to know when the collector is
-//! ready, and the setters of values that the adapter's schedule changes. What the program sets is
+//! ready, and the setters of values that the adapter's schedule changes. The program's values are
 //! stored, returned by the getters, and in force whenever the adapter is not steering.
 //!
 //! In a process without libgc nobody calls these functions, and a call does nothing.

@@ -30,13 +30,22 @@
 //! back.
 //!
 //! # Modules
-//! [`schedule`] holds the decisions, as pure functions; [`collector`] calls libgc, whose functions
-//! [`symbols`] finds; [`heap`] reads its counters; [`ballast`] takes free heap. [`orders`] go from the
-//! helper to the hooks; the hooks answer with what is [`published`]; [`wishes`] are the program's.
-//! [`enforce`] puts all of that into libgc. [`fork`] keeps both sides of a fork sane; [`release`] gives
-//! memory back; [`link`] receives the numbers and sends the reports; [`helper`] is the thread; [`hooks`]
-//! runs inside collections; [`interpose`] intercepts the program's calls. [`sense`] reads the process's own
-//! memory; [`settings`] reads the environment.
+//! In this order: each imports only from those before it.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`symbols`], [`collector`] | libgc's functions: found, and called |
+//! | [`settings`], [`sense`] | the environment; the process's own memory |
+//! | [`schedule`] | the decisions, as pure functions |
+//! | [`ballast`], [`heap`] | free heap that the program cannot use; libgc's counters without it |
+//! | [`orders`], [`published`] | from the helper to the hooks; from the hooks to the helper |
+//! | [`wishes`], [`enforce`] | the program's own settings; puts them or the adapter's into libgc |
+//! | [`fork`] | keeps both sides of a fork sane |
+//! | [`release`] | gives memory back |
+//! | [`link`] | receives the numbers and sends the reports |
+//! | [`helper`] | the thread |
+//! | [`hooks`] | runs inside collections |
+//! | [`interpose`] | intercepts the program's calls |
 
 pub mod ballast;
 pub mod collector;

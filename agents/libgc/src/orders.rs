@@ -1,4 +1,4 @@
-//! What the helper tells the hooks. The helper writes, and the hooks read, on any thread of the program;
+//! Orders of the helper to the hooks. The helper writes, and the hooks read, on any thread of the program;
 //! plain atomics, without a lock. Sizes in bytes.
 
 use std::sync::atomic::{
@@ -15,7 +15,7 @@ pub static ORDERS: Orders = Orders {
     rate: AtomicU64::new(0),
 };
 
-/// What is in force.
+/// The orders in force.
 #[derive(Debug)]
 pub struct Orders {
     engaged: AtomicBool,
@@ -67,7 +67,7 @@ impl Orders {
         self.lent.swap(heap, AcqRel)
     }
 
-    /// What the process may use; `u64::MAX` without a limit.
+    /// Bytes that the process may use; `u64::MAX` without a limit.
     pub fn allowance(&self) -> u64 {
         self.allowance.load(Acquire)
     }

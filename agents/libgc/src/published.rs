@@ -1,5 +1,6 @@
-//! What the hooks tell the helper. The hooks write, on a thread of the program that holds the allocation
-//! lock, and the helper reads; plain atomics, without a lock. Sizes in bytes, times in nanoseconds.
+//! Findings of the hooks for the helper. The hooks write, on a thread of the program that holds the
+//! allocation lock, and the helper reads; plain atomics, without a lock. Sizes in bytes, times in
+//! nanoseconds.
 
 use crate::heap::Heap;
 use crate::schedule;
@@ -12,7 +13,7 @@ use std::sync::atomic::{
 /// Collections over which the speed of the fastest is taken.
 const RECENT: usize = 3;
 
-/// What this process's hooks found.
+/// The findings of this process's hooks.
 pub static PUBLISHED: Published = Published {
     heap: AtomicU64::new(0),
     other: AtomicU64::new(0),
@@ -30,7 +31,7 @@ pub static PUBLISHED: Published = Published {
     recent: [const { AtomicU64::new(0) }; RECENT],
 };
 
-/// What the hooks know of the heap and its collections.
+/// The heap and its collections, as the hooks saw them.
 #[derive(Debug)]
 pub struct Published {
     /// Size of the heap when it was last resized.
@@ -71,7 +72,7 @@ pub struct Collections {
     pub last: u64,
     /// Duration of the longest.
     pub longest: u64,
-    /// What the next is expected to take.
+    /// Expected duration of the next.
     pub expected: u64,
     /// Used bytes after the last.
     pub live: u64,

@@ -84,7 +84,7 @@ pub struct View {
     pub may_release: bool,
 }
 
-/// What the helper should do.
+/// The helper's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Nothing.

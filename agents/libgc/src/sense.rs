@@ -1,4 +1,4 @@
-//! What the process can tell about itself. Nothing here allocates, because it also runs inside
+//! The process's own memory, and the clock. Nothing here allocates, because it also runs inside
 //! collections. No descriptor is kept open, because programs close or reuse descriptors that they
 //! do not know.
 

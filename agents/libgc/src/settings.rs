@@ -4,7 +4,7 @@
 
 use plimsoll_kernel::environment::is_trusted;
 
-/// What the adapter does in this process.
+/// The adapter's task in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Follow the broker.

@@ -28,18 +28,18 @@ pub fn prepare(jni: Jni) {
         && SOURCE.set(source).is_ok()
     {
         // The first call may load classes, too.
-        ask(jni);
+        query(jni);
     }
 }
 
-fn ask(jni: Jni) -> Option<i64> {
+fn query(jni: Jni) -> Option<i64> {
     let (bean, method) = SOURCE.get()?;
     jni.call_long(*bean as Object, *method as Object)
 }
 
 /// The recording begins.
-pub fn begin(jni: Jni) {
-    if let Some(bytes) = ask(jni) {
+pub fn start(jni: Jni) {
+    if let Some(bytes) = query(jni) {
         BEFORE.store(bytes, Ordering::Relaxed);
         ASKED.store(1, Ordering::Relaxed);
     }
@@ -50,6 +50,6 @@ pub fn end(jni: Jni) -> Option<u64> {
     if ASKED.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let bytes = ask(jni)?.saturating_sub(BEFORE.load(Ordering::Relaxed));
+    let bytes = query(jni)?.saturating_sub(BEFORE.load(Ordering::Relaxed));
     u64::try_from(bytes).ok()
 }

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn Agent_OnLoad(
         };
         // SAFETY: the machine gave us `vm`.
         let begun = match unsafe { Jvmti::of(vm) } {
-            Some(jvmti) => begin(jvmti, &options),
+            Some(jvmti) => start(jvmti, &options),
             None => Err("this Java virtual machine is too old: Java 17 or later can be recorded"),
         };
         match begun {
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn Agent_OnAttach(
     REFUSED
 }
 
-fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
+fn start(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
     const FORM: &str = "the recorder is started by `plimsoll trace`, not by hand";
     let mut parts = options.splitn(3, ':');
     let (mode, identity, folder) = (parts.next(), parts.next(), parts.next());
@@ -116,7 +116,7 @@ fn begin(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
         );
     }
     report::open(&folder);
-    Session::begin(jvmti, mode, folder, header);
+    Session::create(jvmti, mode, folder, header);
     match jvmti.switch(Event::Init, true) && jvmti.switch(Event::Death, true) {
         true => Ok(()),
         false => Err("the Java virtual machine refuses to tell when it has started"),
@@ -156,9 +156,9 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
             Mode::Sampled => (0, 0),
         });
         session.begin_thread(thread);
-        counters::begin(jni);
+        counters::start(jni);
         session.start();
-        crate::keeper::start();
+        crate::flusher::start();
     });
 }
 

@@ -1,4 +1,4 @@
-//! An agent for HotSpot virtual machines that records what the threads of a program do: allocate, store
+//! An agent for HotSpot virtual machines that records events of a program's threads: they allocate, store
 //! references, use objects, lock, wait, start and end. Each thread writes a raw trace of its own
 //! ([`plimsoll_trace`]) into a folder; `plimsoll trace` starts the machine with the agent, and computes
 //! from these when objects die.
@@ -9,27 +9,33 @@
 //!   (`-XX:hashCode=3`), and each object gets its hash as it is allocated, one at a time.
 //!
 //! # Modules
-//! [`entry`]: what the machine calls. [`session`]: what all threads have in common; [`recorder`]: what one
-//! thread records; [`met`]: the classes that it has met; [`biased`]: its lock; [`keeper`]: writes it now and
-//! then. [`collector`]: the machine's collector; [`counters`]: its own count; [`sizes`]: those of very large
-//! objects; [`report`]: what is told at the end. [`weave`]: what is inserted into code, [`helper`] and
-//! [`hooks`]: what that calls, [`fields`]: numbers of fields, [`classfile`]: how it is inserted. [`table`],
-//! [`jvmti`], [`jni`]: the machine's interfaces. [`guard`]:
-//! panics stay here.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`entry`] | callbacks of the virtual machine |
+//! | [`session`] | state that all threads share |
+//! | [`recorder`], [`biased`], [`flusher`] | events of one thread; its lock; writing events to disk |
+//! | [`classes`], [`fields`] | classes that a thread has met; numbers of fields |
+//! | [`collector`], [`counters`], [`sizes`] | the collector; counts of the machine; sizes of large objects |
+//! | [`report`] | the report to `plimsoll trace` at the end |
+//! | [`weave`], [`classfile`] | the code to insert, and its places; class files |
+//! | [`helper`], [`hooks`] | the class and the native methods that inserted code calls |
+//! | [`table`], [`jvmti`], [`jni`] | interfaces of the virtual machine |
+//! | [`guard`] | keeps panics inside |
 
 pub mod biased;
+pub mod classes;
 pub mod classfile;
 pub mod collector;
 pub mod counters;
 pub mod entry;
 pub mod fields;
+pub mod flusher;
 pub mod guard;
 pub mod helper;
 pub mod hooks;
 pub mod jni;
 pub mod jvmti;
-pub mod keeper;
-pub mod met;
 pub mod recorder;
 pub mod report;
 pub mod session;

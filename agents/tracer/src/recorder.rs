@@ -3,8 +3,8 @@
 //! Where another thread has recorded an event since this one did, this one draws a number, which is written
 //! as a stamp: it is this thread's turn, until others draw.
 
+use crate::classes::Classes;
 use crate::fields;
-use crate::met::Classes;
 use plimsoll_trace::merlin::groups::MEMBERS;
 use plimsoll_trace::{
     ClassId, Deaths, Event, Header, Named, ObjectId, ThreadId, TraceError, Writer,
@@ -39,7 +39,7 @@ const NOBODY: u64 = (1 << THREAD) - 1;
 /// recorded an event since this one did. A thread that looks before another one draws comes before it, and
 /// so it suffices to look. A thread that learns of what another one did, by a lock or by what it wrote, sees
 /// what that one saw here.
-fn turn(thread: ThreadId) -> Option<u64> {
+fn draw_turn(thread: ThreadId) -> Option<u64> {
     let own = u64::from(thread.0).min(NOBODY);
     let now = ORDER.load(Ordering::Acquire);
     if now & NOBODY == own && own != NOBODY {
@@ -63,7 +63,7 @@ pub struct Recorder {
     /// Allocations that come together, 1 in exact recordings; and how many of them are left.
     together: u32,
     left: u32,
-    /// Objects that were used since the last event of another kind, with the count of such events then.
+    /// Objects that were used since the last event of another kind, with the count of those events then.
     recent: [u64; RECENT],
     /// Events of other kinds than uses.
     others: u32,
@@ -200,7 +200,7 @@ impl Recorder {
         match event {
             Event::Alloc { .. } if self.left > 0 => self.left -= 1,
             _ => {
-                if let Some(order) = turn(self.thread) {
+                if let Some(order) = draw_turn(self.thread) {
                     writer.push(self.thread, &Event::Stamp { order })?;
                 }
                 let is_alloc = matches!(event, Event::Alloc { .. });

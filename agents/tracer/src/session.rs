@@ -1,4 +1,4 @@
-//! The recording of this process: what all its threads have in common.
+//! The recording of this process: state that all its threads share.
 
 use crate::biased::{Biased, Own};
 use crate::jni::Jni;
@@ -115,7 +115,7 @@ fn own(mine: &Biased<Recorder>) -> Own<'_, Recorder> {
 
 impl Session {
     /// Makes the session of this process. False if there is one.
-    pub fn begin(jvmti: Jvmti, mode: Mode, folder: PathBuf, header: Header) -> bool {
+    pub fn create(jvmti: Jvmti, mode: Mode, folder: PathBuf, header: Header) -> bool {
         let session = Session {
             jvmti,
             mode,
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// The recording cannot be written. The program goes on; a person is told once.
+    /// The recording cannot be written. The program goes on; a message is printed once.
     pub fn fail(&self, error: &TraceError) {
         RECORDING.store(false, Ordering::Release);
         if self.failed.set(error.to_string()).is_ok() {
@@ -294,7 +294,7 @@ impl Session {
             Some(place) => place,
             None => {
                 drop(recorder);
-                let Some(place) = self.meets(mine, jni, class) else {
+                let Some(place) = self.add_class(mine, jni, class) else {
                     return;
                 };
                 recorder = own(mine);
@@ -425,7 +425,7 @@ impl Session {
     /// The current thread meets a class that it does not know at its address. It gets a name where it is met
     /// first. Calls into the virtual machine may wait for it, so they are not made under the lock.
     #[cold]
-    fn meets(&self, mine: &'static Biased<Recorder>, jni: Jni, class: Object) -> Option<usize> {
+    fn add_class(&self, mine: &'static Biased<Recorder>, jni: Jni, class: Object) -> Option<usize> {
         let hash = self.jvmti.hash(class);
         if let Some(place) = own(mine).classes.find_by_hash(hash, class) {
             return Some(place);

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #define GC_THREADS
 #include "pauses.h"
+#include "workload.h"
 #include <gc/gc_mark.h>
 
 struct options {
@@ -30,24 +31,6 @@ struct options {
 
 static struct options opt = {
     .threads = 1, .rounds = 5, .depth = 20, .live_mb = 600, .churn = 60000000, .hot = 10, .seed = 1};
-
-static void *need(void *memory)
-{
-    if (memory == NULL) {
-        fprintf(stderr, "heapload: out of memory\n");
-        exit(3);
-    }
-    return memory;
-}
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return *state = x;
-}
 
 /* --- gcbench --- */
 

@@ -34,26 +34,9 @@
 #define GC_THREADS
 #include <gc/gc.h>
 #include <gc/gc_typed.h>
+#include "workload.h"
 
 static long number;
-
-static void *need(void *memory)
-{
-    if (memory == NULL) {
-        fprintf(stderr, "strangers: out of memory\n");
-        exit(3);
-    }
-    return memory;
-}
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return *state = x;
-}
 
 /* Between two sizes, small ones as likely as large ones by order of magnitude. */
 static size_t size_between(uint64_t *state, size_t least, size_t most)

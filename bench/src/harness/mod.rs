@@ -19,6 +19,7 @@
 //! | `broker` | a broker for one run |
 //! | `watch` | looks at the programs and their cgroup from outside |
 //! | `follow` | the same for programs that `plimsoll run -f` started |
+//! | `memory_plot` | a plot of the memory of programs while they run |
 //! | `trace` | samples of a run, and the ends of its programs |
 //! | `mapped` | a principal's page, mapped as any program may map it |
 //! | `job` | programs that run to their end |
@@ -46,6 +47,7 @@ pub mod job;
 pub mod libgc;
 pub mod load;
 pub mod mapped;
+pub mod memory_plot;
 pub mod pauses;
 pub mod play;
 pub mod processor;

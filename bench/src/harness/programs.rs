@@ -15,7 +15,25 @@ pub struct Jvm {
     pub collector: &'static str,
 }
 
+/// The Java versions and collectors that are measured.
+pub const JVMS: [Jvm; 10] = [
+    Jvm::new(17, "G1"),
+    Jvm::new(25, "G1"),
+    Jvm::new(17, "Serial"),
+    Jvm::new(25, "Serial"),
+    Jvm::new(17, "Z"),
+    Jvm::new(25, "Z"),
+    Jvm::new(17, "Shenandoah"),
+    Jvm::new(25, "Shenandoah"),
+    Jvm::new(17, "Parallel"),
+    Jvm::new(25, "Parallel"),
+];
+
 impl Jvm {
+    const fn new(version: u32, collector: &'static str) -> Jvm {
+        Jvm { version, collector }
+    }
+
     /// Path of `java`: `.cache/javaNN`, where `tools/setup.sh` puts a link.
     pub fn java(self) -> String {
         cache(&format!("java{}", self.version))

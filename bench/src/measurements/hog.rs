@@ -6,6 +6,7 @@
 //! outside of the budget.
 
 use crate::Result;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{hog, trio};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -79,7 +80,7 @@ impl Measurement for Hog {
                 let trace = play(&ground, scenario, *conditions, &turn.progress)?;
                 if turn.first {
                     let title = format!("A hog takes half: {}", turn.variant);
-                    let plot = super::plot(&title, scenario, &trace);
+                    let plot = memory_plot(&title, scenario, &trace);
                     runner.plot(&index.to_string(), &plot)?;
                 }
                 Ok(judge(scenario, &trace))

@@ -3,10 +3,10 @@
 
 use crate::Result;
 use crate::measurement::{About, Measurement};
-use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::{Cell, Results};
 use crate::runner::Runner;
+use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_policy::sizing::Ratios;
 use plimsoll_sim::paging::setups::{LARGE, Rule, Setup};
 use plimsoll_sim::paging::{Costs, Outcome, Plan};

@@ -2,6 +2,7 @@
 //! adaptive one, each with and without a hog.
 
 use crate::Result;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{fixed_libgc, gcbench, hog_that_leaves};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -84,7 +85,7 @@ impl Measurement for LibgcAdaptive {
                 let trace = play(&ground, &scenario, conditions, &turn.progress)?;
                 if turn.first && *schedule == Schedule::Adaptive && *with_hog {
                     let title = "GCBench on libgc under the broker, with a hog";
-                    runner.plot("", &super::plot(title, &scenario, &trace))?;
+                    runner.plot("", &memory_plot(title, &scenario, &trace))?;
                 }
                 Ok(last_words(&trace))
             })?;

@@ -1,23 +1,19 @@
 //! One bar for each of several things, with a line at what none should exceed, as SVG.
 
-use super::axis::Axis;
-use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, svg, write};
-use super::recorded::Recorded;
-use super::results::number;
-use crate::Result;
-use plotters::coord::ranged1d::Ranged;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plimsoll_picture::chart::heading;
+use plimsoll_picture::palette::fill;
+use plimsoll_picture::scale::number;
+use plimsoll_picture::{Align, Rect, Scale, Svg, WIDTH};
 use serde::{Deserialize, Serialize};
 
 /// Pixels between the edges of the picture and the bars.
-const LEFT: i32 = 400;
-const RIGHT: i32 = 1700;
-const TOP: i32 = 130;
-const BOTTOM: i32 = SIZE.1 as i32 - 90;
+const LEFT: f64 = 200.0;
+const RIGHT: f64 = 850.0;
+const TOP: f64 = 65.0;
+const BOTTOM: f64 = 395.0;
 /// Colours of what is within the limit, and beyond it.
-const WITHIN: RGBColor = RGBColor(0, 96, 168);
-const BEYOND: RGBColor = RGBColor(184, 67, 0);
+const WITHIN: usize = 0;
+const BEYOND: usize = 1;
 
 /// Bars, from top to bottom.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -32,73 +28,47 @@ pub struct Bars {
     pub bars: Vec<(String, f64)>,
 }
 
-impl Recorded for Bars {
-    const FOLDER: &'static str = "bars";
-
-    fn svg(&self) -> Result<String> {
-        svg(&self.title, |root| self.draw(root))
-    }
-
-    fn rounded(&self) -> Bars {
-        let round = |(name, value): &(String, f64)| (name.clone(), (value * 10.0).round() / 10.0);
-        Bars {
-            bars: self.bars.iter().map(round).collect(),
-            ..self.clone()
-        }
-    }
-}
-
 impl Bars {
-    fn draw(&self, root: &Root) -> Drawn<()> {
-        root.fill(&WHITE)?;
-        let title = font(38, FontStyle::Bold, DARK);
-        write(root, &self.title, &title, (32, 28))?;
+    /// The same with no more digits than can be seen.
+    pub(super) fn rounded(mut self) -> Bars {
+        for (_, value) in &mut self.bars {
+            *value = (*value * 10.0).round() / 10.0;
+        }
+        self
+    }
+
+    /// The picture as the text of an SVG file.
+    pub fn svg(&self) -> String {
+        let mut svg = Svg::new(WIDTH);
+        heading(&mut svg, 0.0, &self.title, "");
         let values = self.bars.iter().map(|(_, value)| *value);
         let longest = values.fold(self.limit, f64::max).max(1e-9);
-        let axis = Axis {
-            name: String::new(),
-            ends: (0.0, longest),
-            logarithmic: false,
-        };
-        let at = |value: f64| LEFT + (value / longest * f64::from(RIGHT - LEFT)) as i32;
-        let below = font(29, FontStyle::Normal, FAINT).pos(Pos::new(HPos::Center, VPos::Top));
-        for tick in axis.key_points(Axis::TICKS) {
-            let ends = [(at(tick), TOP), (at(tick), BOTTOM)];
-            let grid = DARK.mix(0.12).stroke_width(2);
-            root.draw(&PathElement::new(ends, grid))?;
-            write(root, &number(tick), &below, (at(tick), BOTTOM + 8))?;
+        let scale = Scale::new((0.0, longest), (LEFT, RIGHT));
+        for tick in scale.ticks(8) {
+            let x = scale.at(tick);
+            svg.line((x, TOP), (x, BOTTOM), "grid");
+            let at = (x, BOTTOM + 16.0);
+            svg.text(at, Align::Middle, "label faint", &number(tick));
         }
-        write(root, &self.unit, &below, ((LEFT + RIGHT) / 2, BOTTOM + 44))?;
-        let count = i32::try_from(self.bars.len().max(1)).unwrap_or(i32::MAX);
-        let step = f64::from(BOTTOM - TOP) / f64::from(count);
-        let letters = (step as u32).clamp(12, 29);
-        let names = font(letters, FontStyle::Normal, DARK).pos(Pos::new(HPos::Right, VPos::Center));
+        let at = ((LEFT + RIGHT) / 2.0, BOTTOM + 34.0);
+        svg.text(at, Align::Middle, "label faint", &self.unit);
+        let step = (BOTTOM - TOP) / self.bars.len().max(1) as f64;
         for (index, (name, value)) in self.bars.iter().enumerate() {
-            let middle = f64::from(TOP) + step * (index as f64 + 0.5);
+            let middle = TOP + step * (index as f64 + 0.5);
+            let is_beyond = self.limit > 0.0 && *value > self.limit;
+            let colour = fill(if is_beyond { BEYOND } else { WITHIN });
             let (top, bottom) = (middle - step * 0.35, middle + step * 0.35);
-            let colour = match self.limit > 0.0 && *value > self.limit {
-                true => BEYOND,
-                false => WITHIN,
-            };
-            let corners = [(LEFT, top as i32), (at(*value), bottom as i32)];
-            root.draw(&Rectangle::new(corners, colour.filled()))?;
-            write(root, name, &names, (LEFT - 14, middle as i32))?;
+            let bar = Rect::between((LEFT, scale.at(*value)), (top, bottom));
+            svg.rect(bar, &colour, "");
+            svg.text((LEFT - 8.0, middle + 4.5), Align::End, "label", name);
         }
-        self.limit(root, at(self.limit))
-    }
-
-    fn limit(&self, root: &Root, x: i32) -> Drawn<()> {
-        if self.limit <= 0.0 {
-            return Ok(());
+        if self.limit > 0.0 {
+            let x = scale.at(self.limit);
+            svg.line((x, TOP), (x, BOTTOM), "limit");
+            let limit = number(self.limit);
+            svg.text((x, TOP - 5.0), Align::Middle, "label", &limit);
         }
-        let mut y = TOP;
-        while y < BOTTOM {
-            let dash = [(x, y), (x, (y + 16).min(BOTTOM))];
-            root.draw(&PathElement::new(dash, DARK.stroke_width(3)))?;
-            y += 28;
-        }
-        let above = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Center, VPos::Bottom));
-        write(root, &number(self.limit), &above, (x, TOP - 8))
+        svg.file(&self.title, "")
     }
 }
 
@@ -114,7 +84,7 @@ mod tests {
             limit: 100.0,
             bars: vec![("G1 17".into(), 35.53), ("Z 17".into(), 110.62)],
         };
-        let svg = bars.rounded().svg().expect("drawn");
+        let svg = bars.clone().rounded().svg();
         for words in [
             "G1 17",
             "Z 17",
@@ -122,10 +92,10 @@ mod tests {
             "100",
             "What a &lt;look&gt; costs",
         ] {
-            assert!(svg.contains(&format!("\n{words}\n")), "{words}");
+            assert!(svg.contains(&format!(">{words}<")), "{words}");
         }
-        assert!(svg.contains("#0060A8") && svg.contains("#B84300"), "{svg}");
+        assert!(svg.contains("rect class=\"fill0\"") && svg.contains("rect class=\"fill1\""));
         assert_eq!(bars.rounded().bars[1].1, 110.6);
-        assert!(Bars::default().svg().expect("drawn").starts_with("<svg"));
+        assert!(Bars::default().svg().starts_with("<svg"));
     }
 }

@@ -1,24 +1,21 @@
 //! Memory by area and state as stacked bars, as SVG: what is in memory above the line, what is in swap
 //! below it, hatched.
 
-use super::axis::Axis;
-use super::chart::{DARK, Drawn, FAINT, Root, SIZE, font, svg, write};
-use super::recorded::Recorded;
-use crate::Result;
 use plimsoll_map::attribute::AreaOf;
 use plimsoll_map::{Kind, Report, States};
-use plotters::coord::ranged1d::Ranged;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plimsoll_picture::chart::heading;
+use plimsoll_picture::scale::{Unit, number, ticks};
+use plimsoll_picture::shade::{Shade, elements};
+use plimsoll_picture::{Align, Rect, Svg, WIDTH};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Pixels between the edges of the picture and the bars.
-const LEFT: i32 = 170;
-const RIGHT: i32 = 1380;
-const BOTTOM: i32 = SIZE.1 as i32 - 120;
-/// Pixels from one line of hatching to the next, along the axis.
-const HATCH: i32 = 14;
+const LEFT: f64 = 85.0;
+const RIGHT: f64 = 690.0;
+const BOTTOM: f64 = 380.0;
+/// Where the legend is.
+const LEGEND: f64 = 800.0;
 /// An area that is less than this part of all bars is drawn with those that have no name.
 const SMALL: f64 = 0.015;
 
@@ -43,12 +40,20 @@ type Piece = (Kind, [u64; 2]);
 
 /// Where bytes are drawn.
 struct Scale {
-    /// Pixel of the most that is in memory.
-    top: i32,
-    /// Pixel of the line.
-    zero: i32,
+    /// Pixel of the most that is in memory, and of the line.
+    top: f64,
+    zero: f64,
     pixels_per_byte: f64,
-    unit: f64,
+    /// The most bytes of a bar, in memory and in swap.
+    most: [u64; 2],
+}
+
+impl Scale {
+    /// The pixel of bytes in memory (0) or in swap (1).
+    fn at(&self, bytes: u64, place: usize) -> f64 {
+        let up = if place == 0 { -1.0 } else { 1.0 };
+        self.zero + up * bytes as f64 * self.pixels_per_byte
+    }
 }
 
 /// The areas of several processes (`plimsoll map --json`), summed up as memory: what a process maps
@@ -87,34 +92,11 @@ fn is_of_files(kind: Kind) -> bool {
     )
 }
 
-impl Recorded for Breakdown {
-    const FOLDER: &'static str = "breakdowns";
-
-    fn svg(&self) -> Result<String> {
-        svg(&self.title, |root| self.draw(root))
-    }
-
-    /// Bytes are whole.
-    fn rounded(&self) -> Breakdown {
-        self.clone()
-    }
-}
-
 impl Breakdown {
-    fn draw(&self, root: &Root) -> Drawn<()> {
-        root.fill(&WHITE)?;
-        write(
-            root,
-            &self.title,
-            &font(38, FontStyle::Bold, DARK),
-            (32, 28),
-        )?;
-        write(
-            root,
-            &self.note,
-            &font(31, FontStyle::Normal, FAINT),
-            (32, 76),
-        )?;
+    /// The picture as the text of an SVG file.
+    pub fn svg(&self) -> String {
+        let mut svg = Svg::new(WIDTH);
+        heading(&mut svg, 0.0, &self.title, &self.note);
         let kinds = self.large();
         let bars: Vec<Vec<Piece>> = self
             .bars
@@ -122,27 +104,28 @@ impl Breakdown {
             .map(|(_, areas)| pieces(areas, &kinds))
             .collect();
         let scale = self.scale(&bars);
-        self.axis(root, &bars, &scale)?;
-        let step = (RIGHT - LEFT) / i32::try_from(bars.len().max(1)).unwrap_or(i32::MAX);
-        let width = (step * 2 / 3).clamp(1, 220);
+        scale.axis(&mut svg);
+        let step = (RIGHT - LEFT) / bars.len().max(1) as f64;
+        let width = (step * 2.0 / 3.0).min(110.0);
         for (index, ((name, _), pieces)) in self.bars.iter().zip(&bars).enumerate() {
-            let middle = LEFT + step * index as i32 + step / 2;
-            let across = (middle - width / 2, middle + width / 2);
-            bar(root, across, pieces, &scale)?;
-            let style = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Center, VPos::Top));
+            let middle = LEFT + step * (index as f64 + 0.5);
+            let across = (middle - width / 2.0, middle + width / 2.0);
+            bar(&mut svg, across, pieces, &scale);
             for (line, words) in name.lines().take(2).enumerate() {
-                write(
-                    root,
-                    words,
-                    &style,
-                    (middle, BOTTOM + 10 + 32 * line as i32),
-                )?;
+                let at = (middle, BOTTOM + 18.0 + 16.0 * line as f64);
+                svg.text(at, Align::Middle, "label", words);
             }
         }
-        self.limit(root, &scale)?;
-        legend(root, &kinds)?;
-        let style = font(29, FontStyle::Normal, FAINT).pos(Pos::new(HPos::Left, VPos::Top));
-        write(root, &self.across, &style, (RIGHT + 40, BOTTOM + 44))
+        if self.limit > 0 {
+            let y = scale.at(self.limit, 0);
+            svg.line((LEFT, y), (RIGHT, y), "limit");
+            svg.text((RIGHT + 7.0, y + 4.5), Align::Start, "label", "limit");
+        }
+        legend(&mut svg, &kinds);
+        let at = (RIGHT + 20.0, BOTTOM + 34.0);
+        svg.text(at, Align::Start, "label faint", &self.across);
+        let colours: Vec<_> = kinds.iter().map(|it| (*it as usize, it.colour())).collect();
+        svg.file(&self.title, &elements(&colours))
     }
 
     /// The areas that are drawn apart, in their order; the rest is drawn as [`Kind::Other`].
@@ -162,69 +145,57 @@ impl Breakdown {
 
     fn scale(&self, bars: &[Vec<Piece>]) -> Scale {
         let most = |place: usize| bars.iter().map(|bar| sum(bar, place)).max().unwrap_or(0);
-        let (up, down) = (most(0).max(self.limit), most(1));
-        let top = if self.note.is_empty() { 120 } else { 156 };
-        let pixels_per_byte = f64::from(BOTTOM - top) / up.saturating_add(down).max(1) as f64;
+        let most = [most(0).max(self.limit), most(1)];
+        let top = if self.note.is_empty() { 60.0 } else { 78.0 };
+        let pixels_per_byte = (BOTTOM - top) / most[0].saturating_add(most[1]).max(1) as f64;
         Scale {
             top,
-            zero: top + (up as f64 * pixels_per_byte) as i32,
+            zero: top + most[0] as f64 * pixels_per_byte,
             pixels_per_byte,
-            unit: if up.max(down) < 16 << 30 {
-                f64::from(1 << 20)
-            } else {
-                f64::from(1 << 30)
-            },
+            most,
         }
     }
+}
 
-    fn axis(&self, root: &Root, bars: &[Vec<Piece>], scale: &Scale) -> Drawn<()> {
-        let style = font(29, FontStyle::Normal, FAINT).pos(Pos::new(HPos::Right, VPos::Center));
-        let most = |place: usize| bars.iter().map(|bar| sum(bar, place)).max().unwrap_or(0);
-        let ends = [most(0).max(self.limit), most(1)];
-        let axis = Axis {
-            name: String::new(),
-            ends: (0.0, (ends[0].max(ends[1]) as f64 / scale.unit).max(1e-9)),
-            logarithmic: false,
-        };
-        for tick in axis.key_points(Axis::TICKS) {
-            for (direction, end) in [(-1.0, ends[0]), (1.0, ends[1])] {
-                let bytes = tick * scale.unit;
-                if bytes > end as f64 {
+impl Scale {
+    fn axis(&self, svg: &mut Svg) {
+        let longest = self.most[0].max(self.most[1]);
+        let unit = Unit::of(longest);
+        for tick in ticks((0.0, longest as f64 / unit.bytes), 8) {
+            let bytes = (tick * unit.bytes) as u64;
+            for place in 0..2 {
+                // Both directions share the line.
+                if bytes > self.most[place] || (place == 1 && tick == 0.0) {
                     continue;
                 }
-                let y = scale.zero + (direction * bytes * scale.pixels_per_byte) as i32;
-                let grid = DARK.mix(0.12).stroke_width(2);
-                root.draw(&PathElement::new([(LEFT, y), (RIGHT, y)], grid))?;
-                if direction < 0.0 || tick > 0.0 {
-                    write(root, &super::results::number(tick), &style, (LEFT - 14, y))?;
-                }
+                let y = self.at(bytes, place);
+                svg.line((LEFT, y), (RIGHT, y), "grid");
+                let at = (LEFT - 7.0, y + 4.5);
+                svg.text(at, Align::End, "label faint", &number(tick));
             }
         }
-        let zero = [(LEFT, scale.zero), (RIGHT, scale.zero)];
-        root.draw(&PathElement::new(zero, DARK.stroke_width(3)))?;
-        let style = font(29, FontStyle::Normal, FAINT).pos(Pos::new(HPos::Left, VPos::Center));
-        let unit = if scale.unit > 2e6 { "GiB" } else { "MiB" };
-        write(root, unit, &style, (32, scale.top))?;
-        write(root, "in memory", &style, (RIGHT + 40, scale.zero - 28))?;
-        match ends[1] {
-            0 => Ok(()),
-            _ => write(root, "in swap", &style, (RIGHT + 40, scale.zero + 28)),
+        svg.line((LEFT, self.zero), (RIGHT, self.zero), "axis");
+        svg.text(
+            (16.0, self.top + 4.5),
+            Align::Start,
+            "label faint",
+            unit.name,
+        );
+        let x = RIGHT + 20.0;
+        svg.text(
+            (x, self.zero - 10.0),
+            Align::Start,
+            "label faint",
+            "in memory",
+        );
+        if self.most[1] > 0 {
+            svg.text(
+                (x, self.zero + 18.0),
+                Align::Start,
+                "label faint",
+                "in swap",
+            );
         }
-    }
-
-    fn limit(&self, root: &Root, scale: &Scale) -> Drawn<()> {
-        if self.limit == 0 {
-            return Ok(());
-        }
-        let y = scale.zero - (self.limit as f64 * scale.pixels_per_byte) as i32;
-        let mut x = LEFT;
-        while x < RIGHT {
-            let dash = [(x, y), ((x + 16).min(RIGHT), y)];
-            root.draw(&PathElement::new(dash, DARK.stroke_width(3)))?;
-            x += 28;
-        }
-        let style = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Left, VPos::Center));
-        write(root, "limit", &style, (RIGHT + 14, y))
     }
 }
 
@@ -252,63 +223,27 @@ fn pieces(areas: &[AreaOf], kinds: &[Kind]) -> Vec<Piece> {
     pieces
 }
 
-fn colour(kind: Kind) -> RGBColor {
-    let [red, green, blue] = kind.colour();
-    RGBColor(red, green, blue)
-}
-
-fn bar(root: &Root, (left, right): (i32, i32), pieces: &[Piece], scale: &Scale) -> Drawn<()> {
-    for (place, direction) in [(0, -1.0), (1, 1.0)] {
+fn bar(svg: &mut Svg, across: (f64, f64), pieces: &[Piece], scale: &Scale) {
+    for (place, shade) in [Shade::Full, Shade::Hatched].into_iter().enumerate() {
         let mut below = 0u64;
-        for (kind, bytes) in pieces {
-            let at = |bytes: u64| {
-                scale.zero + (direction * bytes as f64 * scale.pixels_per_byte).round() as i32
-            };
-            let (from, to) = (at(below), at(below.saturating_add(bytes[place])));
-            below = below.saturating_add(bytes[place]);
-            if from != to {
-                let corners = [(left, from.min(to)), (right, from.max(to))];
-                fill(root, corners, colour(*kind), place == 1)?;
-            }
+        for (kind, bytes) in pieces.iter().filter(|(_, bytes)| bytes[place] > 0) {
+            let end = below.saturating_add(bytes[place]);
+            let at = Rect::between(across, (scale.at(below, place), scale.at(end, place)));
+            svg.rect(at, &shade.class(*kind as usize), "");
+            below = end;
         }
     }
-    Ok(())
-}
-
-/// A box, filled or hatched.
-fn fill(root: &Root, corners: [(i32, i32); 2], colour: RGBColor, hatched: bool) -> Drawn<()> {
-    if !hatched {
-        return root.draw(&Rectangle::new(corners, colour.filled()));
-    }
-    root.draw(&Rectangle::new(corners, colour.mix(0.2).filled()))?;
-    let [(left, top), (right, bottom)] = corners;
-    let height = bottom - top;
-    // Lines that rise from left to right, cut at the edges. They begin at multiples, so that those of
-    // boxes above one another meet.
-    let first = (left + top) / HATCH * HATCH;
-    let mut sum = first;
-    while sum < right + bottom {
-        let (x1, x2) = ((sum - bottom).max(left), (sum - top).min(right));
-        if x1 < x2 && height > 0 {
-            let line = [(x1, sum - x1), (x2, sum - x2)];
-            root.draw(&PathElement::new(line, colour.stroke_width(4)))?;
-        }
-        sum += HATCH;
-    }
-    Ok(())
 }
 
 /// The areas, in the order in which they lie on one another.
-fn legend(root: &Root, kinds: &[Kind]) -> Drawn<()> {
-    let style = font(29, FontStyle::Normal, DARK).pos(Pos::new(HPos::Left, VPos::Center));
-    let mut y = 170;
+fn legend(svg: &mut Svg, kinds: &[Kind]) {
+    let mut y = 85.0;
     for kind in kinds.iter().rev() {
-        let corners = [(RIGHT + 220, y - 13), (RIGHT + 246, y + 13)];
-        root.draw(&Rectangle::new(corners, colour(*kind).filled()))?;
-        write(root, kind.name(), &style, (RIGHT + 260, y))?;
-        y += 38;
+        let square = Rect::new(LEGEND, y - 6.5, 13.0, 13.0);
+        svg.rect(square, &Shade::Full.class(*kind as usize), "");
+        svg.text((LEGEND + 20.0, y + 4.5), Align::Start, "label", kind.name());
+        y += 19.0;
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! Plots of utilization over window sizes as SVG.
+//! Plots of utilization over window sizes.
 
-use super::axis::Axis;
-use super::chart::{Chart, Kind, Series};
-use crate::{Error, Result};
-use std::path::Path;
+use super::plot::Plot;
+use plimsoll_picture::chart::{Kind, Series};
 
 /// A line of such a plot.
 #[derive(Clone, Debug, Default)]
@@ -18,49 +16,29 @@ pub struct Curve {
     pub reference: bool,
 }
 
-/// Writes curves to `path`.
-///
-/// # Errors
-/// When it cannot be drawn or written.
-pub fn save(title: &str, curves: &[Curve], path: &Path) -> Result<()> {
-    std::fs::write(path, svg(title, curves)?).map_err(Error::file("write", path))
-}
-
-fn svg(title: &str, curves: &[Curve]) -> Result<String> {
-    let points = curves.iter().flat_map(|curve| &curve.points);
-    let longest = points.map(|point| point.0).fold(1.0, f64::max);
-    let series: Vec<Series> = curves
-        .iter()
-        .map(|curve| Series {
-            name: curve.name.clone(),
-            points: curve.points.clone(),
-            colour: curve.colour,
-            kind: if curve.reference {
-                Kind::Dashed
-            } else {
-                Kind::Line
-            },
-            ..Series::default()
-        })
-        .collect();
-    Chart {
-        title,
-        note: "",
-        across: Axis {
-            name: "window, seconds".to_owned(),
-            ends: (1e-3, longest),
-            logarithmic: true,
+/// The plot of these curves.
+pub fn plot(title: &str, curves: &[Curve]) -> Plot {
+    let series = |curve: &Curve| Series {
+        name: curve.name.clone(),
+        points: curve.points.clone(),
+        colour: curve.colour,
+        kind: if curve.reference {
+            Kind::Dashed
+        } else {
+            Kind::Line
         },
-        groups: &[],
-        up: Axis {
-            name: "bounded mutator utilization".to_owned(),
-            ends: (0.0, 1.0),
-            logarithmic: false,
-        },
-        series: &series,
-        marks: &[],
+        ..Series::default()
+    };
+    Plot {
+        title: title.to_owned(),
+        unit: "bounded mutator utilization".to_owned(),
+        across: "window, seconds".to_owned(),
+        logarithmic_from: 1e-3,
+        series: curves.iter().map(series).collect(),
+        seconds: 1.0,
+        top: 1.0,
+        ..Plot::default()
     }
-    .svg()
 }
 
 #[cfg(test)]
@@ -76,11 +54,10 @@ mod tests {
             reference,
         };
         let curves = [curve("libgc", true), curve("ours", false)];
-        let drawn = svg("Utilization", &curves).expect("drawn");
-        assert!(
-            drawn.contains("\nlibgc\n") && drawn.contains("\nours\n"),
-            "{drawn}"
-        );
-        assert!(svg("", &[]).expect("drawn").starts_with("<svg"));
+        let drawn = plot("Utilization", &curves).svg();
+        for part in [">libgc<", ">ours<", ">0.001<", ">window, seconds<"] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        assert!(plot("", &[]).svg().starts_with("<svg"));
     }
 }

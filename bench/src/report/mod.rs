@@ -9,9 +9,6 @@
 //! | `recorded` | pictures that are kept with what they are drawn from |
 //! | `page` | a report as one HTML file |
 //! | `statistics` | medians and the like |
-//! | `chart` | line charts; says what is drawn |
-//! | `axis` | an axis of a chart |
-//! | `names` | where the names of a chart's series stand |
 //! | `plot` | plots over time |
 //! | `bars` | one bar for each of several things |
 //! | `grouped_bars` | bars in groups side by side |
@@ -19,13 +16,10 @@
 //! | `curves` | utilization over window sizes |
 //! | `utilization` | the part of the time in which a program itself runs |
 
-mod axis;
 pub mod bars;
 pub mod breakdown;
-pub mod chart;
 pub mod curves;
 pub mod grouped_bars;
-mod names;
 pub mod page;
 pub mod plot;
 pub mod recorded;

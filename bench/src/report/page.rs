@@ -1,5 +1,7 @@
 //! A report as one HTML file that needs no other file: its pictures are inside.
 
+use plimsoll_picture::page::document;
+use plimsoll_picture::svg::escape;
 use std::fmt::Write as _;
 
 /// A report being written.
@@ -9,38 +11,30 @@ pub struct Page {
     body: String,
 }
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 \
-                     1rem;color:#222}\
-h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.2rem;margin-top:2.2rem}\
-table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
-th,td{padding:.3rem .8rem;border-bottom:1px solid #ddd;text-align:right}\
-th:first-child,td:first-child{text-align:left}thead th{border-bottom:2px solid #888}\
-svg{max-width:100%;height:auto}.note{color:#555;font-size:.9rem}";
-
 impl Page {
     /// An empty report.
     pub fn new(title: &str) -> Self {
         Page {
             title: title.to_owned(),
-            body: format!("<h1>{}</h1>\n", escaped(title)),
+            body: format!("<h1>{}</h1>\n", escape(title)),
         }
     }
 
     /// A heading.
     pub fn heading(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<h2>{}</h2>", escaped(text));
+        let _ = writeln!(self.body, "<h2>{}</h2>", escape(text));
         self
     }
 
     /// A paragraph.
     pub fn text(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
+        let _ = writeln!(self.body, "<p>{}</p>", escape(text));
         self
     }
 
     /// A small remark.
     pub fn note(&mut self, text: &str) -> &mut Self {
-        let _ = writeln!(self.body, "<p class=note>{}</p>", escaped(text));
+        let _ = writeln!(self.body, "<p class=\"faint\">{}</p>", escape(text));
         self
     }
 
@@ -57,7 +51,7 @@ impl Page {
         };
         let cells = |row: &[String], tag: &str| {
             row.iter()
-                .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)))
+                .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
                 .collect::<String>()
         };
         let _ = writeln!(
@@ -74,21 +68,8 @@ impl Page {
 
     /// The whole file.
     pub fn html(&self) -> String {
-        format!(
-            "<!doctype html>\n<html lang=en><meta charset=utf-8>\
-             <meta name=viewport content=\"width=device-width\">\n\
-             <title>{}</title>\n<style>{STYLE}</style>\n{}</html>\n",
-            escaped(&self.title),
-            self.body
-        )
+        document(&self.title, "", None, &self.body)
     }
-}
-
-/// Text with the characters escaped that mean something in HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Plots over time, or over another quantity, as SVG: bytes of some principals, their ideal shares,
 //! what happened when.
 
-use super::axis::Axis;
-use super::chart::{Chart, Series};
-use super::recorded::Recorded;
-use crate::Result;
+use plimsoll_picture::Axis;
+use plimsoll_picture::chart::{Chart, Series};
 use serde::{Deserialize, Serialize};
 
 /// A plot of lines and areas.
@@ -19,6 +17,9 @@ pub struct Plot {
     /// What the horizontal axis counts; empty: seconds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub across: String,
+    /// The first value of the horizontal axis if it is logarithmic; 0: it is not.
+    #[serde(default, skip_serializing_if = "is_linear")]
+    pub logarithmic_from: f64,
     /// Groups of bars that stand at 0, 1, 2 and so on: the middle and the name of each. Their names are below
     /// the horizontal axis in the place of numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,48 +56,61 @@ impl Plot {
     }
 }
 
-impl Recorded for Plot {
-    const FOLDER: &'static str = "plots";
+fn is_linear(logarithmic_from: &f64) -> bool {
+    *logarithmic_from == 0.0
+}
 
-    fn svg(&self) -> Result<String> {
+impl Plot {
+    /// The picture as the text of an SVG file.
+    pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let right = points().map(|p| p.0).fold(self.seconds, f64::max);
         let top = points().map(|p| p.1).fold(self.top, f64::max);
-        let axis = |name: &str, last: f64| Axis {
-            name: name.to_owned(),
-            ends: (0.0, last.max(1e-9)),
-            logarithmic: false,
+        let name = if self.across.is_empty() {
+            "seconds"
+        } else {
+            &self.across
         };
-        let across = match self.across.as_str() {
-            "" => "seconds",
-            other => other,
-        };
+        let across = Axis::linear(name, right);
         Chart {
             title: &self.title,
             note: &self.note,
-            across: axis(across, right),
+            across: if is_linear(&self.logarithmic_from) {
+                across
+            } else {
+                across.logarithmic(self.logarithmic_from)
+            },
             groups: &self.groups,
-            up: axis(&self.unit, top),
+            up: Axis::linear(&self.unit, top),
             series: &self.series,
             marks: &self.events,
         }
-        .svg()
+        .file()
     }
 
-    fn rounded(&self) -> Plot {
-        let rounded = |value: f64| (value * 100.0).round() / 100.0;
-        let mut plot = self.clone();
-        for point in plot.series.iter_mut().flat_map(|series| &mut series.points) {
+    /// The same with no more digits than can be seen: hundredths, but of a logarithmic axis three digits.
+    pub(super) fn rounded(mut self) -> Plot {
+        let is_linear = is_linear(&self.logarithmic_from);
+        let rounded = |value: f64| {
+            let digits = if is_linear || value == 0.0 {
+                2
+            } else {
+                2 - value.abs().log10().floor() as i32
+            };
+            let power = 10f64.powi(digits);
+            (value * power).round() / power
+        };
+        for point in self.series.iter_mut().flat_map(|series| &mut series.points) {
             *point = (rounded(point.0), rounded(point.1));
         }
-        plot
+        self
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::chart::Kind;
+    use plimsoll_picture::chart::Kind;
 
     #[test]
     fn averages_over_what_is_near() {
@@ -122,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn digits_that_nobody_sees_are_not_kept() {
+        let plot = |logarithmic_from| Plot {
+            series: vec![Series {
+                points: vec![(0.012345, 0.98765), (123.456, 0.0)],
+                ..Series::default()
+            }],
+            logarithmic_from,
+            ..Plot::default()
+        };
+        let points = |plot: Plot| plot.rounded().series[0].points.clone();
+        assert_eq!(points(plot(0.0)), [(0.01, 0.99), (123.46, 0.0)]);
+        assert_eq!(points(plot(1e-3)), [(0.0123, 0.988), (123.0, 0.0)]);
+    }
+
+    #[test]
     fn draws_lines_areas_and_events() {
         let series = |name: &str, kind| Series {
             name: name.into(),
@@ -141,14 +170,8 @@ mod tests {
             events: vec![(2.0, "hog starts".into())],
             ..Plot::default()
         };
-        let svg = plot.svg().expect("drawn");
-        for part in [
-            "\nguile\n",
-            "\nhog\n",
-            "\nhog starts\n",
-            "polygon",
-            "\nweight 10\n",
-        ] {
+        let svg = plot.svg();
+        for part in [">guile<", ">hog<", ">hog starts<", "polygon", ">weight 10<"] {
             assert!(svg.contains(part), "{part:?} in {svg}");
         }
     }

@@ -406,7 +406,7 @@ mod tests {
         let (order, whole) = test.record("one", Options::of(2), 9);
         assert_eq!((order.as_str(), whole.unwrap().repetitions), ("b", 2));
         assert_eq!(test.rows(), [row("a", "one", 2), row("b", "one", 2)]);
-        let picture = test.results().join("bars/test.json");
+        let picture = test.results().join("plots/test.json");
         assert!(picture.exists() && !test.begun().exists());
         // Further repetitions are added, and nothing is measured twice.
         assert_eq!(test.record("one", Options::of(2), 9).0, "");

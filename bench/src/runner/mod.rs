@@ -14,7 +14,7 @@ use crate::report::bars::Bars;
 use crate::report::breakdown::Breakdown;
 use crate::report::curves::{self, Curve};
 use crate::report::plot::Plot;
-use crate::report::recorded::Recorded;
+use crate::report::recorded::Picture;
 use crate::report::results::{self, Results, commit, root};
 use crate::{Error, Result};
 use ledger::Ledger;
@@ -196,7 +196,7 @@ impl Runner {
     /// # Errors
     /// When it cannot be written.
     pub fn plot(&self, part: &str, plot: &Plot) -> Result<()> {
-        self.keep(part, plot)
+        self.keep(part, Picture::Plot(plot.clone()))
     }
 
     /// Draws memory by area and state, as `NAME-PART.svg`. What is recorded is kept with what it is
@@ -205,7 +205,7 @@ impl Runner {
     /// # Errors
     /// As [`Runner::plot`].
     pub fn breakdown(&self, part: &str, breakdown: &Breakdown) -> Result<()> {
-        self.keep(part, breakdown)
+        self.keep(part, Picture::Breakdown(breakdown.clone()))
     }
 
     /// Draws one bar for each of several things, as `NAME-PART.svg`. What is recorded is kept with what
@@ -214,34 +214,27 @@ impl Runner {
     /// # Errors
     /// As [`Runner::plot`].
     pub fn bars(&self, part: &str, bars: &Bars) -> Result<()> {
-        self.keep(part, bars)
+        self.keep(part, Picture::Bars(bars.clone()))
     }
 
-    fn keep(&self, part: &str, picture: &impl Recorded) -> Result<()> {
-        match self.options.record {
-            true => picture.record(&self.folder()?, &self.file(part)),
-            false => picture.save(&self.picture(part)?),
-        }
-    }
-
-    /// Draws utilization, as `NAME-PART.svg`.
+    /// Draws utilization, as `NAME-PART.svg`. What is recorded is kept with what it is drawn from.
     ///
     /// # Errors
     /// As [`Runner::plot`].
     pub fn curves(&self, part: &str, title: &str, lines: &[Curve]) -> Result<()> {
-        curves::save(title, lines, &self.picture(part)?)
+        self.keep(part, Picture::Plot(curves::plot(title, lines)))
     }
 
-    fn picture(&self, part: &str) -> Result<PathBuf> {
-        Ok(self.folder()?.join(format!("{}.svg", self.file(part))))
-    }
-
-    /// Name of the files of a part, without their extensions.
-    fn file(&self, part: &str) -> String {
-        match part {
+    fn keep(&self, part: &str, picture: Picture) -> Result<()> {
+        let name = match part {
             "" => self.name.to_owned(),
             part => format!("{}-{part}", self.name),
+        };
+        let folder = self.folder()?;
+        if self.options.record {
+            return picture.record(&folder, &name);
         }
+        picture.save(&folder.join(format!("{name}.svg")))
     }
 
     /// Where pictures go, which is there then. Those of a recording wait for its result.

@@ -1,10 +1,11 @@
 //! How large the heap is: the choices of the command line, and the trigger that follows from them.
 
-use crate::vm::Vm;
+use crate::vm::{Vm, mmtk};
 use crate::watch::Watch;
+use mmtk::util::VMThread;
 use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::options::{GCTriggerSelector, PlanSelector};
-use mmtk::{MMTK, MMTKBuilder};
+use mmtk::{MMTK, MMTKBuilder, memory_manager};
 use plimsoll_mmtk::{Builder, Control, GiveBack, Trigger};
 use plimsoll_policy::sizing::AfterStalls;
 use std::str::FromStr;
@@ -55,6 +56,15 @@ pub(crate) fn build(settings: Settings, plan: PlanSelector, workers: usize) -> M
     };
     builder.options.gc_trigger.set(selector);
     builder.build()
+}
+
+/// Starts the collector. Called once, after [`crate::vm::hold`]. `is_told`: whether the trigger is told, as
+/// it should be.
+pub(crate) fn start(is_told: bool) {
+    memory_manager::initialize_collection(mmtk(), VMThread::UNINITIALIZED);
+    if let Some(control) = control().filter(|_| is_told) {
+        control.ready();
+    }
 }
 
 /// The handle on the limit; `None` where MMTk's own triggers decide.

@@ -3,7 +3,8 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `vm` | the binding: what MMTk asks of a virtual machine |
+//! | `vm` | the binding: the type that MMTk knows the machine by, and the instance of MMTk |
+//! | `collection` | what MMTk asks of a virtual machine for a collection |
 //! | `object` | the layout of objects |
 //! | `thread` | a thread of the program: allocation, barriers, roots |
 //! | `world` | stopping and resuming the threads |
@@ -12,6 +13,7 @@
 //! | `programs` | the programs |
 //! | `trouble` | a machine that dies or hangs in a collection |
 
+mod collection;
 mod heap;
 mod object;
 mod programs;
@@ -149,7 +151,7 @@ fn main() {
     if let Some(bytes) = options.early {
         traps::early(bytes);
     }
-    vm::start(!options.unready);
+    heap::start(!options.unready);
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
         control.bound(bound);
     }
@@ -170,7 +172,7 @@ fn main() {
         "peak": peak,
         "after": after,
         "said": said,
-        "out_of_memory": vm::out_of_memory(),
+        "out_of_memory": collection::out_of_memory(),
         "figures": heap::control().map(figures),
         "watched": options.watch.then(watch::notes),
     });

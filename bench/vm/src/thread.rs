@@ -46,7 +46,7 @@ pub(crate) struct Attached(*mut Thread);
 impl Attached {
     /// Makes the calling thread one of the program.
     pub(crate) fn new() -> Attached {
-        Attached(world::enter(|| {
+        let name = world::enter(|| {
             let constraints = mmtk().get_plan().constraints();
             let place: *mut std::mem::MaybeUninit<Thread> =
                 Box::into_raw(Box::new(std::mem::MaybeUninit::uninit()));
@@ -63,8 +63,9 @@ impl Attached {
                     largest: constraints.max_non_los_default_alloc_bytes,
                 });
             }
-            place.cast()
-        }))
+            VMMutatorThread(tls)
+        });
+        Attached(name.0.0.to_address().to_mut_ptr())
     }
 }
 
@@ -87,7 +88,7 @@ impl std::ops::DerefMut for Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        world::leave(self.0, || {
+        world::leave(self.name(), || {
             // SAFETY: no collection is under way, and nobody uses the thread after this.
             unsafe { mm::destroy_mutator(&mut (*self.0).mutator) }
         });

@@ -9,7 +9,7 @@
 //! 4. The collector [`resume`]s: a new epoch, flag down.
 //! 5. A thread [`leave`]s, while the world is not stopped.
 
-use crate::thread::Thread;
+use mmtk::util::VMMutatorThread;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,11 +21,9 @@ struct World {
     epoch: u64,
     /// Whether a collector wants the world stopped, or has it stopped.
     stopping: bool,
-    threads: Vec<*mut Thread>,
+    /// As MMTk calls them. A thread stays until it leaves.
+    threads: Vec<VMMutatorThread>,
 }
-
-// SAFETY: the pointers are to threads that stay until they leave, and are used as the order above says.
-unsafe impl Send for World {}
 
 static WORLD: Mutex<World> = Mutex::new(World {
     running: 0,
@@ -48,7 +46,7 @@ fn sleep<'a>(on: &Condvar, world: MutexGuard<'a, World>) -> MutexGuard<'a, World
 }
 
 /// A thread comes in. `make` makes it, while no collection is under way.
-pub(crate) fn enter(make: impl FnOnce() -> *mut Thread) -> *mut Thread {
+pub(crate) fn enter(make: impl FnOnce() -> VMMutatorThread) -> VMMutatorThread {
     let mut world = world();
     while world.stopping {
         world = sleep(&RESUMED, world);
@@ -60,7 +58,7 @@ pub(crate) fn enter(make: impl FnOnce() -> *mut Thread) -> *mut Thread {
 }
 
 /// A thread goes. `end` ends it, while no collection is under way.
-pub(crate) fn leave(thread: *mut Thread, end: impl FnOnce()) {
+pub(crate) fn leave(thread: VMMutatorThread, end: impl FnOnce()) {
     safepoint();
     let mut world = world();
     // As a running thread it holds up every collection, so none is under way.
@@ -115,7 +113,7 @@ pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
 }
 
 /// Stops all threads, then returns them.
-pub(crate) fn stop() -> Vec<*mut Thread> {
+pub(crate) fn stop() -> Vec<VMMutatorThread> {
     let mut world = world();
     world.stopping = true;
     STOPPING.store(true, Ordering::Relaxed);
@@ -135,7 +133,7 @@ pub(crate) fn resume() {
 }
 
 /// The threads. Called by collectors while the world is stopped.
-pub(crate) fn threads() -> Vec<*mut Thread> {
+pub(crate) fn threads() -> Vec<VMMutatorThread> {
     world().threads.clone()
 }
 

@@ -46,7 +46,7 @@ impl AsFd for Bell {
     }
 }
 
-/// What the deciding thread and a background thread share.
+/// State that the deciding thread and a background thread share.
 #[derive(Debug, Default)]
 pub struct Place<S> {
     held: Mutex<Held<S>>,
@@ -54,7 +54,7 @@ pub struct Place<S> {
     wake: Condvar,
 }
 
-/// What the lock of a [`Place`] guards.
+/// The state that the lock of a [`Place`] guards.
 #[derive(Debug, Default)]
 pub struct Held<S> {
     shared: S,
@@ -76,7 +76,7 @@ impl<S> DerefMut for Held<S> {
     }
 }
 
-/// What a background thread does next.
+/// The next step of a background thread.
 pub enum Next<T> {
     /// This.
     Do(T),
@@ -85,7 +85,7 @@ pub enum Next<T> {
 }
 
 impl<S> Place<S> {
-    /// What is shared. To be held for a moment only.
+    /// The shared state. To be held for a moment only.
     pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,12 +165,12 @@ impl<S: Default + Send + 'static> Companion<S> {
 }
 
 impl<S> Companion<S> {
-    /// What is shared. To be held for a moment only.
+    /// The shared state. To be held for a moment only.
     pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
         self.place.lock()
     }
 
-    /// What is shared, if the thread does not hold the lock.
+    /// The shared state, if the thread does not hold the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Held<S>>> {
         match self.place.held.try_lock() {
             Ok(held) => Some(held),

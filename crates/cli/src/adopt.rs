@@ -15,14 +15,19 @@ use plimsoll_kernel::process::{Handle, Process};
 use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::called::called;
 use plimsoll_runtimes::hold::Hold;
+use plimsoll_wire::messages::Principal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use tracing::info;
 
 /// Signals that end the adoption. The program lives on.
 const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// How long we wait for the first limit that the broker gives, and how often we ask.
+const FIRST_LIMIT: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_millis(20);
 /// What the background process writes and the waiting `--detach` reads.
 const DONE: &[u8] = b"done\n";
 
@@ -83,20 +88,30 @@ fn standing(place: &Place, member: &Member, args: &args::Adopt, steered: bool) -
         Some(adapter) => format!("steered as {adapter}"),
         None => "counted and shown, not steered".to_owned(),
     };
-    let listing = Control::connect(&place.socket).and_then(|mut control| control.list());
-    let found = listing.ok().and_then(|listing| {
-        let p = find(&listing, member.id()?)?;
-        let name = shown(&p.name, 64);
-        let max = p
-            .max
-            .map_or_else(String::new, |max| format!(" of at most {}", Human(max)));
-        Some(format!(
-            "; `{name}`, weight {}, limit {}{max}",
-            p.weight,
-            Human(p.limit)
-        ))
-    });
-    how + &found.unwrap_or_default()
+    let Some(given) = given(place, member) else {
+        return how;
+    };
+    let name = shown(&given.name, 64);
+    let limit = match (given.limit, given.max) {
+        (0, _) => String::new(),
+        (limit, None) => format!(", limit {}", Human(limit)),
+        (limit, Some(max)) => format!(", limit {} of at most {}", Human(limit), Human(max)),
+    };
+    format!("{how}; `{name}`, weight {}{limit}", given.weight)
+}
+
+/// The principal as the broker lists it: with its first limit, if that comes soon.
+fn given(place: &Place, member: &Member) -> Option<Principal> {
+    let mut control = Control::connect(&place.socket).ok()?;
+    let until = Instant::now() + FIRST_LIMIT;
+    loop {
+        let listing = control.list().ok()?;
+        let given = find(&listing, member.id()?)?;
+        if given.limit > 0 || Instant::now() >= until {
+            return Some(given.clone());
+        }
+        std::thread::sleep(PACE);
+    }
 }
 
 /// Refuses a process that somebody steers.

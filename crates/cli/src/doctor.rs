@@ -11,10 +11,12 @@
 //! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
 //! `name`, `works`, `means`.
 
+mod found;
 mod java;
 mod libgc;
 mod verdict;
 
+pub use found::Found;
 pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
 pub use verdict::{Help, Standing, Verdict};
@@ -26,7 +28,7 @@ use crate::rows::{Faults, Order, rows, shown};
 use crate::size::Human;
 use crate::words::wrap;
 use plimsoll_kernel::capacity::Domain;
-use plimsoll_kernel::probe::{Capability, probe, purpose};
+use plimsoll_kernel::probe::{probe, purpose};
 use plimsoll_runtimes::libgc::Libraries;
 use plimsoll_wire::messages::Listing;
 use serde::Serialize;
@@ -69,44 +71,6 @@ pub struct BrokerFound {
     pub principals: usize,
     /// What it shares out, bytes.
     pub budget: u64,
-}
-
-/// One capability, as found.
-#[derive(Debug, Serialize)]
-pub struct Found {
-    /// Short and stable.
-    pub name: &'static str,
-    /// The call or file that will be used.
-    pub tier: String,
-    /// Whether it is the best way.
-    pub best: bool,
-    /// Whether any way works.
-    pub works: bool,
-    /// What the best way would need; empty if it works.
-    pub needs: String,
-    /// What it costs to lack the best way; empty if it works.
-    pub costs: String,
-}
-
-impl From<Capability> for Found {
-    fn from(found: Capability) -> Found {
-        let Capability {
-            name,
-            tier,
-            best,
-            works,
-            needs,
-            costs,
-        } = found;
-        Found {
-            name,
-            tier,
-            best,
-            works,
-            needs,
-            costs,
-        }
-    }
 }
 
 impl From<Listing> for BrokerFound {

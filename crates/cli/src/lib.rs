@@ -58,7 +58,7 @@ use args::{Cli, Command};
 use clap::Parser;
 use control::Control;
 use error::CliError;
-use std::io::Write;
+use output::{print, say};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -151,26 +151,5 @@ fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
     match plimsoll_broker::run(options) {
         Ok(()) => Ok(0),
         Err(error) => Err(CliError::NotStarted(error.to_string())),
-    }
-}
-
-/// Writes to standard error. Ignores errors, because nobody may read it.
-pub(crate) fn say(text: std::fmt::Arguments<'_>) {
-    let text = words::plainly(&text.to_string());
-    let _ = writeln!(std::io::stderr(), "plimsoll: {text}");
-}
-
-/// Prints to standard output. Ends quietly if the reader has gone.
-pub(crate) fn print(text: &str) -> Result<u8, CliError> {
-    printed(std::io::stdout().write_all(text.as_bytes()))
-}
-
-/// What came of printing to standard output. That the reader has gone is no error.
-pub(crate) fn printed(outcome: std::io::Result<()>) -> Result<u8, CliError> {
-    match outcome {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CliError::system("standard output")(error))
-        }
-        _ => Ok(0),
     }
 }

@@ -1,8 +1,8 @@
-//! Files that appear when they are complete, so that a file may be made of itself, and an old one stays until
-//! the new one is whole.
+//! Standard output and error, and files that appear when they are complete: a file may be made of itself, and
+//! an old one stays until the new one is whole.
 
 use crate::error::CliError;
-use crate::{print, printed};
+use crate::words;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -65,6 +65,27 @@ impl Output {
         let written = output.write_all(text.as_bytes());
         written.map_err(CliError::path(path))?;
         output.complete()
+    }
+}
+
+/// Writes to standard error. Ignores errors, because nobody may read it.
+pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    let text = words::plainly(&text.to_string());
+    let _ = writeln!(io::stderr(), "plimsoll: {text}");
+}
+
+/// Prints to standard output. Ends quietly if the reader has gone.
+pub(crate) fn print(text: &str) -> Result<u8, CliError> {
+    printed(io::stdout().write_all(text.as_bytes()))
+}
+
+/// What came of printing to standard output. That the reader has gone is no error.
+pub(crate) fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::system("standard output")(error))
+        }
+        _ => Ok(0),
     }
 }
 

@@ -38,7 +38,7 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
     };
     control.set(&set)?;
     if !args.quiet {
-        crate::say(format_args!("{}", changes(&listing, &set)));
+        crate::output::say(format_args!("{}", changes(&listing, &set)));
     }
     Ok(())
 }

@@ -66,14 +66,19 @@ fn all(pid: i32) -> Vec<Parameters> {
 
 /// The Java process below one of ours.
 fn machine(root: u32) -> Option<i32> {
+    below(root, "java")
+}
+
+/// The process of this name below one of ours.
+fn below(root: u32, name: &str) -> Option<i32> {
     let mut found = Vec::new();
     descendants(root as i32, 100, &mut found).ok()?;
-    let is_java = |pid: &i32| {
+    let is_it = |pid: &i32| {
         Process::open(*pid)
             .and_then(|it| it.comm())
-            .is_ok_and(|it| it == "java")
+            .is_ok_and(|it| it == name)
     };
-    found.into_iter().find(is_java)
+    found.into_iter().find(is_it)
 }
 
 /// Waits until some threads of the machine are put back. Kills our program then, and checks that all have
@@ -92,12 +97,9 @@ fn none_stays_back(mut started: Started, java: i32) {
     common::signal_to(java as u32, libc::SIGKILL);
 }
 
-#[test]
-fn if_we_are_killed_no_thread_stays_back() {
-    let place = Place::new();
-    let Some((jdk, classes)) = java(&place) else {
-        return;
-    };
+/// Starts the program under an order. `None`, and says why, where that cannot be.
+fn ordered(place: &Place) -> Option<(Started, i32)> {
+    let (jdk, classes) = java(place)?;
     let words = program(&jdk, &classes, "6");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ours = ["--phases", "larf", "--phases-always"];
@@ -109,7 +111,37 @@ fn if_we_are_killed_no_thread_stays_back() {
     on_one_processor(&mut command, NICE);
     let started = Started(command.spawn().unwrap());
     let java = wait_for("the machine starts", || machine(started.0.id()));
-    none_stays_back(started, java);
+    Some((started, java))
+}
+
+#[test]
+fn if_we_are_killed_no_thread_stays_back() {
+    let place = Place::new();
+    if let Some((started, java)) = ordered(&place) {
+        none_stays_back(started, java);
+    }
+}
+
+/// Who undoes it if we are killed may be killed first. Then the next command does, by the notes.
+#[test]
+fn if_both_are_killed_the_next_command_puts_levels_back() {
+    let place = Place::new();
+    let Some((mut started, java)) = ordered(&place) else {
+        return;
+    };
+    wait_for("some are put back", || {
+        all(java).iter().any(|it| it.nice == 19).then_some(())
+    });
+    let guard = wait_for("it is guarded", || below(started.0.id(), "plimsoll"));
+    common::signal_to(guard as u32, libc::SIGKILL);
+    started.signal(libc::SIGKILL);
+    started.wait();
+    assert!(all(java).iter().any(|it| it.nice == 19), "nobody undoes it");
+    let next = place.call(&[&ALONE[..], &["--", "true"]].concat());
+    assert!(next.status.success(), "{}", stderr(&next));
+    assert!(all(java).iter().all(|it| it.nice == NICE));
+    drop(started);
+    common::signal_to(java as u32, libc::SIGKILL);
 }
 
 /// With a broker, it tells the order of a program's threads as long as there is one.

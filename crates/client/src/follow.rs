@@ -26,11 +26,11 @@ const NAME: usize = 64;
 /// The numbers that an adapter follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// What the principal may use now.
+    /// It may be used now.
     pub limit: Bytes,
-    /// What it must give back.
+    /// It must be given back.
     pub owed: Bytes,
-    /// What the broker counts as the principal's use; 0 if unknown.
+    /// The principal's use as the broker counts it; 0 if unknown.
     pub uses: Bytes,
 }
 

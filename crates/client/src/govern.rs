@@ -47,12 +47,12 @@ pub struct Own {
     pub guard: Bytes,
 }
 
-/// What follows from a look.
+/// The result of a look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Govern {
     /// Use of the rest of the family.
     pub family: Bytes,
-    /// What this process may use before it collects.
+    /// This process may use as much before it collects.
     pub process_limit: Bytes,
     /// The part of that for its heap.
     pub heap_limit: Bytes,
@@ -70,7 +70,7 @@ pub struct Govern {
 pub struct Governor {
     /// Memory beside the heap, at the last looks.
     beside: Window,
-    /// What the broker counted beside this process, at the last looks.
+    /// The broker's count less this process's use, at the last looks.
     family: Window,
     rate: Rate,
     last: Released,

@@ -18,7 +18,7 @@ fn own(resident: u64) -> Own {
     }
 }
 
-/// What is over the limit of 512 MiB is asked for; whether a release follows at once.
+/// Whether a release follows at once, when as much is owed as the use exceeds a limit of 512 MiB.
 fn asks(governor: &mut Governor, resident: u64, at: Nanos) -> bool {
     let owed = resident.saturating_sub(512);
     let asks = governor

@@ -1,18 +1,19 @@
 //! A heap together with the decisions about it: when it is collected, and how; how far it grows.
 
-use crate::cycle::{Cycle, Work};
+use crate::cycle::{Cycle, Why, Work};
 use crate::driver::Driver;
 use crate::footprint::Surroundings;
-use crate::front_end::{Conditions, Event, FrontEnd, Scanned, Why};
+use crate::front_end::{Conditions, Event, FrontEnd, Scanned};
 use crate::incremental::{self, Begun, Incremental};
 use crate::pace::{Ended, Found, Pace};
+use crate::plan::{Earlier, Facts};
 use crate::settle::{self, settle};
 use crate::statistics::Statistics;
 use crate::workers::Workers;
 use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
 use plimsoll_heap::mark::Marker;
-use plimsoll_heap::{Central, Exhausted, Heap, Look, Residency, SUPERPAGE, Watch};
+use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
 
 /// Settings of a new collector.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,19 +58,6 @@ pub struct Usage {
     pub since: usize,
     /// Allocated since the start.
     pub total: usize,
-}
-
-/// The facts about an incremental collection when its last step begins.
-struct Earlier {
-    young: bool,
-    /// The pages' residency that its first look found.
-    residency: Residency,
-}
-
-/// What a collection covers, and how it is made.
-struct Plan {
-    look: Look,
-    incremental: bool,
 }
 
 /// The collections.
@@ -191,7 +179,9 @@ impl<'h> Collector<'h> {
             self.marker.take_marking();
         }
         let earlier = earlier.filter(|_| !given_up);
-        let plan = self.plan(cycle.why, earlier.as_ref(), given_up, &conditions);
+        let plan = self
+            .facts(&conditions)
+            .plan(cycle.why, earlier.as_ref(), given_up);
         let young = plan.look.young;
         let mut looked = emptied.look(&mut self.central, plan.look);
         let mut residency = looked.residency();
@@ -222,48 +212,17 @@ impl<'h> Collector<'h> {
         self.reclaim(front, ended, &cycle, (young, residency), &conditions);
     }
 
-    /// Chooses what a collection covers. It has its last step now if there is an `earlier` one. `given_up`: steps
-    /// were given up, so it has to be a whole one.
-    fn plan(
-        &self,
-        why: Why,
-        earlier: Option<&Earlier>,
-        given_up: bool,
-        conditions: &Conditions,
-    ) -> Plan {
-        let begins = earlier.is_none() && !given_up;
-        let complete = self.pace.wants_complete();
-        let may_be_young = begins
-            && why == Why::Allocation
-            && !complete
-            && !self.surroundings.tight
-            && self
-                .young
-                .is_next(self.heap, self.statistics.live(), conditions);
-        let young = earlier.map_or(may_be_young, |earlier| earlier.young);
-        Plan {
-            look: Look { complete, young },
-            incremental: begins
-                && matches!(why, Why::Allocation | Why::Young | Why::Begun)
-                && self.is_incremental(young, conditions),
+    /// The facts for a decision.
+    fn facts<'a>(&'a self, conditions: &'a Conditions) -> Facts<'a> {
+        Facts {
+            heap: self.heap,
+            central: &self.central,
+            pace: &self.pace,
+            surroundings: &self.surroundings,
+            young: &self.young,
+            statistics: &self.statistics,
+            conditions,
         }
-    }
-
-    /// Whether the collection that begins, which the program did not ask for, should be incremental.
-    /// It also has to be possible.
-    fn is_incremental(&self, young: bool, conditions: &Conditions) -> bool {
-        !self.young.forbidden
-            && !self.surroundings.tight
-            && !conditions.whole
-            && conditions.stress.map_or_else(
-                || {
-                    let expected = self.statistics.expected(self.heap, young);
-                    let on = self.young.on;
-                    incremental::is_worth(&self.central, &self.pace, expected, on, conditions)
-                },
-                |stress| stress.incremental,
-            )
-            && self.heap.can_step(&self.central)
     }
 
     /// Begins an incremental collection, if there is room for its steps and not too much to scan twice.
@@ -339,7 +298,7 @@ impl<'h> Collector<'h> {
             took: cycle.so_far(),
             allocated: self.heap.allocated(),
         };
-        let reserve = match self.is_incremental(false, conditions) {
+        let reserve = match self.facts(conditions).is_incremental(false) {
             true => incremental::reserve(&self.central),
             false => 0,
         };

@@ -1,6 +1,5 @@
 //! Clocks and counters of one collection.
 
-use crate::front_end::Why;
 use libc::rusage;
 use plimsoll_heap::mark::Marking;
 use plimsoll_heap::{Census, Residency};
@@ -9,6 +8,25 @@ use std::time::{Duration, Instant};
 
 /// Up to this many major faults in a pause may have other causes: code, a stack.
 const FEW: i64 = 4;
+
+/// The reason for a collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The heap is at its limit.
+    Allocation,
+    /// The heap is at its limit although there was a collection of young objects.
+    Young,
+    /// The heap is at its limit although there was a collection of any kind.
+    Lack,
+    /// Many finalizers or links are new, and the heap or their table would grow.
+    Crowd,
+    /// The program asked for a collection.
+    Asked,
+    /// The program asked for the beginning of a collection.
+    Begun,
+    /// A broker's limit fell.
+    Limit,
+}
 
 /// Clocks and counters of one collection. Faults are counted for the whole process.
 pub struct Cycle {
@@ -191,8 +209,8 @@ impl fmt::Display for Record {
         write!(
             f,
             "{}{steps}{why}; pause {} us, whole {} us, {} major faults; live {} KiB in {} objects \
-             ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, {} \
-             made in {} KiB; freed {} superpages, gave back {}, paged out {}",
+             ({} handed over, {} overflows); {} superpages absent, {} read, {} summaries held, {} dropped, \
+             {} made in {} KiB; freed {} superpages, gave back {}, paged out {}",
             if *young { "young, " } else { "" },
             self.pause.as_micros(),
             self.whole.as_micros(),

@@ -6,25 +6,6 @@ use plimsoll_heap::mark::{Crew, Marker};
 use plimsoll_heap::{Central, Heap};
 use std::time::{Duration, Instant};
 
-/// The reason for a collection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
-    /// The heap is at its limit.
-    Allocation,
-    /// The heap is at its limit although there was a collection of young objects.
-    Young,
-    /// The heap is at its limit although there was a collection of any kind.
-    Lack,
-    /// Many finalizers or links are new, and the heap or their table would grow.
-    Crowd,
-    /// The program asked for a collection.
-    Asked,
-    /// The program asked for the beginning of a collection.
-    Begun,
-    /// A broker's limit fell.
-    Limit,
-}
-
 /// The points of a collection that a front end can hear of, in this order. A collection that marks
 /// incrementally has the events from `BeforeStop` to `AfterStart` once for each of its pauses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

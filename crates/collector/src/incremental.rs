@@ -2,8 +2,8 @@
 //! that would stop the program for long is split into steps, short pauses between which the program runs and
 //! may allocate a little.
 
-use crate::cycle::Cycle;
-use crate::front_end::{Conditions, Why};
+use crate::cycle::{Cycle, Why};
+use crate::front_end::Conditions;
 use crate::pace::Pace;
 use plimsoll_heap::{Central, Residency, SUPERPAGE};
 use std::time::Duration;

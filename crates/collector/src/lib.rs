@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `front_end` | [`FrontEnd`], the half that differs between languages, and its settings ([`Conditions`]) |
 //! | `driver` | [`Driver`]: the phases of a collection in their order, with the calls of the front end |
-//! | `collector` | [`Collector`]: decides about each collection, and about room for an allocation |
+//! | `collector` | [`Collector`]: makes collections, and room for an allocation |
+//! | `plan` | decides what a collection covers, and how it is made |
 //! | `pace` | how much may be allocated until the next collection |
 //! | `footprint` | how much memory there is around the heap |
 //! | `settle` | the end of a collection: memory is given back or paged out, the next limit is set |
@@ -29,14 +30,15 @@ mod footprint;
 mod front_end;
 mod incremental;
 mod pace;
+mod plan;
 mod settle;
 mod statistics;
 mod workers;
 mod young;
 
 pub use collector::{Collector, Settings, Usage};
-pub use cycle::{Cycle, Record, Settled, Work};
+pub use cycle::{Cycle, Record, Settled, Why, Work};
 pub use driver::Driver;
-pub use front_end::{Conditions, Event, FrontEnd, Scanned, Stress, Why};
+pub use front_end::{Conditions, Event, FrontEnd, Scanned, Stress};
 pub use statistics::Statistics;
 pub use workers::Workers;

@@ -54,7 +54,7 @@ pub(super) fn signed(bytes: u64) -> i64 {
 }
 
 /// Change over `time` at `rate` bytes per second.
-pub(super) fn over(rate: i64, time: Nanos) -> i64 {
+pub(super) fn change(rate: i64, time: Nanos) -> i64 {
     (i128::from(rate) * i128::from(time) / i128::from(SECOND))
         .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

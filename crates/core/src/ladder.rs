@@ -218,7 +218,7 @@ impl Ladder {
         let lower = debt.due.saturating_add(standing.room(debt.due)) < bound;
         let escaped = standing.uses > bound.saturating_add(slop(bound));
         if overdue >= LEAST && (lower || escaped) && self.is_ready(standing) {
-            self.begin(standing, overdue);
+            self.start(standing, overdue);
             let least = debt.due.max(standing.limit);
             return Some(self.set_bound(least.saturating_add(standing.room(least))));
         }
@@ -237,7 +237,7 @@ impl Ladder {
             return None;
         }
         self.climb(standing);
-        self.begin(standing, bytes);
+        self.start(standing, bytes);
         Some(match self.rung {
             Rung::PageOut => Step::PageOut(bytes),
             Rung::Take => Step::Take(bytes),
@@ -284,7 +284,7 @@ impl Ladder {
         self.asked == 0 || since >= wait
     }
 
-    fn begin(&mut self, standing: &Standing, bytes: u64) {
+    fn start(&mut self, standing: &Standing, bytes: u64) {
         self.acted_at = standing.now;
         self.busy = true;
         self.asked = bytes;

@@ -60,7 +60,7 @@ impl Node {
     /// Bytes below which it cannot go, as far as is known; 0 otherwise.
     pub(super) fn least(&self) -> u64 {
         let floor = self.reported.floor.unwrap_or(0);
-        // Who has less than its floor did go below it.
+        // A program with less than its floor did go below it.
         let has = self.uses.saturating_add(self.swapped);
         let is_true = floor - floor / PART <= has;
         let told = is_true && self.uses <= floor.saturating_add(tolerance(floor));

@@ -28,10 +28,10 @@
 //! | `demand` | how much memory a principal can use |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
-//! | `least` | what a program cannot go below |
+//! | `least` | the size that a program cannot go below |
 //! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
 //! | `pace` | when the next tick and glance are due |
-//! | `view`, `keep` | listings; settings that survive a crash |
+//! | `view`, `snapshot` | listings; settings that survive a crash |
 //!
 //! # Use
 //! Call `register`, `set`, `report` and `remove` as requests come. Call `tick` with the sensed
@@ -43,13 +43,13 @@ mod debt;
 mod demand;
 mod domain;
 mod flow;
-mod keep;
 mod ladder;
 mod least;
 mod node;
 mod pace;
 mod revoke;
 mod settle;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod tick;

@@ -53,7 +53,7 @@ pub(super) struct Account {
     /// Number of adaptive principals that hold memory, itself included.
     pub(super) subtree_adaptive: u32,
     /// Bytes that it and its descendants want if nobody gives anything up.
-    pub(super) subtree_wish: u64,
+    pub(super) subtree_demand: u64,
     /// Most bytes for it and its descendants.
     pub(super) bound: u64,
     /// Bytes of their entitlement that it and its descendants have lacked for too long.
@@ -64,7 +64,7 @@ pub(super) struct Account {
 
 /// Numbers that the subscribers and the page got last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Published {
     /// Numbers on the page.
     pub(super) numbers: Numbers,
     /// Numbers at the last wake-up of the subscribers.
@@ -149,7 +149,7 @@ pub(super) struct Node {
     pub(super) ladder: Ladder,
     /// Whether it stalls within its limit.
     pub(super) trust: Trust,
-    pub(super) told: Told,
+    pub(super) published: Published,
 }
 
 impl Node {
@@ -199,7 +199,7 @@ impl Node {
             debt: None,
             ladder: Ladder::default(),
             trust: Trust::default(),
-            told: Told::default(),
+            published: Published::default(),
         }
     }
 
@@ -251,7 +251,7 @@ impl Node {
     /// Expected change of its own memory within `horizon`, bytes.
     pub(super) fn trend(&self, horizon: Nanos) -> i64 {
         let most = super::flow::signed(self.uses.max(64 << 20));
-        super::flow::over(self.flow.rate(TREND_TAU), horizon)
+        super::flow::change(self.flow.rate(TREND_TAU), horizon)
             .clamp(-super::flow::signed(self.uses), most)
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Pacer {
 
 impl Pacer {
     /// Resets the state before a tick examines the domains and principals.
-    pub(super) fn begin(&mut self, now: Nanos) {
+    pub(super) fn reset(&mut self, now: Nanos) {
         *self = Pacer {
             mood: Mood::Still,
             now,
@@ -56,18 +56,19 @@ impl Pacer {
     }
 
     /// Includes a domain in the pace.
-    pub(super) fn note_domain(&mut self, domain: &Domain) {
+    pub(super) fn record_domain(&mut self, domain: &Domain) {
         self.thinnest = self.thinnest.min(domain.free());
         let thin = domain.free() < domain.sensed.capacity / 8;
-        let grows = super::flow::over(domain.growth(), AHEAD) > super::flow::signed(domain.free());
+        let grows =
+            super::flow::change(domain.growth(), AHEAD) > super::flow::signed(domain.free());
         if domain.lack() > 0 || (grows && thin) {
-            self.note(Mood::Urgent);
+            self.record(Mood::Urgent);
         } else if grows {
-            self.note(Mood::Moving);
+            self.record(Mood::Moving);
         }
     }
 
-    pub(super) fn note(&mut self, mood: Mood) {
+    pub(super) fn record(&mut self, mood: Mood) {
         self.mood = self.mood.max(mood);
         if mood > Mood::Still {
             self.moved_at = self.now;

@@ -65,7 +65,7 @@ impl Core {
             return;
         }
         if need > 0 && node.debt.is_some() {
-            self.pacer.note(Mood::Urgent);
+            self.pacer.record(Mood::Urgent);
         }
         let standing = Standing {
             debt: node.debt,
@@ -135,13 +135,13 @@ impl Core {
     }
 
     fn lessen_needs(&mut self, slot: u32, bytes: u64) {
-        self.root.meet(bytes);
+        self.root.deduct(bytes);
         let mut next = self.tree.at(slot).parent;
         for _ in 0..MAX_DEPTH {
             let Some(above) = next else { return };
             let node = self.tree.at_mut(above);
             if let Some(domain) = &mut node.domain {
-                domain.meet(bytes);
+                domain.deduct(bytes);
             }
             next = node.parent;
         }

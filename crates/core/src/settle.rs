@@ -2,7 +2,7 @@
 //! subscribers must be woken.
 
 use super::debt::{Debt, slop, tolerance};
-use super::node::{LACKING, Node, Told};
+use super::node::{LACKING, Node, Published};
 use super::{Nanos, Rung};
 use plimsoll_unit::MIB;
 use plimsoll_wire::page::{Level, Numbers};
@@ -37,7 +37,7 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
     let reaction = node.ladder.patience(node.reaction());
     node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
     node.learn_least(now);
-    // Who claims only what it is guaranteed did not come near its limit.
+    // A principal that claims only its guarantee did not come near its limit.
     let near = node.share.limit.saturating_add(node.share.lacks) >= node.share.target;
     if node.share.lacks > 0
         && near
@@ -99,10 +99,10 @@ impl Node {
                 Level::Warning
             };
         }
-        // Who has more than it should is not held back, whatever it wants.
+        // A principal with more than its target is not held back, whatever it wants.
         let more = self.uses > self.share.target;
         let held_back = !more && self.demand > self.limit.saturating_add(slop(self.limit));
-        let margin = if self.told.numbers.level == Level::Normal {
+        let margin = if self.published.numbers.level == Level::Normal {
             2
         } else {
             4
@@ -118,7 +118,7 @@ impl Node {
 
 /// How new numbers are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Publication {
     /// Nothing new.
     None,
     /// Write the page.
@@ -128,12 +128,14 @@ pub(super) enum Word {
 }
 
 /// Compares new numbers with those published last.
-pub(super) fn word(told: &Told, new: &Numbers, moment: &Moment) -> Word {
-    let Some(at) = told.at else { return Word::Wake };
-    if is_news(&told.woken, new) {
-        return Word::Wake;
+pub(super) fn publication(published: &Published, new: &Numbers, moment: &Moment) -> Publication {
+    let Some(at) = published.at else {
+        return Publication::Wake;
+    };
+    if is_news(&published.woken, new) {
+        return Publication::Wake;
     }
-    let old = &told.numbers;
+    let old = &published.numbers;
     let age = moment.now.saturating_sub(at).saturating_add(moment.next);
     let must = moment.jumped
         || new.limit != old.limit
@@ -144,9 +146,9 @@ pub(super) fn word(told: &Told, new: &Numbers, moment: &Moment) -> Word {
         || moved(old.share, new.share)
         || moved(old.owed, new.owed);
     if must || moved || age >= HEARTBEAT {
-        Word::Write
+        Publication::Write
     } else {
-        Word::None
+        Publication::None
     }
 }
 

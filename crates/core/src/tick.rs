@@ -3,7 +3,7 @@
 use super::domain::{Bounds, Members};
 use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
-use super::settle::{Moment, Word};
+use super::settle::{Moment, Publication};
 use super::{
     Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, flow, settle,
 };
@@ -35,10 +35,10 @@ impl Core {
         };
         self.tree.arrange();
         self.actions.clear();
-        self.pacer.begin(moment.now);
+        self.pacer.reset(moment.now);
         let freeing = self.sense(domain, sensed, passed);
         self.account(freeing, passed);
-        self.wish();
+        self.estimate_demand();
         self.decide();
         self.settle(&moment);
         self.revoke(&moment);
@@ -77,7 +77,7 @@ impl Core {
             node.flow.feed(uses, passed, TREND_TAU);
             let ours = node.ladder.rung >= Rung::Take;
             node.trust
-                .note(node.reported.stalls, ours, self.clock.now, passed);
+                .record(node.reported.stalls, ours, self.clock.now, passed);
             if joins {
                 commands::shift_domains(&mut self.tree, &mut self.root, slot, -flow::signed(uses));
             }
@@ -107,7 +107,7 @@ impl Core {
             if let Some(domain) = &mut node.domain {
                 domain.account(below, passed, reaction, Bounds::NONE);
                 node.account.bound = node.max.cap().min(domain.budget);
-                self.pacer.note_domain(domain);
+                self.pacer.record_domain(domain);
             }
             match node.parent {
                 None => members.add(&below),
@@ -123,7 +123,7 @@ impl Core {
             min_reserve: self.config.min_reserve,
         };
         self.root.account(members, passed, reaction, bounds);
-        self.pacer.note_domain(&self.root);
+        self.pacer.record_domain(&self.root);
     }
 
     fn clear_accounts(&mut self) {
@@ -152,8 +152,8 @@ impl Core {
     }
 
     /// Computes the demands, and whether all fit without anybody giving memory up.
-    fn wish(&mut self) {
-        let (mut wish, now) = (0u64, self.clock.now);
+    fn estimate_demand(&mut self) {
+        let (mut total, now) = (0u64, self.clock.now);
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
@@ -164,20 +164,20 @@ impl Core {
             }
             node.modest = demand::calmed(node.modest, demand::modest(node));
             let kept = if node.adaptive { node.uses } else { 0 };
-            let below = node.account.subtree_wish;
+            let below = node.account.subtree_demand;
             let all = below.saturating_add(node.demand.max(kept));
             node.account.roomy = all <= node.account.bound;
-            node.account.subtree_wish = all.min(node.account.bound);
-            let all = node.account.subtree_wish;
+            node.account.subtree_demand = all.min(node.account.bound);
+            let all = node.account.subtree_demand;
             match node.parent {
-                None => wish = wish.saturating_add(all),
+                None => total = total.saturating_add(all),
                 Some(above) => {
-                    let above = &mut self.tree.at_mut(above).account.subtree_wish;
+                    let above = &mut self.tree.at_mut(above).account.subtree_demand;
                     *above = above.saturating_add(all);
                 }
             }
         }
-        self.keep_in_room(wish <= self.root.budget);
+        self.keep_in_room(total <= self.root.budget);
     }
 
     /// Where all demands fit, an idle program keeps what it has.
@@ -243,7 +243,7 @@ impl Core {
             // An overdue debt that nobody needs is looked at again when somebody does.
             let pays = node.debt.is_some_and(|debt| debt.deadline > moment.now);
             if grows || before != node.limit || pays || node.waits.is_some() {
-                self.pacer.note(Mood::Moving);
+                self.pacer.record(Mood::Moving);
             }
         }
     }
@@ -255,23 +255,23 @@ impl Core {
             for place in 0..self.tree.len() {
                 let slot = self.tree.ordered(place);
                 let node = self.tree.at_mut(slot);
-                if (node.numbers.limit < node.told.numbers.limit) != falls {
+                if (node.numbers.limit < node.published.numbers.limit) != falls {
                     continue;
                 }
                 let numbers = node.numbers;
                 let word = match std::mem::take(&mut node.answers) {
-                    true => Word::Wake,
-                    false => settle::word(&node.told, &numbers, moment),
+                    true => Publication::Wake,
+                    false => settle::publication(&node.published, &numbers, moment),
                 };
                 let wake = match word {
-                    Word::None => continue,
-                    Word::Write => false,
-                    Word::Wake => true,
+                    Publication::None => continue,
+                    Publication::Write => false,
+                    Publication::Wake => true,
                 };
-                node.told.numbers = numbers;
-                node.told.at = Some(moment.now);
+                node.published.numbers = numbers;
+                node.published.at = Some(moment.now);
                 if wake {
-                    node.told.woken = numbers;
+                    node.published.woken = numbers;
                 }
                 self.actions.push(Action::Publish {
                     id: node.id,

@@ -37,7 +37,7 @@ impl Trust {
     /// Takes in the number of stalls as reported last. `passed` since the last tick. `ours`: the
     /// broker takes bytes from the principal, or has bound its cgroup. A number that went back is that
     /// of another program, and begins anew.
-    pub(super) fn note(&mut self, reported: Option<u64>, ours: bool, now: Nanos, passed: Nanos) {
+    pub(super) fn record(&mut self, reported: Option<u64>, ours: bool, now: Nanos, passed: Nanos) {
         self.ours |= ours;
         let Some(total) = reported else { return };
         let before = self.total.replace(total);
@@ -78,16 +78,16 @@ mod tests {
     fn a_grant_is_doubted_while_stalls_come_and_a_little_longer() {
         let mut trust = Trust::default();
         assert_eq!((trust.rate(0), trust.is_doubted(0)), (None, false));
-        trust.note(Some(7), false, SECOND, SECOND);
+        trust.record(Some(7), false, SECOND, SECOND);
         assert!(!trust.is_doubted(SECOND), "they may be old");
         for second in 2..12 {
-            trust.note(Some(7 + second * 100), false, second * SECOND, SECOND);
+            trust.record(Some(7 + second * 100), false, second * SECOND, SECOND);
             assert!(trust.is_doubted(second * SECOND));
         }
         let rate = trust.rate(11 * SECOND).unwrap_or(0);
         assert!((90..=110).contains(&rate), "{rate}");
         for second in 12..60 {
-            trust.note(Some(7 + 1100), false, second * SECOND, SECOND);
+            trust.record(Some(7 + 1100), false, second * SECOND, SECOND);
         }
         assert!(!trust.is_doubted(59 * SECOND));
         assert_eq!(trust.rate(59 * SECOND), Some(0));
@@ -96,16 +96,16 @@ mod tests {
     #[test]
     fn a_number_that_goes_back_and_a_bound_of_ours_doubt_nothing() {
         let mut trust = Trust::default();
-        trust.note(Some(1000), false, SECOND, SECOND);
-        trust.note(Some(3), false, 2 * SECOND, SECOND);
+        trust.record(Some(1000), false, SECOND, SECOND);
+        trust.record(Some(3), false, 2 * SECOND, SECOND);
         assert_eq!(
             (trust.rate(2 * SECOND), trust.is_doubted(2 * SECOND)),
             (Some(0), false)
         );
-        trust.note(Some(50), true, 3 * SECOND, SECOND);
+        trust.record(Some(50), true, 3 * SECOND, SECOND);
         assert!(!trust.is_doubted(3 * SECOND));
         assert!(trust.rate(3 * SECOND) > Some(0), "it is shown");
-        trust.note(Some(u64::MAX), false, 4 * SECOND, SECOND);
+        trust.record(Some(u64::MAX), false, 4 * SECOND, SECOND);
         assert!(trust.is_doubted(4 * SECOND));
     }
 
@@ -113,10 +113,10 @@ mod tests {
     fn stalls_that_are_reported_after_what_we_did_doubt_nothing() {
         let mut trust = Trust::default();
         for (second, total, ours) in [(1, 0, false), (2, 0, true), (3, 0, false), (4, 9, false)] {
-            trust.note(Some(total), ours, second * SECOND, SECOND);
+            trust.record(Some(total), ours, second * SECOND, SECOND);
         }
         assert!(!trust.is_doubted(4 * SECOND), "they may have been ours");
-        trust.note(Some(20), false, 5 * SECOND, SECOND);
+        trust.record(Some(20), false, 5 * SECOND, SECOND);
         assert!(trust.is_doubted(5 * SECOND), "these were not");
     }
 }

@@ -173,7 +173,7 @@ pub enum Rung {
     /// Owes nothing.
     #[default]
     None,
-    /// It was told its debt and the deadline.
+    /// Its debt and the deadline were published.
     Asked,
     /// Its cold pages are paged out.
     PageOut,

@@ -266,7 +266,7 @@ fn mark_all(
         roots(marker);
         marker.uncollectable(central);
         if rest {
-            marker.written(central, crew);
+            marker.written(central, crew.map(Crew::team));
         }
     };
     match crew {

@@ -22,7 +22,7 @@
 //! | module | content |
 //! |---|---|
 //! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
-//! | `bits`, `sparse`, `prefetch` | bits in words, tables by kind and class, prefetching |
+//! | `bits`, `sparse`, `prefetch`, `sync` | bits in words, tables by kind and class, prefetching, locks |
 //! | `os`, `area` | every system call; a stack of values in addresses of its own |
 //! | `descriptor`, `side` | what is known of a superpage; the address ranges, and all tables of metadata |
 //! | `summary`, `watch` | absent superpages' references; what was written to |
@@ -72,6 +72,7 @@ mod sparse;
 mod steps;
 mod stress;
 mod summary;
+mod sync;
 mod verify;
 mod watch;
 

@@ -5,9 +5,11 @@ use crate::parse::{lines, number};
 use crate::process::place;
 use crate::reader::read_text;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Longest description of a descriptor that is read, bytes.
@@ -33,6 +35,24 @@ pub fn of(pid: impl Display) -> io::Result<impl Iterator<Item = Open>> {
         let path = entry.path();
         let target = std::fs::read_link(&path).unwrap_or_default();
         Open { path, target }
+    }))
+}
+
+/// The shared memory without a path (`memfd_create`) among the first descriptors of a process, as it was
+/// named: its place below `/proc`, and its name. Looks at `most` descriptors. Another file may be called so:
+/// [`crate::mapped::Named::memory`] tells.
+///
+/// # Errors
+/// As [`of`].
+pub fn memory(
+    pid: impl Display,
+    most: usize,
+) -> io::Result<impl Iterator<Item = (PathBuf, OsString)>> {
+    Ok(of(pid)?.take(most).filter_map(|Open { path, target }| {
+        let name = target.into_os_string().into_encoded_bytes();
+        let name = name.strip_prefix(b"/memfd:")?;
+        let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+        Some((path, OsString::from_vec(name.to_vec())))
     }))
 }
 
@@ -99,6 +119,17 @@ mod tests {
         raise_limit().unwrap();
         let allowed = getrlimit(Resource::Nofile).maximum;
         assert_eq!(limit() as u64, allowed.unwrap_or(u64::MAX));
+    }
+
+    #[test]
+    fn memory_without_a_path_is_found_by_its_name() {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let _memory = rustix::fs::memfd_create("plimsoll-test: memory", flags).unwrap();
+        let named = |most| {
+            let mut found = memory(std::process::id(), most).unwrap();
+            found.any(|(_, name)| name == "plimsoll-test: memory")
+        };
+        assert!(named(4096) && !named(0));
     }
 
     #[test]

@@ -31,16 +31,16 @@
 //! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
 //! | [`disk`] | how long devices take |
 //! | [`sched`] | scheduling parameters of threads, and what threads used |
-//! | [`probe`] | what this kernel and these rights allow |
+//! | [`probe`] | the interfaces that this kernel and these rights allow |
 //! | [`identity`], [`capabilities`] | acting as another user; the rights of this process |
 //! | [`sandbox`] | filters of system calls on this process |
 //! | [`peer`], [`environment`] | which peers and variables to trust |
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
-//! | [`notes`] | what has to be put back if this process is killed |
+//! | [`notes`] | changes that have to be undone if this process is killed |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | [`patience`] | a bounded wait for what may block |
 //! | [`barrier`] | a memory barrier in all threads of this process |
-//! | `error` | what can go wrong |
+//! | `error` | errors that name the file or process |
 //!
 //! # Conventions
 //! Sizes are bytes in `u64`; times say their unit. A reader keeps its file descriptor and reads

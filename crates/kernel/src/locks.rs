@@ -1,4 +1,4 @@
-//! Who holds locks of files: `/proc/locks`. Source: `proc_locks(5)`.
+//! The holders of locks of files: `/proc/locks`. Source: `proc_locks(5)`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ pub fn holders() -> io::Result<Vec<i32>> {
     Ok(text.lines().filter_map(holder).collect())
 }
 
-/// Who holds a lock of `flock(2)` of an open file, one of them if there are several; `None` without, or where
+/// A holder of a lock of `flock(2)` of an open file, one of them if there are several; `None` without, or if
 /// it is in another pid namespace.
 pub fn holder_of(file: &impl AsFd) -> Option<i32> {
     let stat = rustix::fs::fstat(file).ok()?;

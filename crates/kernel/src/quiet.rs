@@ -1,4 +1,4 @@
-//! Reads a file and leaves the page cache as it was. Whoever only looks at a file takes no memory from
+//! Reads a file and leaves the page cache as it was. A reader of a file takes no memory from
 //! others then, and finds the same pages there when it looks again.
 //!
 //! Nothing is read ahead. Before each read the page cache is asked which of the pages are there
@@ -66,7 +66,7 @@ impl QuietFile {
         let mut at = at;
         for piece in into.chunks_mut(MOST) {
             let end = at.saturating_add(piece.len() as u64);
-            self.ask(at / page_size()..end.div_ceil(page_size()));
+            self.check_cache(at / page_size()..end.div_ceil(page_size()));
             self.file.read_exact_at(piece, at)?;
             let brought = self.brought.borrow().iter().map(count).sum::<u64>();
             if brought.saturating_mul(page_size()) >= MOST as u64 {
@@ -78,7 +78,7 @@ impl QuietFile {
     }
 
     /// Finds out what of these pages a read brings in.
-    fn ask(&self, pages: Range<u64>) {
+    fn check_cache(&self, pages: Range<u64>) {
         let mut asked = self.asked.borrow_mut();
         let is_known = asked.start <= pages.start && pages.end <= asked.end;
         if self.is_told.get() && !is_known {

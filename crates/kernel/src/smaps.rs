@@ -262,7 +262,7 @@ fn take(found: &mut Vec<Area>, line: &[u8], max: usize) -> bool {
         }
         found.push(area);
     } else if let Some(area) = found.last_mut() {
-        note(area, line);
+        set_field(area, line);
     }
     true
 }
@@ -302,7 +302,7 @@ fn parse_head(line: &[u8]) -> Option<Area> {
     })
 }
 
-fn note(area: &mut Area, line: &[u8]) {
+fn set_field(area: &mut Area, line: &[u8]) {
     if let Some(flags) = line.strip_prefix(b"VmFlags:") {
         area.pinned = words(flags).any(|f| matches!(f, b"lo" | b"io" | b"pf" | b"ht" | b"mm"));
         return;

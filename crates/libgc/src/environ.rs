@@ -2,13 +2,13 @@
 //! (set-user-ID, file capabilities) ignores them. Otherwise it would write a log with its own
 //! rights, or follow a broker of another user.
 
-use crate::quantum;
-use crate::report;
-use crate::settings::{
-    GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor, GC_full_freq,
-    GC_max_retries, GC_time_limit, GC_use_entire_heap, no_automatic, unmap_on_gcollect,
+use crate::abi::variables::{
+    EARLY_MOST, GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_free_space_divisor,
+    GC_full_freq, GC_max_retries, GC_time_limit, GC_use_entire_heap, no_automatic,
+    unmap_on_gcollect,
 };
-use crate::stats::EARLY_MOST;
+use crate::quantum;
+use crate::{output, report};
 use libc::c_int;
 use plimsoll_collector::Settings;
 use plimsoll_heap::{Heap, Means};
@@ -98,7 +98,7 @@ pub(crate) struct Asked {
 /// Reads all variables. As in libgc, a value that is not a number counts as not set.
 pub(crate) fn read(heap: &Heap) -> Asked {
     if let Some(path) = variable("GC_LOG_FILE") {
-        report::log_to(
+        output::log_to(
             &path,
             variable("GC_ONLY_LOG_TO_FILE").is_some_and(|said| said != "0"),
         );

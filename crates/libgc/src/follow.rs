@@ -4,14 +4,13 @@
 //! The thread starts at the first collection, if the environment names a broker. The collector does
 //! not stop it, because it touches no object.
 
-use crate::collect::{self, collect};
 use crate::spawn::spawn;
-use crate::state;
-use crate::thread::blocking::with_registers;
+use crate::{heap, state};
 use plimsoll_client::govern::{Governor, Own};
 use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted};
-use plimsoll_collector::{Collector, Why};
+use plimsoll_collector::Collector;
+use plimsoll_heap::Heap;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::process::own;
@@ -27,15 +26,15 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread if there is a broker to follow and the thread was not started yet. Called
-/// before the world is stopped.
-pub(crate) fn start() {
+/// before the world is stopped. `collect` collects, with a limit of the heap in bytes.
+pub(crate) fn start(collect: fn(u64)) {
     let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
         let report = !CHILD.load(Relaxed);
         spawn(c"gc-plimsoll", move || {
             if let Some(follower) = Follower::of_environment("libgc", report) {
-                Companion::new(follower).run();
+                Companion::new(follower, collect).run();
             }
         });
     }
@@ -63,14 +62,17 @@ struct Uses {
 struct Companion {
     /// The broker.
     follower: Follower,
+    /// Collects, with a limit of the heap in bytes.
+    collect: fn(u64),
     /// What its numbers mean here.
     governor: Governor,
 }
 
 impl Companion {
-    fn new(follower: Follower) -> Companion {
+    fn new(follower: Follower, collect: fn(u64)) -> Companion {
         Companion {
             follower,
+            collect,
             governor: Governor::new(now(), allocated()),
         }
     }
@@ -115,7 +117,7 @@ impl Companion {
         let began = now();
         give_back();
         if look().resident > goal + beside {
-            collect_now(goal.0);
+            (self.collect)(goal.0);
         }
         let ended = now();
         let after = look().resident;
@@ -130,7 +132,7 @@ fn now() -> Nanos {
 
 /// Bytes ever allocated.
 fn allocated() -> Bytes {
-    Bytes(state::heap().allocated())
+    Bytes(heap::made().map_or(0, Heap::allocated))
 }
 
 /// Keeps no file open: programs close descriptors that they do not know.
@@ -182,14 +184,4 @@ fn bound(heap: Option<u64>) {
 
 fn give_back() {
     state::lock().collector.give_back();
-}
-
-/// Collects, with a limit of `heap` bytes. The program's own threads learn of due finalizers when they next
-/// allocate.
-fn collect_now(heap: u64) {
-    let mut gc = state::lock();
-    gc.collector.grant(heap);
-    if collect::allowed() {
-        with_registers(|here| collect(&mut gc, Why::Limit, here));
-    }
 }

@@ -1,17 +1,16 @@
 //! Fork: the child has one thread, and copies of all objects.
 
-use crate::follow;
-use crate::settings::Variable;
-use crate::state;
 use crate::thread::cancel::Uncancelled;
 use crate::thread::unknown;
+use crate::variable::Variable;
+use crate::{follow, lock, state};
 use libc::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The value of `GC_set_handle_fork`: whether fork handlers are the collector's (1), absent (0) or
 /// the program's (-1).
-static HANDLES: Variable<c_int> = Variable::new(1);
+pub(crate) static HANDLES: Variable<c_int> = Variable::new(1);
 
 /// Has the lock held during every fork of the process.
 pub(crate) fn watch() {
@@ -45,8 +44,9 @@ extern "C" fn child() {
     }
 }
 
-fn hold() {
-    let inside = state::is_mine();
+/// Takes the lock for the time of a fork.
+pub(crate) fn hold() {
+    let inside = lock::is_mine();
     if !inside {
         state::lock().keep();
     }
@@ -54,13 +54,15 @@ fn hold() {
     unknown::forks();
 }
 
-fn release() {
+/// Frees it in the parent.
+pub(crate) fn release() {
     if !INSIDE.load(Relaxed) {
-        state::unlock();
+        lock::unlock();
     }
 }
 
-fn only_this() {
+/// Frees it in the child, and forgets what does not exist there.
+pub(crate) fn only_this() {
     // Closes the parent's files, which would be a cancellation point.
     let _uncancelled = Uncancelled::begin();
     let mut gc = state::held();
@@ -71,32 +73,6 @@ fn only_this() {
     follow::forked();
     drop(gc);
     if !INSIDE.load(Relaxed) {
-        state::unlock_in_child();
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_set_handle_fork(handles: c_int) {
-    HANDLES.set(handles);
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_atfork_prepare() {
-    if HANDLES.get() != 1 {
-        hold();
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_atfork_parent() {
-    if HANDLES.get() != 1 {
-        release();
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_atfork_child() {
-    if HANDLES.get() != 1 {
-        only_this();
+        lock::unlock_in_child();
     }
 }

@@ -1,18 +1,24 @@
 //! The half of the collector that is libgc's: how the world is stopped, where marking begins, and what
 //! happens to dead objects.
 
-use crate::settings::{
+use crate::abi::private;
+use crate::abi::variables::{
     GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_full_freq, GC_gc_no, GC_max_retries,
-    GC_on_heap_resize, GC_parallel, GC_push_other_roots, markers_count, min_bytes, no_automatic,
-    on_collection_event, start_callback, stop_func, time_limit,
+    GC_on_heap_resize, GC_parallel, GC_push_other_roots, finds_leaks, markers_count, min_bytes,
+    no_automatic, on_collection_event, start_callback, stop_func, time_limit,
 };
+use crate::finalization::disclaim;
+use crate::objects::kinds;
+use crate::output;
 use crate::spawn::spawn;
-use crate::state::{self, Program};
-use crate::thread::{current, running, unknown};
+use crate::state::{self, Locked, Program, State};
+use crate::thread::registered::running;
+use crate::thread::registers::with_registers;
+use crate::thread::{current, unknown};
 use crate::unwind::Whole;
-use crate::{disclaim, finalize, kinds, leaks, private, quantum, report, stress};
+use crate::{follow, heap, quantum, report, stress};
 use libc::c_uint;
-use plimsoll_collector::{Conditions, Event, FrontEnd, Record, Scanned};
+use plimsoll_collector::{Conditions, Event, FrontEnd, Record, Scanned, Why};
 use plimsoll_heap::mark::{Crew, Marker};
 use plimsoll_heap::{Central, Heap};
 use std::time::Instant;
@@ -33,6 +39,24 @@ impl Front<'_> {
             here,
             whole: None,
         }
+    }
+}
+
+/// Collects, or does one step of a collection. The caller holds the lock, and calls
+/// [`notify_or_invoke`](crate::finalization::invoke::notify_or_invoke) after it has released it. This
+/// thread's registers are on its stack at `here`, and the program's frames lie above that.
+pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
+    let State { collector, program } = &mut **gc;
+    collector.collect(&mut Front::new(program, here), why);
+}
+
+/// Collects, with a limit of `bytes` bytes. The program's own threads learn of due finalizers when they next
+/// allocate.
+fn collect_for_limit(bytes: u64) {
+    let mut gc = state::lock();
+    gc.collector.grant(bytes);
+    if allowed() {
+        with_registers(|here| collect(&mut gc, Why::Limit, here));
     }
 }
 
@@ -69,7 +93,7 @@ impl FrontEnd for Front<'_> {
             least: min_bytes.get(),
             threads: running(),
             young_in_a_row: GC_full_freq.get().max(0) as u32,
-            whole: !self.program.disclaims.is_empty() || leaks::wanted(),
+            whole: !self.program.finalization.disclaims.is_empty() || finds_leaks(),
             pause: time_limit(),
             markers: self.program.markers.or_else(markers_count),
             may_grow: GC_dont_expand.get() == 0,
@@ -87,11 +111,12 @@ impl FrontEnd for Front<'_> {
     }
 
     fn is_crowded(&self, since: usize) -> bool {
-        self.program.finalization.is_crowded(since)
+        self.program.finalization.finalizers.is_crowded(since)
     }
 
     fn enter(&mut self) {
         unknown::check_collector();
+        follow::start(collect_for_limit);
         self.whole = Some(Whole::begin());
     }
 
@@ -107,16 +132,16 @@ impl FrontEnd for Front<'_> {
         if let Some(callback) = start_callback.get() {
             callback();
         }
-        self.program.toggles.decide();
-        self.program.unknown.prepare();
         self.program.finalization.prepare();
+        self.program.unknown.prepare();
         self.program.leaks.prepare(heap, central);
     }
 
     fn start_workers(&mut self, crew: &'static Crew, count: usize) -> usize {
+        let Some(heap) = heap::made() else { return 0 };
         let start = |_: &usize| {
             spawn(c"gc-marker", move || {
-                if let Ok(mut marker) = Marker::new(state::heap(), &kinds::Descriptors) {
+                if let Ok(mut marker) = Marker::new(heap, &kinds::Descriptors) {
                     while crew.help(&mut marker) {}
                 }
             })
@@ -170,7 +195,6 @@ impl FrontEnd for Front<'_> {
             unknown,
             roots,
             finalization,
-            toggles,
             stacks,
             ..
         } = &mut *self.program;
@@ -184,7 +208,6 @@ impl FrontEnd for Front<'_> {
         roots.each(|start, end| unsafe { marker.span(start, end) });
         roots.each_word(|word| marker.word(word));
         finalization.each_root(|word| marker.word(word));
-        toggles.each_root(|word| marker.word(word));
         unknown.each_root(|word| marker.word(word));
     }
 
@@ -196,7 +219,9 @@ impl FrontEnd for Front<'_> {
 
     fn after_marking(&mut self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         self.program.leaks.look(heap, central);
-        finalize::after_marking(heap, central, marker, self.program);
+        self.program
+            .finalization
+            .after_marking(heap, central, marker);
     }
 
     fn start(&mut self) {
@@ -204,13 +229,15 @@ impl FrontEnd for Front<'_> {
     }
 
     fn before_reclaiming(&mut self, heap: &Heap, central: &Central) -> Scanned {
-        self.program.finalization.announce();
-        disclaim::ask(heap, central, &self.program.disclaims);
+        let (roots, stacks) = (self.program.roots.bytes(), self.program.stacks);
+        let finalization = &mut self.program.finalization;
+        finalization.finalizers.announce();
+        disclaim::ask(&finalization.disclaims, heap, central);
         Scanned {
-            roots: self.program.roots.bytes(),
-            stacks: self.program.stacks,
-            finalized: self.program.finalization.note(heap),
-            finalizes: self.program.finalization.is_busy(),
+            roots,
+            stacks,
+            finalized: finalization.finalizers.note(heap),
+            finalizes: finalization.finalizers.is_busy(),
         }
     }
 
@@ -227,7 +254,7 @@ impl FrontEnd for Front<'_> {
             let turns = quantum::given().map_or(String::new(), |given| {
                 format!("; threads gave way {given} times")
             });
-            report::say(&format!("gc {}: {record}{turns}\n", GC_gc_no.get()));
+            output::say(&format!("gc {}: {record}{turns}\n", GC_gc_no.get()));
         }
     }
 

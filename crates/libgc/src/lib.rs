@@ -4,24 +4,24 @@
 //! functions of libgc's public headers have the names and the meaning that the headers give them,
 //! and are documented there.
 //!
+//! # Map
+//!
 //! | module | content |
 //! |---|---|
-//! | `allocate`, `release`, `resize` | allocating objects, freeing them, changing their size |
-//! | `kinds`, `typed`, `gcj`, `debug`, `inspect` | where references are in objects; debugging; queries |
-//! | `roots`, `loader`, `thread` | roots: static data, loaded libraries, threads' stacks |
-//! | `finalize`, `disclaim`, `links`, `toggle` | what happens when an object dies |
-//! | `leaks` | objects that a program lost, and writes past the end of an object |
-//! | `collect`, `mark`, `pace` | the phases of a collection; where marking begins; when to collect |
-//! | `incremental`, `steps`, `helpers` | collections of young objects; in steps; by several threads |
-//! | `footprint`, `follow` | how much memory the heap takes; following a broker's limit |
-//! | `settings`, `environ`, `stats`, `report` | settings, environment variables, statistics, messages |
+//! | `abi` | the exported functions and variables |
+//! | `start`, `state`, `heap`, `lock` | making the collector; its state, the heap, the lock of both |
+//! | `front`, `collect` | this library as a front end of [`plimsoll_collector`]; asking for collections |
+//! | `objects` | allocating objects, freeing them, changing their size; where references are in them |
+//! | `roots`, `thread` | roots: static data, loaded libraries, threads' stacks |
+//! | `finalization` | what happens when an object dies |
+//! | `leaks`, `lost` | objects that a program lost, and writes past the end of an object; their report |
+//! | `follow` | following a broker's limit |
+//! | `environ`, `output`, `report` | environment variables, messages, giving up |
 //! | `quantum` | threads that give their processors up by what they allocate |
 //! | `table`, `memory` | tables by address; the memory of such tables |
-//! | `places` | where the heap is, for tools that look from outside |
-//! | `private` | functions of libgc's private headers |
+//! | `variable`, `spawn` | words that the program assigns; threads of our own |
 //! | `fork`, `unwind` | children of fork; exceptions |
 //! | [`stress`] | frequent collections, each of them checked, for tests |
-//! | `collector`, `lock` | the state of all of the above, behind one lock |
 //!
 //! The memory of all this is not from the program's `malloc`, which may reserve 64 MiB of addresses
 //! for each thread that calls it: where addresses are limited (`ulimit -v`), the program needs them.
@@ -42,37 +42,28 @@
 #[global_allocator]
 static OWN: memory::Own = memory::Own;
 
-mod allocate;
+mod abi;
 mod collect;
-mod debug;
-mod disclaim;
 mod environ;
-mod finalize;
+mod finalization;
 mod follow;
 mod fork;
 mod front;
-mod gcj;
-mod inspect;
-mod kinds;
+mod heap;
 mod leaks;
-mod links;
-mod loader;
 mod lock;
+mod lost;
 mod memory;
-mod places;
-mod private;
+mod objects;
+mod output;
 mod quantum;
-mod release;
 mod report;
-mod resize;
 mod roots;
-mod settings;
 mod spawn;
+mod start;
 mod state;
-mod stats;
 pub mod stress;
 mod table;
 mod thread;
-mod toggle;
-mod typed;
 mod unwind;
+mod variable;

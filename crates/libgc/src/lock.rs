@@ -1,6 +1,6 @@
 //! The allocation lock: a futex, because libgc's interface locks and unlocks it in different functions.
 
-use crate::thread::current;
+use crate::thread::local;
 use rustix::thread::futex;
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -25,7 +25,7 @@ const WAY: Duration = Duration::from_micros(200);
 pub(crate) struct Lock {
     /// Whether it is free, held, or held while threads wait; the futex that they wait on.
     state: AtomicU32,
-    /// The thread that holds it ([`current::id`]), or 0.
+    /// The thread that holds it ([`local::id`]), or 0.
     owner: AtomicUsize,
     /// How many threads wait for it; too high if one left the wait by a jump out of a signal
     /// handler.
@@ -45,7 +45,7 @@ impl Lock {
         if !self.take() {
             self.wait();
         }
-        self.owner.store(current::id(), Relaxed);
+        self.owner.store(local::id(), Relaxed);
     }
 
     fn take(&self) -> bool {
@@ -84,7 +84,7 @@ impl Lock {
 
     /// Whether this thread holds the lock.
     pub(crate) fn is_mine(&self) -> bool {
-        self.owner.load(Relaxed) == current::id()
+        self.owner.load(Relaxed) == local::id()
     }
 
     /// Frees the lock, which the caller holds.
@@ -101,6 +101,30 @@ impl Lock {
         self.waiting.store(0, Relaxed);
         self.state.store(FREE, Relaxed);
     }
+}
+
+/// The lock of the collector.
+pub(crate) static LOCK: Lock = Lock::new();
+
+/// Lets other threads take the lock after a collection that the program asked for: the program may
+/// do nothing but ask for collections.
+pub(crate) fn give_way() {
+    LOCK.give_way();
+}
+
+/// Whether this thread holds the lock, that is, runs a callback of the collector.
+pub(crate) fn is_mine() -> bool {
+    LOCK.is_mine()
+}
+
+/// Frees the lock that another function took and left held.
+pub(crate) fn unlock() {
+    LOCK.unlock();
+}
+
+/// Frees the lock in a child of fork, where no other thread can hold it.
+pub(crate) fn unlock_in_child() {
+    LOCK.forget();
 }
 
 #[cfg(test)]

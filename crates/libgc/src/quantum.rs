@@ -11,8 +11,7 @@
 //! all the time. So nobody starves, and a thread that allocates nothing loses its processor at the end of its
 //! slice.
 
-use crate::state;
-use crate::thread;
+use crate::lock;
 use plimsoll_heap::{Class, GRANULE};
 use plimsoll_policy::phases::{Quantum, TIME_BOUND, Used};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -47,16 +46,16 @@ impl Turn {
         })
     }
 
-    /// Gives the processor up. The caller holds no lock of the collector's and is outside of its thread's
-    /// bins, so the world may be stopped meanwhile. In a callback that the program runs under the collector's
-    /// lock this does nothing: the turn ends later.
+    /// Gives the processor up, if more threads are `running` than there are processors. The caller holds no
+    /// lock of the collector's and is outside of its thread's bins, so the world may be stopped meanwhile. In
+    /// a callback that the program runs under the collector's lock this does nothing: the turn ends later.
     #[inline(never)]
-    pub(crate) fn end(&self) {
-        if state::is_mine() {
+    pub(crate) fn end(&self, running: usize) {
+        if lock::is_mine() {
             return;
         }
         self.spent.store(0, Relaxed);
-        if thread::running() > PROCESSORS.load(Relaxed) {
+        if running > PROCESSORS.load(Relaxed) {
             GIVEN.fetch_add(1, Relaxed);
             std::thread::yield_now();
         }

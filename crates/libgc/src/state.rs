@@ -1,27 +1,19 @@
-//! The collector of this process: made when it is first needed, and guarded by one lock.
+//! The state that the collector's lock guards. [`crate::start`] makes it.
 
-use crate::disclaim::Disclaims;
-use crate::finalize::Finalization;
-use crate::kinds::{self, Descriptors};
-use crate::leaks::{self, Leaks};
-use crate::links::Links;
-use crate::lock::Lock;
+use crate::finalization::Finalization;
+use crate::leaks::Leaks;
+use crate::lock::{self, LOCK};
+use crate::report;
 use crate::roots::Roots;
-use crate::settings::{GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr};
 use crate::thread::cancel::Uncancelled;
 use crate::thread::floats::Floats;
+use crate::thread::registered::Threads;
 use crate::thread::unknown::Unknown;
-use crate::thread::{self, Threads, signals};
-use crate::toggle::Toggles;
-use crate::unwind::{Whole, end_where_we_panic};
-use crate::{collect, environ, fork, places, report, stress};
-use libc::{c_int, c_void};
+use libc::c_void;
 use plimsoll_collector::Collector;
 use plimsoll_heap::Heap;
-use plimsoll_heap::mark::Marker;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -42,14 +34,8 @@ pub(crate) struct Program {
     pub(crate) unknown: Unknown,
     /// Static data and the ranges that the program added.
     pub(crate) roots: Roots,
-    /// Finalizers.
+    /// Functions and links of objects that die.
     pub(crate) finalization: Finalization,
-    /// Disappearing links.
-    pub(crate) links: Links,
-    /// Toggle references.
-    pub(crate) toggles: Toggles,
-    /// Disclaim procedures.
-    pub(crate) disclaims: Disclaims,
     /// What the search for leaks has to know.
     pub(crate) leaks: Leaks,
     /// Bytes that the program counts itself.
@@ -62,6 +48,14 @@ pub(crate) struct Program {
     pub(crate) markers: Option<usize>,
     /// Collections are logged.
     pub(crate) logs: bool,
+}
+
+impl Program {
+    /// Unregisters this thread, whose result is kept if the program may still ask for it.
+    pub(crate) fn leave(&mut self, heap: &Heap, result: *mut c_void) {
+        let freed = self.threads.leave(heap, result);
+        self.counted.freed = self.counted.freed.saturating_add(freed);
+    }
 }
 
 /// Bytes that the program took or freed without the collector.
@@ -87,16 +81,11 @@ impl Counted {
 }
 
 struct Place(UnsafeCell<Option<State>>);
+
 // SAFETY: used under `LOCK` only.
 unsafe impl Sync for Place {}
 
-static HEAP: OnceLock<Heap> = OnceLock::new();
-static LOCK: Lock = Lock::new();
 static STATE: Place = Place(UnsafeCell::new(None));
-static READY: AtomicBool = AtomicBool::new(false);
-
-/// The most bytes of addresses to reserve for objects; far above any machine's memory.
-const MOST: usize = 1 << 40;
 
 /// What a thread that holds the lock does without: cancellation, and the program's floating-point
 /// environment.
@@ -132,7 +121,7 @@ impl DerefMut for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if let Some(owned) = self.owned.take() {
-            LOCK.unlock();
+            lock::unlock();
             drop(owned);
         }
     }
@@ -145,46 +134,14 @@ impl Locked {
     }
 }
 
-/// Takes the lock. A thread that holds it cannot be cancelled, and has the usual floating-point
-/// environment. The first call makes the collector.
-pub(crate) fn lock() -> Locked {
-    let owned = Owned {
-        _floats: Floats::begin(),
-        _uncancelled: Uncancelled::begin(),
-    };
-    LOCK.lock();
-    // If the collector cannot be made, the program's out-of-memory function may throw.
-    let failed = Guard { owned: true };
-    let mut locked = held();
-    std::mem::forget(failed);
-    locked.owned = Some(owned);
-    locked
-}
-
-/// Lets other threads take the lock after a collection that the program asked for: the program may
-/// do nothing but ask for collections.
-pub(crate) fn give_way() {
-    LOCK.give_way();
-}
-
-/// Whether this thread holds the lock, that is, runs a callback of the collector.
-pub(crate) fn is_mine() -> bool {
-    LOCK.is_mine()
-}
-
-/// The state, for functions that a program may call with the lock or without it.
-pub(crate) fn either() -> Locked {
-    if is_mine() { held() } else { lock() }
-}
-
 /// Whether the program runs a function with the lock ([`Lent`]). Guarded by the lock.
 static LENT: AtomicBool = AtomicBool::new(false);
 
 /// The program runs a function with the lock, and nobody uses the state meanwhile.
-struct Lent;
+pub(crate) struct Lent;
 
 impl Lent {
-    fn begin() -> Lent {
+    pub(crate) fn begin() -> Lent {
         LENT.store(true, Relaxed);
         Lent
     }
@@ -199,7 +156,7 @@ impl Drop for Lent {
 /// Whether this thread is in a function that the program runs with the lock. It may allocate, but not
 /// collect: with libgc, it may if there is a place in the thread's lists, or only one thread.
 pub(crate) fn is_lent() -> bool {
-    is_mine() && LENT.load(Relaxed)
+    lock::is_mine() && LENT.load(Relaxed)
 }
 
 /// Holds the lock without the state, or nothing if this thread has the lock already. This does not
@@ -217,141 +174,60 @@ impl Drop for Guard {
     }
 }
 
+impl Guard {
+    /// The guard of the lock, which this thread has just taken.
+    pub(crate) fn of_taken_lock() -> Guard {
+        Guard { owned: true }
+    }
+}
+
 pub(crate) fn guard() -> Guard {
-    let owned = !is_mine();
+    let owned = !lock::is_mine();
     if owned {
         LOCK.lock();
     }
     Guard { owned }
 }
 
-/// The state, when the program holds the lock already (`GC_call_with_alloc_lock`, callbacks).
-pub(crate) fn held() -> Locked {
-    // SAFETY: under the lock.
-    let place = unsafe { &mut *STATE.0.get() };
-    let heap = HEAP.get();
-    let (heap, state) = match (heap, place) {
-        (Some(heap), Some(state)) => (heap, state),
-        (_, place) => make(place),
+/// Takes the lock, and the state by `held`. A thread that holds the lock cannot be cancelled, and has the
+/// usual floating-point environment.
+pub(crate) fn lock_with(held: fn() -> Locked) -> Locked {
+    let owned = Owned {
+        _floats: Floats::begin(),
+        _uncancelled: Uncancelled::begin(),
     };
-    Locked {
-        heap,
+    LOCK.lock();
+    // If the collector cannot be made, the program's out-of-memory function may throw.
+    let failed = Guard { owned: true };
+    let mut locked = held();
+    std::mem::forget(failed);
+    locked.owned = Some(owned);
+    locked
+}
+
+/// Takes the lock of the collector, which is made.
+pub(crate) fn lock() -> Locked {
+    lock_with(held)
+}
+
+/// The state of the collector, which is made, when this thread holds the lock already.
+pub(crate) fn held() -> Locked {
+    made().unwrap_or_else(|| report::abort(c"The collector was used before it was made"))
+}
+
+/// The state, if it was made. This thread holds the lock.
+pub(crate) fn made() -> Option<Locked> {
+    // SAFETY: under the lock.
+    let state = unsafe { &mut *STATE.0.get() }.as_mut()?;
+    Some(Locked {
+        heap: state.collector.heap(),
         state,
         owned: None,
-    }
+    })
 }
 
-/// The heap. Queries about addresses need no lock.
-#[inline(always)]
-pub(crate) fn heap() -> &'static Heap {
-    match HEAP.get() {
-        Some(heap) => heap,
-        None => new_heap(),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn new_heap() -> &'static Heap {
-    lock().heap
-}
-
-/// The heap, if it was made already.
-#[inline(always)]
-pub(crate) fn made_heap() -> Option<&'static Heap> {
-    HEAP.get()
-}
-
-#[cold]
-fn make(place: &'static mut Option<State>) -> (&'static Heap, &'static mut State) {
-    end_where_we_panic();
-    let Ok((heap, central)) = Heap::new(stress::os(), MOST) else {
-        report::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
-    };
-    let whole = Whole::begin();
-    kinds::add_first(&heap);
-    let heap = HEAP.get_or_init(|| heap);
-    places::tell(heap);
-    let range = heap.reserved();
-    // One word less than the heap's start, as in libgc: a program that refers to this variable has
-    // its value in static data, which would keep the first object alive.
-    GC_least_plausible_heap_addr.set(range.start - size_of::<usize>());
-    GC_greatest_plausible_heap_addr.set(range.end);
-    let Ok(marker) = Marker::new(heap, &Descriptors) else {
-        report::abort(c"No room for a mark stack");
-    };
-    let asked = environ::read(heap);
-    stress::begin(heap);
-    let state = place.insert(State {
-        collector: Collector::new(heap, central, marker, &asked.settings),
-        program: Program {
-            roots: Roots::begin(),
-            markers: asked.markers,
-            logs: asked.logs,
-            ..Program::default()
-        },
-    });
-    signals::install();
-    thread::register_first(&mut state.program.threads);
-    fork::watch();
-    if leaks::wanted() {
-        leaks::look_at_exit();
-    }
-    if environ::wants_incremental() {
-        collect::turn_incremental_on(&mut state.collector);
-    }
-    READY.store(true, Relaxed);
-    whole.end();
-    (heap, state)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_init() {
-    drop(lock());
-}
-
-/// Whether the collector was made already.
-pub(crate) fn is_ready() -> bool {
-    READY.load(Relaxed)
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_is_init_called() -> c_int {
-    c_int::from(is_ready())
-}
-
-/// libgc stops its threads here. There is nothing to do: all of ours end with the process.
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_deinit() {}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_alloc_lock() {
-    LOCK.lock();
-}
-
-#[unsafe(no_mangle)]
-extern "C-unwind" fn GC_alloc_unlock() {
-    unlock();
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
-    function: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
-    argument: *mut c_void,
-) -> *mut c_void {
-    LOCK.lock();
-    let _guard = Guard { owned: true };
-    let _lent = Lent::begin();
-    // SAFETY: what the caller asks for.
-    unsafe { function(argument) }
-}
-
-/// Frees the lock that another function took and left held.
-pub(crate) fn unlock() {
-    LOCK.unlock();
-}
-
-/// Frees the lock in a child of fork, where no other thread can hold it.
-pub(crate) fn unlock_in_child() {
-    LOCK.forget();
+/// Sets the state of a new collector. This thread holds the lock.
+pub(crate) fn set(state: State) -> &'static mut State {
+    // SAFETY: under the lock.
+    unsafe { &mut *STATE.0.get() }.insert(state)
 }

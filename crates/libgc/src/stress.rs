@@ -4,8 +4,8 @@
 //! Only tests ask for it, by a library that is built on this one (`plimsoll-libgc-stressed`). The
 //! installed library reads no variables for it.
 
-use crate::settings::GC_gc_no;
-use crate::state;
+use crate::abi::variables::GC_gc_no;
+use crate::heap;
 use plimsoll_collector::Stress;
 use plimsoll_heap::Heap;
 use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
@@ -49,7 +49,7 @@ pub(crate) fn os() -> Box<dyn Os> {
                 Call::Commit => (&COMMITS, every.saturating_mul(RARELY)),
                 _ => (&CALLS, every),
             };
-            state::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
+            heap::is_ready() && calls.fetch_add(1, Relaxed).is_multiple_of(every)
         })),
     }
 }

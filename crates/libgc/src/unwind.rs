@@ -2,7 +2,7 @@
 //! unwound. Exported functions and callbacks are `C-unwind` for that. A panic of the collector's
 //! own must not escape that way.
 
-use crate::report;
+use crate::output::complain;
 use std::cell::Cell;
 
 thread_local! {
@@ -50,7 +50,7 @@ impl Whole {
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        report::complain("A callback of a collection was left by an exception\n");
+        complain("A callback of a collection was left by an exception\n");
         std::process::abort();
     }
 }

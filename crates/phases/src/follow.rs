@@ -1,10 +1,10 @@
 //! The loop: look, decide, place; and windows.
 
 use crate::guard::{Guarded, undo_heirs};
-use crate::hold::Setter;
 use crate::lever::Lever;
 use crate::news::News;
-use crate::watch::{Followed, Watch};
+use crate::parameters::Setter;
+use crate::threads::{Followed, Threads};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::notes::Notes;
 use plimsoll_kernel::process::Process;
@@ -25,7 +25,7 @@ use thiserror::Error as Explained;
 const GRAIN: Duration = Duration::from_millis(50);
 /// The first 1/`SETTLES` of a window is not compared: work that the window before left is finished there.
 const SETTLES: u64 = 5;
-/// After this many windows in a row in which no thread was put back, the user is told.
+/// After this many windows in a row in which no thread was put back, the user gets a message.
 const IN_VAIN: u32 = 5;
 
 /// How the threads of a program are ordered.
@@ -152,7 +152,7 @@ pub fn follow(
     hurry();
     let mut following = Following {
         process: Arc::clone(process),
-        watch: Watch::new(process, allocation),
+        threads: Threads::new(process, allocation),
         front: Front::new(options.rule, options.quanta, processors),
         processors,
         options,
@@ -216,7 +216,7 @@ fn hurry() {
 
 struct Following<'a> {
     process: Arc<Process>,
-    watch: Watch,
+    threads: Threads,
     front: Front,
     processors: usize,
     options: &'a Options,
@@ -226,7 +226,7 @@ struct Following<'a> {
     window: Window,
     /// Somebody was put back in the present window.
     was_back: bool,
-    /// Windows in which nobody was, one after the other; none after it was told.
+    /// Windows in a row in which no thread was put back; [`IN_VAIN`] if one was, or after the message.
     in_vain: u32,
     told_many: bool,
     changes: u64,
@@ -262,17 +262,17 @@ impl Following<'_> {
     /// One look, and the places that follow from it. `counts`: it belongs to the window.
     fn look(&mut self, counts: bool, elapsed: u64) -> Result<()> {
         self.looks += 1;
-        let Following { watch, front, .. } = self;
+        let Following { threads, front, .. } = self;
         let mut leave = |followed: Followed| {
             if let Some(thread) = followed.thread {
                 front.leave(thread);
             }
         };
-        watch.look(&mut leave)?;
+        threads.look(&mut leave)?;
         if counts {
             let window = &mut self.window;
             window.elapsed = window.elapsed.saturating_add(elapsed);
-            for followed in self.watch.threads() {
+            for followed in self.threads.threads() {
                 window.bytes = window.bytes.saturating_add(followed.used.bytes);
                 window.time = window.time.saturating_add(followed.used.time);
                 window.waited = window.waited.saturating_add(followed.waited);
@@ -286,7 +286,7 @@ impl Following<'_> {
 
     fn order(&mut self, elapsed: u64) -> Result<()> {
         let front = &mut self.front;
-        for followed in self.watch.threads_mut() {
+        for followed in self.threads.threads_mut() {
             if followed.allocates && followed.used.time > 0 {
                 let thread = *followed.thread.get_or_insert_with(|| front.admit());
                 front.look(thread, followed.used);
@@ -294,7 +294,7 @@ impl Following<'_> {
         }
         front.decide(elapsed);
         self.was_back |= front.back() > 0;
-        for followed in self.watch.threads_mut() {
+        for followed in self.threads.threads_mut() {
             if followed.held.is_none() {
                 followed.held = self.setter.take(followed.tid).ok();
             }
@@ -319,15 +319,15 @@ impl Following<'_> {
     fn end_window(&mut self, tell: &mut dyn FnMut(&News)) -> Result<()> {
         let was_on = self.is_on();
         if was_on {
-            undo_heirs_but(&self.process, &self.setter, self.watch.threads());
+            undo_heirs_but(&self.process, &self.setter, self.threads.threads());
             self.tell_whether_it_does_anything(tell);
         }
         let window = std::mem::take(&mut self.window);
-        if !self.told_many && self.watch.left() > 0 {
+        if !self.told_many && self.threads.left() > 0 {
             self.told_many = true;
             tell(&News::TooMany {
                 pid: self.process.pid(),
-                left: self.watch.left(),
+                left: self.threads.left(),
             });
         }
         if self.options.always {
@@ -357,7 +357,7 @@ impl Following<'_> {
         }
         self.in_vain += 1;
         if self.in_vain == IN_VAIN {
-            let threads = self.watch.threads().iter();
+            let threads = self.threads.threads().iter();
             tell(&News::NothingToDo {
                 pid: self.process.pid(),
                 threads: threads.filter(|followed| followed.thread.is_some()).count(),
@@ -368,7 +368,7 @@ impl Following<'_> {
 
     /// Gives all threads back what they had, and forgets the order.
     fn undo(&mut self) {
-        for followed in self.watch.threads_mut() {
+        for followed in self.threads.threads_mut() {
             followed.thread = None;
             if let Some(held) = &mut followed.held {
                 // One that has ended needs nothing, and one that we may not set was not set.

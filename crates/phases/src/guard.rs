@@ -2,7 +2,7 @@
 //! would stay there. So a process of its own waits for the end of its standard input, which is the other end
 //! of a pipe that only the first one has, and undoes then what is left.
 
-use crate::hold::Setter;
+use crate::parameters::Setter;
 use plimsoll_kernel::notes::{About, Note, Notes};
 use plimsoll_kernel::process::Process;
 use std::io::Read;

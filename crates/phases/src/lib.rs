@@ -3,7 +3,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *look* | the counters of all threads are read: what each ran, waited and allocated |
+//! | *look* | a reading of the counters of all threads: time run, time waited, bytes allocated |
 //! | *front* | normal scheduling parameters |
 //! | *back* | parameters that let other threads run first ([`Lever`]) |
 //! | *lever* | which parameters those are |
@@ -17,21 +17,23 @@
 //! inherit the parameters of their creator; they, and child processes, get back what the program had.
 //!
 //! # Map
+//! Each module imports only from those before it.
+//!
 //! | module | is |
 //! |---|---|
-//! | `watch` | the threads of one machine, and what each did since the last look |
 //! | `lever` | parameters of front and back |
-//! | `hold` | which threads have other parameters than they had, and what they had |
-//! | `follow` | the loop, for one machine |
+//! | `news` | events that are reported to people |
+//! | `parameters` | the own parameters of threads, and those that we set |
 //! | `guard` | undoes everything if the process with the loop is killed |
-//! | `news` | what there is to tell people |
+//! | `threads` | the threads of one machine, and the counters of each since the last look |
+//! | `follow` | the loop, for one machine |
 
 mod follow;
 mod guard;
-mod hold;
 mod lever;
 mod news;
-mod watch;
+mod parameters;
+mod threads;
 
 pub use follow::{Ended, FollowError, Options, follow};
 pub use guard::{Guarded, NOTE, guard, undo};

@@ -1,41 +1,13 @@
 //! Charts of lines and areas over an axis, with their names, and marks for what happened.
 
+pub use crate::series::{Kind, Series};
+
 use crate::WIDTH;
 use crate::names::Names;
 use crate::palette::{fill, stroke};
-use crate::scale::{Axis, Scale, number};
+use crate::scale::{Axis, number};
+use crate::series::Frame;
 use crate::svg::{Align, Svg, text_width};
-use serde::{Deserialize, Serialize};
-
-/// How a series is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A solid line: what was measured.
-    #[default]
-    Line,
-    /// A dashed line: what the others are compared with.
-    Dashed,
-    /// A dotted line: a second such thing.
-    Dotted,
-    /// An area that is filled down to the axis.
-    Area,
-}
-
-/// A line or an area.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Series {
-    /// The name that is written beside it. Empty: none is written.
-    pub name: String,
-    /// A smaller text below its name; may be empty.
-    pub note: String,
-    /// The points: the value on the horizontal axis, then that on the vertical one, in the units of the axes.
-    pub points: Vec<(f64, f64)>,
-    /// Index of its colour in the palette.
-    pub colour: usize,
-    /// How it is drawn.
-    pub kind: Kind,
-}
 
 /// A chart.
 #[derive(Clone, Debug)]
@@ -65,33 +37,14 @@ const LEFT: f64 = 70.0;
 const TITLE: f64 = 26.0;
 const NOTE: f64 = 48.0;
 const AXES: f64 = 66.0;
-/// Pixels below the axes: to the base line of numbers and groups, of a second row of groups, of the name of the
-/// axis, and to the end.
+/// Pixels below the axes: to the base line of numbers and groups, from there to a second row of groups, to
+/// the name of the axis, and to the end.
 const NUMBERS: f64 = 19.0;
 const ROW: f64 = 18.0;
 const NAME: f64 = 38.0;
 const END: f64 = 50.0;
 /// Numbers along an axis, about.
 const TICKS: u32 = 8;
-
-/// The axes of a chart as pixels.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    pub(crate) left: f64,
-    pub(crate) right: f64,
-    pub(crate) top: f64,
-    pub(crate) bottom: f64,
-    /// Of the horizontal axis.
-    pub(crate) x: Scale,
-    /// Of the vertical axis.
-    pub(crate) y: Scale,
-}
-
-impl Frame {
-    pub(crate) fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.x.at(x), self.y.at(y))
-    }
-}
 
 impl Chart<'_> {
     /// The chart as a file.

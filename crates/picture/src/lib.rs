@@ -9,6 +9,7 @@
 //! | [`palette`] | the colours, on a light and on a dark background |
 //! | [`shade`] | shades of a colour, by which pictures of memory tell states of pages apart |
 //! | [`chart`] | charts of lines and areas over an axis |
+//! | `series` | a chart's lines and areas, and the pixels where they are |
 //! | `names` | where the names of a chart's series stand |
 //! | [`page`] | pages of HTML |
 //!
@@ -24,6 +25,7 @@ mod names;
 pub mod page;
 pub mod palette;
 pub mod scale;
+mod series;
 pub mod shade;
 pub mod svg;
 

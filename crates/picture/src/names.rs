@@ -2,8 +2,8 @@
 //! another; those of areas are inside.
 
 use crate::WIDTH;
-use crate::chart::{Frame, Kind, Series};
 use crate::palette::fill;
+use crate::series::{Frame, Kind, Series};
 use crate::svg::{Align, Svg, text_width};
 
 /// Pixels from the top of a name to its note, and from the top of the note to the next name.

@@ -20,8 +20,8 @@ th:first-child,td:first-child{text-align:left}
 /// Nothing is loaded from anywhere, and nothing runs, whatever the names on the page say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// A page. `style` is added to the style of all pages; `again` is after how many seconds a browser should read
-/// it again, while it still grows; `body` is HTML.
+/// A page. `style` is added to the style of all pages; `again` is after how many seconds a browser should
+/// read it again, while it still grows; `body` is HTML.
 pub fn document(title: &str, style: &str, again: Option<u64>, body: &str) -> String {
     let again = again.map_or(String::new(), |seconds| {
         format!("<meta http-equiv=\"refresh\" content=\"{seconds}\">\n")
@@ -31,6 +31,7 @@ pub fn document(title: &str, style: &str, again: Option<u64>, body: &str) -> Str
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n{again}\
-         <title>{title}</title>\n<style>\n{STYLE}{pictures}{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+         <title>{title}</title>\n<style>\n{STYLE}{pictures}{style}</style>\n</head>\n\
+         <body>\n{body}</body>\n</html>\n"
     )
 }

@@ -41,7 +41,8 @@ const SHAPES: &str = "\
 .picture .grid,.picture .axis{stroke-width:1}.picture .event{stroke-dasharray:3 4}
 .picture .limit{stroke-width:1.5;stroke-dasharray:8 6}
 .picture polyline{fill:none;stroke-width:2;stroke-linejoin:round}
-.picture .dashed{stroke-width:1.5;stroke-dasharray:7 5}.picture .dotted{stroke-width:1.5;stroke-dasharray:1.5 4}
+.picture .dashed{stroke-width:1.5;stroke-dasharray:7 5}
+.picture .dotted{stroke-width:1.5;stroke-dasharray:1.5 4}
 .picture .area{fill-opacity:.22;stroke-opacity:.6}
 .picture rect{shape-rendering:crispEdges}
 ";
@@ -56,9 +57,9 @@ pub fn stroke(colour: usize) -> String {
     format!("line{}", colour % COLOURS.len())
 }
 
-/// The style of all pictures. Classes: `bold`, `small`, `label`, `note`, `name`, `title`, `faint` of texts; `grid`,
-/// `axis`, `event`, `limit` of lines; `dashed`, `dotted`, `area` of series; `mark` of what is drawn in the colour of
-/// text; `paper` of the background; and those of [`fill`] and [`stroke`].
+/// The style of all pictures. Classes: `bold`, `small`, `label`, `note`, `name`, `title`, `faint` of texts;
+/// `grid`, `axis`, `event`, `limit` of lines; `dashed`, `dotted`, `area` of series; `mark` of shapes in the
+/// colour of text; `paper` of the background; and those of [`fill`] and [`stroke`].
 pub fn style() -> String {
     let mut style = SHAPES.to_owned();
     colours(&mut style, 0);

@@ -24,6 +24,16 @@ impl<'a> Axis<'a> {
         }
     }
 
+    /// The same axis, logarithmic from `first` on, which is above 0.
+    #[must_use]
+    pub fn logarithmic(self, first: f64) -> Axis<'a> {
+        Axis {
+            ends: (first, self.ends.1.max(first * 10.0)),
+            logarithmic: true,
+            ..self
+        }
+    }
+
     /// The scale that puts the ends of the axis at these pixels.
     pub fn scale(&self, pixels: (f64, f64)) -> Scale {
         Scale {
@@ -158,11 +168,7 @@ mod tests {
 
     #[test]
     fn a_logarithmic_scale_has_powers_of_ten() {
-        let axis = Axis {
-            name: "",
-            ends: (1e-3, 90.0),
-            logarithmic: true,
-        };
+        let axis = Axis::linear("", 90.0).logarithmic(1e-3);
         let scale = axis.scale((0.0, 100.0));
         assert_eq!(scale.ticks(9).len(), 5);
         assert_eq!((scale.at(0.0), scale.at(1e9)), (0.0, 100.0));

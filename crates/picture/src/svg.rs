@@ -71,8 +71,8 @@ impl Svg {
         self.whole(label, "", "")
     }
 
-    /// The picture as a file, with the style of all pictures, on a background. `elements` are further elements
-    /// of SVG, as text, that it needs: of style, or patterns.
+    /// The picture as a file, with the style of all pictures, on a background. `elements` are further
+    /// elements of SVG, as text, that it needs: of style, or patterns.
     pub fn file(self, label: &str, elements: &str) -> String {
         let inside = format!(
             "<style>\n{}</style>\n{elements}<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
@@ -84,8 +84,8 @@ impl Svg {
     fn whole(self, label: &str, attributes: &str, before: &str) -> String {
         let (width, height) = (self.width.ceil(), self.height.ceil());
         format!(
-            "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" class=\"picture\"{attributes} role=\"img\" \
-             aria-label=\"{}\">\n{before}{}</svg>\n",
+            "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" class=\"picture\"{attributes} \
+             role=\"img\" aria-label=\"{}\">\n{before}{}</svg>\n",
             escape(label),
             self.text
         )

@@ -18,7 +18,7 @@ const GROUP: usize = 20;
 
 /// The most descriptors that [`Pinner`](crate::Pinner) takes, and three that it opens for a moment.
 pub fn most() -> usize {
-    processes() * PROCESS + groups() * GROUP + held() + asked() + 3
+    processes() * PROCESS + groups() * GROUP + held() + queried() + 3
 }
 
 /// The most processes that are watched.
@@ -37,7 +37,7 @@ pub(crate) fn held() -> usize {
 }
 
 /// The most files about which the page cache is asked.
-pub(crate) fn asked() -> usize {
+pub(crate) fn queried() -> usize {
     MAX_OPEN.min(of(limit(), 32, 1))
 }
 

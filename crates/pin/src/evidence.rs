@@ -36,8 +36,8 @@ const LEAST_SCALE: f64 = 1.0 / 64.0;
 /// The largest scale where frames are not shown: most refaults may be missed.
 const LARGEST_SCALE: f64 = 64.0;
 
-/// Knowledge of others about pages, at the end of a round.
-pub trait Beside {
+/// States of pages in the holder and in the page cache, at the end of a round.
+pub trait PageStates {
     /// Which pages of a block we hold: bit `n` for the block's page `n`.
     fn held(&self, file: FileKey, block: u64) -> u16;
 
@@ -127,10 +127,10 @@ impl Evidence {
     }
 
     /// 1. Begins a round.
-    pub fn begin(&mut self) {
+    pub fn begin_round(&mut self) {
         self.mappings = 0;
         for file in self.files.values_mut() {
-            file.begin();
+            file.begin_round();
         }
     }
 
@@ -170,7 +170,7 @@ impl Evidence {
 
     /// 3. Ends the round: compares it with the one before. `majors` are the programs' major faults
     ///    since then, count.
-    pub fn end(&mut self, now_ns: u64, majors: u64, beside: &mut dyn Beside) -> Round {
+    pub fn end(&mut self, now_ns: u64, majors: u64, states: &mut dyn PageStates) -> Round {
         let seconds = now_ns.saturating_sub(self.ended_ns) as f64 / 1e9;
         self.ended_ns = now_ns;
         let keep = |windows: f64| (-seconds / (self.window_s * windows)).exp();
@@ -183,14 +183,14 @@ impl Evidence {
         let mut round = Round::default();
         let mut halving = MAX_HALVING;
         for (key, file) in &mut self.files {
-            file.end(*key, keep, count, beside, &mut halving, &mut round);
+            file.end(*key, keep, count, states, &mut halving, &mut round);
         }
         self.seen.add(keep.0, round.refaults as f64, seconds);
         self.majors.add(keep.0, majors as f64, seconds);
         self.inherit();
         if now_ns.saturating_sub(self.turned_ns) >= self.window_ns {
             self.turned_ns = now_ns;
-            self.turn(beside);
+            self.end_window(states);
         }
         round
     }
@@ -222,9 +222,9 @@ impl Evidence {
     }
 
     /// A window is over: forgets what was in no use for a whole one.
-    fn turn(&mut self, beside: &dyn Beside) {
+    fn end_window(&mut self, states: &dyn PageStates) {
         for (key, file) in &mut self.files {
-            file.turn(|block| beside.held(*key, block));
+            file.end_window(|block| states.held(*key, block));
         }
         self.files.retain(|_, file| !file.is_forgotten());
         self.blocks = self.files.values().map(|file| file.blocks.len()).sum();

@@ -102,7 +102,7 @@ impl Holder {
                     failures.push((key, PinError::TooManyFiles { most }));
                     continue;
                 }
-                match open(&key).and_then(|(opened, path)| begin(opened, path, key)) {
+                match open(&key).and_then(|(opened, path)| held_file(opened, path, key)) {
                     Ok(file) => self.files.insert(key, file),
                     Err(error) => {
                         failures.push((key, error));
@@ -263,7 +263,7 @@ fn pieces(run: &Run) -> impl Iterator<Item = Run> {
 }
 
 /// Takes in an open file, after a check that it is the one that was asked for.
-fn begin(opened: Opened, path: String, key: FileKey) -> Result<HeldFile, PinError> {
+fn held_file(opened: Opened, path: String, key: FileKey) -> Result<HeldFile, PinError> {
     let mut file = HeldFile {
         file: opened.file,
         path,

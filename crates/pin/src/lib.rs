@@ -1,4 +1,4 @@
-//! Which file pages are worth keeping in memory, and keeping them.
+//! Finds the file pages that are worth keeping in memory, and keeps them.
 //!
 //! When memory is short, Linux gives up pages of files before it swaps, and programs read them from
 //! disk again and again (Nakaike et al., "Performance Characteristics of Linux for Java Workloads
@@ -14,7 +14,7 @@
 //! | *lost* | a page was mapped and present in one round, and is mapped but absent in a later one |
 //! | *refault* | a lost page is present again |
 //! | *window* | the time over which refaults are counted, seconds |
-//! | *value* | what losing a page costs: time spent reading it again, ns a second |
+//! | *value* | the cost of losing a page: time spent reading it again, ns a second |
 //! | *budget* | the most bytes that are ever held |
 //! | *allowance* | the most bytes that may be held now: less than the budget when memory is short |
 //! | *held* | locked by us |
@@ -23,13 +23,13 @@
 //! bounded part of that; there is no thread inside.
 //!
 //! Rooms inside, each imports only from those before it:
-//! - [`pages`] (runs and sets of file pages), [`error`] (why not), [`options`] (what the user gives),
-//!   [`descriptors`] (how many files may be open for what), [`limits`] (which limits there are);
-//! - [`filesystem`] (on which file systems pages are held), [`look`] (one process), [`evidence`] (what was
-//!   lost and came back; pure), [`source`] (opening the file that a process has mapped);
-//! - [`cost`] (how long a read from each disk takes), [`rank`] (which pages are worth it; pure),
-//!   [`margin`] (how much may be held now), [`hold`] (mapping and locking);
-//! - [`report`] (what is told), [`pinner`] (the whole).
+//! - [`pages`] (runs and sets of file pages), [`error`] (refusals), [`options`] (the user's options),
+//!   [`descriptors`] (the division of open files), [`limits`] (limits that were reached);
+//! - [`filesystem`] (file systems on which pages are held), [`look`] (one process), [`evidence`] (pages
+//!   that were lost and came back; pure), [`source`] (opening the file that a process has mapped);
+//! - [`cost`] (the time of a read from each disk), [`rank`] (the order of pages by value; pure),
+//!   [`margin`] (the allowance now), [`hold`] (mapping and locking);
+//! - [`report`] (the report), [`pinner`] (the loop over all of these).
 
 // A set of pages is often one run.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]

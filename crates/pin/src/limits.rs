@@ -1,9 +1,9 @@
-//! Limits of what is watched, held and told, so that one that is reached can be told. The fields are a
+//! Limits of watching, holding and reporting; a limit that is reached is reported. The fields are a
 //! contract of `plimsoll pin --json`.
 
 use serde::Serialize;
 
-/// A limit: what is beyond it is not watched, not held or not told.
+/// A limit: memory beyond it is not watched, not held or not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {

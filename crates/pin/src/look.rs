@@ -60,7 +60,7 @@ pub struct Seen {
     pub views: Vec<View>,
     /// Files that cannot be held, and why.
     pub passed: Vec<(FileKey, PinError)>,
-    /// There were more of those than are told.
+    /// There were more of those than are reported.
     pub more_passed: bool,
     /// Processor time that it took, ns.
     pub cost_ns: u64,
@@ -209,12 +209,12 @@ impl Watched {
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
         let start = thread_cpu_ns();
-        let mut seen = self.seen();
+        let mut seen = self.read_mappings();
         if matches!(seen, Err(Error::Gone { .. })) && self.alive() {
             // It has executed another program since: what is open belongs to the memory before that.
             seen = Open::of(&self.process).and_then(|open| {
                 self.open = open;
-                self.seen()
+                self.read_mappings()
             });
         }
         if !self.alive() {
@@ -226,7 +226,7 @@ impl Watched {
         })
     }
 
-    fn seen(&mut self) -> Result<Seen> {
+    fn read_mappings(&mut self) -> Result<Seen> {
         if now_ns() >= self.open.until_ns {
             self.open = Open::of(&self.process)?;
         }

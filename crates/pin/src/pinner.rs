@@ -1,10 +1,10 @@
 //! The whole: looks, decides and holds, a bounded piece of it in each tick.
 //!
-//! | module | what is in it |
+//! | module | is |
 //! |---|---|
 //! | `gather` | rounds of looks at the programs |
 //! | `refused` | processes that are passed over, and why |
-//! | `known` | what is known of files and of those who map them |
+//! | `known` | states of files, and the programs that map them |
 //! | `decide` | which ranges are held |
 //! | `limits` | which limits of ours are reached |
 
@@ -90,8 +90,11 @@ pub struct Pinner {
     reached: Reached,
 }
 
-/// Notes why files are not held, as many as are told; false when there were more.
-fn note(reasons: &mut BTreeMap<FileKey, String>, errors: Vec<(FileKey, PinError)>) -> bool {
+/// Records why files are not held, up to a bound; false when there were more.
+fn record_reasons(
+    reasons: &mut BTreeMap<FileKey, String>,
+    errors: Vec<(FileKey, PinError)>,
+) -> bool {
     let mut all = true;
     for (key, error) in errors {
         if reasons.len() < MAX_PASSED || reasons.contains_key(&key) {
@@ -169,7 +172,7 @@ impl Pinner {
         }
         self.holder.check();
         let heeded = thread_cpu_ns();
-        let finished = !(self.options.once && self.decided) && self.look(now_ns);
+        let finished = !(self.options.once && self.decided) && self.gather(now_ns);
         let due = now_ns >= self.decide_at_ns && !self.gather.is_amid() && self.rounds > 1;
         if due && !(self.options.once && self.decided) {
             self.decide(now_ns);
@@ -342,13 +345,13 @@ impl Pinner {
         });
     }
 
-    /// Notes why files cannot be held. That there are too many is told of one of them.
+    /// Records why files cannot be held. If there are too many, only one of them says so.
     fn note_failures(&mut self, mut failures: Vec<(FileKey, PinError)>) {
         failures.retain(|(_, error)| match error {
             PinError::TooManyFiles { most } => self.reached.held_files.replace(*most).is_none(),
             _ => true,
         });
-        self.reached.failures |= !note(&mut self.failed, failures);
+        self.reached.failures |= !record_reasons(&mut self.failed, failures);
     }
 
     fn report(&self, now_ns: u64) -> Report {
@@ -381,7 +384,7 @@ impl Pinner {
             major_faults_per_second: self.evidence.majors_per_second(),
             major_faults_before: self.majors_before,
             processor: (self.spent_ns + self.gather.spent_ns()) as f64 / elapsed as f64,
-            groups: self.domains.told(),
+            groups: self.domains.report(),
             truncated: self.evidence.is_full()
                 || self.gather.limits().next().is_some()
                 || self.domains.is_full(),

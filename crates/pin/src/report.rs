@@ -77,7 +77,7 @@ pub struct Group {
     pub bound: Bound,
     /// With [`Bound::Unreadable`]: what could not be read.
     pub reason: Option<String>,
-    /// Held of such files.
+    /// Held bytes of these files.
     pub held: u64,
 }
 

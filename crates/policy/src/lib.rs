@@ -1,5 +1,7 @@
 //! The decisions of the papers as pure functions and small state machines. They use no clock, no
-//! I/O and no other crate of the workspace, and a decision allocates nothing.
+//! I/O and no other crate of the workspace but `plimsoll_unit`, and a decision allocates nothing.
+//!
+//! Each module imports only from those before it.
 //!
 //! | module | decides |
 //! |---|---|

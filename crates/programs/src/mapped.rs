@@ -5,7 +5,6 @@ use plimsoll_kernel::mapped::{Named, NotNamed, is_listed_as};
 use plimsoll_kernel::mounts::{Mounts, NotLocal};
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 /// Why a file cannot be opened.
 #[derive(Debug)]
@@ -47,12 +46,8 @@ const MAX_DESCRIPTORS: usize = 4096;
 
 /// Looks up shared memory without a path, which the process itself has open.
 fn by_descriptor(pid: i32, file: FileKey) -> Option<Named> {
-    let is_memory = |target: &Path| {
-        let name = target.as_os_str().as_encoded_bytes();
-        name.starts_with(b"/memfd:")
-    };
-    let open = descriptors::of(pid).ok()?.take(MAX_DESCRIPTORS);
-    open.filter(|open| is_memory(&open.target))
-        .filter_map(|open| Named::memory(&open.path).ok())
-        .find(|named| named.key() == file)
+    let mut open = descriptors::memory(pid, MAX_DESCRIPTORS)
+        .ok()?
+        .filter_map(|(path, _)| Named::memory(&path).ok());
+    open.find(|named| named.key() == file)
 }

@@ -31,9 +31,9 @@ pub(crate) fn pages(options: &Options) -> io::Result<()> {
             memory.touch(at, false);
         }
         rounds += 1;
-        reporter.tell(read, rounds, true);
+        reporter.report(read, rounds, true);
         if !reporter.wait(every, read, rounds, true) {
-            reporter.tell_now(read, rounds, false);
+            reporter.report_now(read, rounds, false);
             return Ok(());
         }
     }
@@ -54,12 +54,12 @@ pub(crate) fn stream(options: &Options) -> io::Result<()> {
             }
             count => bytes += count as u64,
         }
-        reporter.tell(bytes, rounds, true);
+        reporter.report(bytes, rounds, true);
         while bytes as f64 > rate * ((now_ns() - start) as f64 / 1e9) && !reporter.ended() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    reporter.tell_now(bytes, rounds, false);
+    reporter.report_now(bytes, rounds, false);
     Ok(())
 }
 
@@ -92,13 +92,13 @@ pub(crate) fn shift(options: &Options) -> io::Result<()> {
     while !reporter.ended() {
         memory.touch(0, true);
         rounds += 1;
-        reporter.tell(2 * page, rounds, true);
+        reporter.report(2 * page, rounds, true);
         std::thread::sleep(Duration::from_millis(1));
     }
     end.store(true, Ordering::Relaxed);
     let changed = changer.join();
     changed.map_err(|_| io::Error::other("the thread panicked"))??;
-    reporter.tell_now(2 * page, rounds, false);
+    reporter.report_now(2 * page, rounds, false);
     Ok(())
 }
 

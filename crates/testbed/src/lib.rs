@@ -12,12 +12,12 @@
 //! | module | is |
 //! |---|---|
 //! | `cgroup`, `swap`, `tmpfs`, `disk`, `fuse` | grounds |
-//! | [`programs`], `files`, `threads` | programs: what each does; those that read files; whose threads end |
+//! | [`programs`], `files`, `threads` | programs; those that read files; those whose threads end |
 //! | `options`, `memory` | their arguments, the memory that they take |
 //! | `child`, `progress` | a program that a test started, and its reports |
 //! | [`children`] | children in a group of their own, gone with their parent |
 //! | [`elf`], [`hsperfdata`] | files that are made up for readers: programs; counters of a JVM |
-//! | [`cargo`], [`java`] | what cargo builds for a test; the JDKs that are here, and programs for them |
+//! | [`cargo`], [`java`] | builds for a test by cargo; the JDKs that are here, and programs for them |
 //! | [`cases`] | the part of a test's cases that `make test` runs |
 //! | [`guest`] | a guest that boots into one of our programs |
 //! | `python` | Python with our modules |

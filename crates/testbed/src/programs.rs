@@ -155,13 +155,13 @@ impl Reporter {
     }
 
     /// Prints when it is time. A reader that went away ends the program.
-    pub(crate) fn tell(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn report(&mut self, bytes: u64, rounds: u64, holding: bool) {
         if now_ns() >= self.next_ns {
-            self.tell_now(bytes, rounds, holding);
+            self.report_now(bytes, rounds, holding);
         }
     }
 
-    pub(crate) fn tell_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
+    pub(crate) fn report_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
         let now = now_ns();
         self.next_ns = now + self.every_ns;
         let faults = self.faults();
@@ -189,7 +189,7 @@ impl Reporter {
     pub(crate) fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
         let end = now_ns().saturating_add((seconds * SECOND) as u64);
         while now_ns() < end && !self.ended() {
-            self.tell(bytes, rounds, holding);
+            self.report(bytes, rounds, holding);
             std::thread::sleep(
                 TICK.max(Duration::from_nanos(self.every_ns / 4))
                     .min(Duration::from_millis(20)),
@@ -232,9 +232,9 @@ fn hog(options: &Options) -> io::Result<()> {
             } else {
                 std::thread::sleep(TICK);
             }
-            reporter.tell(held, 0, false);
+            reporter.report(held, 0, false);
         }
-        reporter.tell_now(held, 0, held == bytes);
+        reporter.report_now(held, 0, held == bytes);
         if !reporter.wait(hold.unwrap_or(1e9), held, 0, true) {
             break;
         }
@@ -249,10 +249,10 @@ fn hog(options: &Options) -> io::Result<()> {
             } else {
                 std::thread::sleep(TICK);
             }
-            reporter.tell(held, 0, false);
+            reporter.report(held, 0, false);
         }
     }
-    reporter.tell_now(held, 0, false);
+    reporter.report_now(held, 0, false);
     Ok(())
 }
 
@@ -265,7 +265,7 @@ fn touch(options: &Options) -> io::Result<()> {
     let mut memory = Memory::anonymous(bytes, options.has("huge"))?;
     for from in (0..bytes).step_by(CHUNK as usize) {
         memory.fill(from, (from + CHUNK).min(bytes));
-        reporter.tell(from, 0, false);
+        reporter.report(from, 0, false);
         if reporter.ended() {
             return Ok(());
         }
@@ -280,9 +280,9 @@ fn touch(options: &Options) -> io::Result<()> {
             }
         });
         rounds += 1;
-        reporter.tell(bytes, rounds, true);
+        reporter.report(bytes, rounds, true);
         if !reporter.wait(every, bytes, rounds, true) {
-            reporter.tell_now(bytes, rounds, false);
+            reporter.report_now(bytes, rounds, false);
             return Ok(());
         }
     }
@@ -330,10 +330,10 @@ fn share(options: &Options) -> io::Result<()> {
         }
         // Touches that fell due in a pause are not made up for.
         done = due;
-        reporter.tell(bytes, done / pages.max(1), true);
+        reporter.report(bytes, done / pages.max(1), true);
         std::thread::sleep(TICK);
     }
-    reporter.tell_now(bytes, done / pages.max(1), false);
+    reporter.report_now(bytes, done / pages.max(1), false);
     Ok(())
 }
 
@@ -348,9 +348,9 @@ fn share_unpaced(memory: &mut Memory, reporter: &mut Reporter, bytes: u64) -> io
             memory.touch(at, true);
         }
         rounds += 1;
-        reporter.tell(bytes, rounds, true);
+        reporter.report(bytes, rounds, true);
     }
-    reporter.tell_now(bytes, rounds, false);
+    reporter.report_now(bytes, rounds, false);
     Ok(())
 }
 
@@ -370,9 +370,9 @@ fn lock(options: &Options) -> io::Result<()> {
         memory.lock(0, memory.bytes())?;
         bytes += memory.bytes();
         held.push(memory);
-        reporter.tell(bytes, 0, false);
+        reporter.report(bytes, 0, false);
     }
-    reporter.tell_now(bytes, 0, true);
+    reporter.report_now(bytes, 0, true);
     reporter.wait(1e9, bytes, 0, true);
     Ok(())
 }
@@ -407,9 +407,9 @@ fn mix(options: &Options) -> io::Result<()> {
             at = (at + buffer.len() as u64) % length;
         }
         rounds += 1;
-        reporter.tell(bytes, rounds, true);
+        reporter.report(bytes, rounds, true);
     }
-    reporter.tell_now(bytes, rounds, false);
+    reporter.report_now(bytes, rounds, false);
     Ok(())
 }
 

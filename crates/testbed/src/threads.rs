@@ -33,9 +33,9 @@ pub(crate) fn churn(options: &Options) -> io::Result<()> {
             })
         })?;
         rounds += 1;
-        reporter.tell(bytes * width, rounds, true);
+        reporter.report(bytes * width, rounds, true);
         std::thread::sleep(every);
     }
-    reporter.tell_now(bytes * width, rounds, false);
+    reporter.report_now(bytes * width, rounds, false);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Blocks: what a trace consists of after its head. Each has its own head and checksums, and can be decoded
+//! Blocks, the parts of a trace after its head. Each has its own head and checksums, and can be decoded
 //! without those before it.
 
 use crate::error::BlockFault;

@@ -159,7 +159,7 @@ pub fn check(trace: &Trace) -> Result<Report, TraceError> {
 
 impl Check<'_> {
     fn event(&mut self, thread: ThreadId, event: &Event, recorded: &Recorded<'_>) {
-        let Some(mut state) = self.turn(thread) else {
+        let Some(mut state) = self.take_thread(thread) else {
             return;
         };
         let place = Place {
@@ -202,7 +202,7 @@ impl Check<'_> {
     }
 
     /// Takes what is known of a thread.
-    fn turn(&mut self, thread: ThreadId) -> Option<Box<Thread>> {
+    fn take_thread(&mut self, thread: ThreadId) -> Option<Box<Thread>> {
         match self.current.take() {
             Some((current, state)) if current == thread => return Some(state),
             Some((current, state)) => {

@@ -1,4 +1,4 @@
-//! Events as a name and named numbers: what text and CSV have in common.
+//! Events as a name and named numbers, for text and CSV.
 
 use crate::event::{ClassId, Event, MonitorId, ObjectId, SiteId, ThreadId};
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ pub const FIELDS: [&str; 14] = [
     "order", "holder", "slot", "target",
 ];
 
-/// A number of an event with its name, if it is told.
+/// A number of an event with its name, if it is written.
 type Field = Option<(&'static str, u64)>;
 
 /// The numbers of an event, with their names. Those that are absent or usual are left out.
@@ -17,49 +17,49 @@ pub(crate) fn fields(event: &Event) -> impl Iterator<Item = (&'static str, u64)>
     let one = |first| [first, None, None, None];
     let two = |first, second| [first, second, None, None];
     let all: [Field; 4] = match *event {
-        Event::Compute { time } | Event::Sleep { time } => one(told("time", time)),
+        Event::Compute { time } | Event::Sleep { time } => one(field("time", time)),
         Event::Alloc {
             object,
             size,
             class,
             site,
         } => [
-            told("object", object.0),
-            told("size", size),
-            class.and_then(|it| told("class", it.0.get().into())),
-            site.and_then(|it| told("site", it.0.get().into())),
+            field("object", object.0),
+            field("size", size),
+            class.and_then(|it| field("class", it.0.get().into())),
+            site.and_then(|it| field("site", it.0.get().into())),
         ],
-        Event::Death { object } | Event::Use { object } => one(told("object", object.0)),
+        Event::Death { object } | Event::Use { object } => one(field("object", object.0)),
         Event::Start { thread, priority } => two(
-            told("peer", thread.0.into()),
+            field("peer", thread.0.into()),
             unless(5, "priority", priority.into()),
         ),
         Event::End => [None; 4],
-        Event::Join { thread } | Event::Unpark { thread } => one(told("peer", thread.0.into())),
-        Event::Enter { monitor } | Event::Exit { monitor } => one(told("monitor", monitor.0)),
+        Event::Join { thread } | Event::Unpark { thread } => one(field("peer", thread.0.into())),
+        Event::Enter { monitor } | Event::Exit { monitor } => one(field("monitor", monitor.0)),
         Event::Wait { monitor, timeout } => {
-            two(told("monitor", monitor.0), unless(0, "timeout", timeout))
+            two(field("monitor", monitor.0), unless(0, "timeout", timeout))
         }
         Event::Notify { monitor, all } => {
-            two(told("monitor", monitor.0), unless(0, "all", all.into()))
+            two(field("monitor", monitor.0), unless(0, "all", all.into()))
         }
         Event::Park { timeout } => one(unless(0, "timeout", timeout)),
-        Event::Stamp { order } => one(told("order", order)),
+        Event::Stamp { order } => one(field("order", order)),
         Event::Store {
             holder,
             slot,
             target,
-        } => stored(told("holder", holder.0), slot, target),
+        } => stored(field("holder", holder.0), slot, target),
         Event::StoreStatic {
             class,
             slot,
             target,
-        } => stored(told("class", class.0.get().into()), slot, target),
+        } => stored(field("class", class.0.get().into()), slot, target),
     };
     all.into_iter().flatten()
 }
 
-fn told(name: &'static str, value: u64) -> Field {
+fn field(name: &'static str, value: u64) -> Field {
     Some((name, value))
 }
 
@@ -68,7 +68,7 @@ fn unless(usual: u64, name: &'static str, value: u64) -> Field {
 }
 
 fn stored(holder: Field, slot: u32, target: ObjectId) -> [Field; 4] {
-    let slot = told("slot", slot.into());
+    let slot = field("slot", slot.into());
     [holder, slot, unless(0, "target", target.0), None]
 }
 

@@ -1,4 +1,4 @@
-//! The head of a trace: what it is of, and in which units.
+//! The head of a trace: its program and its units.
 
 use crate::error::TraceError;
 use crate::event::TimeUnit;

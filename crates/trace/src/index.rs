@@ -46,7 +46,7 @@ pub(crate) enum Entry {
     LargestLive(u64),
 }
 
-/// Appends an entry. `last` is the offset of the last block that was told in this block of the index.
+/// Appends an entry. `last` is the offset of the block of the entry before in this block of the index.
 pub(crate) fn put(into: &mut Vec<u8>, last: &mut u64, entry: &Entry) {
     let mut numbers = |all: &[u64]| all.iter().for_each(|it| varint::put(into, *it));
     match *entry {

@@ -1,5 +1,5 @@
-//! Traces of one multi-threaded Java program: what each thread allocates, locks and computes, and where
-//! objects die.
+//! Traces of one multi-threaded Java program: the allocations, locks and computing of each thread, and the
+//! deaths of objects.
 //!
 //! A trace holds one stream of events for each thread. Only the order within a stream is fixed. The reader of
 //! the streams decides how the threads interleave, and so a simulator can ask what another scheduler would
@@ -7,8 +7,8 @@
 //! Collection Performance", section 4).
 //!
 //! Rooms inside, each imports only from those before it:
-//! - [`event`] (what happens in a thread, and the numbers of threads, objects and monitors), [`error`] (why
-//!   not, and where in a trace);
+//! - [`event`] (events of a thread, and the numbers of threads, objects and monitors), [`error`] (faults
+//!   and their places in a trace);
 //! - [`numbered`] (maps by number);
 //! - `varint` (numbers as bytes), `codec` (events as columns), `block` (the head of a block and its
 //!   checksums), [`header`] (the head of a trace), [`names`], [`index`] (its end);

@@ -1,6 +1,6 @@
 //! Maps by the numbers of a trace: those of objects, monitors and threads, which follow each other or are
 //! addresses, or were chosen by whoever made the trace. So each map hashes with keys of its own, which
-//! nobody knows: numbers that collide in one do not in another. Nothing that is told depends on their order.
+//! nobody knows: numbers that collide in one do not in another. No output depends on their order.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

@@ -78,7 +78,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// Begins the turn of another stream, and reads its next event. `None` when all are at their ends.
-    fn turn(&mut self) -> Result<Option<Begun>, TraceError> {
+    fn next_stream(&mut self) -> Result<Option<Begun>, TraceError> {
         let (stamp, thread) = match self.ready.pop() {
             Some(Reverse(next)) => next,
             None => match self.unstarted.pop_first() {
@@ -102,7 +102,7 @@ impl<'a> Recorded<'a> {
                     let event = stream.next().transpose()?;
                     (stream, event)
                 }
-                None => match self.turn()? {
+                None => match self.next_stream()? {
                     Some(begun) => begun,
                     None => return Ok(None),
                 },

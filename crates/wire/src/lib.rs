@@ -1,9 +1,17 @@
-//! Everything exchanged between the broker and a program: the availability page ([`page`]) and the
-//! `io.plimsoll` messages ([`messages`], framed as Varlink by [`varlink`]); and the page on which an agent
-//! in a virtual machine tells of its collections ([`collections`]). This crate does no I/O: it encodes and
-//! decodes data, and the caller makes the system calls. Messages of clients are checked while they are
-//! read ([`checked`], by the rules of [`checks`] and [`standing`]). [`size`] reads sizes as people write
-//! them. [`fuzz`] has the entry points for fuzzers.
+//! The formats between the broker, programs, and the agent in a virtual machine. This crate does no I/O: it
+//! encodes and decodes data, and the caller makes the system calls.
+//!
+//! Each module imports only from those before it.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`page`] | the availability page, which the broker writes for a program |
+//! | [`collections`] | the page on which the agent in a virtual machine reports collections |
+//! | [`size`] | sizes as people write them |
+//! | [`varlink`] | the frames of messages |
+//! | [`checks`], [`checked`], [`standing`] | the rules for messages of clients, checked while they are read |
+//! | [`messages`] | the messages of `io.plimsoll` |
+//! | [`fuzz`] | entry points for fuzzers |
 //!
 //! # Glossary
 //! - *principal*: the unit of accounting: a process (with its descendants) or a group.

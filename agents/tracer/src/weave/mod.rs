@@ -109,7 +109,7 @@ struct Weaving<'w, 'a> {
     stack: Stack,
     /// Local variables that were told as used since the last event.
     told: BTreeSet<u16>,
-    /// Parameters that are told when the method is left.
+    /// Parameters that are recorded when the method is left.
     kept: BTreeSet<u16>,
     /// Fields that a constructor sets before `this` is an object, by their constants.
     early: Vec<u16>,

@@ -7,6 +7,7 @@ mod compare;
 use crate::harness::follow::follow;
 use crate::harness::ground::Ground;
 use crate::harness::interrupt;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -15,7 +16,6 @@ use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
-use crate::report::recorded::Recorded;
 use crate::report::results::{Results, commit};
 use crate::runner::{Runner, out};
 use crate::{Error, Result};
@@ -99,7 +99,7 @@ impl Measurement for Demo {
                     ("Without", title, &shown.fixed, trace)
                 }
             };
-            let svg = super::plot(title, scenario, &trace).svg()?;
+            let svg = memory_plot(title, scenario, &trace).svg();
             pictures.push((heading, svg));
             let run = Run::of(scenario, &trace);
             if matches!(way, Way::Broker("1")) {
@@ -195,7 +195,7 @@ impl Shown {
     /// Writes the report on the runs so far, and returns its path.
     fn report(&self, runs: &Runs, pictures: &[(&str, String)], runner: &Runner) -> Result<PathBuf> {
         let path = self.folder.join("report.html");
-        let page = page(&self.shared, runs, pictures, runner)?;
+        let page = page(&self.shared, runs, pictures, runner);
         save(&path, &page.html())?;
         Ok(path)
     }
@@ -281,7 +281,7 @@ const CALM: f64 = 2.0;
 /// The README's picture. It must be understandable without the text around it.
 fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     let title = "Three programs share 1500 MiB by weight; another takes half and gives it back";
-    let mut plot = super::plot(title, scenario, trace);
+    let mut plot = memory_plot(title, scenario, trace);
     plot.series.retain(|series| series.name != "in swap");
     for series in &mut plot.series {
         series.note = match scenario.programs.iter().find(|p| p.name == series.name) {
@@ -306,12 +306,7 @@ fn picture(scenario: &Scenario, trace: &Trace) -> Plot {
     }
 }
 
-fn page(
-    shared: &Scenario,
-    runs: &Runs,
-    pictures: &[(&str, String)],
-    runner: &Runner,
-) -> Result<Page> {
+fn page(shared: &Scenario, runs: &Runs, pictures: &[(&str, String)], runner: &Runner) -> Page {
     let mut page = Page::new("Plimsoll: three programs, one budget");
     page.text(&format!(
         "Three unmodified programs share 1500 MB by weight 10, 20 and 20: a Guile program, Lucene's \
@@ -326,7 +321,7 @@ fn page(
     let results = runs.results(shared, runner);
     page.heading("Side by side").table(&results.cells());
     page.note(&format!("{} At commit {}.", results.method, commit()));
-    Ok(page)
+    page
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::one::{nobody, steered};
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{Jvm, NATIVE, Service, hog, service};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -194,7 +195,7 @@ impl Case {
 }
 
 /// The measurement `isla-vista-dynamic`.
-pub(in crate::measurements) struct Dynamic;
+pub(crate) struct Dynamic;
 
 impl Measurement for Dynamic {
     fn about(&self) -> About {
@@ -227,7 +228,7 @@ impl Measurement for Dynamic {
                     case.world.name(),
                     case.jvm.collector.to_lowercase()
                 );
-                runner.plot(&part, &crate::measurements::plot(&title, &scenario, &trace))?;
+                runner.plot(&part, &memory_plot(&title, &scenario, &trace))?;
             }
             Ok(Outcome::of(case.world, &trace))
         })?;

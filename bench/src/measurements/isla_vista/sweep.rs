@@ -8,10 +8,10 @@ use super::{SLICE, jvms, longest, run_all};
 use crate::Result;
 use crate::harness::programs::Jvm;
 use crate::measurement::{About, Measurement};
-use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::{Cell, Results};
 use crate::runner::{Runner, Variant};
+use plimsoll_picture::chart::{Kind, Series};
 
 type Ran = Variant<Case, Run>;
 
@@ -31,7 +31,7 @@ const LINES: [(&str, bool, Rule); 4] = [
 ];
 
 /// The measurement `isla-vista-sweep`.
-pub(in crate::measurements) struct Sweep;
+pub(crate) struct Sweep;
 
 impl Measurement for Sweep {
     fn about(&self) -> About {

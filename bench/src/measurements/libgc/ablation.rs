@@ -36,7 +36,7 @@ const BOOKMARKS: &str = "bookmarks: steady pauses no longer than with page order
 const TIME: &str = "bookmarks: no more time than with resizing";
 
 /// The measurement `libgc-ablation`.
-pub(in crate::measurements) struct Ablation;
+pub(crate) struct Ablation;
 
 impl Measurement for Ablation {
     fn about(&self) -> About {

@@ -67,7 +67,7 @@ const FAULTS: &str = "at most 100 major faults in a steady collection";
 const V2: &str = "v2: steady pauses at most 1.2 times those without a limit";
 
 /// The measurement `libgc-kernels`.
-pub(in crate::measurements) struct Kernels;
+pub(crate) struct Kernels;
 
 impl Measurement for Kernels {
     fn about(&self) -> About {

@@ -11,10 +11,12 @@
 //! | `ablation` | the worth of each means |
 //! | `kernels` | the same on other kernels |
 //! | `strangers` | programs of many kinds |
+//! | `pairs` | workloads in enough memory, with both collectors |
 //! | `stage` | runs workloads with a collector |
 
 pub(super) mod ablation;
 pub(super) mod kernels;
+mod pairs;
 pub(super) mod plain;
 mod pressed;
 pub(super) mod pressure;

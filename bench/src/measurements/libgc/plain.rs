@@ -1,6 +1,7 @@
 //! Enough memory: our collector is compared with libgc by time, pauses and memory.
 
-use super::stage::{Runs, Stage, cell, ratio, target};
+use super::pairs::Pair;
+use super::stage::{Stage, cell, target};
 use crate::Result;
 use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;
@@ -9,12 +10,6 @@ use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
 use crate::runner::Runner;
 use plimsoll_unit::float::MIB;
-
-/// A workload: its name, and its runs with libgc and with our collector.
-struct Pair {
-    name: String,
-    runs: [Runs; 2],
-}
 
 fn workloads() -> Vec<Workload> {
     let mut all = Vec::new();
@@ -37,7 +32,7 @@ const PEAK: &str = "resident peak at most libgc's";
 const METADATA: &str = "metadata at most 2 %";
 
 /// The measurement `libgc`.
-pub(in crate::measurements) struct Plain;
+pub(crate) struct Plain;
 
 impl Measurement for Plain {
     fn about(&self) -> About {
@@ -54,18 +49,7 @@ impl Measurement for Plain {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut stage = Stage::new(runner.name(), SWAP)?;
-        let workloads = workloads().into_iter();
-        let ran = runner
-            .experiment(workloads.map(|workload| (workload.name.clone(), workload)))
-            .wanted()
-            .run(|workload, turn| {
-                let mut run = |with| stage.run_freely(workload, 1, with, &turn.progress);
-                Ok([run(SYSTEM)?, run(OURS)?])
-            })?;
-        let pairs: Vec<Pair> = ran
-            .into_iter()
-            .map(|variant| Pair::of(variant.name, variant.outcomes))
-            .collect();
+        let pairs = Pair::all(workloads(), &mut stage, runner)?;
         if let Some(pair) = pairs.iter().find(|pair| pair.name == "largelive") {
             let [system, ours] = &pair.runs;
             let lines = [
@@ -93,47 +77,30 @@ fn longest(run: &Outcome) -> f64 {
     run.pauses.longest() * 1e3
 }
 
-impl Pair {
-    fn of(name: String, outcomes: Vec<[Outcome; 2]>) -> Pair {
-        let mut runs = [Runs::default(), Runs::default()];
-        for both in outcomes {
-            for (runs, outcome) in runs.iter_mut().zip(both) {
-                runs.0.push(outcome);
-            }
-        }
-        Pair { name, runs }
-    }
+/// Whether the program prints what the tables take.
+fn tells(pair: &Pair) -> bool {
+    let runs = pair.runs[1].0.first();
+    runs.is_some_and(|run| run.told("before_heap").is_some())
+}
 
-    /// The median of a value with our collector, divided by that with libgc.
-    fn ratio(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
-        let [system, ours] = &self.runs;
-        ratio(ours.median(&of), system.median(&of))
-    }
-
-    fn tells(&self) -> bool {
-        let runs = self.runs[1].0.first();
-        runs.is_some_and(|run| run.told("before_heap").is_some())
-    }
-
-    fn note(&self, results: &mut Results) {
-        for (runs, collector) in self.runs.iter().zip([SYSTEM, OURS]) {
-            let ours = collector == OURS;
-            let relative = |of: fn(&Outcome) -> f64| cell(self.ratio(of).filter(|_| ours));
-            let tables = runs.median(tables).filter(|_| ours && self.tells());
-            results.row([
-                self.name.as_str().into(),
-                collector.name.into(),
-                cell(runs.median(|run| run.seconds)),
-                relative(|run| run.seconds),
-                cell(runs.median(longest)),
-                relative(longest),
-                cell(runs.median(|run| run.pauses.median() * 1e3)),
-                cell(runs.median(|run| run.pauses.0.len() as f64)),
-                cell(runs.median(resident)),
-                relative(resident),
-                cell(tables),
-            ]);
-        }
+fn note(pair: &Pair, results: &mut Results) {
+    for (runs, collector) in pair.runs.iter().zip([SYSTEM, OURS]) {
+        let ours = collector == OURS;
+        let relative = |of: fn(&Outcome) -> f64| cell(pair.ratio(of).filter(|_| ours));
+        let tables = runs.median(tables).filter(|_| ours && tells(pair));
+        results.row([
+            pair.name.as_str().into(),
+            collector.name.into(),
+            cell(runs.median(|run| run.seconds)),
+            relative(|run| run.seconds),
+            cell(runs.median(longest)),
+            relative(longest),
+            cell(runs.median(|run| run.pauses.median() * 1e3)),
+            cell(runs.median(|run| run.pauses.0.len() as f64)),
+            cell(runs.median(resident)),
+            relative(resident),
+            cell(tables),
+        ]);
     }
 }
 
@@ -164,7 +131,7 @@ fn report(pairs: &[Pair], runner: &Runner) -> Results {
             ("of libgc's", ""),
             ("tables", "%"),
         ]);
-    pairs.iter().for_each(|pair| pair.note(&mut results));
+    pairs.iter().for_each(|pair| note(pair, &mut results));
     let figures = |wanted: &dyn Fn(&str) -> bool, of: &dyn Fn(&Pair) -> Option<f64>| {
         let wanted = pairs.iter().filter(|pair| wanted(&pair.name));
         wanted
@@ -192,7 +159,7 @@ fn report(pairs: &[Pair], runner: &Runner) -> Results {
         &mut results,
         METADATA,
         &figures(&|_| true, &|pair| {
-            pair.runs[1].median(tables).filter(|_| pair.tells())
+            pair.runs[1].median(tables).filter(|_| tells(pair))
         }),
         2.0,
     );

@@ -43,7 +43,7 @@ const FAULTS: &str = "at most 100 major faults in a steady collection";
 const PAUSES: &str = "steady pauses at most 1.2 times those without a limit";
 
 /// The measurement `libgc-pressure`.
-pub(in crate::measurements) struct LibgcPressure;
+pub(crate) struct LibgcPressure;
 
 impl Measurement for LibgcPressure {
     fn about(&self) -> About {

@@ -98,28 +98,28 @@ impl Stage {
 
 /// The repetitions of one variant.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(in crate::measurements) struct Runs(pub(in crate::measurements) Vec<Outcome>);
+pub(crate) struct Runs(pub(crate) Vec<Outcome>);
 
 impl Runs {
     fn count(&self, ending: &Ending) -> usize {
         self.0.iter().filter(|run| run.ending == *ending).count()
     }
 
-    pub(in crate::measurements) fn finished(&self) -> usize {
+    pub(crate) fn finished(&self) -> usize {
         self.count(&Ending::Finished)
     }
 
-    pub(in crate::measurements) fn all_finished(&self) -> bool {
+    pub(crate) fn all_finished(&self) -> bool {
         self.finished() == self.0.len()
     }
 
     /// Whether none was killed for lack of memory, and none gave up.
-    pub(in crate::measurements) fn survived(&self) -> bool {
+    pub(crate) fn survived(&self) -> bool {
         self.finished() + self.count(&Ending::TooLong) == self.0.len()
     }
 
     /// The median of a value over the repetitions that finished; `None` if none did.
-    pub(in crate::measurements) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
+    pub(crate) fn median(&self, of: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let finished = self.0.iter().filter(|run| run.ending == Ending::Finished);
         let values: Vec<f64> = finished.map(of).collect();
         (!values.is_empty()).then(|| spread(&values).median)
@@ -127,13 +127,13 @@ impl Runs {
 
     /// The median time, seconds. A repetition that was killed counts with the time until then, so this is a
     /// lower bound.
-    pub(in crate::measurements) fn least_seconds(&self) -> f64 {
+    pub(crate) fn least_seconds(&self) -> f64 {
         let values: Vec<f64> = self.0.iter().map(|run| run.seconds).collect();
         spread(&values).median
     }
 
     /// How the repetitions ended, for tables.
-    pub(in crate::measurements) fn ended(&self) -> String {
+    pub(crate) fn ended(&self) -> String {
         let failed = self.0.iter().filter_map(|run| match &run.ending {
             Ending::Failed(how) => Some(how.as_str()),
             _ => None,
@@ -162,12 +162,7 @@ impl Runs {
     }
 
     /// The utilization in the first repetition, until that ended.
-    pub(in crate::measurements) fn curve(
-        &self,
-        name: &str,
-        colour: usize,
-        reference: bool,
-    ) -> Curve {
+    pub(crate) fn curve(&self, name: &str, colour: usize, reference: bool) -> Curve {
         let Some(run) = self.0.first() else {
             return Curve::default();
         };
@@ -188,12 +183,12 @@ impl Runs {
 }
 
 /// A cell with a number, or with a dash if there is none.
-pub(in crate::measurements) fn cell(value: Option<f64>) -> Cell {
+pub(crate) fn cell(value: Option<f64>) -> Cell {
     value.map_or("-".into(), Cell::from)
 }
 
 /// `value` divided by `base`, if there are both.
-pub(in crate::measurements) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
+pub(crate) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     Some(value? / base.filter(|base| *base > 0.0)?)
 }
 

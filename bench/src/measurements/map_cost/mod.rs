@@ -2,9 +2,9 @@
 
 mod held;
 
-use super::JVMS;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
+use crate::harness::programs::JVMS;
 use crate::harness::programs::{Jvm, made, sibling};
 use crate::measurement::{About, Measurement};
 use crate::report::bars::Bars;

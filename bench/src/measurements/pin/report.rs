@@ -8,11 +8,11 @@ use super::traffic::readahead;
 use super::{JUDGED, LIMIT, OTHERS, SERVERS, SWAPPINESS, What};
 use crate::Result;
 use crate::report::breakdown::Breakdown;
-use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::{Results, Table, number};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
+use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_unit::{float::KIB, float::MIB};
 
 const TRAFFIC: &str =

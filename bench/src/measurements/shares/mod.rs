@@ -6,10 +6,11 @@
 
 mod outcome;
 
-use super::JVMS;
 use crate::Result;
 use crate::harness::java::Classes;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
+use crate::harness::programs::JVMS;
 use crate::harness::programs::{Jvm, Service, Work, gcbench, gcbench_java, guile, lucene, service};
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
 use crate::measurement::{About, Measurement};
@@ -120,7 +121,7 @@ impl Measurement for Shares {
                         .replace(',', "")
                         .replace(' ', "-");
                     let title = format!("Weighted shares: {}", turn.variant);
-                    runner.plot(&part, &super::plot(&title, &kind.scenario, &trace))?;
+                    runner.plot(&part, &memory_plot(&title, &kind.scenario, &trace))?;
                 }
                 Ok(Outcome::of(&kind.scenario, kind.soon, kind.unit, &trace))
             })?;

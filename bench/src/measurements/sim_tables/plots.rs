@@ -3,9 +3,9 @@
 use super::programs::Program;
 use super::runs::{Runs, SCHEDULERS, Sweep};
 use crate::Result;
-use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::runner::Runner;
+use plimsoll_picture::chart::{Kind, Series};
 
 /// Sizes of the heap, in largest live sizes.
 const HEAPS: [f64; 7] = [1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0];

@@ -13,6 +13,7 @@ pub(super) mod want;
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
+use crate::harness::memory_plot::memory_plot;
 use crate::harness::play::play;
 use crate::harness::programs::{Jvm, NATIVE, Work, gcbench_java, lucene};
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -239,7 +240,7 @@ fn compare(trial: &Trial<'_>, runner: &Runner, results: &mut Results) -> Result<
         let (scenario, trace) = trial.run(*part, Stage::Comparison, &turn.progress)?;
         if turn.first && part.is_none() {
             let title = format!("Two programs, demand {}", demand.name);
-            let plot = super::plot(&title, &scenario, &trace);
+            let plot = memory_plot(&title, &scenario, &trace);
             runner.plot(&demand.name.replace(' ', "-"), &plot)?;
         }
         Ok(trial.outcome(&scenario, &trace, Stage::Comparison))

@@ -245,7 +245,7 @@ const HITS: &str = "want: the limit is hit fewer than 100 times";
 const COST: &str = "want: our own processes take less than 2 % of a processor";
 
 /// The measurement `split-want`.
-pub(in crate::measurements) struct SplitWant;
+pub(crate) struct SplitWant;
 
 impl Measurement for SplitWant {
     fn about(&self) -> About {

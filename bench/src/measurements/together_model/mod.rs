@@ -6,10 +6,10 @@ mod schedulers;
 
 use crate::Result;
 use crate::measurement::{About, Measurement};
-use crate::report::chart::{Kind, Series};
 use crate::report::plot::Plot;
 use crate::report::results::Results;
 use crate::runner::Runner;
+use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_sim::together::setups::{self, ITERATIONS, Scheduler};
 use plimsoll_sim::together::{Outcome, Point, Policy, Program};
 use plimsoll_unit::{MIB, SECOND};

@@ -1,10 +1,11 @@
 //! Programs for tests: each steps into one of the traps that a heap's limit can set.
 
 use super::{CHURNED, Work, churn, keep_one, sleep, tree};
+use crate::collection::out_of_memory;
 use crate::heap::control;
 use crate::object::Shape;
 use crate::thread::Attached;
-use crate::vm::{mmtk, out_of_memory};
+use crate::vm::mmtk;
 use crate::world;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

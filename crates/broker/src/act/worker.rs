@@ -18,7 +18,7 @@ const MAX_OF_USER: usize = 256;
 /// Cgroups removed between two turns of jobs.
 const RETIRED_AT_ONCE: usize = 64;
 
-/// What the deciding thread and the worker share.
+/// State that the deciding thread and the worker share.
 #[derive(Debug, Default)]
 struct Shared {
     /// Jobs that wait for the worker, by user.

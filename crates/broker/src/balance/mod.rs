@@ -13,7 +13,7 @@
 //! - version 1: `memory.swappiness` of the cgroup that the broker made for the principal, never of
 //!   another one. It is put back when the principal or the broker ends, when `shift` is switched
 //!   off, and by the next broker after a crash. A value that somebody else set meanwhile stays.
-//! - version 2 has no such value for a group. What the ladder takes is taken with a swappiness that
+//! - version 2 has no such value for a group. The ladder takes bytes with a swappiness that
 //!   follows from the costs ([`Reading::take_by`]).
 //!
 //! | module | is |

@@ -1,4 +1,4 @@
-//! What is measured of principals, and what the deciding thread and the measuring thread exchange.
+//! The measurements of principals, and the exchange of the deciding thread and the measuring thread.
 
 use plimsoll_policy::balance::Costs;
 use plimsoll_wire::messages::{Id, Refaults};
@@ -27,14 +27,14 @@ pub(super) struct Subject {
     pub(super) noted: bool,
 }
 
-/// What was measured of a principal in the last round.
+/// The measurement of a principal in the last round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// Pages of files that were read again, per second.
     pub(super) file: f64,
     /// Anonymous pages, likewise.
     pub(super) anon: f64,
-    /// What they cost; `None` until any was read.
+    /// Their costs; `None` until any was read.
     pub(super) costs: Option<Costs>,
     /// Swappiness of its cgroup (version 1 only).
     pub(super) swappiness: Option<u32>,
@@ -64,7 +64,7 @@ impl Reading {
     }
 }
 
-/// What the deciding thread and the measuring thread exchange.
+/// State that the deciding thread and the measuring thread exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     pub(super) subjects: Vec<Subject>,

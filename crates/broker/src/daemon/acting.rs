@@ -1,4 +1,4 @@
-//! What is done to programs: the ladder, cgroups, the balance of reclaim, held file pages.
+//! Acts on programs: the ladder, cgroups, the balance of reclaim, held file pages.
 
 use super::settings::Settings;
 use crate::act::{Cgroups, Home, Job, Order, Outcome, Rights, Worker};
@@ -83,7 +83,7 @@ impl Acting {
         over
     }
 
-    /// What the worker has done.
+    /// Takes the results of the worker.
     pub(super) fn take_outcomes(&mut self) -> Vec<Outcome> {
         let outcomes = self.worker.take_outcomes();
         for outcome in &outcomes {

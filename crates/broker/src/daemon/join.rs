@@ -242,14 +242,12 @@ impl Daemon {
         } = draft;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
         let id = self.core.register(&new, now).map_err(refused)?;
-        let (page, pressure) = self
-            .serving
-            .open_files(id, &self.settings)
-            .map_err(|error| {
-                let _ = self.core.remove(id);
-                tracing::warn!(%error, name = %new.name, "a principal could not be registered");
-                failed(&error)
-            })?;
+        let files = self.serving.open_files(id, &self.settings);
+        let (page, pressure) = files.map_err(|error| {
+            let _ = self.core.remove(id);
+            tracing::warn!(%error, name = %new.name, "a principal could not be registered");
+            failed(&error)
+        })?;
         let member = Member {
             id,
             name: new.name,

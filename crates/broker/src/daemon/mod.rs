@@ -78,15 +78,15 @@ pub(crate) struct Daemon {
     members: Members,
     /// The settings that survive a crash.
     state: State,
-    /// What is sensed.
+    /// Reads the memory of the domain and of the principals.
     sensing: Sensing,
-    /// What is done to programs.
+    /// Acts on programs.
     acting: Acting,
-    /// What clients see.
+    /// The clients' side.
     serving: Serving,
-    /// When what is done.
+    /// The times of the next work.
     timers: Timers,
-    /// What each user has cost.
+    /// Time that each user has cost.
     time: UserTime,
     /// SIGHUP, SIGTERM and SIGINT.
     signals: Signals,

@@ -1,4 +1,4 @@
-//! What is sensed: the memory that is shared out, and that of each principal. Allocates nothing at rest.
+//! Senses the memory that is shared out, and that of each principal. Allocates nothing at rest.
 
 use super::division::{self, Part};
 use super::settings::Settings;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const MOVED: u64 = 8 << 20;
 /// Most principals per tick for which a search for descendants is requested.
 const SCANS_PER_TICK: usize = 64;
-/// Most principals of which it is seen at a time whether their process was moved (0.1 ms each).
+/// Most principals whose process is looked at in one sweep for a move (0.1 ms each).
 const MOVES_AT_ONCE: usize = 16;
 
 /// The senses. Belongs to the deciding thread; `sampler` and `scanner` are handles of other threads.
@@ -103,7 +103,7 @@ impl Sensing {
                 continue;
             };
             let began = time.begin(member.payer);
-            // A principal of which nothing was read gets no grant.
+            // A principal gets no grant before it was read.
             let may = member.is_absent() || time.may(member.payer, now);
             if !may {
                 put_off = put_off.or(Some(id));
@@ -142,7 +142,7 @@ impl Sensing {
         division::divide(&mut self.parts, members, core, &mut self.sensed);
     }
 
-    /// What was sensed of each principal.
+    /// The values of this tick, one for each principal, ordered by id.
     pub(super) fn sensed(&self) -> &[SensedPrincipal] {
         &self.sensed
     }

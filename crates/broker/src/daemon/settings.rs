@@ -1,4 +1,4 @@
-//! What the broker was started with, and its configuration.
+//! The command line of the broker, and its configuration.
 
 use crate::config::Config;
 use crate::core;

@@ -83,7 +83,7 @@ impl Daemon {
         }
     }
 
-    /// As [`Daemon::look_at`]; for a group, all below it, of which it consists.
+    /// As [`Daemon::look_at`]; for a group, all principals below it.
     pub(super) fn look_into(&mut self, id: Id) {
         let member = self.members.get(id);
         if member.is_some_and(|member| member.kind != Kind::Group) {

@@ -9,7 +9,7 @@ use plimsoll_kernel::clock::now_ns;
 const SPENT_ONE_IN: u64 = 5;
 const SPENT_BURST_NS: u64 = 50_000_000;
 
-/// What each user has cost. Belongs to the deciding thread.
+/// Time that each user has cost. Belongs to the deciding thread.
 #[derive(Debug)]
 pub(super) struct UserTime {
     /// The broker's own uid.

@@ -1,8 +1,8 @@
-//! What the deciding thread and the thread that holds pages tell each other.
+//! The exchange of the deciding thread and the thread that holds pages.
 
 use plimsoll_wire::messages::Pinned;
 
-/// What may be held.
+/// Bounds on the pages that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The most bytes; `None` for the pinner's own bound.
@@ -11,7 +11,7 @@ pub struct Settings {
     pub window_ns: u64,
 }
 
-/// What the deciding thread and the holding thread exchange.
+/// State that the deciding thread and the holding thread exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     pub(super) processes: Vec<i32>,

@@ -81,7 +81,7 @@ impl Pinning {
         }
     }
 
-    /// What was held at the last exchange.
+    /// The pages held at the last exchange.
     #[must_use]
     pub fn told(&self) -> Option<&Pinned> {
         self.told.as_ref()

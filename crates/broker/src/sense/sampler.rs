@@ -110,7 +110,7 @@ impl Sampler {
 
 /// State of the sampling thread, which alone uses it.
 struct Thread {
-    /// What it shares with the deciding thread.
+    /// Shared with the deciding thread.
     place: Arc<Place<Exchange>>,
     /// Whether working sets are sampled.
     working_sets: bool,

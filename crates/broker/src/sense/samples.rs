@@ -1,4 +1,4 @@
-//! What is sampled of principals, and what the deciding thread and the sampling thread exchange.
+//! The samples of principals, and the exchange of the deciding thread and the sampling thread.
 
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
@@ -54,7 +54,7 @@ pub(super) fn changed(before: u64, now: u64) -> bool {
     before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }
 
-/// What the deciding thread and the sampling thread exchange.
+/// State that the deciding thread and the sampling thread exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// The principals to sample. Set by the deciding thread.

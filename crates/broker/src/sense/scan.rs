@@ -42,7 +42,7 @@ pub struct Request {
     pub account: Account,
 }
 
-/// What the deciding thread and the searching thread share.
+/// State that the deciding thread and the searching thread share.
 #[derive(Debug, Default)]
 struct Shared {
     /// Requests that wait, by user.

@@ -4,18 +4,23 @@ use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
 use plimsoll_testbed::skip;
 use serde_json::json;
 
-#[test]
-fn others_programs_are_not_for_everybody_to_register_or_set() {
+/// A folder of this mode, for a test that becomes another user. `None` where it cannot.
+fn open_folder(mode: u32) -> Option<tempfile::TempDir> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can become another user for this test");
-        return;
+        return None;
     }
     let own = tempfile::tempdir().expect("a directory");
-    std::fs::set_permissions(
-        own.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .expect("it can");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(own.path(), mode).expect("it can");
+    Some(own)
+}
+
+#[test]
+fn others_programs_are_not_for_everybody_to_register_or_set() {
+    let Some(own) = open_folder(0o755) else {
+        return;
+    };
     let mut broker = Broker::start_in(&own.path().join("run"), vec!["--system".into()]);
     let mut program = Program::register(&broker, "root's", json!({}));
     let sleeper = Sleeper::start();
@@ -76,16 +81,9 @@ fn others_programs_are_not_for_everybody_to_register_or_set() {
 
 #[test]
 fn a_users_broker_takes_no_process_of_another_user() {
-    if !rustix::process::geteuid().is_root() {
-        skip("only root can become another user for this test");
+    let Some(own) = open_folder(0o777) else {
         return;
-    }
-    let own = tempfile::tempdir().expect("a directory");
-    std::fs::set_permissions(
-        own.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .expect("it can");
+    };
     let user = [
         "setpriv",
         "--reuid=65534",

@@ -1,6 +1,6 @@
 //! How the threads of a program are simulated: the same for `plimsoll sim` and `plimsoll together`.
 
-use super::sim::{bytes, rate, time};
+use super::number::{bytes, rate, time};
 use clap::{Args, ValueEnum};
 use plimsoll_policy::phases::{PATIENCE, Ties};
 use plimsoll_sim::threads::heap::NewRatio;

@@ -1,6 +1,6 @@
 //! `--phases`: in which order the threads of a Java program run.
 
-use super::sim::bytes;
+use super::number::bytes;
 use clap::{Args, ValueEnum};
 use plimsoll_phases::Lever;
 use plimsoll_policy::phases::Rule;

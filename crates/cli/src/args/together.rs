@@ -1,6 +1,7 @@
 //! `plimsoll together`.
 
 use super::model::Model;
+use super::number;
 use super::sim::{self, CollectorChoice, HeapChoice, SchedulerChoice};
 use clap::{Args, ValueEnum};
 use plimsoll_sim::paging::Costs;
@@ -30,7 +31,7 @@ pub struct Together {
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// The memory of all programs together
-    #[arg(short, long, value_name = "SIZE", value_parser = sim::bytes)]
+    #[arg(short, long, value_name = "SIZE", value_parser = number::bytes)]
     pub memory: u64,
     /// What sizes the heaps; several policies are compared, separated by commas
     #[arg(
@@ -175,7 +176,7 @@ pub struct End(
 fn moment(text: &str) -> Result<u64, String> {
     match text {
         "0" | "0s" => Ok(0),
-        _ => sim::time(text),
+        _ => number::time(text),
     }
 }
 
@@ -199,12 +200,12 @@ fn hog(text: &str) -> Result<Hog, String> {
         None => (rest, None),
     };
     let (from, until) = times.split_once('-').ok_or_else(wrong)?;
-    let size = sim::bytes(size)?;
+    let size = number::bytes(size)?;
     Ok(Hog {
         size,
         from: moment(from)?,
         until: moment(until)?,
-        rate: rate.map_or(Ok(size), sim::bytes)?,
+        rate: rate.map_or(Ok(size), number::bytes)?,
     })
 }
 

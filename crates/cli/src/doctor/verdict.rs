@@ -1,6 +1,6 @@
 //! What the findings come to in one sentence, and what helps, each with the command that brings it.
 
-use super::Found;
+use super::found::Found;
 use crate::words::wrap;
 use serde::Serialize;
 use std::path::Path;

@@ -191,7 +191,7 @@ impl<'a> Page<'a> {
         shown.extend(self.shown.iter().map(|(_, shown)| shown.clone()));
         let text = page(&shown, again);
         match self.path == Path::new("-") {
-            true => crate::print(&text).map(|_| ()),
+            true => crate::output::print(&text).map(|_| ()),
             false => Output::replace(self.path, &text),
         }
     }

@@ -104,7 +104,7 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
     if args.json {
         // With all addresses it may have tens of MiB.
         let written = json::write(report, args.watch.is_none(), &mut std::io::stdout().lock());
-        return crate::printed(written).map(|_| ());
+        return crate::output::printed(written).map(|_| ());
     }
     let watched = args.watch.is_some();
     let text = text::report(report, args.sum, &Style::of_terminal(args.width));
@@ -112,7 +112,7 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
         true => format!("{CLEAR}{text}"),
         false => text + if watched { "\n" } else { "" },
     };
-    crate::print(&text).map(|_| ())
+    crate::output::print(&text).map(|_| ())
 }
 
 /// Says of what there is no map. Threads of the kernel are told together.
@@ -122,10 +122,10 @@ fn tell_failed(report: &Report, of_kernel: &BTreeSet<i32>) {
         .iter()
         .filter(|failed| !of_kernel.contains(&failed.pid));
     for failed in others {
-        crate::say(format_args!("{}", failed.why));
+        crate::output::say(format_args!("{}", failed.why));
     }
     if !of_kernel.is_empty() {
-        crate::say(format_args!(
+        crate::output::say(format_args!(
             "left out: threads of the kernel, which have no memory of their own to map: {}",
             of_kernel.len()
         ));

@@ -1,5 +1,6 @@
 //! A number of bytes and how sure it is, the same in text and pictures.
 
+use crate::size::Human;
 use plimsoll_map::States;
 
 /// What is shown for a number that is not known.
@@ -50,5 +51,10 @@ impl Number {
             Number::About(bytes) => format!("~{}", shown(bytes)),
             Number::AtLeast(bytes) => format!("≥{}", shown(bytes)),
         }
+    }
+
+    /// As text in a table.
+    pub(super) fn human(self) -> String {
+        self.text(|bytes| Human(bytes).to_string())
     }
 }

@@ -71,7 +71,7 @@ fn of_group(path: &Path) -> Result<Vec<i32>, CliError> {
 
 fn told_if_many(complete: bool) {
     if !complete {
-        crate::say(format_args!(
+        crate::output::say(format_args!(
             "only the first {MAX_PROCESSES} processes are shown"
         ));
     }

@@ -201,7 +201,7 @@ fn add_refaulted(text: &mut String, areas: &[AreaOf], style: &Style) {
                     Some(format!("unknown of {name}"))
                 }
                 Number::Unknown | Number::Exact(0) => None,
-                number => Some(format!("{} of {name}", human(number))),
+                number => Some(format!("{} of {name}", number.human())),
             }
         })
         .collect();
@@ -256,16 +256,12 @@ fn add_sharers(text: &mut String, files: &[Sharers], style: &Style) {
 }
 
 fn row(name: &str, states: &States, estimated: Estimated, columns: &[Column]) -> String {
-    let resident = human(Number::of(Some(states.resident), estimated.resident));
+    let resident = Number::of(Some(states.resident), estimated.resident).human();
     let rest = columns.iter().map(|column| {
-        let number = human((column.number)(states, estimated));
+        let number = (column.number)(states, estimated).human();
         format!("{number:>width$}", width = column.width)
     });
     format!("{name:<14}{resident:>9}{}", rest.collect::<String>())
-}
-
-fn human(number: Number) -> String {
-    number.text(|bytes| Human(bytes).to_string())
 }
 
 /// The bytes that a bar shows.

@@ -13,8 +13,8 @@ use crate::args;
 use crate::error::CliError;
 use crate::group;
 use crate::json;
+use crate::output::{print, say};
 use crate::run::signals::Signals;
-use crate::{print, say};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::pin::lock_own_memory;
@@ -31,8 +31,6 @@ use std::time::Duration;
 const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Longest time without a look at signals.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The most ranges in one line of JSON.
-const MAX_RANGES: usize = 4096;
 /// Things that are passed over and told at once: without `--explain`, and with it.
 const FEW: usize = 8;
 const MANY: usize = 64;
@@ -262,7 +260,7 @@ impl Teller<'_> {
         self.told = Some((report.state, report.held));
         self.progress.clear();
         let text = match self.args.json {
-            true => json::line(&render::Document::of(report, pinner, MAX_RANGES)) + "\n",
+            true => json::line(&render::Document::of(report, pinner, render::MAX_RANGES)) + "\n",
             false => render::text(report, pinner, self.args.explain),
         };
         print(&text).map(|_| ())

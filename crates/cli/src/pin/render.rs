@@ -4,7 +4,6 @@
 //! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], `left_out`,
 //! how many ranges are not in it, and `passed`, a list of [`Passed`]. Sizes are bytes.
 
-use super::MAX_RANGES;
 use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
@@ -17,6 +16,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
+
+/// The most ranges in one line of JSON.
+pub(super) const MAX_RANGES: usize = 4096;
 
 /// Ranges, or files, that are listed for people.
 const MAX_LINES: usize = 40;

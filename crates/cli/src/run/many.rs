@@ -79,7 +79,7 @@ impl Many {
             whole: false,
         };
         let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir));
-        let group = unless_asked(group, || "the programs run".to_owned())?;
+        let group = or_without(group, || "the programs run".to_owned())?;
         let programs = file.programs.into_iter();
         let programs = programs.map(|program| Slot::new(program, false));
         let outsiders = file.outsiders.into_iter();
@@ -328,7 +328,7 @@ impl Many {
             whole: false,
         };
         let member = Member::join(&self.place, wanted, Some(group));
-        unless_asked(member, || format!("{} runs", program.name))
+        or_without(member, || format!("{} runs", program.name))
     }
 
     fn stop_due(&mut self) {
@@ -406,20 +406,15 @@ impl Drop for Many {
     }
 }
 
-/// A principal, or none, with a warning, if there is no broker that serves: then `who` goes on without. That
-/// it refuses what was asked for is an error.
-fn unless_asked(
+/// A principal, or none, with a warning, if there is no broker that serves: then `who` goes on without.
+fn or_without(
     member: Result<Member, CliError>,
     who: impl Fn() -> String,
 ) -> Result<Option<Member>, CliError> {
-    match member {
-        Err(error @ CliError::Asked(_)) => Err(error),
-        Err(error) => {
-            warn!("{} without a broker: {error}", who());
-            Ok(None)
-        }
-        Ok(member) => Ok(Some(member)),
-    }
+    let member = member::unless_asked(member)?;
+    Ok(member
+        .inspect_err(|why| warn!("{} without a broker: {why}", who()))
+        .ok())
 }
 
 pub(super) fn file_name(name: &str) -> String {

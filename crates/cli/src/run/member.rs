@@ -225,6 +225,19 @@ impl Member {
     }
 }
 
+/// A principal, or the reason why the program goes on without one: no broker serves.
+///
+/// # Errors
+/// The broker does not give what was asked for.
+pub(super) fn unless_asked(
+    member: Result<Member, CliError>,
+) -> Result<Result<Member, String>, CliError> {
+    match member {
+        Err(error @ CliError::Asked(_)) => Err(error),
+        other => Ok(other.map_err(|error| error.to_string())),
+    }
+}
+
 /// The bytes of a maximum as somebody wrote it.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ use crate::args;
 use crate::embed::Place;
 use crate::error::CliError;
 use crate::programs::Programs;
-use crate::{embed, say, top};
+use crate::{embed, output::say, top};
 use many::Many;
 use record::Recording;
 use signals::Signals;

@@ -121,18 +121,15 @@ fn find_broker(place: &Place) -> bool {
 /// # Errors
 /// The broker does not give what was asked for: the program does not start.
 fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Result<Option<Member>, CliError> {
-    let (member, why) = match Member::join(place, wanted, None) {
-        Ok(member) => {
-            let why = member.alone();
-            (Some(member), why)
-        }
-        Err(error @ CliError::Asked(_)) => return Err(error),
-        Err(error) => (None, Some(error.to_string())),
+    let member = member::unless_asked(Member::join(place, wanted, None))?;
+    let why = match &member {
+        Ok(member) => member.alone(),
+        Err(why) => Some(why.clone()),
     };
     if let Some(why) = why.filter(|_| found) {
         warn!("the program runs without a broker: {why}");
     }
-    Ok(member)
+    Ok(member.ok())
 }
 
 /// A principal's name from the command line.

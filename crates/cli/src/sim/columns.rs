@@ -2,9 +2,10 @@
 
 use super::run::Run;
 use Kind::{Count, Flag, Real, Text};
+use plimsoll_sim::threads::QUANTITIES;
 use serde_json::{Map, Value};
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -45,8 +46,8 @@ const fn maybe(name: &'static str, pointer: &'static str, kind: Kind) -> Column 
     }
 }
 
-/// All columns, in their order.
-pub(super) const COLUMNS: [Column; 66] = [
+/// What a simulation is of, and whether it has an outcome.
+const SETTINGS: [Column; 24] = [
     always("version", "/version", Text),
     always("trace", "/trace", Text),
     always("fingerprint", "/fingerprint", Text),
@@ -75,73 +76,24 @@ pub(super) const COLUMNS: [Column; 66] = [
     always("switch_cost_ps", "/costs/switch", Count),
     always("status", "/status", Text),
     maybe("error", "/error", Text),
-    maybe("mark_cons", "/mark_cons", Real),
-    maybe("average_pause_heaps", "/average_pause", Real),
-    maybe("greatest_pause_heaps", "/greatest_pause", Real),
-    maybe(
-        "thread_pause_least_ns_per_byte",
-        "/outcome/thread_pauses/least",
-        Real,
-    ),
-    maybe(
-        "thread_pause_lower_ns_per_byte",
-        "/outcome/thread_pauses/lower",
-        Real,
-    ),
-    maybe(
-        "thread_pause_median_ns_per_byte",
-        "/outcome/thread_pauses/median",
-        Real,
-    ),
-    maybe(
-        "thread_pause_upper_ns_per_byte",
-        "/outcome/thread_pauses/upper",
-        Real,
-    ),
-    maybe(
-        "thread_pause_greatest_ns_per_byte",
-        "/outcome/thread_pauses/greatest",
-        Real,
-    ),
-    maybe("minor_collections", "/outcome/minor", Count),
-    maybe("mixed_collections", "/outcome/mixed", Count),
-    maybe("full_collections", "/outcome/full", Count),
-    maybe("work_bytes", "/outcome/work", Count),
-    maybe("greatest_work_bytes", "/outcome/greatest_work", Count),
-    maybe("marked_bytes", "/outcome/marked", Count),
-    maybe("compacted_bytes", "/outcome/compacted", Count),
-    maybe("swept_bytes", "/outcome/swept", Count),
-    maybe("concurrent_bytes", "/outcome/concurrent", Count),
-    maybe("fragmented_bytes", "/outcome/fragmented", Count),
-    maybe(
-        "greatest_fragmented_bytes",
-        "/outcome/greatest_fragmented",
-        Count,
-    ),
-    maybe("paused_ns", "/outcome/paused", Count),
-    maybe("greatest_pause_ns", "/outcome/greatest_pause", Count),
-    maybe("contentions", "/outcome/contentions", Count),
-    maybe("switches", "/outcome/switches", Count),
-    maybe("dispatches", "/outcome/dispatches", Count),
-    maybe("computed_ns", "/outcome/computed", Count),
-    maybe("execution_ns", "/outcome/execution", Count),
-    maybe("elapsed_ns", "/outcome/elapsed", Count),
-    maybe("turnaround_ns", "/outcome/turnaround", Count),
-    maybe("longest_wait", "/outcome/longest_wait", Count),
-    maybe("longest_wait_ns", "/outcome/longest_wait_time", Count),
-    maybe("threads", "/outcome/threads", Count),
-    maybe("events", "/outcome/events", Count),
-    maybe("objects", "/outcome/objects", Count),
-    maybe("allocated_bytes", "/outcome/allocated", Count),
-    maybe("largest_live_bytes", "/outcome/largest_live", Count),
-    maybe("live_bytes", "/outcome/live", Count),
-    maybe("garbage_bytes", "/outcome/garbage", Count),
-    maybe("freed_bytes", "/outcome/freed", Count),
-    maybe("helped_waits", "/outcome/helped", Count),
-    maybe("cut_threads", "/outcome/cut", Count),
-    maybe("passed_waits", "/outcome/passed", Count),
-    maybe("unborn_objects", "/outcome/unborn", Count),
 ];
+
+/// All columns, in their order: settings, then the quantities of the outcome.
+pub(super) const COLUMNS: [Column; SETTINGS.len() + QUANTITIES.len()] = {
+    let mut columns = [SETTINGS[0]; SETTINGS.len() + QUANTITIES.len()];
+    let mut index = 0;
+    while index < columns.len() {
+        columns[index] = if index < SETTINGS.len() {
+            SETTINGS[index]
+        } else {
+            let it = &QUANTITIES[index - SETTINGS.len()];
+            let kind = if it.unit.is_whole() { Count } else { Real };
+            maybe(it.column, it.pointer, kind)
+        };
+        index += 1;
+    }
+    columns
+};
 
 /// The values of a simulation, one for each column; `Null` where there is none.
 pub(super) fn row(run: &Run) -> Vec<Value> {

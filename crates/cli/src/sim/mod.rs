@@ -35,12 +35,15 @@ pub(crate) use constants::{costs, told};
 pub(crate) use counted::Counted;
 pub(crate) use csv::table as csv_table;
 pub(crate) use plan::{events, open, settings};
-pub(crate) use table::time;
+pub(crate) use table::{time, written};
 
 use crate::args::Sim;
 use crate::args::sim::{Outputs, SimCommand};
 use crate::error::{CliError, FAILED};
-use crate::{json, output, print, printed, say};
+use crate::{
+    json,
+    output::{self, print, printed, say},
+};
 use plan::Plan;
 use run::{Cell, Run, Status};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use super::run::{Cell, Run};
 use crate::args::sim::HeapChoice;
 use crate::args::{Model, Sim};
 use crate::error::CliError;
-use crate::say;
+use crate::output::say;
 use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Costs, Settings, SimError, Survey, Traced, simulate};

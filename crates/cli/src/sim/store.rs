@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::run::{Run, Status};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::say;
+use crate::output::say;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::collections::HashMap;

@@ -6,45 +6,44 @@ use crate::rows::shown;
 use crate::size::Human;
 use crate::words::wrap;
 use plimsoll_policy::phases::Ties;
-use plimsoll_sim::threads::Outcome;
 use plimsoll_sim::threads::heap::NewRatio;
+use plimsoll_sim::threads::{Quantity, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Columns of the names of quantities, and of each scheduler.
-const WIDTHS: (usize, usize) = (20, 20);
-/// Schedulers side by side. Of more, the others follow below, each time beside the first.
+/// Columns of the names of quantities, of the first scheduler, and of each other one.
+const NAME: usize = 22;
+const FIRST: usize = 18;
+const OTHER: usize = 20;
+/// Schedulers side by side. Further ones follow below, each time beside the first.
 const BESIDE: usize = 3;
 /// Columns of the whole table.
-const WHOLE: usize = WIDTHS.0 + BESIDE * WIDTHS.1;
+const WHOLE: usize = NAME + FIRST + (BESIDE - 1) * OTHER;
 /// The longest name of a trace that is shown, characters.
 const LONGEST_NAME: usize = 60;
 
-/// A quantity: its name, its value, and how that is written.
-type Row = (&'static str, fn(&Outcome) -> f64, fn(f64) -> String);
-
-/// The quantities, in the order of the paper: what of Table 1 is not above them, Table 2 and Figure 3, Figure
-/// 4, Tables 3 and 4.
-const ROWS: [Row; 19] = [
-    ("objects", |it| it.objects as f64, number),
-    ("minor collections", |it| it.minor as f64, number),
-    ("mixed collections", |it| it.mixed as f64, number),
-    ("full collections", |it| it.full as f64, number),
-    ("mark/cons", Outcome::mark_cons, ratio),
-    ("average pause, heaps", Outcome::average_pause, ratio),
-    ("greatest pause", Outcome::greatest_pause, ratio),
-    ("pause a thread, ns/B", |it| it.thread_pauses.least, ratio),
-    ("  a quarter", |it| it.thread_pauses.lower, ratio),
-    ("  median", |it| it.thread_pauses.median, ratio),
-    ("  three quarters", |it| it.thread_pauses.upper, ratio),
-    ("  greatest", |it| it.thread_pauses.greatest, ratio),
-    ("collection time", |it| it.paused as f64, time),
-    ("contentions", |it| it.contentions as f64, number),
-    ("switches", |it| it.switches as f64, number),
-    ("execution time", |it| it.execution as f64, time),
-    ("elapsed time", |it| it.elapsed as f64, time),
-    ("average turnaround", |it| it.turnaround as f64, time),
-    ("longest wait", |it| it.longest_wait_time as f64, time),
+/// The quantities of the table, in the order of the paper: Table 1 without what is above the table, Table 2
+/// and Figure 3, Figure 4, Tables 3 and 4.
+const ROWS: [&Quantity; 19] = [
+    Quantity::of("objects"),
+    Quantity::of("minor_collections"),
+    Quantity::of("mixed_collections"),
+    Quantity::of("full_collections"),
+    Quantity::of("mark_cons"),
+    Quantity::of("average_pause_heaps"),
+    Quantity::of("greatest_pause_heaps"),
+    Quantity::of("thread_pause_least_ns_per_byte"),
+    Quantity::of("thread_pause_lower_ns_per_byte"),
+    Quantity::of("thread_pause_median_ns_per_byte"),
+    Quantity::of("thread_pause_upper_ns_per_byte"),
+    Quantity::of("thread_pause_greatest_ns_per_byte"),
+    Quantity::of("paused_ns"),
+    Quantity::of("contentions"),
+    Quantity::of("switches"),
+    Quantity::of("execution_ns"),
+    Quantity::of("elapsed_ns"),
+    Quantity::of("turnaround_ns"),
+    Quantity::of("longest_wait_ns"),
 ];
 
 /// The table of runs that differ in their schedulers only.
@@ -174,22 +173,23 @@ fn quantum(cell: &Cell) -> String {
 
 /// Runs beside each other; changes are those against the first.
 fn columns(text: &mut String, runs: &[(&str, &Run)]) {
-    let (names, column) = WIDTHS;
-    let _ = write!(text, "\n{:names$}", "");
-    for (name, _) in runs {
-        let _ = write!(text, "{name:>column$}");
+    let width = |index: usize| if index == 0 { FIRST } else { OTHER };
+    let _ = write!(text, "\n{:NAME$}", "");
+    for (index, (name, _)) in runs.iter().enumerate() {
+        let _ = write!(text, "{name:>0$}", width(index));
     }
     text.push('\n');
-    for (name, value, written) in ROWS {
-        let mut line = format!("{name:names$}");
-        let base = runs[0].1.outcome.as_ref().map(value);
+    for row in ROWS {
+        let mut line = format!("{:NAME$}", row.label());
+        let value = |run: &Run| run.outcome.as_ref().map(row.value);
+        let base = value(runs[0].1);
         for (index, (_, run)) in runs.iter().enumerate() {
-            let cell = match run.outcome.as_ref().map(value) {
+            let cell = match value(run) {
                 None => "-".to_owned(),
-                Some(it) if index == 0 => written(it),
-                Some(it) => written(it) + &change(base, it),
+                Some(it) if index == 0 => written(row.unit, it),
+                Some(it) => written(row.unit, it) + &change(base, it),
             };
-            let _ = write!(line, "{cell:>column$}");
+            let _ = write!(line, "{cell:>0$}", width(index));
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -242,7 +242,17 @@ fn change(base: Option<f64>, value: f64) -> String {
     }
 }
 
-pub(super) fn number(value: f64) -> String {
+/// A value in its unit, for people.
+pub(crate) fn written(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Number => number(value),
+        Unit::Bytes => Human(value as u64).to_string(),
+        Unit::Nanoseconds => time(value),
+        Unit::Ratio | Unit::Heaps | Unit::NanosecondsPerByte => ratio(value),
+    }
+}
+
+fn number(value: f64) -> String {
     match value {
         ..1e6 => format!("{value:.0}"),
         ..1e9 => format!("{:.2}M", value / 1e6),
@@ -298,11 +308,11 @@ mod tests {
             "RR 10.00us",
             "LARF 10.00us",
             "                MQRR\n",
-            "a quarter",
+            "thread pause 25%",
         ] {
             assert_eq!(
                 text.matches(needle).count(),
-                if needle == "a quarter" { 2 } else { 1 },
+                if needle == "thread pause 25%" { 2 } else { 1 },
                 "{needle}: {text}"
             );
         }
@@ -341,13 +351,13 @@ mod tests {
     fn values_fit_their_columns() {
         for value in [0.0, 1.0, 999_999.0, 1e9 - 1.0, 1e15, 1.8e19] {
             for written in [number(value), time(value), ratio(value)] {
-                assert!(written.len() + 9 < WIDTHS.1, "{written}");
+                assert!(written.len() + 9 < OTHER, "{written}");
             }
         }
         for (base, value) in [(1.0, 1.0), (1.0, 1e9), (3.0, 0.0), (0.0, 7.0)] {
             assert_eq!(change(Some(base), value).len(), 9);
         }
         assert!(change(Some(10.0), 9.0).ends_with("-10.0%"));
-        assert!(ROWS.iter().all(|(name, ..)| name.len() <= WIDTHS.0));
+        assert!(ROWS.iter().all(|row| row.label().len() <= NAME));
     }
 }

@@ -3,6 +3,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
+//! | `quantities` | the quantities of a program |
 //! | `table` | a table for people, of 80 columns |
 //! | `rows` | comma-separated values |
 //! | `plot` | memory and work over time, as SVG and HTML |
@@ -10,6 +11,7 @@
 //! The work is that of [`plimsoll_sim::together`].
 
 mod plot;
+mod quantities;
 mod rows;
 mod table;
 
@@ -19,10 +21,13 @@ use crate::args::together::of;
 use crate::error::CliError;
 use crate::progress::during;
 use crate::sim::{Counted, costs, events, settings, told};
-use crate::{json, output, print, printed, say};
+use crate::{
+    json,
+    output::{self, print, printed, say},
+};
 use plimsoll_policy::phases::Quanta;
 use plimsoll_sim::threads::{self, Costs, Settings, Survey, Traced};
-use plimsoll_sim::together::{Entrant, Outcome, Policy, Setup, simulate};
+use plimsoll_sim::together::{Entrant, Policy, Setup, simulate};
 use plimsoll_trace::Trace;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,6 @@
 //! For each simulation one picture over the other: what each program has in memory (solid), may use (dashed)
 //! and could have (dotted), with the hogs as an area; and below it the work, what each program has allocated.
 
-use super::Outcome;
 use super::table::short;
 use crate::rows::shown;
 use crate::size::{Human, with_unit};
@@ -11,7 +10,7 @@ use plimsoll_picture::chart::{Chart, Kind, Series, heading};
 use plimsoll_picture::page::document;
 use plimsoll_picture::scale::{Unit, number};
 use plimsoll_picture::{Axis, Svg, WIDTH, palette};
-use plimsoll_sim::together::{Point, Program};
+use plimsoll_sim::together::{Outcome, Point, Program};
 use std::path::Path;
 
 /// Pixels of a picture, and of the text above the pictures.

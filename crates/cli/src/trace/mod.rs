@@ -21,7 +21,10 @@ use crate::args::trace::{
 };
 use crate::error::{CliError, FAILED};
 use crate::output::Output;
-use crate::{json, print, printed, say};
+use crate::{
+    json,
+    output::{print, printed, say},
+};
 use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::synth::{self, table};
 use plimsoll_trace::text::{self, Form};

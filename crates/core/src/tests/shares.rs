@@ -1,4 +1,4 @@
-//! Who may use how much.
+//! Shares of principals.
 
 use super::*;
 use plimsoll_wire::messages::{Report, Statistics};

@@ -1,8 +1,8 @@
 //! One marker: a stack, two queues, and the loop that drains them.
 
 use super::Tracer;
-use super::crew::Crew;
 use super::queue::Queue;
+use super::spans::{Marking, PORTION, Span, Team};
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
 use crate::bits;
@@ -11,7 +11,6 @@ use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use crate::kind::KindId;
 use crate::prefetch::prefetch;
-use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -40,47 +39,8 @@ const BOOKMARKS: usize = 3;
 const WHAT: usize = 3;
 pub(super) const WORD: usize = size_of::<usize>();
 
-/// Memory to scan: the words from `start` to `end`, or, with [`TRACED`], one object.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Span {
-    /// The address of the first word. With [`TRACED`] set in it, that of an object which the front end
-    /// traces.
-    pub(super) start: usize,
-    /// The address behind the last word.
-    pub(super) end: usize,
-}
-
-/// What a marker did since this was last taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Marking {
-    /// Objects marked.
-    pub objects: u64,
-    /// Objects for which the stack had no room.
-    pub overflows: u64,
-    /// Spans taken from other markers.
-    pub shared: u64,
-    /// Superpages read from swap.
-    pub read: u64,
-    /// Superpages whose summaries were used in place of reading them.
-    pub replayed: u64,
-    /// Summaries made.
-    pub summarised: u64,
-    /// Superpages that could not be summarised.
-    pub unsummarised: u64,
-}
-
-impl AddAssign for Marking {
-    fn add_assign(&mut self, other: Marking) {
-        self.objects += other.objects;
-        self.overflows += other.overflows;
-        self.shared += other.shared;
-        self.read += other.read;
-        self.replayed += other.replayed;
-        self.summarised += other.summarised;
-        self.unsummarised += other.unsummarised;
-    }
-}
-
+/// A marker with more spans than this on its stack gives half of them to waiting markers.
+const PLENTY: usize = 64;
 /// Marks the objects that it is told of, and all that they refer to. Used by one thread.
 pub struct Marker<'a> {
     pub(super) heap: &'a Heap,
@@ -401,13 +361,13 @@ impl<'a> Marker<'a> {
     }
 
     /// Scans all that is marked, and all that this marks. False if the time is over before that.
-    pub(super) fn drain(&mut self, crew: Option<&Crew>) -> bool {
+    pub(super) fn drain(&mut self, team: Option<&Team>) -> bool {
         self.left = true;
         loop {
             while let Some(span) = self.next() {
                 self.look(span);
-                if let Some(crew) = crew {
-                    crew.offer(self);
+                if let Some(team) = team {
+                    self.offer(team);
                 }
                 if self.is_over() {
                     return false;
@@ -420,6 +380,15 @@ impl<'a> Marker<'a> {
                 self.left = false;
                 return true;
             }
+        }
+    }
+
+    /// Gives half of the work to waiting markers, if there is plenty.
+    #[inline(always)]
+    fn offer(&mut self, team: &Team) {
+        if self.stack.len() > PLENTY && team.is_wanted() {
+            let half = self.stack.len() / 2;
+            team.give(|spans| self.stack.move_bottom(half.min(PORTION), &mut spans.given));
         }
     }
 

@@ -16,8 +16,8 @@
 //! | module | is |
 //! |---|---|
 //! | `marker` | one marker: a stack, two queues, and the loop that drains them |
-//! | `crew` | several markers at once |
-//! | `queue` | the short queues |
+//! | `crew`, `sharing` | several markers at once; how any workers share work |
+//! | `queue`, `spans` | the short queues; what waits for marking |
 //! | `pending` | superpages that are read later, in address order |
 //! | `replay` | a superpage's summary in the place of its objects |
 //! | `shed` | pages out before the kernel has to evict |
@@ -30,12 +30,15 @@ mod marker;
 mod pending;
 mod queue;
 mod replay;
+mod sharing;
 mod shed;
+mod spans;
 mod young;
 
 pub use crew::Crew;
 pub use dying::Dying;
-pub use marker::{Marker, Marking};
+pub use marker::Marker;
+pub use spans::Marking;
 
 use crate::kind::KindId;
 

@@ -3,7 +3,8 @@
 //! scanned until nothing more comes of it, summarised, and paged out again. So each superpage is
 //! read once per round, before it is needed, and memory holds one window of them.
 
-use super::marker::{Marker, Span, WORD};
+use super::marker::{Marker, WORD};
+use super::spans::Span;
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;

@@ -2,9 +2,9 @@
 //! Shenker, POPL 1990): objects that the last collection marked stay marked, and are scanned again
 //! only if they were written to since.
 
-use super::crew::Crew;
 use super::marker::Marker;
 use super::pending::WINDOW;
+use super::spans::Team;
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
 use crate::descriptor::{Use, flag};
@@ -17,12 +17,12 @@ use std::time::Instant;
 const PLENTY: usize = 1024;
 
 impl Marker<'_> {
-    /// Has marked objects that may have been written to since scanned again, with the crew's help.
+    /// Has marked objects that may have been written to since scanned again, with the team's help.
     /// Call it with the roots of a collection that did not clear the marks. Objects that the front
     /// end traces are always scanned again, because the tracer may read memory elsewhere.
-    pub(crate) fn written(&mut self, central: &Central, crew: Option<&Crew>) {
+    pub(crate) fn written(&mut self, central: &Central, team: Option<&Team>) {
         self.written_from = None;
-        self.look_at_written(0..central.committed(), crew);
+        self.look_at_written(0..central.committed(), team);
     }
 
     /// As [`Marker::written`], for a collection in steps: each step scans further objects until its time is
@@ -34,10 +34,10 @@ impl Marker<'_> {
     /// Goes on with [`Marker::written_in_steps`], for at least one window. Each window is armed after it was
     /// scanned. The last step scans objects that are written to after that, and windows that no other step
     /// reached.
-    pub(super) fn go_on_with_written(&mut self, central: &Central, crew: Option<&Crew>) {
+    pub(super) fn go_on_with_written(&mut self, central: &Central, team: Option<&Team>) {
         while let Some(start) = self.written_from {
             let end = (start + WINDOW).min(central.committed());
-            self.look_at_written(start..end, crew);
+            self.look_at_written(start..end, team);
             self.heap
                 .tracking
                 .watch_written(&self.heap.side, start..end);
@@ -48,12 +48,12 @@ impl Marker<'_> {
         }
     }
 
-    fn look_at_written(&mut self, superpages: Range<usize>, crew: Option<&Crew>) {
+    fn look_at_written(&mut self, superpages: Range<usize>, team: Option<&Team>) {
         let mut over = false;
         for at in superpages {
             self.look_if_written(Superpage(at as u32));
             if !over && self.stack.len() > PLENTY {
-                over = !self.drain(crew);
+                over = !self.drain(team);
             }
         }
     }

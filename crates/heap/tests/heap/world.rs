@@ -1,14 +1,15 @@
 //! A heap with one thread, and a model of its contents: a slow walk over the same graph gives the
 //! reachable objects.
 
-use plimsoll_heap::collection::{Ended, Marked, Pause, Tail};
+use plimsoll_collector::{Cycle, Driver, FrontEnd, Why, Workers};
+use plimsoll_heap::collection::{Ended, Marked};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::os::{Linux, Os};
 use plimsoll_heap::{
     Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Look, Residency, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::Duration;
 
 const WORD: usize = size_of::<usize>();
 
@@ -42,6 +43,23 @@ pub(crate) struct World {
     gives_up: bool,
     /// The result of the last collection's look at the heap's pages.
     pub(crate) residency: Residency,
+    workers: Workers,
+}
+
+/// The front end of a world: its only thread is the one that collects.
+struct Alone<'a> {
+    bins: &'a mut Bins,
+    roots: &'a [usize],
+}
+
+impl FrontEnd for Alone<'_> {
+    fn retire(&mut self, heap: &Heap, _: &Central, _: bool) {
+        self.bins.retire(heap);
+    }
+
+    fn roots(&mut self, marker: &mut Marker<'_>) {
+        self.roots.iter().for_each(|&root| marker.word(root));
+    }
 }
 
 impl World {
@@ -72,6 +90,7 @@ impl World {
             begun: false,
             gives_up: false,
             residency: Residency::default(),
+            workers: Workers::default(),
         }
     }
 
@@ -187,13 +206,31 @@ impl World {
 
     /// Collects without checking objects. Also returns how many superpages were paged out.
     pub(crate) fn collect_unchecked(&mut self, marker: &mut Marker<'_>) -> (Census, usize) {
-        let marked = self.reach(marker);
-        let tail = Tail {
-            watch: self.watch(),
-            unwatch: self.shed == 0 && (!self.young || self.begun),
-            shed: self.shed,
+        let ended = self.mark(marker);
+        let unwatch = self.shed == 0 && (!self.young || self.begun);
+        let counted = ended.count(&mut self.central, unwatch);
+        let shed = counted.shed(&self.central, marker, self.shed);
+        (counted.end(&self.central), shed)
+    }
+
+    /// The driver of a collection, and the front end that it calls.
+    fn driver<'a, 'm>(
+        &'a mut self,
+        marker: &'a mut Marker<'m>,
+        cycle: &'a mut Cycle,
+    ) -> (Driver<'a, 'static, 'm>, Alone<'a>) {
+        let driver = Driver {
+            heap: self.heap,
+            central: &mut self.central,
+            marker,
+            workers: &self.workers,
+            cycle,
         };
-        marked.finish(&mut self.central, marker, tail)
+        let front = Alone {
+            bins: &mut self.bins,
+            roots: &self.roots,
+        };
+        (driver, front)
     }
 
     /// Which superpages to watch until the next collection.
@@ -207,24 +244,23 @@ impl World {
 
     /// Begins a collection in steps, or does the next step; a short one.
     pub(crate) fn step(&mut self, marker: &mut Marker<'_>) {
-        let pause = Pause::begin(self.heap);
-        let step = if self.heap.is_stepping() {
-            pause.go_on(&self.central, true)
+        let what = Look {
+            young: self.young,
+            ..Look::default()
+        };
+        let mut cycle = Cycle::begin(Why::Begun);
+        let (mut driver, mut front) = self.driver(marker, &mut cycle);
+        let step = if driver.heap.is_stepping() {
+            driver.stop_for_step(&mut front, true)
         } else {
-            let what = Look {
-                young: self.young,
-                ..Look::default()
-            };
-            let emptied = pause.empty(|heap| self.bins.retire(heap));
-            let looked = emptied.look(&mut self.central, what);
-            match looked.in_steps(&mut self.central) {
+            let emptied = driver.stop(&mut front, true);
+            let looked = emptied.look(driver.central, what);
+            match looked.in_steps(driver.central) {
                 Ok(step) => step,
                 Err(_) => return,
             }
         };
-        step.mark(&self.central, marker, None, Instant::now(), |marker| {
-            self.roots.iter().for_each(|&root| marker.word(root));
-        });
+        driver.step(&mut front, step, Duration::ZERO);
     }
 
     /// Makes the next collection give up the steps that were begun.
@@ -235,27 +271,33 @@ impl World {
 
     /// Marks what is reachable. Nothing is freed before the returned value ends.
     pub(crate) fn reach(&mut self, marker: &mut Marker<'_>) -> Marked<'static> {
-        let emptied = Pause::begin(self.heap).empty(|heap| self.bins.retire(heap));
-        if std::mem::take(&mut self.gives_up) {
-            emptied.give_up(&self.central, marker, None);
+        let (complete, young) = (self.complete, self.young);
+        let gives_up = std::mem::take(&mut self.gives_up);
+        let mut cycle = Cycle::begin(Why::Asked);
+        let (mut driver, mut front) = self.driver(marker, &mut cycle);
+        let emptied = driver.stop(&mut front, true);
+        if gives_up {
+            driver.give_up(&emptied);
         }
-        self.begun = self.heap.is_stepping();
+        let begun = driver.heap.is_stepping();
         let what = Look {
-            complete: self.complete && !self.begun,
-            young: self.young,
+            complete: complete && !begun,
+            young,
         };
-        let looked = emptied.look(&mut self.central, what);
-        self.residency = looked.residency();
-        let cleared = looked.at_once(&mut self.central);
-        cleared.mark(&self.central, marker, None, |marker| {
-            self.roots.iter().for_each(|&root| marker.word(root));
-        })
+        let looked = emptied.look(driver.central, what);
+        let residency = looked.residency();
+        let marked = driver.mark(&mut front, looked);
+        (self.begun, self.residency) = (begun, residency);
+        marked
     }
 
     /// The same, and ends the pause.
     pub(crate) fn mark(&mut self, marker: &mut Marker<'_>) -> Ended<'static> {
         let marked = self.reach(marker);
-        marked.end(&self.central, self.watch())
+        let watch = self.watch();
+        let mut cycle = Cycle::begin(Why::Asked);
+        let (mut driver, mut front) = self.driver(marker, &mut cycle);
+        driver.end(&mut front, marked, watch)
     }
 
     /// Compares the marks with what the model reaches.

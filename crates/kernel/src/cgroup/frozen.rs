@@ -20,7 +20,7 @@ const MAX_STATE: usize = 4096;
 pub fn is_frozen(pid: i32) -> Result<bool> {
     let frozen = |(version, dir, top): &(Version, PathBuf, PathBuf)| match version {
         // This state includes that of the groups above.
-        Version::V1 => says(dir, "freezer.state", |text| !text.starts_with(b"THAWED")),
+        Version::V1 => state_matches(dir, "freezer.state", |text| !text.starts_with(b"THAWED")),
         Version::V2 => is_frozen_v2(dir, top),
     };
     Ok(groups(pid, CONTROLLER)?.iter().any(frozen))
@@ -31,10 +31,10 @@ fn is_frozen_v2(dir: &Path, top: &Path) -> bool {
     dir.ancestors()
         .take(MAX_DEPTH)
         .take_while(|above| above.starts_with(top))
-        .any(|above| says(above, "cgroup.freeze", |text| text.starts_with(b"1")))
+        .any(|above| state_matches(above, "cgroup.freeze", |text| text.starts_with(b"1")))
 }
 
-fn says(dir: &Path, file: &str, what: impl Fn(&[u8]) -> bool) -> bool {
+fn state_matches(dir: &Path, file: &str, what: impl Fn(&[u8]) -> bool) -> bool {
     let mut text = Vec::new();
     let read = read_text(&dir.join(file), MAX_STATE, &mut text);
     read.is_ok() && !text.is_empty() && what(&text)

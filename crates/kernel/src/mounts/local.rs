@@ -147,7 +147,7 @@ impl Mounts {
                 .map_or((&[][..], false), |(paths, all)| (paths, *all));
             found.complete &= are_all;
             for layer in paths {
-                // In which directory a mount with relative paths was made is told nowhere.
+                // The directory in which a mount with relative paths was made is unknown.
                 let below: Vec<&Mount> = lists
                     .iter()
                     .filter_map(|list| nearest_of(list, layer))

@@ -1,5 +1,5 @@
-//! Signals of pressure. Only usage warns before the kernel evicts: the broker's core compares it with a margin.
-//! Pressure stall information ([`Psi`]) comes 0.1 to 2 s after an eviction, and serves as the slow outer signal.
+//! Signals of pressure. Only usage warns before the kernel evicts: the core of the broker compares it with a
+//! margin. Pressure stall information ([`Psi`]) comes 0.1 to 2 s after an eviction: the slow outer signal.
 
 mod psi;
 mod threshold;

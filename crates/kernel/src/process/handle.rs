@@ -10,7 +10,7 @@ use super::{
 use crate::Error;
 use crate::descriptors::file_of;
 use crate::sched::parse_schedstat;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::ClockId;
@@ -20,7 +20,6 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The most that is read of a process's memory map, bytes: about 100,000 mappings.
@@ -62,14 +61,18 @@ impl Handle {
         place(self.pid, name)
     }
 
-    /// Whether it has our root and our mounts, so that a path means the same to both.
+    /// Whether it has our root and our mounts, so that a path means the same to both. Asks no server that
+    /// a root may be behind.
     pub fn sees_our_files(&self) -> bool {
-        let same = |name: &str| {
-            let theirs = std::fs::metadata(self.path(name));
-            let ours = std::fs::metadata(place("self", name));
-            theirs.is_ok_and(|t| ours.is_ok_and(|o| (t.dev(), t.ino()) == (o.dev(), o.ino())))
+        let file = |path: PathBuf| {
+            let known = AtFlags::STATX_DONT_SYNC;
+            let stat = statx(CWD, path, known, StatxFlags::INO).ok()?;
+            Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
         };
-        same("root") && same("ns/mnt")
+        ["ns/mnt", "root"].into_iter().all(|name| {
+            let theirs = file(self.path(name));
+            theirs.is_some() && theirs == file(place("self", name))
+        })
     }
 
     /// Opens a directory below the root directory of the process. Links are followed inside that

@@ -7,7 +7,7 @@
 //! | module | is |
 //! |---|---|
 //! | `handle` | a process by its number and start time |
-//! | `own` | what this process reads about itself |
+//! | `own` | readings of this process about itself |
 //! | `place` | where `/proc` shows a process whose first thread has ended |
 //! | `tree` | a process and all its descendants |
 //! | `stacks` | stack pointers of threads |

@@ -79,7 +79,7 @@ impl Delays {
     }
 }
 
-/// A reading in which no thread counts twice, as far as that can be told. A thread that is exiting
+/// A reading in which no thread counts twice, as far as that can be known. A thread that is exiting
 /// does for some microseconds: in the sum of those that have exited, and for itself. So a reading
 /// that grew by more than the time that passed is read again, and the lowest counts. Several threads that
 /// stalled at once look the same, and cost as many readings.

@@ -173,7 +173,7 @@ impl Taskstats {
     }
 
     fn get(&mut self, command: u16, aggregate: u16, pid: i32) -> Result<TaskStalls> {
-        let answer = self.ask(self.family, TASKSTATS_GET, command, &pid.to_ne_bytes(), pid)?;
+        let answer = self.query(self.family, TASKSTATS_GET, command, &pid.to_ne_bytes(), pid)?;
         let stats = attribute(answer, aggregate).and_then(|inner| attribute(inner, TYPE_STATS));
         stats
             .and_then(TaskStalls::parse)
@@ -185,7 +185,7 @@ impl Taskstats {
             what: CALL,
             since: "2.6.18, built with CONFIG_TASKSTATS",
         };
-        match self.ask(
+        match self.query(
             libc::GENL_ID_CTRL as u16,
             CTRL_GETFAMILY,
             CTRL_ATTR_FAMILY_NAME,
@@ -202,7 +202,7 @@ impl Taskstats {
     }
 
     /// Sends one question with one attribute, and returns the attributes of the answer.
-    fn ask(
+    fn query(
         &mut self,
         family: u16,
         command: u8,

@@ -2,20 +2,19 @@
 //! when they end.
 
 use super::cancel::Uncancelled;
-use super::{Thread, current, leave, stack};
-use crate::settings::share;
-use crate::thread::signals;
-use crate::{report, state};
-use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
+use super::record::Thread;
+use super::stop::signals;
+use super::{current, ends, stack};
+use crate::state;
+use libc::{c_int, c_void, pthread_attr_t, pthread_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Release},
 };
 
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+pub(crate) type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// What a new thread is given. It lies on the stack of its creator, which waits until it was read,
 /// so collections see the argument all the time.
@@ -43,45 +42,6 @@ impl Order {
     }
 }
 
-/// A key whose destructor runs however a thread ends.
-fn key() -> libc::pthread_key_t {
-    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
-    *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: makes a key.
-        if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
-            report::abort(c"No key for threads: the program has taken all");
-        }
-        key
-    })
-}
-
-/// Rounds of destructors when a thread ends (`PTHREAD_DESTRUCTOR_ITERATIONS`).
-const ROUNDS: usize = 4;
-
-/// Has this thread unregistered when it ends, in whatever way.
-pub(super) fn watch_end() {
-    watch_end_from(1);
-}
-
-/// Sets the key for destructor round `round`, so that the destructor runs in it.
-fn watch_end_from(round: usize) {
-    // SAFETY: any value that is not null has the destructor run; it is a number, and nothing is
-    // read through it.
-    unsafe { libc::pthread_setspecific(key(), std::ptr::without_provenance(round)) };
-}
-
-extern "C" fn ended(round: *mut c_void) {
-    // The program's own destructors may still allocate, or unregister the thread.
-    if round.addr() < ROUNDS && !current::get().is_null() {
-        return watch_end_from(round.addr() + 1);
-    }
-    let mut gc = state::lock();
-    // SAFETY: this thread's own.
-    let result = unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.result);
-    leave(&mut gc, result);
-}
-
 extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     // This frame lies above those of the program.
     let here = 0u8;
@@ -102,23 +62,25 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     this.created = true;
     this.detached = order.detached;
     drop(gc);
-    watch_end();
+    ends::watch();
     order.answer(TAKEN);
     let result = start(argument);
     let mut gc = state::lock();
-    leave(&mut gc, result);
+    let heap = gc.heap;
+    gc.program.leave(heap, result);
     result
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_create(
+/// Creates a thread. The collector is made.
+///
+/// # Safety
+/// As for `pthread_create`.
+pub(crate) unsafe fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    share();
-    drop(state::lock());
     signals::unblock();
     let mut detached = 0;
     if !attributes.is_null() {
@@ -159,7 +121,7 @@ unsafe extern "C-unwind" fn GC_pthread_create(
 }
 
 /// Drops the state kept of a thread that has ended, after it was joined or detached.
-fn forget(pthread: pthread_t, joined: bool) {
+pub(crate) fn forget(pthread: pthread_t, joined: bool) {
     let mut gc = state::lock();
     if let Some(thread) = gc.program.threads.created(pthread) {
         // SAFETY: a thread of a list, under the lock.
@@ -172,85 +134,34 @@ fn forget(pthread: pthread_t, joined: bool) {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's arguments.
-    let failed = unsafe { pthread_join(thread, result) };
-    if failed == 0 {
-        forget(thread, true);
-    }
-    failed
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_detach(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's argument.
-    let failed = unsafe { libc::pthread_detach(thread) };
-    if failed == 0 {
-        forget(thread, false);
-    }
-    failed
-}
-
 unsafe extern "C" {
-    fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
-    fn pthread_cancel(thread: pthread_t) -> c_int;
+    pub(crate) fn pthread_attr_getdetachstate(
+        attributes: *const pthread_attr_t,
+        state: *mut c_int,
+    ) -> c_int;
+    pub(crate) fn pthread_cancel(thread: pthread_t) -> c_int;
 }
 
 // A thread may end in these calls.
 unsafe extern "C-unwind" {
-    fn pthread_create(
+    pub(crate) fn pthread_create(
         thread: *mut pthread_t,
         attributes: *const pthread_attr_t,
         start: Start,
         argument: *mut c_void,
     ) -> c_int;
-    fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
-    fn pthread_exit(result: *mut c_void) -> !;
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_cancel(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's argument.
-    unsafe { pthread_cancel(thread) }
+    pub(crate) fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
+    pub(crate) fn pthread_exit(result: *mut c_void) -> !;
 }
 
 /// Stores what this thread will have returned until it is unregistered: the program's destructors
 /// may still collect. It has a frame of its own, because the frame from which the thread ends must
 /// have nothing to clean up, or unwinding would abort the program there.
 #[inline(never)]
-fn keep(result: *mut c_void) {
+pub(crate) fn keep(result: *mut c_void) {
     let _gc = state::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_mut() } {
         this.result = result;
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) {
-    keep(result);
-    // SAFETY: the caller's wish; nothing of ours is on the stack any more.
-    unsafe { pthread_exit(result) }
-}
-
-/// Like `pthread_sigmask`, but never blocks the suspend signal.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_pthread_sigmask(
-    how: c_int,
-    set: *const sigset_t,
-    old: *mut sigset_t,
-) -> c_int {
-    let mut mine;
-    let mut set = set;
-    if !set.is_null() && (how == libc::SIG_BLOCK || how == libc::SIG_SETMASK) {
-        // SAFETY: a copy of the caller's set.
-        unsafe {
-            mine = *set;
-            libc::sigdelset(&mut mine, signals::suspend());
-        }
-        set = &raw const mine;
-    }
-    // SAFETY: the caller's arguments, but for the copy.
-    unsafe { libc::pthread_sigmask(how, set, old) }
 }

@@ -6,8 +6,10 @@
 //! determined. In addition all of the thread's own stack counts, because how much of it is in use
 //! is unknown.
 
-use super::{Section, Thread, Threads, current, stack, stop};
-use crate::state;
+use super::record::{Section, Thread};
+use super::registered::Threads;
+use super::{current, stack, stop};
+use crate::heap;
 use std::ops::Range;
 use std::ptr::eq;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -40,7 +42,7 @@ impl Threads {
 
 impl Thread {
     /// The address range of its own stack; empty if unknown.
-    pub(super) fn own(&self) -> Range<usize> {
+    pub(crate) fn own(&self) -> Range<usize> {
         load(&self.own)
     }
 
@@ -152,7 +154,7 @@ fn interrupted(context: usize) -> (Range<usize>, usize) {
 
 /// The object that contains a stack, if the program allocates its stacks in the heap.
 fn object(low: usize) -> Option<Range<usize>> {
-    let heap = state::made_heap()?;
+    let heap = heap::made()?;
     let slot = heap.slot(low)?;
     let start = heap.start(slot);
     Some(start..start + heap.size(slot))

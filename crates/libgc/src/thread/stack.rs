@@ -12,9 +12,9 @@ pub(crate) struct StackBase {
 }
 
 /// `GC_SUCCESS`, and what libgc returns if a function is not supported.
-pub(super) const SUCCESS: c_int = 0;
-pub(super) const DUPLICATE: c_int = 1;
-pub(super) const UNIMPLEMENTED: c_int = 3;
+pub(crate) const SUCCESS: c_int = 0;
+pub(crate) const DUPLICATE: c_int = 1;
+pub(crate) const UNIMPLEMENTED: c_int = 3;
 
 unsafe extern "C" {
     /// The start of the stack of the process's first thread, as the loader found it.
@@ -142,36 +142,6 @@ fn is_readable(address: usize) -> bool {
         let refused = libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, word, nothing, SET);
         refused == 0 || *libc::__errno_location() != libc::EFAULT
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_get_stack_base(found: *mut StackBase) -> c_int {
-    match base() {
-        Some(base) => {
-            // SAFETY: the caller's.
-            unsafe { (*found).mem_base = base as *mut c_void };
-            SUCCESS
-        }
-        None => UNIMPLEMENTED,
-    }
-}
-
-type StackFunction = unsafe extern "C-unwind" fn(*mut StackBase, *mut c_void) -> *mut c_void;
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn GC_call_with_stack_base(
-    function: StackFunction,
-    argument: *mut c_void,
-) -> *mut c_void {
-    let mut base = StackBase {
-        mem_base: null_mut(),
-    };
-    base.mem_base = (&raw mut base).cast();
-    // SAFETY: what the caller asks for.
-    let result = unsafe { function(&mut base, argument) };
-    // `base` on the stack must outlive the call.
-    std::hint::black_box(&base);
-    result
 }
 
 #[cfg(test)]

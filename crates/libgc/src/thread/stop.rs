@@ -6,9 +6,12 @@
 //! thread that is using its bins returns from the handler, finishes, and enters the handler again
 //! ([`Thread::leave_bins`]).
 
-use super::{SUSPENDED, Thread, Threads, UNSUSPENDED, current};
-use crate::settings::on_thread_event;
-use crate::{loader, report, state};
+use super::current;
+use super::record::Thread;
+use super::registered::Threads;
+use crate::abi::variables::on_thread_event;
+use crate::report;
+use crate::roots::loader;
 use libc::{c_int, c_ulong, siginfo_t};
 use rustix::thread::futex;
 use std::ptr::null_mut;
@@ -19,16 +22,25 @@ use std::time::{Duration, Instant};
 /// The number of the current stop, plus [`STANDS`]; while the world runs, the number of the next
 /// one, a multiple of [`NEXT`]. During a stop it may also include [`TAKES`].
 static STOP: AtomicU32 = AtomicU32::new(0);
+
 /// Bit of [`STOP`]: the world is stopped, or about to be.
 const STANDS: u32 = 1;
+
 /// Bit of [`STOP`]: the loader's lock is being taken while the world is stopped.
 const TAKES: u32 = 2;
+
 /// The difference between one stop's number and the next.
 const NEXT: u32 = 4;
+
 /// The thread that stops the world: it ignores a suspend signal that the program sends it.
 static STOPPER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
+
 /// How many answers there were since the start, to all stops.
 static ANSWERS: AtomicU32 = AtomicU32::new(0);
+
+/// `GC_EVENT_THREAD_SUSPENDED` and `_UNSUSPENDED`.
+const SUSPENDED: u32 = 10;
+const UNSUSPENDED: u32 = 11;
 
 /// The signals in use. A program may set them before the collector is ready, and ask for them.
 pub(crate) mod signals {
@@ -42,30 +54,20 @@ pub(crate) mod signals {
         SUSPEND.load(Relaxed) as c_int
     }
 
-    #[unsafe(no_mangle)]
-    extern "C-unwind" fn GC_get_suspend_signal() -> c_int {
-        suspend()
-    }
-
-    #[unsafe(no_mangle)]
-    extern "C-unwind" fn GC_get_thr_restart_signal() -> c_int {
+    /// The signal of libgc that restarts one. It is never sent: stopped threads wait for [`STOP`] to
+    /// change.
+    pub(crate) fn restart() -> c_int {
         RESTART.load(Relaxed) as c_int
     }
 
-    /// Without effect once the handler is installed.
-    #[unsafe(no_mangle)]
-    extern "C-unwind" fn GC_set_suspend_signal(signal: c_int) {
-        if !state::is_ready() {
-            SUSPEND.store(signal as u32, Relaxed);
-        }
+    /// Sets the signal that stops a thread, before the handler is installed.
+    pub(crate) fn set_suspend(signal: c_int) {
+        SUSPEND.store(signal as u32, Relaxed);
     }
 
-    /// Sets a signal that is never sent: stopped threads wait for [`STOP`] to change.
-    #[unsafe(no_mangle)]
-    extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
-        if !state::is_ready() {
-            RESTART.store(signal as u32, Relaxed);
-        }
+    /// Sets the other one.
+    pub(crate) fn set_restart(signal: c_int) {
+        RESTART.store(signal as u32, Relaxed);
     }
 
     /// The signal by which the C library cancels a thread; the first of the library's own signals.
@@ -182,7 +184,7 @@ fn stand(stop: u32) {
 
 impl Thread {
     /// Sends this thread a signal. False if the thread is gone. Signal 0 only checks that.
-    pub(super) fn signal(&self, signal: c_int) -> bool {
+    pub(crate) fn signal(&self, signal: c_int) -> bool {
         // SAFETY: only a signal; a thread that is gone gets none.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal) == 0 }
     }
@@ -223,14 +225,18 @@ pub(super) fn has_answered(this: &Thread) -> bool {
 
 /// After this long without a new answer, threads that did not answer are sent the signal again.
 const AGAIN: Duration = Duration::from_millis(50);
+
 /// An attempt ends when no thread has answered for this long: `SOON` while a lock is held, `LATE`
 /// without it in the first attempt. Stopped threads also wait `LATE` for the loader's lock to be taken again.
 const SOON: Duration = Duration::from_millis(10);
 const LATE: Duration = Duration::from_millis(100);
+
 /// How many of the stopped threads watch for that time.
 const WATCHES: u32 = 4;
+
 /// After this long, a thread that does not answer is reported: most likely it blocks the signal.
 const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long all threads run between two attempts.
 const REST: Duration = Duration::from_millis(1);
 

@@ -1,6 +1,6 @@
 //! The evidence of one file.
 
-use super::{Beside, Cached, Round, masks};
+use super::{Cached, PageStates, Round, masks};
 use crate::look::View;
 use crate::pages::{PageSet, Run, runs_of};
 use plimsoll_kernel::process::page_size;
@@ -161,7 +161,7 @@ pub struct Tracked {
 const DELETED: &str = " (deleted)";
 
 impl Tracked {
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_round(&mut self) {
         self.mappers_before = std::mem::take(&mut self.mappers);
         self.seen_at = None;
     }
@@ -247,7 +247,7 @@ impl Tracked {
         key: FileKey,
         (fresh, slow): (f64, f64),
         count: Count,
-        beside: &mut dyn Beside,
+        states: &mut dyn PageStates,
         halving: &mut u64,
         round: &mut Round,
     ) {
@@ -258,9 +258,9 @@ impl Tracked {
         }
         self.estate.take_if(|estate| estate.left < FADED);
         let vanished = self.compare_mappers();
-        let evicted = self.evicted(key, &vanished, halving, beside);
+        let evicted = self.evicted(key, &vanished, halving, states);
         for (number, block) in &mut self.blocks {
-            let held = beside.held(key, *number);
+            let held = states.held(key, *number);
             let covered = self.covered.of_block(*number);
             let gone = evicted.of_block(*number) & !held;
             let elsewhere = std::mem::take(&mut block.moved);
@@ -309,17 +309,17 @@ impl Tracked {
         key: FileKey,
         vanished: &PageSet,
         halving: &mut u64,
-        beside: &mut dyn Beside,
+        states: &mut dyn PageStates,
     ) -> PageSet {
         let mut runs = Vec::new();
         for (number, block) in &self.blocks {
             let same = self.covered.of_block(*number) & !vanished.of_block(*number);
-            let gone = block.before & !block.now & same & !beside.held(key, *number);
+            let gone = block.before & !block.now & same & !states.held(key, *number);
             runs.extend(runs_of(*number, gone));
         }
         let mut evicted = Vec::new();
         for run in PageSet::of(runs).runs() {
-            self.uncached(key, run, halving, beside, &mut evicted);
+            self.uncached(key, run, halving, states, &mut evicted);
         }
         PageSet::of(evicted)
     }
@@ -333,13 +333,13 @@ impl Tracked {
         key: FileKey,
         run: &Run,
         halving: &mut u64,
-        beside: &mut dyn Beside,
+        states: &mut dyn PageStates,
         out: &mut Vec<Run>,
     ) {
         let mut left = vec![(run.clone(), None)];
         while let Some((run, of_whole)) = left.pop() {
             let pages = run.end - run.start;
-            let cached = beside.cached(key, self, &run);
+            let cached = states.cached(key, self, &run);
             let mostly = match cached {
                 Cached::Pages(cached) => cached * 2 < pages,
                 Cached::NotAsked => of_whole.unwrap_or(false),
@@ -359,7 +359,7 @@ impl Tracked {
         }
     }
 
-    pub(super) fn turn(&mut self, held: impl Fn(u64) -> u16) {
+    pub(super) fn end_window(&mut self, held: impl Fn(u64) -> u16) {
         self.unmapped_windows = if self.mappers.is_empty() {
             self.unmapped_windows + 1
         } else {

@@ -21,7 +21,7 @@ struct World {
     silent: Option<Cached>,
 }
 
-impl Beside for World {
+impl PageStates for World {
     fn held(&self, _: FileKey, block: u64) -> u16 {
         self.held.of_block(block)
     }
@@ -65,7 +65,7 @@ impl Story {
 
     fn round(&mut self, views: &[View]) -> Round {
         self.now_ns += SECOND;
-        self.evidence.begin();
+        self.evidence.begin_round();
         for view in views {
             self.evidence.saw(view);
         }
@@ -106,7 +106,7 @@ fn very_many_mappings_of_many_files_are_bounded() {
     let mut views: Vec<View> = (0..16)
         .map(|inode| view(1, key(inode), 0..1, &[]))
         .collect();
-    evidence.begin();
+    evidence.begin_round();
     for number in 0..MAX_ALL_MAPPINGS {
         let view = &mut views[number % 16];
         view.addresses.start += 4096;
@@ -116,7 +116,7 @@ fn very_many_mappings_of_many_files_are_bounded() {
     evidence.saw(&view(1, key(16), 0..1, &[]));
     assert!(evidence.is_full() && evidence.file(&key(16)).is_none());
     // As many in the next round.
-    evidence.begin();
+    evidence.begin_round();
     evidence.saw(&view(1, key(16), 0..1, &[]));
     assert!(evidence.file(&key(16)).is_some());
 }
@@ -140,7 +140,7 @@ fn a_page_in_another_frame_went_and_came_back() {
     assert_eq!(story.round(&[framed(500)]).refaults, 0);
     // All majors are accounted for by what was seen; the rest are faults on swap.
     story.now_ns += SECOND;
-    story.evidence.begin();
+    story.evidence.begin_round();
     story.evidence.saw(&framed(900));
     let round = story.evidence.end(story.now_ns, 1000, &mut story.world);
     assert_eq!((round.refaults, story.evidence.scale()), (20, 1.0));
@@ -236,7 +236,7 @@ fn what_is_known_is_followed_when_there_is_no_room_for_more() {
     let mut world = World::default();
     let mut round = |views: &[(View, usize)]| {
         let mut round = Round::default();
-        file.begin();
+        file.begin_round();
         let whole: Vec<bool> = views
             .iter()
             .map(|(view, room)| file.saw(view, *room))
@@ -304,7 +304,7 @@ fn a_process_that_cannot_be_looked_at_keeps_what_it_had() {
     assert_eq!(story.simple(&[0..10]).lost, 10);
     for _ in 0..3 {
         story.now_ns += SECOND;
-        story.evidence.begin();
+        story.evidence.begin_round();
         story.evidence.missed(1);
         story.evidence.missed(2);
         let round = story.evidence.end(story.now_ns, 0, &mut story.world);
@@ -498,7 +498,7 @@ fn major_faults_set_the_scale() {
     assert_eq!(story.evidence.scale(), 1.0);
     for step in 0..10u64 {
         story.now_ns += SECOND;
-        story.evidence.begin();
+        story.evidence.begin_round();
         let present = if step % 2 == 0 { 0..16 } else { 0..0 };
         story.evidence.saw(&view(1, FILE, 0..100, &[present]));
         story.evidence.end(story.now_ns, 80, &mut story.world);

@@ -1,7 +1,7 @@
 //! Deciding what to hold, and in which domains it may be held.
 
 use super::known::OPENING;
-use super::{Pinner, SLICE, note};
+use super::{Pinner, SLICE, record_reasons};
 use crate::error::PinError;
 use crate::evidence::Tracked;
 use crate::hold::{Holder, MAX_RUNS};
@@ -128,7 +128,7 @@ impl Domains {
     }
 
     /// The groups in which less than the budget may be held.
-    pub(super) fn told(&self) -> Vec<Group> {
+    pub(super) fn report(&self) -> Vec<Group> {
         let less = self
             .groups
             .iter()
@@ -146,23 +146,23 @@ impl Domains {
 
 impl Pinner {
     /// Goes on looking; takes in a round that is finished, and tells whether one is.
-    pub(super) fn look(&mut self, now_ns: u64) -> bool {
+    pub(super) fn gather(&mut self, now_ns: u64) -> bool {
         let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
             return false;
         };
-        let mut beside = self.known.beside(&self.holder);
-        let round = self.evidence.end(now_ns, finished.majors, &mut beside);
+        let mut states = self.known.states(&self.holder);
+        let round = self.evidence.end(now_ns, finished.majors, &mut states);
         // Where frames are shown, they tell what was read again.
-        self.reached.page_cache = beside.left_out() && !self.evidence.sees_frames();
+        self.reached.page_cache = states.left_out() && !self.evidence.sees_frames();
         self.known.tidy(&self.evidence);
         self.rounds += 1;
         self.present = round.present;
         self.passed.clear();
-        let all = note(&mut self.passed, finished.passed);
+        let all = record_reasons(&mut self.passed, finished.passed);
         self.reached.files = !all || finished.more_passed;
         self.release_unmapped();
         if self.rounds == 1 {
-            // So that a refusal is told at once, not after a window.
+            // So that a refusal is reported at once, not after a window.
             self.find_domains();
         }
         true
@@ -492,7 +492,7 @@ mod tests {
     /// Nothing is held or cached.
     struct Nothing;
 
-    impl crate::evidence::Beside for Nothing {
+    impl crate::evidence::PageStates for Nothing {
         fn held(&self, _: FileKey, _: u64) -> u16 {
             0
         }
@@ -507,7 +507,7 @@ mod tests {
         let programs = crate::Programs::Processes(Vec::new());
         let mut pinner = Pinner::new(crate::Options::default(), programs, 0).unwrap();
         let mut round = |second: u64, inode, frame: u16, majors| {
-            pinner.evidence.begin();
+            pinner.evidence.begin_round();
             pinner.evidence.saw(&crate::look::View {
                 pid: 1,
                 key: crate::key(inode),

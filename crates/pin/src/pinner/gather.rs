@@ -35,7 +35,7 @@ pub(super) struct Finished {
     pub(super) majors: u64,
     /// Files that cannot be held.
     pub(super) passed: Vec<(FileKey, crate::error::PinError)>,
-    /// There were more of those than are told.
+    /// There were more of those than are reported.
     pub(super) more_passed: bool,
     /// A process that was read only in part.
     cut: Option<i32>,
@@ -215,7 +215,7 @@ impl Gather {
                 return None;
             }
             self.begin(now_ns);
-            evidence.begin();
+            evidence.begin_round();
             for (pid, refused) in &self.refused {
                 if matches!(refused.why, Why::Stuck { .. }) && exists(*pid) {
                     evidence.missed(*pid);

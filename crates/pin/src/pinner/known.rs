@@ -1,7 +1,7 @@
 //! Knowledge of the holder and the page cache about pages, for the evidence.
 
 use crate::descriptors;
-use crate::evidence::{Beside, Cached, Evidence, Tracked};
+use crate::evidence::{Cached, Evidence, PageStates, Tracked};
 use crate::hold::Holder;
 use crate::pages::Run;
 use crate::source::open_in_time;
@@ -79,7 +79,7 @@ impl Known {
         self.files.insert(key, asked);
     }
 
-    pub(super) fn beside<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
+    pub(super) fn states<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
         World {
             known: self,
             holder,
@@ -112,12 +112,12 @@ impl World<'_> {
         self.asked < MAX_ASKED
             && match self.known.files.get(key) {
                 Some(asked) => matches!(asked, Asked::Open(_)),
-                None => self.known.open < descriptors::asked() && now_ns() < self.end_ns,
+                None => self.known.open < descriptors::queried() && now_ns() < self.end_ns,
             }
     }
 }
 
-impl Beside for World<'_> {
+impl PageStates for World<'_> {
     fn held(&self, file: FileKey, block: u64) -> u16 {
         self.holder.held(&file).map_or(0, |set| set.of_block(block))
     }
@@ -175,10 +175,10 @@ mod tests {
                 (key(2), Asked::Late),
                 (key(3), Asked::Never),
             ]),
-            open: descriptors::asked(),
+            open: descriptors::queried(),
         };
         let ask = |world: &mut World<'_>, inode| world.cached(key(inode), &file, &(0..4));
-        let mut world = known.beside(&holder);
+        let mut world = known.states(&holder);
         assert_eq!(ask(&mut world, 1), Cached::Pages(0));
         assert_eq!(ask(&mut world, 3), Cached::Unknown);
         assert!(!world.left_out());
@@ -192,7 +192,7 @@ mod tests {
         // Those that are open are closed at each choice.
         known.close();
         assert_eq!((known.open, known.files.len()), (0, 2));
-        let mut world = known.beside(&holder);
+        let mut world = known.states(&holder);
         world.end_ns = 0;
         assert_eq!(ask(&mut world, 1), Cached::NotAsked);
         assert!(world.left_out());

@@ -10,9 +10,9 @@ use crate::limits::{Limit, Reached as Told};
 pub(super) struct Reached {
     /// In the last round the page cache could have been asked about more.
     pub(super) page_cache: bool,
-    /// In the last round more files may not be held than are told.
+    /// In the last round more files may not be held than are reported.
     pub(super) files: bool,
-    /// Since the last choice more files could not be held than are told.
+    /// Since the last choice more files could not be held than are reported.
     pub(super) failures: bool,
     /// Pages of as many files as this are held, and of more they would be.
     pub(super) held_files: Option<usize>,

@@ -122,7 +122,7 @@ fn sixty_thousand_mappings_are_seen() {
 
     let mut evidence = Evidence::new(SECOND, 0);
     for _ in 0..2 {
-        evidence.begin();
+        evidence.begin_round();
         seen.views.iter().for_each(|view| evidence.saw(view));
         let round = evidence.end(SECOND, 0, &mut Nobody);
         assert!(round.present >= 100 && round.lost == 0, "{round:?}");
@@ -175,7 +175,7 @@ fn names_of_very_many_mappings_take_no_more_than_they_may() {
 /// Knows nothing of pages.
 struct Nobody;
 
-impl plimsoll_pin::evidence::Beside for Nobody {
+impl plimsoll_pin::evidence::PageStates for Nobody {
     fn held(&self, _: plimsoll_kernel::smaps::FileKey, _: u64) -> u16 {
         0
     }

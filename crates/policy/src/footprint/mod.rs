@@ -3,10 +3,10 @@
 //! the memory that the kernel had to reclaim.
 
 mod bound;
-mod within;
+mod granted_stalls;
 
 pub use bound::{Beside, Bound, is_cliff, reserve};
-pub use within::Within;
+pub use granted_stalls::Within;
 
 use crate::sizing::{DropIn, Ended, Sizing};
 

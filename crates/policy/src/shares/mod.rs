@@ -1,4 +1,4 @@
-//! Who may use how much memory: Algorithms 1, 2 and 3 of Walfield with corrections, the safe limit,
+//! Shares of memory: Algorithms 1, 2 and 3 of Walfield with corrections, the safe limit,
 //! and the slack.
 //!
 //! # Glossary
@@ -11,7 +11,7 @@
 //! - *modest*: the size at which its collections still cost it little.
 //! - *target*: its size at rest: weighted max-min by priority class, capped by demand, with the
 //!   slack distributed by the square-root rule.
-//! - *limit*: what it may use now. The sum of what all may use or still use never exceeds the
+//! - *limit*: the memory that it may use now. The sum of all that may be or still is used never exceeds the
 //!   budget.
 //! - *lacks*: it is near its limit and below its target. Then what others hold above their targets is
 //!   *called*.
@@ -60,13 +60,13 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `types` | what is known of a principal, and what is decided |
+//! | `types` | inputs of each principal, and decisions |
 //! | `tree` | the principals as a flattened tree of competitors |
-//! | `demand` | what each principal and its descendants can use |
+//! | `demand` | the memory that each principal and its descendants can use |
 //! | `fill` | water-filling with weights, floors and caps |
 //! | `target` | entitlement and target |
 //! | `limit` | the safe limit |
-//! | `available` | what each principal could have if it asked |
+//! | `available` | the memory that each principal could have if it asked |
 //! | `victim` | whom to revoke memory from |
 
 mod available;

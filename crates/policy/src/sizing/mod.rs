@@ -3,7 +3,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *live* | what the last collection found in use, as far as it is resident |
+//! | *live* | the bytes that the last collection found in use, as far as they are resident |
 //! | *bound* | the largest size of the heap: by a broker, the machine or a group |
 //! | *growth* | how much the collector's own rule would let the heap grow until the next collection |
 //! | *stalls* | how often the kernel made the program wait for reclaim (allocation stalls) |
@@ -77,7 +77,7 @@ pub enum Kind {
 /// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Time of its end. The heap begins at time 0, unless the policy is told otherwise.
+    /// Time of its end. The heap begins at time 0, unless the policy was given another beginning.
     pub now: u64,
     /// Time that the program was stopped for collections since the last one reported here; with
     /// [`Ratios::ALL_TIME`], all the time since then.

@@ -37,7 +37,8 @@
 //! | `ground` | the memory below a heap, and what says how large the heap may be |
 //! | `objects` | the heap with its objects |
 //! | [`heap`] | the collectors |
-//! | `tally` | counting, and the outcome |
+//! | `tally` | counting while the simulation runs |
+//! | `outcome` | what the simulation shows: its quantities, each declared once |
 //! | `log` | what happened, for whoever wants to know |
 //! | `error` | why a simulation has no outcome |
 
@@ -48,6 +49,7 @@ mod log;
 mod machine;
 mod monitors;
 mod objects;
+mod outcome;
 mod program;
 mod running;
 mod settings;
@@ -60,10 +62,10 @@ mod waiting;
 pub use error::{Position, SimError, Stuck};
 pub use ground::{Collected, Ground, Told};
 pub use log::{Log, What};
+pub use outcome::{Outcome, QUANTITIES, Quantity, Quartiles, Unit};
 pub use program::{Program, ReadError, Stream, Streams};
 pub use running::Running;
 pub use settings::{Costs, Settings};
-pub use tally::{Outcome, Quartiles};
 pub use traced::{Survey, Traced};
 
 /// Simulates a program.

@@ -4,9 +4,9 @@ use super::error::SimError;
 use super::ground::Ground;
 use super::log::Log;
 use super::machine::Machine;
+use super::outcome::Outcome;
 use super::program::Program;
 use super::settings::Settings;
-use super::tally::Outcome;
 
 /// A program while it runs. Times are nanoseconds since its beginning, sizes bytes.
 pub struct Running<'a, L, G>(Machine<'a, L, G>);

@@ -1,7 +1,7 @@
 //! Events as columns: a byte for the kind of each event, and for each property of events a column of numbers.
 //! Columns compress better than records, and a reader without a compiler decodes each as one array.
 //!
-//! An event takes at most one number from a column. Objects, monitors and stamps are told as differences.
+//! An event takes at most one number from a column. Objects, monitors and stamps are written as differences.
 //!
 //! # Map
 //! | module | is |
@@ -67,30 +67,30 @@ mod kind {
     pub(super) const MASK: u8 = 31;
 }
 
-/// Three bits above the kind say how the event is told.
+/// Three bits above the kind give the form of the event.
 mod flag {
-    /// Alloc: the object's number is told. Otherwise it is one more than that of the thread's last object.
+    /// Alloc: the object's number is written. Otherwise it is one more than that of the thread's last object.
     pub(super) const NUMBERED: u8 = 32;
-    /// Alloc: the size is told in bytes, otherwise in units of 8 bytes.
+    /// Alloc: the size is written in bytes, otherwise in units of 8 bytes.
     pub(super) const BYTES: u8 = 64;
-    /// Alloc: class and site are told; 0 is none.
+    /// Alloc: class and site are written; 0 is none.
     pub(super) const CLASSED: u8 = 128;
-    /// Start: the priority is told; otherwise it is 5.
+    /// Start: the priority is written; otherwise it is 5.
     pub(super) const PRIORITY: u8 = 32;
     /// Enter, exit, wait, notify: the monitor is that of the thread's last such event.
     pub(super) const SAME: u8 = 32;
-    /// Wait, park: a timeout is told.
+    /// Wait, park: a timeout is written.
     pub(super) const TIMEOUT: u8 = 64;
     /// Notify: all.
     pub(super) const ALL: u8 = 64;
-    /// Store, store-static: the target is told; otherwise it is null.
+    /// Store, store-static: the target is written; otherwise it is null.
     pub(super) const TARGET: u8 = 32;
 }
 
 /// The priority of a thread whose program sets none.
 const USUAL_PRIORITY: u8 = 5;
 
-/// Where a stream stands: its clocks, and what differences are told from.
+/// The position in a stream: its clocks, and the values that differences are relative to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// How many events stand before.

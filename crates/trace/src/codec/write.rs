@@ -14,8 +14,8 @@ impl Columns {
     /// Appends an event that is right at a position.
     pub(crate) fn put(&mut self, event: &Event, from: &Position) {
         let tag = match *event {
-            Event::Compute { time } => self.told(Column::Compute, time, kind::COMPUTE),
-            Event::Sleep { time } => self.told(Column::Pause, time, kind::SLEEP),
+            Event::Compute { time } => self.column(Column::Compute, time, kind::COMPUTE),
+            Event::Sleep { time } => self.column(Column::Pause, time, kind::SLEEP),
             Event::Alloc {
                 object,
                 size,
@@ -25,16 +25,16 @@ impl Columns {
             Event::Death { object } => self.object(object, kind::DEATH, from),
             Event::Use { object } => self.object(object, kind::USE, from),
             Event::Start { thread, priority } => {
-                let tag = self.told(Column::Thread, thread.0.into(), kind::START);
+                let tag = self.column(Column::Thread, thread.0.into(), kind::START);
                 if priority == USUAL_PRIORITY {
                     tag
                 } else {
-                    self.told(Column::Priority, priority.into(), tag | flag::PRIORITY)
+                    self.column(Column::Priority, priority.into(), tag | flag::PRIORITY)
                 }
             }
             Event::End => kind::END,
-            Event::Join { thread } => self.told(Column::Thread, thread.0.into(), kind::JOIN),
-            Event::Unpark { thread } => self.told(Column::Thread, thread.0.into(), kind::UNPARK),
+            Event::Join { thread } => self.column(Column::Thread, thread.0.into(), kind::JOIN),
+            Event::Unpark { thread } => self.column(Column::Thread, thread.0.into(), kind::UNPARK),
             Event::Enter { monitor } => self.monitor(monitor, kind::ENTER, from),
             Event::Exit { monitor } => self.monitor(monitor, kind::EXIT, from),
             Event::Wait { monitor, timeout } => {
@@ -45,14 +45,14 @@ impl Columns {
                 self.monitor(monitor, kind::NOTIFY, from) | if all { flag::ALL } else { 0 }
             }
             Event::Park { timeout } => self.timeout(timeout, kind::PARK),
-            Event::Stamp { order } => self.told(Column::Stamp, order - from.stamp, kind::STAMP),
+            Event::Stamp { order } => self.column(Column::Stamp, order - from.stamp, kind::STAMP),
             Event::Store {
                 holder,
                 slot,
                 target,
             } => {
                 let tag = self.object(holder, kind::STORE, from);
-                self.told(Column::Slot, slot.into(), tag);
+                self.column(Column::Slot, slot.into(), tag);
                 self.target(target, tag, from)
             }
             Event::StoreStatic {
@@ -60,15 +60,15 @@ impl Columns {
                 slot,
                 target,
             } => {
-                let tag = self.told(Column::Holder, class.0.get().into(), kind::STORE_STATIC);
-                self.told(Column::Slot, slot.into(), tag);
+                let tag = self.column(Column::Holder, class.0.get().into(), kind::STORE_STATIC);
+                self.column(Column::Slot, slot.into(), tag);
                 self.target(target, tag, from)
             }
         };
         self.bytes[Column::Tag as usize].push(tag);
     }
 
-    fn told(&mut self, column: Column, value: u64, tag: u8) -> u8 {
+    fn column(&mut self, column: Column, value: u64, tag: u8) -> u8 {
         varint::put(&mut self.bytes[column as usize], value);
         tag
     }
@@ -84,30 +84,30 @@ impl Columns {
         let mut tag = kind::ALLOC;
         let usual = from.object.wrapping_add(1);
         if object.0 != usual {
-            tag |= self.told(Column::Object, fold(object.0, usual), flag::NUMBERED);
+            tag |= self.column(Column::Object, fold(object.0, usual), flag::NUMBERED);
         }
         tag |= if size.is_multiple_of(8) {
-            self.told(Column::Size, size / 8, 0)
+            self.column(Column::Size, size / 8, 0)
         } else {
-            self.told(Column::Size, size, flag::BYTES)
+            self.column(Column::Size, size, flag::BYTES)
         };
         if class.is_some() || site.is_some() {
-            self.told(Column::Class, class.map_or(0, |it| it.0.get().into()), 0);
-            self.told(Column::Site, site.map_or(0, |it| it.0.get().into()), 0);
+            self.column(Column::Class, class.map_or(0, |it| it.0.get().into()), 0);
+            self.column(Column::Site, site.map_or(0, |it| it.0.get().into()), 0);
             tag |= flag::CLASSED;
         }
         tag
     }
 
     fn object(&mut self, object: ObjectId, tag: u8, from: &Position) -> u8 {
-        self.told(Column::Named, fold(from.object, object.0), tag)
+        self.column(Column::Named, fold(from.object, object.0), tag)
     }
 
     fn target(&mut self, target: ObjectId, tag: u8, from: &Position) -> u8 {
         if target.0 == 0 {
             return tag;
         }
-        self.told(
+        self.column(
             Column::Target,
             fold(from.object, target.0),
             tag | flag::TARGET,
@@ -118,14 +118,14 @@ impl Columns {
         if monitor.0 == from.monitor {
             return tag | flag::SAME;
         }
-        self.told(Column::Monitor, fold(monitor.0, from.monitor), tag)
+        self.column(Column::Monitor, fold(monitor.0, from.monitor), tag)
     }
 
     fn timeout(&mut self, timeout: u64, tag: u8) -> u8 {
         if timeout == 0 {
             return tag;
         }
-        self.told(Column::Pause, timeout, tag | flag::TIMEOUT)
+        self.column(Column::Pause, timeout, tag | flag::TIMEOUT)
     }
 
     /// Bytes so far.

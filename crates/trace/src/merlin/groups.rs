@@ -2,7 +2,7 @@
 //! class that
 //! one thread allocates in turn. All of a group die with that one.
 
-use super::whole::{Found, Out, begin};
+use super::whole::{Found, Out, write_head};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId};
 use crate::header::Deaths;
@@ -40,7 +40,7 @@ pub fn write<W: Write>(
     into: W,
     name: &str,
 ) -> Result<(W, Found), TraceError> {
-    let writer = begin(raw, Deaths::AtCollections, facts, into, name)?;
+    let writer = write_head(raw, Deaths::AtCollections, facts, into, name)?;
     let mut started = BTreeSet::new();
     for next in Recorded::new(raw)? {
         if let Event::Start { thread, .. } = next?.1 {

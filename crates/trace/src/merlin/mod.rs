@@ -16,15 +16,15 @@
 //! | module | is |
 //! |---|---|
 //! | `graph` | objects and the references in them |
-//! | `last` | when each object is named for the last time |
-//! | `mend` | what a recorder sees incompletely, made whole |
+//! | `last_use` | when each object is named for the last time |
+//! | `repair` | completes events that a recorder sees in part |
 //! | [`groups`] | a trace in which one object of each group has its death, made whole |
 //! | [`whole`] | a raw trace made into one with deaths |
 
 mod graph;
 pub mod groups;
-mod last;
-mod mend;
+mod last_use;
+mod repair;
 pub mod whole;
 
 use crate::event::{Event, ObjectId};
@@ -88,9 +88,9 @@ impl Merlin {
         self.objects.len()
     }
 
-    /// The next event of the recorded order. `last` is asked when an object is allocated: when is it named
-    /// for the last time? Returns false for an allocation of an object that is there already, which changes
-    /// nothing.
+    /// The next event of the recorded order. `last` is called when an object is allocated: it returns the
+    /// time of its last use. Returns false, and changes nothing, for an allocation of an object that is
+    /// there already.
     pub fn event(&mut self, event: &Event, last: impl FnOnce(ObjectId) -> Time) -> bool {
         let now = self.now;
         self.now += 1;

@@ -1,7 +1,7 @@
 //! A raw trace made into one with deaths.
 
-use super::last::Last;
-use super::mend::Mend;
+use super::last_use::LastUse;
+use super::repair::Repair;
 use super::{Merlin, Time, named};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId, ThreadId};
@@ -55,7 +55,7 @@ pub fn write<W: Write>(
     into: W,
     name: &str,
 ) -> Result<(W, Found), TraceError> {
-    let mut last = Last::new(table, "the table of objects");
+    let mut last = LastUse::new(table, "the table of objects");
     let mut started = BTreeSet::new();
     for (time, next) in Recorded::new(raw)?.enumerate() {
         let (_, event) = next?;
@@ -66,7 +66,7 @@ pub fn write<W: Write>(
             last.set(object.0, time as Time)?;
         }
     }
-    let writer = begin(raw, Deaths::Exact, facts, into, name)?;
+    let writer = write_head(raw, Deaths::Exact, facts, into, name)?;
     let mut out = Out::new(raw, writer, started);
     let mut merlin = Merlin::default();
     let mut window: Vec<(ThreadId, Event)> = Vec::new();
@@ -92,7 +92,7 @@ pub fn write<W: Write>(
 }
 
 /// Begins the trace of a recording: its header with these deaths and further facts, and its names.
-pub(super) fn begin<W: Write>(
+pub(super) fn write_head<W: Write>(
     raw: &Trace,
     deaths: Deaths,
     facts: &BTreeMap<String, String>,
@@ -122,7 +122,7 @@ pub(super) struct Out<'a, W: Write> {
     /// Processor time that is not written yet.
     time: BTreeMap<ThreadId, u64>,
     live: Live,
-    mend: Mend,
+    repair: Repair,
     found: Found,
 }
 
@@ -140,7 +140,7 @@ impl<'a, W: Write> Out<'a, W> {
             stamp: 0,
             time: BTreeMap::new(),
             live: Live::default(),
-            mend: Mend::new(started),
+            repair: Repair::new(started),
             found: Found::default(),
         }
     }
@@ -198,23 +198,23 @@ impl<'a, W: Write> Out<'a, W> {
             {
                 return Ok(());
             }
-            Event::Join { thread: other } if !self.mend.has_ended(other) => {
+            Event::Join { thread: other } if !self.repair.has_ended(other) => {
                 self.found.waits += 1;
                 return Ok(());
             }
             _ if event.is_raw() => return Ok(()),
             _ => {}
         }
-        if !self.mend.stands(thread, event) {
+        if !self.repair.stands(thread, event) {
             return Ok(());
         }
         if let Event::Unpark { thread } = event {
-            self.mend.unparks(*thread);
+            self.repair.unparks(*thread);
         }
         match event {
             Event::Wait { .. } | Event::Park { .. } | Event::Sleep { .. } => {
                 self.resume(thread)?;
-                self.mend.hold(thread, *event);
+                self.repair.hold(thread, *event);
                 Ok(())
             }
             _ => self.put(thread, event),
@@ -229,14 +229,14 @@ impl<'a, W: Write> Out<'a, W> {
     /// Writes the events before the next one of a thread: its beginning, its last wait, and its processor
     /// time.
     fn resume(&mut self, thread: ThreadId) -> Result<(), TraceError> {
-        if let Some(starter) = self.mend.begins(thread) {
-            self.turn(starter)?;
+        if let Some(starter) = self.repair.begins(thread) {
+            self.switch_to(starter)?;
             let priority = NORMAL_PRIORITY;
             self.writer
                 .push(starter, &Event::Start { thread, priority })?;
         }
-        self.turn(thread)?;
-        for waited in self.mend.resumes(thread) {
+        self.switch_to(thread)?;
+        for waited in self.repair.resumes(thread) {
             self.writer.push(thread, &waited)?;
         }
         if let Some(time) = self.time.remove(&thread) {
@@ -246,7 +246,7 @@ impl<'a, W: Write> Out<'a, W> {
     }
 
     /// Records the following events after all that stand so far.
-    fn turn(&mut self, thread: ThreadId) -> Result<(), TraceError> {
+    fn switch_to(&mut self, thread: ThreadId) -> Result<(), TraceError> {
         if self.current == Some(thread) {
             return Ok(());
         }
@@ -258,25 +258,25 @@ impl<'a, W: Write> Out<'a, W> {
 
     /// A thread ends.
     pub(super) fn end(&mut self, thread: ThreadId) -> Result<(), TraceError> {
-        for monitor in self.mend.release(thread) {
+        for monitor in self.repair.release(thread) {
             self.put(thread, &Event::Exit { monitor })?;
         }
         self.put(thread, &Event::End)?;
-        self.mend.ends(thread);
+        self.repair.ends(thread);
         Ok(())
     }
 
     /// Ends the threads that did not end, and the trace.
     pub(super) fn finish(mut self) -> Result<(W, Found), TraceError> {
         for thread in self.raw.streams().keys() {
-            if !self.mend.has_ended(*thread) {
+            if !self.repair.has_ended(*thread) {
                 self.found.unended += 1;
                 // It waited when the machine ended, and nobody knows for what.
-                self.mend.resumes(*thread);
+                self.repair.resumes(*thread);
                 self.end(*thread)?;
             }
         }
-        self.found.monitors = self.mend.left_out;
+        self.found.monitors = self.repair.left_out;
         self.found.largest_live = self.live.largest();
         self.writer.largest_live(self.found.largest_live);
         Ok((self.writer.finish()?, self.found))

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`table`] | the programs and what is known of them |
 //! | `random` | numbers from a seed |
-//! | `store` | what lives: the shared store and the sum of live bytes |
+//! | `store` | live objects: the shared store and the sum of live bytes |
 //! | `worker` | the cycles of a thread |
 
 mod random;
@@ -179,7 +179,7 @@ impl<W: Write> Sink for Out<'_, W> {
 
 impl<W: Write> Out<'_, W> {
     /// The processor goes to a thread.
-    fn turn(&mut self, thread: ThreadId) -> Result<(), TraceError> {
+    fn switch_to(&mut self, thread: ThreadId) -> Result<(), TraceError> {
         self.stamp += 1;
         self.put(thread, Event::Stamp { order: self.stamp })
     }
@@ -220,7 +220,7 @@ impl<W: Write> Made<'_, W> {
             ready.push_back(Worker::new(thread, part, self.program, &self.aims, seed));
         }
         self.take_turns(&mut ready)?;
-        self.out.turn(MAIN)?;
+        self.out.switch_to(MAIN)?;
         for number in 1..=workers {
             let thread = ThreadId(number as u32);
             self.out.put(MAIN, Event::Join { thread })?;
@@ -230,7 +230,7 @@ impl<W: Write> Made<'_, W> {
 
     /// The main thread loads what stays.
     fn load(&mut self) -> Result<Budget, TraceError> {
-        self.out.turn(MAIN)?;
+        self.out.switch_to(MAIN)?;
         let part = self.aims.base as f64 / self.aims.bytes as f64;
         let mut left = Budget {
             objects: (self.aims.objects as f64 * part) as u64,
@@ -265,7 +265,7 @@ impl<W: Write> Made<'_, W> {
     /// The workers take turns on one processor until all have ended.
     fn take_turns(&mut self, ready: &mut VecDeque<Worker>) -> Result<(), TraceError> {
         while let Some(mut worker) = ready.pop_front() {
-            self.out.turn(worker.thread())?;
+            self.out.switch_to(worker.thread())?;
             let mut used = 0;
             while used < QUANTUM && !worker.is_done() {
                 used += worker.step(&mut self.store, &mut self.out)?;

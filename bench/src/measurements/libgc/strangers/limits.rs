@@ -6,10 +6,10 @@ use crate::harness::job::{Conditions, Ending, Outcome};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
 use crate::measurements::libgc::stage::{Runs, Stage, cell, ratio};
 use crate::progress::Progress;
-use crate::report::chart::Series;
 use crate::report::plot::Plot;
 use crate::report::results::{Results, Table, number};
 use crate::runner::Runner;
+use plimsoll_picture::chart::Series;
 use plimsoll_unit::float::MIB;
 
 const COLLECTORS: [Collector; 2] = [SYSTEM, OURS];

@@ -14,9 +14,9 @@ mod addresses;
 mod kinds;
 mod limits;
 
-use super::stage::{Runs, Stage, cell, ratio, target};
+use super::pairs::Pair;
+use super::stage::{Stage, cell, ratio, target};
 use crate::Result;
-use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM};
 use crate::measurement::{About, Measurement};
 use crate::report::results::{Results, number};
@@ -25,14 +25,8 @@ use crate::runner::Runner;
 use kinds::{ASKS, Figure};
 use plimsoll_unit::float::MIB;
 
-/// A program, and its runs with libgc and with our collector, in pairs.
-struct Pair {
-    name: String,
-    runs: [Runs; 2],
-}
-
 /// The measurement `libgc-strangers`.
-pub(in crate::measurements) struct Strangers;
+pub(crate) struct Strangers;
 
 impl Measurement for Strangers {
     fn about(&self) -> About {
@@ -49,18 +43,7 @@ impl Measurement for Strangers {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let mut stage = Stage::without_swap(runner.name())?;
-        let workloads = kinds::workloads().into_iter();
-        let ran = runner
-            .experiment(workloads.map(|workload| (workload.name.clone(), workload)))
-            .wanted()
-            .run(|workload, turn| {
-                let mut run = |with| stage.run_freely(workload, 1, with, &turn.progress);
-                Ok([run(SYSTEM)?, run(OURS)?])
-            })?;
-        let pairs: Vec<Pair> = ran
-            .into_iter()
-            .map(|variant| Pair::of(variant.name, variant.outcomes))
-            .collect();
+        let pairs = Pair::all(kinds::workloads(), &mut stage, runner)?;
         let mut results = report(&pairs, runner);
         limits::measure(&mut stage, runner, &mut results)?;
         addresses::measure(&mut stage, runner, &mut results)?;
@@ -68,60 +51,40 @@ impl Measurement for Strangers {
     }
 }
 
-impl Pair {
-    fn of(name: String, outcomes: Vec<[Outcome; 2]>) -> Pair {
-        let mut runs = [Runs::default(), Runs::default()];
-        for both in outcomes {
-            for (runs, outcome) in runs.iter_mut().zip(both) {
-                runs.0.push(outcome);
-            }
-        }
-        Pair { name, runs }
-    }
+/// The smallest and the largest ratio of processor time among single pairs.
+fn range(pair: &Pair) -> String {
+    let [system, ours] = &pair.runs;
+    let pairs = system.0.iter().zip(&ours.0);
+    let of = |run| Figure::Processor.of(run);
+    let ratios: Vec<f64> = pairs
+        .filter_map(|(system, ours)| ratio(Some(of(ours)), Some(of(system))))
+        .collect();
+    let all = spread(&ratios);
+    format!("{} to {}", number(all.min), number(all.max))
+}
 
-    /// The median of a figure with our collector, divided by that with libgc.
-    fn ratio(&self, figure: Figure) -> Option<f64> {
-        let [system, ours] = &self.runs;
-        ratio(
-            ours.median(|run| figure.of(run)),
-            system.median(|run| figure.of(run)),
-        )
-    }
-
-    /// The smallest and the largest ratio of processor time among the single pairs.
-    fn range(&self) -> String {
-        let [system, ours] = &self.runs;
-        let pairs = system.0.iter().zip(&ours.0);
-        let of = |run| Figure::Processor.of(run);
-        let ratios: Vec<f64> = pairs
-            .filter_map(|(system, ours)| ratio(Some(of(ours)), Some(of(system))))
-            .collect();
-        let all = spread(&ratios);
-        format!("{} to {}", number(all.min), number(all.max))
-    }
-
-    fn note(&self, results: &mut Results) {
-        for (runs, collector) in self.runs.iter().zip([SYSTEM, OURS]) {
-            let ours = collector == OURS;
-            let median = |figure: Figure, unit: f64| {
-                let value = runs.median(|run| figure.of(run));
-                cell(value.map(|value| value / unit))
-            };
-            let relative = |figure| cell(self.ratio(figure).filter(|_| ours));
-            results.row([
-                self.name.as_str().into(),
-                collector.name.into(),
-                median(Figure::Processor, 1.0),
-                relative(Figure::Processor),
-                if ours { self.range() } else { "-".to_owned() }.into(),
-                median(Figure::Seconds, 1.0),
-                relative(Figure::Seconds),
-                median(Figure::Collections, 1.0),
-                median(Figure::Minor, 1.0),
-                median(Figure::Peak, MIB),
-                relative(Figure::Peak),
-            ]);
-        }
+fn note(pair: &Pair, results: &mut Results) {
+    for (runs, collector) in pair.runs.iter().zip([SYSTEM, OURS]) {
+        let ours = collector == OURS;
+        let median = |figure: Figure, unit: f64| {
+            let value = runs.median(|run| figure.of(run));
+            cell(value.map(|value| value / unit))
+        };
+        let ratio = |figure: Figure| pair.ratio(|run| figure.of(run));
+        let relative = |figure| cell(ratio(figure).filter(|_| ours));
+        results.row([
+            pair.name.as_str().into(),
+            collector.name.into(),
+            median(Figure::Processor, 1.0),
+            relative(Figure::Processor),
+            if ours { range(pair) } else { "-".to_owned() }.into(),
+            median(Figure::Seconds, 1.0),
+            relative(Figure::Seconds),
+            median(Figure::Collections, 1.0),
+            median(Figure::Minor, 1.0),
+            median(Figure::Peak, MIB),
+            relative(Figure::Peak),
+        ]);
     }
 }
 
@@ -153,7 +116,7 @@ fn report(pairs: &[Pair], runner: &Runner) -> Results {
             ("peak", "MiB"),
             ("of libgc's", ""),
         ]);
-    pairs.iter().for_each(|pair| pair.note(&mut results));
+    pairs.iter().for_each(|pair| note(pair, &mut results));
     for ask in &ASKS {
         let figures: Vec<(String, f64)> = pairs
             .iter()
@@ -161,7 +124,7 @@ fn report(pairs: &[Pair], runner: &Runner) -> Results {
             .filter_map(|pair| {
                 let value = match ask.absolute {
                     true => pair.runs[1].median(|run| ask.figure.of(run)),
-                    false => pair.ratio(ask.figure),
+                    false => pair.ratio(|run| ask.figure.of(run)),
                 };
                 Some((pair.name.clone(), value?))
             })

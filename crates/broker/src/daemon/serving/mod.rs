@@ -28,7 +28,7 @@ const ACCEPT_AT_ONCE: usize = 64;
 /// speak the protocol as well. A quarter of its connections.
 const LISTENERS_BEYOND: usize = 256;
 
-/// What clients see. Belongs to the deciding thread.
+/// The sockets, connections and pages. Belongs to the deciding thread.
 pub(super) struct Serving {
     /// The epoll descriptor.
     poll: Poll,

@@ -8,8 +8,8 @@
 //! | `stacks` | the areas over time, stacked |
 //! | `page` | the page |
 //!
-//! [`plimsoll_picture`] writes SVG and HTML. The hue of a colour says the area, the shade says the state, in all
-//! of the pictures.
+//! [`plimsoll_picture`] writes SVG and HTML. The hue of a colour says the area, the shade says the state, in
+//! all of the pictures.
 
 mod band;
 mod bars;

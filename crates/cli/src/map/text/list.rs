@@ -1,6 +1,5 @@
 //! A line for each of several processes.
 
-use super::human;
 use crate::map::number::Number;
 use crate::rows::shown;
 use plimsoll_map::{Kind, Look};
@@ -60,7 +59,7 @@ pub(super) fn add(text: &mut String, looks: &[Look], width: usize) {
     text.push('\n');
     for (look, sums) in &rows {
         let runtime = look.runtime.as_deref().unwrap_or("-");
-        let resident = human(Number::Exact(look.total.resident));
+        let resident = Number::Exact(look.total.resident).human();
         let called = shown(&look.name, name);
         let _ = write!(
             text,
@@ -72,7 +71,7 @@ pub(super) fn add(text: &mut String, looks: &[Look], width: usize) {
                 0 => Number::Unknown,
                 bytes => Number::Exact(bytes),
             };
-            let _ = write!(text, "{:>width$}", human(number));
+            let _ = write!(text, "{:>width$}", number.human());
         }
         text.push('\n');
     }

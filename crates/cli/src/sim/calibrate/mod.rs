@@ -13,7 +13,10 @@ use super::constants::{Constants, NAMES};
 use crate::args::sim::Calibrate;
 use crate::error::CliError;
 use crate::progress::Line;
-use crate::{json, print, printed};
+use crate::{
+    json,
+    output::{print, printed},
+};
 use graph::Graph;
 use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_sim::threads::Costs;

@@ -1,12 +1,13 @@
 //! Bars from left to right: a row for each program or collector, with a bar for each scheduler; and beside
 //! each other a panel for each quantity.
 
+use super::super::table::written;
 use super::data::Group;
-use super::{LABELS, legend};
+use super::schedulers::{LABELS, fill, legend};
 use plimsoll_picture::scale::number;
 use plimsoll_picture::svg::{Align, Rect, Svg, shortened};
 use plimsoll_picture::{Scale, WIDTH};
-use plimsoll_sim::threads::Outcome;
+use plimsoll_sim::threads::{Outcome, Quantity};
 
 /// Pixels from one bar to the next, of a bar, and between two groups.
 const PITCH: f64 = 14.0;
@@ -20,14 +21,34 @@ const MOST_CHANGE: f64 = 100.0;
 /// Changes below this are drawn short, percent.
 const FEW_CHANGE: f64 = 2.0;
 
-/// A quantity.
+/// The bars of a quantity.
 pub(super) struct Panel {
-    pub(super) title: &'static str,
-    pub(super) value: fn(&Outcome) -> f64,
-    pub(super) written: fn(f64) -> String,
+    pub(super) quantity: &'static Quantity,
     /// Whether bars show how much more or less it is than under the first scheduler, for which the value is
     /// written.
     pub(super) is_change: bool,
+}
+
+impl Panel {
+    /// A panel of values. `column` names the quantity.
+    pub(super) const fn values(column: &str) -> Panel {
+        Panel {
+            quantity: Quantity::of(column),
+            is_change: false,
+        }
+    }
+
+    /// A panel of changes.
+    pub(super) const fn changes(column: &str) -> Panel {
+        Panel {
+            quantity: Quantity::of(column),
+            is_change: true,
+        }
+    }
+
+    pub(super) fn value(&self, outcome: &Outcome) -> f64 {
+        (self.quantity.value)(outcome)
+    }
 }
 
 /// The picture. `says` tells those who cannot see it what it shows.
@@ -55,7 +76,12 @@ pub(super) fn bars(
     for (index, panel) in panels.iter().enumerate() {
         let left = LABELS + width * index as f64;
         let frame = Frame::of(panel, groups, (left, left + width - GAP));
-        svg.text((left, top - 14.0), Align::Start, "bold", panel.title);
+        svg.text(
+            (left, top - 14.0),
+            Align::Start,
+            "bold",
+            &panel.quantity.label(),
+        );
         frame.axis(&mut svg, (top - 4.0, bottom - BETWEEN + 4.0));
         for (row, group) in groups.iter().enumerate() {
             let y = top + height * row as f64;
@@ -67,17 +93,17 @@ pub(super) fn bars(
 
 /// The bars of a group in a panel.
 fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scale: &Scale, y: f64) {
-    let base = group.outcome(0).map(panel.value);
+    let base = group.outcome(0).map(|it| panel.value(it));
     for (index, scheduler) in schedulers.iter().enumerate() {
         let top = y + PITCH * index as f64;
         let words = |svg: &mut Svg, x: f64, align, words: &str| {
             svg.text((x, top + THICK - 0.5), align, "small", words);
         };
-        let Some(value) = group.outcome(index).map(panel.value) else {
+        let Some(value) = group.outcome(index).map(|it| panel.value(it)) else {
             words(svg, scale.at(0.0) + 4.0, Align::Start, "–");
             continue;
         };
-        let written = (panel.written)(value);
+        let written = written(panel.quantity.unit, value);
         if !panel.is_change {
             bar(
                 svg,
@@ -112,7 +138,7 @@ fn bar(svg: &mut Svg, scale: &Scale, top: f64, value: f64, index: usize, says: &
     // What there is can be seen, however little it is.
     let width = (end - zero).abs().max(if value == 0.0 { 0.0 } else { 1.0 });
     let at = Rect::new(zero.min(end), top, width, THICK);
-    svg.rect(at, &super::fill(index), says);
+    svg.rect(at, &fill(index), says);
 }
 
 /// How much more a value is than another, percent; `None` where that cannot be said.
@@ -148,9 +174,9 @@ impl Frame {
     fn of(panel: &Panel, groups: &[Group], (left, right): (f64, f64)) -> Frame {
         let mut values = Vec::new();
         for group in groups {
-            let base = group.outcome(0).map(panel.value);
+            let base = group.outcome(0).map(|it| panel.value(it));
             for index in 0..group.runs.len() {
-                let value = group.outcome(index).map(panel.value);
+                let value = group.outcome(index).map(|it| panel.value(it));
                 values.extend(if panel.is_change {
                     value.and_then(|value| change(base, value))
                 } else {

@@ -1,8 +1,9 @@
 //! A quantity by the size of the heap: a line for each scheduler, and a panel for each quantity.
 
+use super::super::table::written;
 use super::bars::{Panel, change, percent};
 use super::data::Group;
-use super::{fill, legend, stroke};
+use super::schedulers::{fill, legend, stroke};
 use plimsoll_picture::scale::number;
 use plimsoll_picture::svg::{Align, Rect, Svg};
 use plimsoll_picture::{Scale, WIDTH};
@@ -34,7 +35,7 @@ pub(super) fn lines(
             (left - NUMBERS + 6.0, top - 12.0),
             Align::Start,
             "bold",
-            panel.title,
+            &panel.quantity.label(),
         );
         frame.axes(&mut svg, panel, heaps);
         for (index, name) in schedulers.iter().enumerate() {
@@ -46,9 +47,9 @@ pub(super) fn lines(
 
 /// What is drawn of a run: its value, or how much more that is than under the first scheduler.
 fn point(panel: &Panel, group: &Group, scheduler: usize) -> Option<f64> {
-    let value = (panel.value)(group.outcome(scheduler)?);
+    let value = panel.value(group.outcome(scheduler)?);
     match panel.is_change {
-        true => change(group.outcome(0).map(panel.value), value),
+        true => change(group.outcome(0).map(|it| panel.value(it)), value),
         false => Some(value),
     }
 }
@@ -143,7 +144,7 @@ impl Frame {
         for ((x, y), (heap, value)) in at.into_iter().zip(points) {
             let value = match panel.is_change {
                 true => percent(value),
-                false => (panel.written)(value),
+                false => written(panel.quantity.unit, value),
             };
             let says = format!("{name}, heap {}: {value}", number(heap as f64 / 100.0));
             let mark = Rect::new(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK);

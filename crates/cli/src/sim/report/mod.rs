@@ -7,6 +7,7 @@
 //! | `bars` | bars by program or collector, values or changes |
 //! | `boxes` | box plots of the pauses of threads |
 //! | `lines` | a quantity by the size of the heap |
+//! | `schedulers` | how the schedulers look |
 //! | `figures` | all numbers, as a table |
 
 mod bars;
@@ -14,82 +15,51 @@ mod boxes;
 mod data;
 mod figures;
 mod lines;
+mod schedulers;
 
 use super::run::Run;
-use super::table::{number, ratio, time};
 use bars::{Panel, bars};
 use boxes::boxes;
 use data::{Data, Group};
 use lines::lines;
 use plimsoll_picture::page::document;
-use plimsoll_picture::svg::{Svg, escape, shortened};
-use plimsoll_picture::{WIDTH, palette, scale};
-use plimsoll_sim::threads::Outcome;
+use plimsoll_picture::scale;
+use plimsoll_picture::svg::{escape, shortened};
 use std::fmt::Write as _;
 
-/// Pixels of the names at the left of pictures.
-const LABELS: f64 = 150.0;
 /// Most programs with pictures of their own, and most sentences about what has no outcome.
 const MOST_PROGRAMS: usize = 40;
 const MOST_NOTES: usize = 50;
 
-/// Colours of schedulers, by their numbers in the palette: grey is the first one, with which the others are
-/// compared.
-const COLOURS: [usize; 8] = [palette::GREY, 1, 0, 2, 3, 5, 4, 7];
-
 /// Figure 3.
 const COLLECTING: [Panel; 3] = [
-    value("mark/cons", Outcome::mark_cons, ratio),
-    value("average pause, heaps", Outcome::average_pause, ratio),
-    value("greatest pause, heaps", Outcome::greatest_pause, ratio),
+    Panel::values("mark_cons"),
+    Panel::values("average_pause_heaps"),
+    Panel::values("greatest_pause_heaps"),
 ];
 
 /// Tables 2 and 3.
 const COUNTS: [Panel; 4] = [
-    change("minor collections", |it| it.minor as f64, number),
-    change("full collections", |it| it.full as f64, number),
-    change("contentions", |it| it.contentions as f64, number),
-    change("switches", |it| it.switches as f64, number),
+    Panel::changes("minor_collections"),
+    Panel::changes("full_collections"),
+    Panel::changes("contentions"),
+    Panel::changes("switches"),
 ];
 
 /// Figures 5 to 7, Table 4.
 const TIMES: [Panel; 3] = [
-    change("collection time", |it| it.paused as f64, time),
-    change("execution time", |it| it.execution as f64, time),
-    change("average turnaround", |it| it.turnaround as f64, time),
+    Panel::changes("paused_ns"),
+    Panel::changes("execution_ns"),
+    Panel::changes("turnaround_ns"),
 ];
 
 /// By the size of the heap.
 const BY_HEAP: [Panel; 4] = [
-    value("mark/cons", Outcome::mark_cons, ratio),
-    change("collection time", |it| it.paused as f64, time),
-    change("execution time", |it| it.execution as f64, time),
-    change("average turnaround", |it| it.turnaround as f64, time),
+    Panel::values("mark_cons"),
+    Panel::changes("paused_ns"),
+    Panel::changes("execution_ns"),
+    Panel::changes("turnaround_ns"),
 ];
-
-const fn value(
-    title: &'static str,
-    value: fn(&Outcome) -> f64,
-    written: fn(f64) -> String,
-) -> Panel {
-    Panel {
-        title,
-        value,
-        written,
-        is_change: false,
-    }
-}
-
-const fn change(
-    title: &'static str,
-    value: fn(&Outcome) -> f64,
-    written: fn(f64) -> String,
-) -> Panel {
-    Panel {
-        is_change: true,
-        ..self::value(title, value, written)
-    }
-}
 
 /// The page.
 pub(super) fn page(runs: &[Run]) -> String {
@@ -239,23 +209,6 @@ fn notes(text: &mut String, runs: &[Run]) {
         let _ = writeln!(text, "<li>and {} more</li>", failed.len() - MOST_NOTES);
     }
     text.push_str("</ul>\n");
-}
-
-/// The class that fills with the colour of a scheduler.
-fn fill(scheduler: usize) -> String {
-    palette::fill(COLOURS[scheduler % COLOURS.len()])
-}
-
-/// The class of a line in that colour.
-fn stroke(scheduler: usize) -> String {
-    palette::stroke(COLOURS[scheduler % COLOURS.len()])
-}
-
-/// Which colour is which scheduler, at the top of a picture. Returns its lower edge, pixels.
-fn legend(svg: &mut Svg, schedulers: &[String]) -> f64 {
-    let entries = schedulers.iter().enumerate();
-    let entries = entries.map(|(index, name)| (fill(index), name.as_str()));
-    svg.legend((LABELS, WIDTH), 2.0, entries)
 }
 
 #[cfg(test)]

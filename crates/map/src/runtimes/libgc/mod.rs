@@ -114,7 +114,7 @@ fn label_sections(
     );
 }
 
-/// What the drop-in's table says (`crates/libgc/src/places.rs`).
+/// The table of the drop-in (`crates/libgc/src/abi/places.rs`).
 #[derive(Debug)]
 struct Places {
     metadata: Addresses,

@@ -9,7 +9,7 @@ fn obey(principals: &mut [Principal], budget: u64) -> bool {
     let shares = decide(principals, budget);
     let mut rest = true;
     for (p, s) in principals.iter_mut().zip(shares) {
-        // Whoever has more than its target keeps that while nobody lacks it.
+        // A member with more than its target keeps that while nobody lacks it.
         rest &= s.limit >= s.target && p.uses >= s.target;
         p.uses -= s.owed.div_ceil(2);
         p.uses = p.uses.max(s.limit.min(p.demand)).max(p.uses);

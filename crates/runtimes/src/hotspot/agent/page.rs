@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use plimsoll_kernel::clock::{ahead_ns, now_ns};
-use plimsoll_kernel::descriptors::{self, Open};
+use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::sealed::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
@@ -65,14 +65,9 @@ impl Page {
     pub fn of(process: &Process) -> Result<Page, PageError> {
         let pid = process.pid;
         let system = |source| PageError::System { pid, source };
-        let files = descriptors::of(pid).map_err(system)?;
-        let name = format!("/memfd:{NAME}");
+        let files = descriptors::memory(pid, MAX_DESCRIPTORS).map_err(system)?;
         let mut found = PageError::Absent { pid };
-        for Open { path, target } in files.take(MAX_DESCRIPTORS) {
-            let target = target.to_string_lossy();
-            if target.strip_suffix(" (deleted)").unwrap_or(&target) != name {
-                continue;
-            }
+        for (path, _) in files.filter(|(_, name)| name == NAME) {
             // The descriptor may have been closed, and its number given to another file, since it was
             // looked at; and a device may be mounted at such a name.
             let opened = Named::memory(&path).and_then(|named| named.open_to_write());

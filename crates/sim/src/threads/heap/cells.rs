@@ -10,7 +10,7 @@
 //! An object of more than half a block has blocks of its own, which need not lie together: virtual memory
 //! sees to that.
 
-use super::power_of_two;
+use super::space::power_of_two;
 use std::collections::BTreeSet;
 
 /// The most bytes of a block.

@@ -3,9 +3,10 @@
 //!
 //! Objects of zero bytes lie nowhere.
 
+use super::collector::{Collection, Collector, Kind, Place};
+use super::ratio::NewRatio;
 use super::regions::{Regions, Use};
 use super::table::Object;
-use super::{Collection, Collector, Kind, NewRatio, Place};
 
 /// What eden leaves free for copies if it can, percent of the regions (`G1ReservePercent`).
 const RESERVE: u64 = 10;

@@ -1,8 +1,10 @@
 //! Generational mark-sweep: a nursery that is copied out of, and a mature space in which nothing moves.
 
 use super::cells::{Cells, Demand};
+use super::collector::{Collection, Collector, Kind, Place};
+use super::ratio::NewRatio;
+use super::space::Space;
 use super::table::{Object, Table};
-use super::{Collection, Collector, Kind, NewRatio, Place, Space};
 
 /// The list of the objects of the nursery. That of a block of the mature space is its number plus one.
 const NURSERY: u32 = 0;

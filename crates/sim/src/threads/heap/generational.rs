@@ -1,6 +1,8 @@
 //! Two generations: all that survives one collection of the nursery is mature.
 
-use super::{Collection, Collector, Kind, NewRatio, Place, Space};
+use super::collector::{Collection, Collector, Kind, Place};
+use super::ratio::NewRatio;
+use super::space::Space;
 
 /// The place of an object that was allocated in the mature space.
 const MATURE: u64 = 0;

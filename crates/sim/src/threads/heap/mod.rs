@@ -7,9 +7,10 @@
 //! # Map
 //! | module | is |
 //! |---|---|
+//! | `collector` | the trait of all collectors, and what they are told and tell |
+//! | `space` | one space, by bytes |
 //! | `whole` | mark-compact and semi-space: one space takes objects and is collected as a whole |
-//! | `generational` | a nursery before a mature space: what the two below have in common |
-//! | `gen_copy`, `gen_mc` | generational, with a mature space of two halves or of one |
+//! | `generational` | a nursery before a mature space of two halves or of one |
 //! | `gen_ms` | generational, with a mature space that is swept and in which nothing moves |
 //! | `cells` | that space: blocks of cells of one size each |
 //! | `g1` | regions, of which each collection takes some |
@@ -18,122 +19,20 @@
 //! | `table` | records of live objects, in lists |
 
 mod cells;
+mod collector;
 mod g1;
-mod gen_copy;
-mod gen_mc;
 mod gen_ms;
 mod generational;
 mod ratio;
 mod regions;
+mod space;
 mod table;
 mod whole;
 
+pub use collector::{Collection, Collector, Kind, Place};
 pub use ratio::NewRatio;
 
-use std::num::NonZeroU64;
-
-/// Where an object is, as its collector knows it; the object keeps it from allocation to death.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(NonZeroU64);
-
-impl Place {
-    /// The place of a number that its collector chose: any but the greatest.
-    pub(crate) const fn new(number: u64) -> Place {
-        // One more, so that no place takes no room of its own.
-        Place(NonZeroU64::MIN.saturating_add(number))
-    }
-
-    /// That number.
-    fn number(self) -> u64 {
-        self.0.get() - 1
-    }
-}
-
-/// Which part of the heap a collection examined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The young objects.
-    Minor,
-    /// The young objects, and some of the regions that hold old ones.
-    Mixed,
-    /// All of it.
-    Full,
-}
-
-/// What a collection did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collection {
-    /// What it examined.
-    pub kind: Kind,
-    /// Bytes that it marked or copied: those of the objects that it found alive, each once. This is the
-    /// collection work of the paper's section 5.2.
-    pub work: u64,
-    /// The part of the work that was marked where it lay. The rest was copied.
-    pub marked: u64,
-    /// The part of what was marked that was then moved together.
-    pub compacted: u64,
-    /// Bytes of dead and live objects that were swept.
-    pub swept: u64,
-    /// Bytes that are marked while the threads go on after this collection. No pause contains that.
-    pub concurrent: u64,
-    /// Bytes of dead objects whose room can be used again.
-    pub freed: u64,
-}
-
-impl Collection {
-    /// One that copies what it finds alive.
-    pub(crate) fn copying(kind: Kind, work: u64, freed: u64) -> Collection {
-        Collection {
-            kind,
-            work,
-            marked: 0,
-            compacted: 0,
-            swept: 0,
-            concurrent: 0,
-            freed,
-        }
-    }
-
-    /// One that marks all that is alive, and moves it together.
-    fn compacting(work: u64, freed: u64) -> Collection {
-        Collection {
-            marked: work,
-            compacted: work,
-            ..Collection::copying(Kind::Full, work, freed)
-        }
-    }
-}
-
-/// A heap under one collection algorithm.
-///
-/// The calls: [`Collector::allocate`] for each object; when it finds no room [`Collector::collect`], and
-/// again, and at last `collect` with `all`. [`Collector::died`] comes once for each object, at any time after
-/// its allocation.
-pub trait Collector {
-    /// Room for an object of `size` bytes, or nothing where a collection is needed.
-    fn allocate(&mut self, size: u64) -> Option<Place>;
-
-    /// The object of `size` bytes in this place is dead. Its room is free after the next collection that
-    /// examines it.
-    fn died(&mut self, place: Place, size: u64);
-
-    /// Collects because an object of `size` bytes found no room: as little as the algorithm allows, or with
-    /// `all` the whole heap.
-    fn collect(&mut self, size: u64, all: bool) -> Collection;
-
-    /// Bytes in use, dead or alive.
-    fn used(&self) -> u64;
-
-    /// Bytes that no object uses, and that not every object could: in cells and regions that are larger than
-    /// what is in them. Nothing where objects lie close together.
-    fn fragmented(&self) -> u64 {
-        0
-    }
-
-    /// The heap is of `heap` bytes from now on. Nothing moves: where more is in use than that, nothing has
-    /// room until a collection has found enough that is dead.
-    fn resize(&mut self, heap: u64);
-}
+use generational::Generational;
 
 /// The collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,57 +103,10 @@ impl Algorithm {
         match self {
             Algorithm::MarkCompact => Box::new(whole::mark_compact(heap)),
             Algorithm::SemiSpace => Box::new(whole::semi_space(heap)),
-            Algorithm::GenCopy => Box::new(gen_copy::new(heap, ratio)),
-            Algorithm::GenMc => Box::new(gen_mc::new(heap, ratio)),
+            Algorithm::GenCopy => Box::new(Generational::new(heap, ratio, true)),
+            Algorithm::GenMc => Box::new(Generational::new(heap, ratio, false)),
             Algorithm::GenMs => Box::new(gen_ms::GenMs::new(heap, ratio)),
             Algorithm::G1 => Box::new(g1::G1::new(heap, ratio)),
         }
     }
-}
-
-/// One space of a heap.
-#[derive(Clone, Copy, Debug, Default)]
-struct Space {
-    /// Its size, bytes; less than what is in use after the heap has become smaller.
-    size: u64,
-    /// Bytes of objects in it, dead or alive. Rises by allocation, falls by collection.
-    used: u64,
-    /// Bytes of live objects in it.
-    live: u64,
-}
-
-impl Space {
-    fn new(size: u64) -> Space {
-        Space {
-            size,
-            ..Space::default()
-        }
-    }
-
-    /// Takes room for an object, if there is any.
-    fn take(&mut self, size: u64) -> bool {
-        let fits = size <= self.room();
-        if fits {
-            self.used += size;
-            self.live += size;
-        }
-        fits
-    }
-
-    /// Bytes that are free.
-    fn room(&self) -> u64 {
-        self.size.saturating_sub(self.used)
-    }
-
-    /// Frees what is dead. Returns how much that is, bytes.
-    fn sweep(&mut self) -> u64 {
-        let dead = self.used - self.live;
-        self.used = self.live;
-        dead
-    }
-}
-
-/// The largest power of two that is not above a number, and 1 for 0.
-fn power_of_two(most: u64) -> u64 {
-    1 << most.max(1).ilog2()
 }

@@ -1,6 +1,6 @@
 //! The regions of a G1 heap: which are free, and what lies in each.
 
-use super::power_of_two;
+use super::space::power_of_two;
 use super::table::{Object, Table};
 use std::collections::BTreeSet;
 

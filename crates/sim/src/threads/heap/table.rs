@@ -2,6 +2,8 @@
 //!
 //! Memory is proportional to the most objects that lived at once: the record of a dead one is used again.
 
+use super::collector::Place;
+
 /// The end of a list, and the number of no object.
 const NONE: u32 = u32::MAX;
 
@@ -10,13 +12,13 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Object(u32);
 
 impl Object {
-    /// What [`super::Place`] keeps of it.
-    pub(super) fn place(self) -> super::Place {
-        super::Place::new(u64::from(self.0))
+    /// What [`Place`] keeps of it.
+    pub(super) fn place(self) -> Place {
+        Place::new(u64::from(self.0))
     }
 
     /// The object whose place that is.
-    pub(super) fn at(place: super::Place) -> Object {
+    pub(super) fn at(place: Place) -> Object {
         Object(place.number() as u32)
     }
 }

@@ -1,6 +1,7 @@
 //! Heaps without generations: one space takes all objects and is collected as a whole.
 
-use super::{Collection, Collector, Kind, Place, Space};
+use super::collector::{Collection, Collector, Kind, Place};
+use super::space::Space;
 
 /// A heap without generations.
 #[derive(Debug)]
