@@ -24,7 +24,7 @@ apart=()
 guests=()
 case $suite in
   runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
+  c/c | collector/order | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
