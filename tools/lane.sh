@@ -4,7 +4,7 @@
 # lane.sh quiet|guests|pressed|check|every-case BINARY ARGUMENTS...
 #
 # Tests of the quiet lane put nothing under memory pressure and switch no swap on. They mostly wait for what
-# they start, so they run beside the others. Tests of the lane guests wait minutes for a virtual machine, whose
+# they start, so they run beside the others. Tests of the lane guests wait minutes for a virtual machine whose
 # processor is emulated. Tests of the pressed lane run one binary at a time, because swap belongs to the whole
 # machine.
 #
@@ -27,7 +27,7 @@ case $suite in
   c/c | collector/order | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
-  libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
+  libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
     lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) guests=(guest::)
     ;;

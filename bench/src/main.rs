@@ -1,5 +1,5 @@
 //! The measurements: `plimsoll-bench NAME` runs one, shows progress, prints its table and writes
-//! `bench/results/NAME.json`, `NAME.md` and plots beside them. `make bench-NAME` does the set-up first.
+//! `bench/results/NAME.json`, `NAME.md`, and plots into `plots`. `make bench-NAME` does the set-up first.
 
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};

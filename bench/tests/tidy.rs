@@ -140,6 +140,33 @@ fn the_interface_of_libgc_stands_in_one_folder() {
     report(&faults);
 }
 
+#[test]
+fn every_room_is_in_the_table_and_has_invariants() {
+    let page =
+        |name: &str| std::fs::read_to_string(root().join("docs/src").join(name)).expect(name);
+    let (house, invariants) = (page("design.md"), page("architecture.md"));
+    let mut faults = Vec::new();
+    for (name, floor) in FLOORS {
+        let room = name.strip_prefix("plimsoll-").unwrap_or(name);
+        let (path, short) = match room.strip_prefix("agent-") {
+            Some(agent) => (format!("agents/{agent}"), format!("agents/{agent}")),
+            None if room == "c" => ("clients/c".to_owned(), "clients/c".to_owned()),
+            None => (format!("crates/{room}"), room.to_owned()),
+        };
+        if !house.contains(&format!("| {floor} | `{path}` |")) {
+            faults.push(format!(
+                "docs/src/design.md: `{path}` is not on floor {floor}"
+            ));
+        }
+        if !invariants.contains(&format!("| `{short}` |")) {
+            faults.push(format!(
+                "docs/src/architecture.md: `{short}` has no invariants"
+            ));
+        }
+    }
+    report(&faults);
+}
+
 /// The suite of a test, as `tools/lane.sh` names it.
 fn suite(name: &str) -> Option<String> {
     let (package, test) = name.split_once("/tests/")?;

@@ -6,7 +6,7 @@ use plimsoll_kernel::process::own;
 /// generations, and Shenandoah's.
 const BESIDE: [&str; 3] = ["ZDriver", "XDriver", "Shenandoah"];
 
-/// Whether the machine's collector works beside the program. The machine stops it before it tells of its own
+/// Whether the machine's collector works beside the program. The machine stops it before it reports its own
 /// end, and a collection that is asked for afterwards never comes.
 pub fn is_beside() -> bool {
     own::thread_names().any(|name| BESIDE.iter().any(|begin| name.starts_with(begin)))

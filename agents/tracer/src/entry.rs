@@ -162,7 +162,7 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
     });
 }
 
-/// Makes the program's code tell what it does: that of loaded classes, and of those that will be.
+/// Makes the program's code record what it does: that of loaded classes, and of those that will be.
 fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
     let jvmti = session.jvmti;
     let bytes = helper::class_file().map_err(|_| "the class of the recorder cannot be made")?;
@@ -225,7 +225,7 @@ unsafe extern "C" fn on_death(_env: *mut Env, jni: *mut Env) {
             } else {
                 session.jvmti.collect();
             }
-            // The machine tells what it has found before it stops telling.
+            // The machine reports what it has found before its reports end.
             session.jvmti.switch(Event::ObjectFree, false);
             session.bury_last();
         }

@@ -18,7 +18,7 @@ static BEFORE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// Classes and methods that could not be changed.
 static UNCHANGED: AtomicU64 = AtomicU64::new(0);
 
-/// Notes classes or methods that stay as they are, and so do not tell what they do.
+/// Notes classes or methods that stay as they are, and so do not record what they do.
 pub fn unchanged(count: u64) {
     UNCHANGED.fetch_add(count, Ordering::Relaxed);
 }

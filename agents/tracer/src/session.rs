@@ -215,8 +215,8 @@ impl Session {
         lock(&self.threads).by_object.get(&object).copied()
     }
 
-    /// Begins the recording of the current thread, whose object is given. The machine may tell twice that the
-    /// main thread has started.
+    /// Begins the recording of the current thread, whose object is given. The machine may report the start of
+    /// the main thread twice.
     pub fn begin_thread(&self, object: Object) -> Option<&'static Biased<Recorder>> {
         if let Mine::Begun(recorder) = MINE.get() {
             return Some(recorder);
@@ -356,7 +356,7 @@ impl Session {
         }
     }
 
-    /// A collection has found that the first object of a group is dead. A thread of the machine tells this;
+    /// A collection has found that the first object of a group is dead. A thread of the machine reports this;
     /// it
     /// has no stream.
     pub fn freed(&self, group: u64) {
@@ -375,7 +375,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::bury`], when the machine ends. The thread that ends it has told of its own end before,
+    /// As [`Session::bury`], when the machine ends. The thread that ends it has reported its own end before,
     /// so what the last collection has found gets a stream of its own.
     pub fn bury_last(&self) {
         if matches!(MINE.get(), Mine::Ended) && self.any_freed.load(Ordering::Acquire) {

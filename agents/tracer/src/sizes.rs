@@ -1,6 +1,6 @@
 //! The sizes of very large objects.
 //!
-//! When a machine before version 18 tells of an allocation, it multiplies the object's words by 8 in 32 bits
+//! When a machine before version 18 reports an allocation, it multiplies the object's words by 8 in 32 bits
 //! (`jvmtiExport.cpp`): from 2 GiB on the product is negative, and from 4 GiB on it begins again at 0.
 //! `GetObjectSize` multiplies in 64 bits.
 
@@ -36,7 +36,7 @@ fn max_heap(jni: Jni) -> Option<u64> {
     u64::try_from(jni.call_long(runtime, max)?).ok()
 }
 
-/// The bytes that the machine told, if they can be believed. `is_wide`: an array whose elements have more
+/// The bytes that the machine reported, if they can be believed. `is_wide`: an array whose elements have more
 /// than a byte. Others cannot have 4 GiB, because an array has fewer than 2^31 elements.
 pub fn believed(told: i64, is_wide: bool) -> Option<u64> {
     let told = u64::try_from(told).ok().filter(|told| *told > 0)?;
@@ -58,7 +58,7 @@ mod tests {
         assert!(!is_ambiguous(Some(17), Some(4 << 30)));
         assert!(!is_ambiguous(Some(18), Some(8 << 30)));
         assert!(is_ambiguous(None, None), "nothing is known");
-        // 290,000,000 numbers of 8 bytes, as Java 17 tells them.
+        // 290,000,000 numbers of 8 bytes, as Java 17 reports them.
         let told = i64::from((290_000_002_i32).wrapping_mul(8));
         assert_eq!((told, believed(told, true)), (-1_974_967_280, None));
         assert_eq!(believed(0, false), None);

@@ -6,7 +6,7 @@ use crate::report::plot::Plot;
 use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_unit::float::MIB;
 
-/// Of more programs than this a plot tells the weights, and not each program.
+/// A plot of more programs than this names their weights, and not each program.
 const TOLD_APART: usize = 8;
 
 /// The name and the colour of each program in a plot.

@@ -1,4 +1,4 @@
-//! What MMTk asks of a virtual machine for a collection: stopping threads, finding roots and slots.
+//! The part of the binding that MMTk calls for a collection: stopping threads, finding roots and slots.
 
 use crate::object::{Shape, simple_slot};
 use crate::thread::{Thread, Tls};

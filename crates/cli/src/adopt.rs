@@ -12,9 +12,9 @@ use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, put_back, start_steering};
 use crate::size::Human;
 use plimsoll_kernel::process::{Handle, Process};
+use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::called::called;
 use plimsoll_runtimes::hold::Hold;
-use plimsoll_runtimes::{ALL, Policy};
 use plimsoll_wire::messages::Principal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -47,13 +47,12 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let signals = Signals::block(&HEARD)?;
     log::start(log::Tone::of(args.quiet, args.verbose), None)?;
     put_back();
-    let policy = args.principal.policy;
-    let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
+    let choices = Choices::from(&args.principal);
+    let alone = choices.is_by_stalls() && !embed::answers(place);
     let member = match alone {
         true => None,
         false => Some(join(place, args, &process)?),
     };
-    let choices = Choices::from(&args.principal);
     let steering = start_steering(member.as_ref(), args.pid, choices);
     let told = match &member {
         None => "steered by its own stalls, without a broker".to_owned(),

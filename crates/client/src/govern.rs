@@ -17,7 +17,7 @@ use plimsoll_wire::messages::Report;
 /// Looks over which the memory beside the heap is taken as the most, and the family's as the least.
 const WINDOW: usize = 8;
 /// Time between two reports.
-const REPORT_EVERY: Nanos = Nanos(SECOND);
+pub const REPORT_EVERY: Nanos = Nanos(SECOND);
 /// The allocation rate is smoothed over this time.
 const SMOOTH_OVER: Nanos = Nanos(SECOND);
 /// Shortest time over which the allocation rate is measured.
@@ -129,8 +129,8 @@ impl Governor {
         let goal = Bytes(low_water(limit.0)) - family - beside;
         Govern {
             family,
-            process_limit: usable - family,
-            heap_limit: usable - family - beside,
+            process_limit: process_limit(usable, family),
+            heap_limit: process_limit(usable, family) - beside,
             release_to: (is_over && may_release).then_some(goal),
             may_release,
             report: self.report(now, beside + family + own.needs + unused),
@@ -189,6 +189,13 @@ impl Governor {
             ..Report::default()
         })
     }
+}
+
+/// The part of `usable` bytes of a program that is left to one process beside its family. Holds as well for an
+/// adapter outside, which measures the family.
+#[must_use]
+pub fn process_limit(usable: Bytes, family: Bytes) -> Bytes {
+    usable - family
 }
 
 /// Bytes per second, of bytes in a time.

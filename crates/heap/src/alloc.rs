@@ -219,6 +219,7 @@ impl Heap {
         let layout = match of.layout {
             Layout::Opaque => flag::OPAQUE,
             Layout::Words => 0,
+            Layout::Mapped(_) => flag::MAPPED,
             Layout::Traced => flag::TRACED,
         };
         let holds = if of.uncollectable {

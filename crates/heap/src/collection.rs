@@ -25,6 +25,7 @@
 //! Dropping one of these values gives the collection up at that point: the files are closed, and
 //! the next collection begins anew.
 
+use crate::address::Slot;
 use crate::census::Census;
 use crate::central::Central;
 use crate::heap::Heap;
@@ -293,7 +294,11 @@ impl<'h> Marked<'h> {
         let before = verifier.begin(&heap.side, central.committed())?;
         heap.clear_marks(central);
         mark_all(central, marker, crew, false, roots);
-        Ok(verifier.end(&heap.side, central.committed(), before))
+        let is_looked_at = |slot: Slot, word| {
+            let map = heap.map(slot.superpage);
+            map.is_none_or(|map| map.has(word))
+        };
+        Ok(verifier.end(&heap.side, central.committed(), before, is_looked_at))
     }
 
     /// Arms superpages until the next look, and ends the pause.

@@ -19,23 +19,25 @@ pub(crate) enum Use {
 /// Flags of a superpage.
 pub(crate) mod flag {
     /// Its objects hold no references.
-    pub(crate) const OPAQUE: u8 = 1;
+    pub(crate) const OPAQUE: u16 = 1;
     /// The front end traces its objects.
-    pub(crate) const TRACED: u8 = 2;
+    pub(crate) const TRACED: u16 = 2;
     /// Its objects live until they are freed.
-    pub(crate) const UNCOLLECTABLE: u8 = 4;
+    pub(crate) const UNCOLLECTABLE: u16 = 4;
     /// Only references to its first superpage count (of a large object).
-    pub(crate) const FIRST_ONLY: u8 = 8;
+    pub(crate) const FIRST_ONLY: u16 = 8;
     /// It was not written to since the kernel supplied it: all zero.
-    pub(crate) const CLEAN: u8 = 16;
+    pub(crate) const CLEAN: u16 = 16;
     /// It has marked objects that were not scanned. Together with `SUMMARISED`: its summary is
     /// queued to be replayed, or was.
-    pub(crate) const PENDING: u8 = 32;
+    pub(crate) const PENDING: u16 = 32;
     /// A part of it was in swap when the collection began.
-    pub(crate) const ABSENT: u8 = 64;
+    pub(crate) const ABSENT: u16 = 64;
     /// Its summary was made before this collection, and is valid: the superpage was not written to
     /// since.
-    pub(crate) const SUMMARISED: u8 = 128;
+    pub(crate) const SUMMARISED: u16 = 128;
+    /// A map says where the references in its objects are.
+    pub(crate) const MAPPED: u16 = 256;
 }
 
 /// Ages of a superpage: collections since it was written to, or one of the special values.
@@ -78,7 +80,7 @@ pub(crate) struct Descriptor {
     /// The kind of its objects.
     pub(crate) kind: AtomicU16,
     /// Bits of [`flag`].
-    flags: AtomicU8,
+    flags: AtomicU16,
     /// Small: number of slots.
     pub(crate) slots: AtomicU16,
     /// Small: granules per slot. Head: granules of the object's last superpage that do not belong
@@ -118,26 +120,26 @@ impl Descriptor {
     }
 
     #[inline]
-    pub(crate) fn has(&self, flag: u8) -> bool {
+    pub(crate) fn has(&self, flag: u16) -> bool {
         self.flags.load(Relaxed) & flag != 0
     }
 
     #[inline]
-    pub(crate) fn flags(&self) -> u8 {
+    pub(crate) fn flags(&self) -> u16 {
         self.flags.load(Relaxed)
     }
 
     /// Replaces all flags. No marker may run meanwhile.
-    pub(crate) fn set_flags(&self, flags: u8) {
+    pub(crate) fn set_flags(&self, flags: u16) {
         self.flags.store(flags, Relaxed);
     }
 
     /// Sets a flag. True if it was not set before.
-    pub(crate) fn raise(&self, flag: u8) -> bool {
+    pub(crate) fn raise(&self, flag: u16) -> bool {
         self.flags.fetch_or(flag, Relaxed) & flag == 0
     }
 
-    pub(crate) fn lower(&self, flag: u8) {
+    pub(crate) fn lower(&self, flag: u16) {
         self.flags.fetch_and(!flag, Relaxed);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::descriptor::flag;
-use crate::kind::{KINDS, Kind, KindId, Kinds};
+use crate::kind::{KINDS, Kind, KindId, Kinds, Layout, PointerMap};
 use crate::side::{self, Side, UsedBy};
 use crate::stress::Stress;
 use crate::summary::Summaries;
@@ -105,6 +105,18 @@ impl Heap {
     #[inline]
     pub(crate) fn kind(&self, id: KindId) -> Kind {
         *self.kinds.get(id)
+    }
+
+    /// The map of the objects of a superpage. `None` if they have none.
+    pub(crate) fn map(&self, superpage: Superpage) -> Option<PointerMap> {
+        let it = self.side.descriptor(self.side.head(superpage));
+        if !it.has(flag::MAPPED) {
+            return None;
+        }
+        match self.kind(KindId(it.kind.load(Relaxed))).layout {
+            Layout::Mapped(map) => Some(map),
+            Layout::Opaque | Layout::Words | Layout::Traced => None,
+        }
     }
 
     /// Addresses at which objects may lie now: from the heap's start to the end of the committed

@@ -83,7 +83,7 @@ pub use census::Census;
 pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
 pub use heap::{Error, Heap, Places};
-pub use kind::{KINDS, Kind, KindId, Layout};
+pub use kind::{KINDS, Kind, KindId, Layout, PointerMap};
 pub use residency::{Look, Residency};
 pub use side::UsedBy;
 pub use verify::Difference;

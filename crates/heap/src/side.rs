@@ -392,7 +392,7 @@ impl Side {
     /// no slot is: in a free superpage, in the rest at the end of a superpage, behind the end of a
     /// large object.
     #[inline]
-    pub(crate) fn resolve(&self, address: usize) -> Option<(Slot, u8)> {
+    pub(crate) fn resolve(&self, address: usize) -> Option<(Slot, u16)> {
         let superpage = self.superpage(address);
         let it = self.descriptor(superpage);
         if it.usage() == Use::Small {
@@ -405,7 +405,7 @@ impl Side {
     }
 
     #[cold]
-    fn resolve_large(&self, address: usize, superpage: Superpage) -> Option<(Slot, u8)> {
+    fn resolve_large(&self, address: usize, superpage: Superpage) -> Option<(Slot, u16)> {
         let it = self.descriptor(superpage);
         let head = match it.usage() {
             Use::Head => superpage,
@@ -421,6 +421,18 @@ impl Side {
             index: 0,
         };
         (address < self.start(slot) + self.size(slot)).then_some((slot, flags))
+    }
+
+    /// The first byte of the object that an address lies in. The address is in a superpage in use, and not in
+    /// the rest at its end.
+    pub(crate) fn object(&self, address: usize) -> usize {
+        let superpage = self.superpage(address);
+        match self.descriptor(superpage).usage() {
+            Use::Small => self
+                .resolve(address)
+                .map_or(address, |(slot, _)| self.start(slot)),
+            _ => self.address(self.head(superpage)),
+        }
     }
 
     /// The first byte of a slot.
@@ -486,7 +498,7 @@ impl Side {
     }
 
     /// The flags of the objects in a superpage, or of the object that it holds a part of.
-    pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u8 {
+    pub(crate) fn flags_of_object(&self, superpage: Superpage) -> u16 {
         self.descriptor(self.head(superpage)).flags()
     }
 

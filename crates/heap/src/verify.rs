@@ -214,8 +214,15 @@ impl Verifier {
         })
     }
 
-    /// Compares the current marks with those `before`.
-    pub(crate) fn end(&self, side: &Side, committed: usize, before: Marks) -> Difference {
+    /// Compares the current marks with those `before`. `is_looked_at` says whether a word of an object may be
+    /// a reference, by its number.
+    pub(crate) fn end(
+        &self,
+        side: &Side,
+        committed: usize,
+        before: Marks,
+        is_looked_at: impl Fn(Slot, usize) -> bool,
+    ) -> Difference {
         let mut found = Difference::default();
         for at in 0..committed as u32 {
             let it = side.descriptor(Superpage(at));
@@ -236,7 +243,9 @@ impl Verifier {
                         && it.flags() & (flag::OPAQUE | flag::TRACED) == 0
                         && before.known.has(slot)
                     {
-                        found.lost = found.lost.or_else(|| self.lost_by(side, slot, &before));
+                        found.lost = found.lost.or_else(|| {
+                            self.lost_by(side, slot, &before, |word| is_looked_at(slot, word))
+                        });
                     }
                 }
             }
@@ -251,10 +260,17 @@ impl Verifier {
 
     /// The address of an object to which this one refers, and which is marked now, but was not
     /// marked before.
-    fn lost_by(&self, side: &Side, slot: Slot, before: &Marks) -> Option<usize> {
+    fn lost_by(
+        &self,
+        side: &Side,
+        slot: Slot,
+        before: &Marks,
+        is_looked_at: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let start = side.start(slot);
-        (start..start + side.size(slot))
-            .step_by(size_of::<usize>())
+        (0..side.size(slot) / size_of::<usize>())
+            .filter(|&word| is_looked_at(word))
+            .map(|word| start + word * size_of::<usize>())
             .find_map(|at| {
                 // SAFETY: a word of a marked object; the world stands still.
                 let to = side.slot(unsafe { (at as *const usize).read() })?;

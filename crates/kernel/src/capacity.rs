@@ -126,7 +126,7 @@ impl Domain {
         Some(self.groups[self.lowest?].dir())
     }
 
-    /// Whether limits may bind it that nobody can tell us, because the group of the process is not visible
+    /// Whether limits may bind it that nobody can show us, because the group of the process is not visible
     /// here: its file system is not mounted, lies below another mount, or shows other groups only. Then the
     /// figures are those of the machine, and the process may have far less.
     pub fn is_unseen(&self) -> bool {

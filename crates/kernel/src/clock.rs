@@ -13,7 +13,7 @@ pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not tell:
+/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not say:
 /// then it has no time namespaces, or the process is gone.
 pub fn ahead_ns(pid: u32) -> i64 {
     let offset = |pid: &dyn std::fmt::Display| {

@@ -1,6 +1,6 @@
 //! Takes on another user's identity for a moment, to make files and connections as that user. For
 //! the kernel, user and group belong to a thread (setresuid(2), "C library/kernel differences"), so
-//! a thread is started for this and ends afterwards. Also tells which user stands for those that our user
+//! a thread is started for this and ends afterwards. Also finds which user stands for those that our user
 //! namespace does not have (user_namespaces(7)).
 
 use std::io;

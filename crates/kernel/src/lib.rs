@@ -28,7 +28,7 @@
 //! | [`advise`] | advice on another process's memory |
 //! | [`sealed`] | a memory file that two processes map |
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
-//! | [`pressure`], [`stalls`] | early warning; which programs had to wait for memory |
+//! | [`pressure`], [`stalls`] | thresholds and pressure stall information; waits of programs for memory |
 //! | [`disk`] | how long devices take |
 //! | [`sched`] | scheduling parameters of threads, and what threads used |
 //! | [`probe`] | the interfaces that this kernel and these rights allow |

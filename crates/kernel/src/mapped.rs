@@ -25,7 +25,7 @@ use std::path::Path;
 const WITH_SUBVOLUMES: [&str; 2] = ["btrfs", "bcachefs"];
 
 /// Whether several files of a file system of this kind may be listed with the same device and inode.
-/// [`told_apart`] tells which of them is mapped.
+/// [`told_apart`] shows which of them is mapped.
 pub fn lists_alike(kind: &str) -> bool {
     WITH_SUBVOLUMES.contains(&kind)
 }
@@ -174,7 +174,7 @@ impl Named {
 
     /// Its key in its file system. The kernel may list its mappings under another number: that of
     /// the lower file of an overlay, or the device of a whole Btrfs where this is its subvolume's.
-    /// [`is_listed_as`] tells.
+    /// [`is_listed_as`] shows that.
     pub fn key(&self) -> FileKey {
         FileKey {
             major: major(self.stat.st_dev),

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(at("/srvx"), Ok(()));
         let served = Err(NotLocal::Kind("fuse.x".into()));
         assert_eq!(at("/srv/in/x.so"), served, "the way leads through it");
-        // A root directory that is no mount: on what it lies is not told.
+        // A root directory that is no mount: its file system is unknown.
         let inner = beside(b"4 1 254:1 / /opt rw - xfs /dev/vdb rw\n", b"");
         let at = inner.check_path(Path::new("/opt/lib"));
         assert_eq!(at, Err(NotLocal::Unlisted));

@@ -156,18 +156,18 @@ impl PageMap {
         Ok(complete)
     }
 
-    /// Calls `tell` for each run of present or swapped pages, by address, until it returns false.
+    /// Calls `visit` for each run of present or swapped pages, by address, until it returns false.
     ///
     /// # Errors
     /// As [`PageMap::counts`].
-    pub fn each_run(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+    pub fn each_run(&self, range: &Addresses, visit: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         match self.tier {
-            Tier::Scan => self.scan_all(range, tell),
-            Tier::Words => self.read_words(range, tell),
+            Tier::Scan => self.scan_all(range, visit),
+            Tier::Words => self.read_words(range, visit),
         }
     }
 
-    /// Calls `tell` for each run of present pages of files and shared memory (not of private copies
+    /// Calls `visit` for each run of present pages of files and shared memory (not of private copies
     /// of them), by address, until it returns false.
     ///
     /// # Errors
@@ -175,18 +175,18 @@ impl PageMap {
     pub fn each_file_run(
         &self,
         range: &Addresses,
-        tell: &mut dyn FnMut(Addresses) -> bool,
+        visit: &mut dyn FnMut(Addresses) -> bool,
     ) -> Result<()> {
         let (fd, range) = (self.fd.as_fd(), range.clone());
-        let mut tell = |addresses, _| tell(addresses);
+        let mut visit = |addresses, _| visit(addresses);
         match self.tier {
-            Tier::Scan => scan::walk(fd, range, Query::any_of(FILE), &mut tell),
-            Tier::Words => words::walk(fd, range, FILE, &mut tell),
+            Tier::Scan => scan::walk(fd, range, Query::any_of(FILE), &mut visit),
+            Tier::Words => words::walk(fd, range, FILE, &mut visit),
         }
         .map_err(|error| self.failed("read", error))
     }
 
-    /// Calls `tell` with the address and the frame of each present page, 39-86 ns a page. A page of a
+    /// Calls `visit` with the address and the frame of each present page, 39-86 ns a page. A page of a
     /// file that was evicted and read again is in another frame than before. All frames are 0 without
     /// CAP_SYS_ADMIN.
     ///
@@ -195,14 +195,14 @@ impl PageMap {
     pub fn each_frame(
         &self,
         range: &Addresses,
-        tell: &mut dyn FnMut(u64, u64) -> bool,
+        visit: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<()> {
-        words::frames(self.fd.as_fd(), range.clone(), tell)
+        words::frames(self.fd.as_fd(), range.clone(), visit)
             .map_err(|error| self.failed("read", error))
     }
 
-    /// Calls `tell` for each run of present or swapped pages and the categories that they are in
-    /// ([`crate::scan`]), by address, until it returns false. The slower tier does not tell the page of
+    /// Calls `visit` for each run of present or swapped pages and the categories that they are in
+    /// ([`crate::scan`]), by address, until it returns false. The slower tier does not report the page of
     /// zeros.
     ///
     /// # Errors
@@ -210,12 +210,12 @@ impl PageMap {
     pub fn each_kind(
         &self,
         range: &Addresses,
-        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+        visit: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
-        self.each_of(range, self.told, tell)
+        self.each_of(range, self.told, visit)
     }
 
-    /// As [`PageMap::each_kind`], but does not tell for sure which pages are of a file ([`FILE`]). Ten
+    /// As [`PageMap::each_kind`], but does not say for sure which pages are of a file ([`FILE`]). Ten
     /// times as fast where pages are small: for that the kernel looks at what it keeps of each page.
     ///
     /// # Errors
@@ -223,50 +223,50 @@ impl PageMap {
     pub fn each_place(
         &self,
         range: &Addresses,
-        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+        visit: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
-        self.each_of(range, self.told & !FILE, tell)
+        self.each_of(range, self.told & !FILE, visit)
     }
 
     fn each_of(
         &self,
         range: &Addresses,
         told: u64,
-        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+        visit: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
         match self.tier {
             Tier::Scan => {
                 let query = Query::any_of(PRESENT | SWAPPED).telling(told);
-                scan::walk(self.fd.as_fd(), range.clone(), query, tell)
+                scan::walk(self.fd.as_fd(), range.clone(), query, visit)
                     .map_err(|error| self.failed("PAGEMAP_SCAN", error))
             }
-            Tier::Words => self.each_word(range, tell),
+            Tier::Words => self.each_word(range, visit),
         }
     }
 
-    /// As [`PageMap::each_kind`], always by the words, which tell [`words::EXCLUSIVE`] too.
+    /// As [`PageMap::each_kind`], always by the words, which show [`words::EXCLUSIVE`] too.
     ///
     /// # Errors
     /// As [`PageMap::counts`].
     pub fn each_word(
         &self,
         range: &Addresses,
-        tell: &mut dyn FnMut(Addresses, u64) -> bool,
+        visit: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
         let categories = PRESENT | SWAPPED | WRITTEN | FILE | GUARD | words::EXCLUSIVE;
-        words::walk(self.fd.as_fd(), range.clone(), categories, tell)
+        words::walk(self.fd.as_fd(), range.clone(), categories, visit)
             .map_err(|error| self.failed("read", error))
     }
 
-    fn scan_all(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+    fn scan_all(&self, range: &Addresses, visit: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let query = Query::any_of(PRESENT | SWAPPED);
-        scan::walk(self.fd.as_fd(), range.clone(), query, &mut runs(tell))
+        scan::walk(self.fd.as_fd(), range.clone(), query, &mut runs(visit))
             .map_err(|error| self.failed("PAGEMAP_SCAN", error))
     }
 
-    fn read_words(&self, range: &Addresses, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+    fn read_words(&self, range: &Addresses, visit: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let either = PRESENT | SWAPPED;
-        words::walk(self.fd.as_fd(), range.clone(), either, &mut runs(tell))
+        words::walk(self.fd.as_fd(), range.clone(), either, &mut runs(visit))
             .map_err(|error| self.failed("read", error))
     }
 
@@ -286,10 +286,10 @@ impl PageMap {
     }
 }
 
-/// Adapts `tell` to runs with categories.
-fn runs(tell: &mut dyn FnMut(Run) -> bool) -> impl FnMut(Addresses, u64) -> bool {
+/// Adapts `visit` to runs with categories.
+fn runs(visit: &mut dyn FnMut(Run) -> bool) -> impl FnMut(Addresses, u64) -> bool {
     |addresses, categories| {
-        tell(Run {
+        visit(Run {
             addresses,
             present: categories & PRESENT != 0,
         })

@@ -3,7 +3,7 @@
 //!
 //! Nothing is read ahead. Before each read the page cache is asked which of the pages are there
 //! ([`page_cache`]); the others are dropped again. The kernel drops no page that somebody has mapped
-//! meanwhile. It does forget when it had evicted the dropped ones. Where the page cache does not tell
+//! meanwhile. It does forget when it had evicted the dropped ones. Where the page cache does not say
 //! (an overlay, Linux before 6.5, files of others since 6.14), and on file systems that have no disk
 //! (tmpfs), what was read stays in memory as after any read.
 //! Source: `posix_fadvise(2)`; kernel source `mm/fadvise.c`, `mm/truncate.c` (`mapping_evict_folio`).
@@ -28,7 +28,7 @@ const MOST: usize = 4 << 20;
 #[derive(Debug)]
 pub struct QuietFile {
     file: File,
-    /// Whether the page cache tells which pages are there.
+    /// Whether the page cache shows which pages are there.
     is_told: Cell<bool>,
     /// Numbers of the pages that were asked about last: who reads word by word asks once a page.
     asked: RefCell<Range<u64>>,
@@ -37,7 +37,7 @@ pub struct QuietFile {
 }
 
 impl QuietFile {
-    /// Reads by a descriptor that nobody shares: the kernel is told to read nothing ahead of it.
+    /// Reads by a descriptor that nobody shares: the kernel is asked to read nothing ahead of it.
     pub fn new(descriptor: OwnedFd) -> QuietFile {
         let file = File::from(descriptor);
         // Where this is refused, more may be read than is asked for.

@@ -227,7 +227,7 @@ pub fn clear(process: &Process) -> Result<()> {
 
 /// A shared segment as one process maps it. Sizes in bytes. While a process maps pages for the
 /// first time, each fault maps 16 pages around it and marks them referenced too. So the referenced
-/// share tells a rate only once `rss` no longer grows.
+/// share shows a rate only once `rss` no longer grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The same in every process that maps it.

@@ -128,7 +128,7 @@ unsafe impl Ioctl for Scan<'_> {
     }
 }
 
-/// Calls `tell` with each run of matching pages and its categories, by address, until it returns
+/// Calls `visit` with each run of matching pages and its categories, by address, until it returns
 /// false.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub fn walk(
     pagemap: BorrowedFd<'_>,
     range: Addresses,
     query: Query,
-    tell: &mut dyn FnMut(Addresses, u64) -> bool,
+    visit: &mut dyn FnMut(Addresses, u64) -> bool,
 ) -> io::Result<()> {
     // Always ask for regions. Without them the kernel arms every page, whatever its category.
     let mut regions = [Region::default(); REGIONS];
@@ -162,7 +162,7 @@ pub fn walk(
         // SAFETY: `vec` points to `vec_len` regions that outlive the call.
         let count = unsafe { ioctl(pagemap, Scan(&mut arguments))? };
         for region in &regions[..count.min(REGIONS)] {
-            if !tell(region.start..region.end, region.categories) {
+            if !visit(region.start..region.end, region.categories) {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! A memory file of a fixed size that two processes map, to tell each other numbers. Its seals keep it
+//! A memory file of a fixed size that two processes map, to give each other numbers. Its seals keep it
 //! from being cut under a mapping, which would end whoever touches it (SIGBUS). Source: `memfd_create(2)`,
 //! `fcntl(2)` ("File Sealing").
 //!

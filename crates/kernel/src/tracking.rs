@@ -1,6 +1,6 @@
 //! Tracks writes by userfaultfd's asynchronous write protection (Linux 6.7). Source: kernel
 //! document `admin-guide/mm/userfaultfd.rst`. Nothing here allocates. [`crate::scan`] arms pages
-//! and tells which were written to.
+//! and shows which were written to.
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 /// Words read at a time. They lie on the stack of the allocating thread, which may be small.
 const WORDS: usize = 256;
 
-/// A category that only the words tell: no other mapping has the page.
+/// A category that only the words show: no other mapping has the page.
 pub const EXCLUSIVE: u64 = 1 << 32;
 
 /// The number of the frame of a present page.
@@ -32,8 +32,8 @@ struct Run {
     category: u64,
 }
 
-/// Calls `tell` with each run of pages in one of `categories` and its categories, by address, until
-/// it returns false. Addresses beyond the end of the process are in none. The words tell [`PRESENT`],
+/// Calls `visit` with each run of pages in one of `categories` and its categories, by address, until
+/// it returns false. Addresses beyond the end of the process are in none. The words show [`PRESENT`],
 /// [`SWAPPED`], [`FILE`], [`EXCLUSIVE`], [`WRITTEN`] and [`GUARD`], not whether a page is the page of
 /// zeros or a part of a huge one.
 ///
@@ -43,21 +43,21 @@ pub fn walk(
     pagemap: BorrowedFd<'_>,
     range: Addresses,
     categories: u64,
-    tell: &mut dyn FnMut(Addresses, u64) -> bool,
+    visit: &mut dyn FnMut(Addresses, u64) -> bool,
 ) -> io::Result<()> {
     let page = page_size();
     let mut open: Option<Run> = None;
     let complete = each(pagemap, range, &mut |at, word| {
         let category = category(word) & categories;
-        extend(&mut open, category, at..at + page, tell)
+        extend(&mut open, category, at..at + page, visit)
     })?;
     if let Some(run) = open.filter(|_| complete) {
-        tell(run.addresses, run.category);
+        visit(run.addresses, run.category);
     }
     Ok(())
 }
 
-/// Calls `tell` with the address and the frame of each present page, by address, until it returns
+/// Calls `visit` with the address and the frame of each present page, by address, until it returns
 /// false. Frames are numbers of the machine's memory; the kernel shows 0 for all of them without
 /// CAP_SYS_ADMIN.
 ///
@@ -66,21 +66,21 @@ pub fn walk(
 pub fn frames(
     pagemap: BorrowedFd<'_>,
     range: Addresses,
-    tell: &mut dyn FnMut(u64, u64) -> bool,
+    visit: &mut dyn FnMut(u64, u64) -> bool,
 ) -> io::Result<()> {
     let is_present = |word| word & WORD_PRESENT != 0;
     each(pagemap, range, &mut |at, word| {
-        !is_present(word) || tell(at, word & WORD_FRAME)
+        !is_present(word) || visit(at, word & WORD_FRAME)
     })?;
     Ok(())
 }
 
-/// Calls `tell` with the address and the word of each page until it returns false. Returns whether
+/// Calls `visit` with the address and the word of each page until it returns false. Returns whether
 /// it never did.
 fn each(
     pagemap: BorrowedFd<'_>,
     range: Addresses,
-    tell: &mut dyn FnMut(u64, u64) -> bool,
+    visit: &mut dyn FnMut(u64, u64) -> bool,
 ) -> io::Result<bool> {
     let page = page_size();
     let mut buffer = [0u8; WORDS * 8];
@@ -97,7 +97,7 @@ fn each(
         }
         for word in buffer[..got].chunks_exact(8) {
             let word = word.try_into().map_or(0, u64::from_le_bytes);
-            if !tell(at, word) {
+            if !visit(at, word) {
                 return Ok(false);
             }
             at += page;
@@ -132,7 +132,7 @@ fn extend(
     open: &mut Option<Run>,
     category: u64,
     page: Addresses,
-    tell: &mut dyn FnMut(Addresses, u64) -> bool,
+    visit: &mut dyn FnMut(Addresses, u64) -> bool,
 ) -> bool {
     if let Some(run) = open.as_mut()
         && category == run.category
@@ -148,5 +148,5 @@ fn extend(
             category,
         }),
     };
-    closed.is_none_or(|run| tell(run.addresses, run.category))
+    closed.is_none_or(|run| visit(run.addresses, run.category))
 }

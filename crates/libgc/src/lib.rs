@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `abi` | the exported functions and variables |
 //! | `start`, `state`, `heap`, `lock` | making the collector; its state, the heap, the lock of both |
+//! | `word`, `sync` | the word of a lock; what threads wait with |
 //! | `front`, `collect` | this library as a front end of [`plimsoll_collector`]; asking for collections |
 //! | `objects` | allocating objects, freeing them, changing their size; where references are in them |
 //! | `roots`, `thread` | roots: static data, loaded libraries, threads' stacks |
@@ -63,7 +64,9 @@ mod spawn;
 mod start;
 mod state;
 pub mod stress;
+mod sync;
 mod table;
 mod thread;
 mod unwind;
 mod variable;
+mod word;

@@ -1,21 +1,9 @@
 //! The allocation lock: a futex, because libgc's interface locks and unlocks it in different functions.
 
 use crate::thread::local;
-use rustix::thread::futex;
-use std::hint::spin_loop;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::word::Word;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-/// States of the lock.
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and a thread waits for it.
-const CONTENDED: u32 = 2;
-
-/// How often a thread checks whether the lock is free before it sleeps. This takes about as long as
-/// a wake-up, and most holders free the lock much sooner.
-const SPINS: u32 = 400;
 
 /// The longest time that [`Lock::give_way`] waits.
 const WAY: Duration = Duration::from_micros(200);
@@ -23,8 +11,8 @@ const WAY: Duration = Duration::from_micros(200);
 /// A lock that is not reentrant. A thread that waits for it is stopped for a collection like any
 /// other: a signal handler may interrupt the wait, and run.
 pub(crate) struct Lock {
-    /// Whether it is free, held, or held while threads wait; the futex that they wait on.
-    state: AtomicU32,
+    /// Whether it is free, held, or held while threads wait.
+    word: Word,
     /// The thread that holds it ([`local::id`]), or 0.
     owner: AtomicUsize,
     /// How many threads wait for it; too high if one left the wait by a jump out of a signal
@@ -35,42 +23,24 @@ pub(crate) struct Lock {
 impl Lock {
     pub(crate) const fn new() -> Lock {
         Lock {
-            state: AtomicU32::new(FREE),
+            word: Word::new(),
             owner: AtomicUsize::new(0),
             waiting: AtomicU32::new(0),
         }
     }
 
     pub(crate) fn lock(&self) {
-        if !self.take() {
+        if !self.word.take() {
             self.wait();
         }
         self.owner.store(local::id(), Relaxed);
     }
 
-    fn take(&self) -> bool {
-        let taken = self.state.compare_exchange(FREE, HELD, Acquire, Relaxed);
-        taken.is_ok()
-    }
-
     #[cold]
     fn wait(&self) {
         self.waiting.fetch_add(1, Relaxed);
-        if !self.spin() {
-            while self.state.swap(CONTENDED, Acquire) != FREE {
-                // The state changed meanwhile, or a signal came: the loop checks again.
-                let _ = futex::wait(&self.state, futex::Flags::PRIVATE, CONTENDED, None);
-            }
-        }
+        self.word.wait();
         self.waiting.fetch_sub(1, Relaxed);
-    }
-
-    /// Takes the lock if it becomes free soon. False if it does not.
-    fn spin(&self) -> bool {
-        (0..SPINS).any(|_| {
-            spin_loop();
-            self.state.load(Relaxed) == FREE && self.take()
-        })
     }
 
     /// For a thread that held the lock for long and may want it again at once: lets waiting threads
@@ -90,16 +60,14 @@ impl Lock {
     /// Frees the lock, which the caller holds.
     pub(crate) fn unlock(&self) {
         self.owner.store(0, Relaxed);
-        if self.state.swap(FREE, Release) == CONTENDED {
-            let _ = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
-        }
+        self.word.free();
     }
 
     /// Resets the lock in a child of fork, where no other thread can hold it.
     pub(crate) fn forget(&self) {
         self.owner.store(0, Relaxed);
         self.waiting.store(0, Relaxed);
-        self.state.store(FREE, Relaxed);
+        self.word.forget();
     }
 }
 
@@ -131,6 +99,7 @@ pub(crate) fn unlock_in_child() {
 mod tests {
     use super::*;
     use std::cell::UnsafeCell;
+    use std::hint::spin_loop;
 
     struct Counter(Lock, UnsafeCell<u64>);
     // SAFETY: the number is only used under the lock.

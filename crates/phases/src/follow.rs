@@ -43,7 +43,7 @@ pub struct Options {
     pub lever: Option<Lever>,
     /// Windows without the discipline are left out, and with them the bound on harm. For measurements.
     pub always: bool,
-    /// A program, and its command that calls [`crate::guard`], which undoes everything if we are killed.
+    /// A program, and its command that calls [`guard()`](crate::guard()); that undoes all if we are killed.
     pub guard: Option<(PathBuf, &'static str)>,
     /// Where is noted what to undo if that one is killed, too.
     pub notes: Option<Arc<Notes>>,
@@ -74,7 +74,7 @@ impl Options {
 pub enum Ended {
     /// The program has ended.
     ProgramGone,
-    /// We were told to stop.
+    /// We were asked to stop.
     Stopped,
 }
 
@@ -112,7 +112,7 @@ pub enum FollowError {
          them by other numbers; run plimsoll in there"
     )]
     Namespace(i32),
-    /// The kernel does not tell, or refuses.
+    /// The kernel does not say, or refuses.
     #[error(transparent)]
     Kernel(#[from] Error),
 }

@@ -6,7 +6,7 @@ use plimsoll_policy::phases::{Quanta, Rule};
 use std::fmt;
 use std::time::Duration;
 
-/// Something to tell.
+/// Something to report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// A machine is followed.

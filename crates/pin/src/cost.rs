@@ -15,7 +15,7 @@ const MOST: f64 = 100_000_000.0;
 const MAX_DEVICES: usize = 64;
 /// The weight of earlier reads after one more measurement.
 const MEMORY: f64 = 0.7;
-/// Fewer reads than this tell nothing.
+/// Fewer reads than this show nothing.
 const LEAST_READS: f64 = 16.0;
 
 /// Reads of one device, or of several together.

@@ -1,6 +1,6 @@
 //! Which pages were lost and came back: the evidence of refaults. Pure: no clock, no I/O.
 //!
-//! Per round: [`Evidence::begin`], [`Evidence::saw`] for each mapping, [`Evidence::end`]. A page is
+//! Per round: [`Evidence::begin_round`], [`Evidence::saw`] for each mapping, [`Evidence::end`]. A page is
 //! lost when it is present in no process any more that had it, although its mapping is still there:
 //! the kernel evicted it. If it is present again in a later round, a program needed it: a refault.
 //! Readahead brings pages into the page cache, not into page tables, so what it guessed is no
@@ -52,7 +52,7 @@ pub enum Cached {
     Pages(u64),
     /// It could tell, but was not asked: there was too much to ask about.
     NotAsked,
-    /// It cannot tell.
+    /// It cannot say.
     Unknown,
 }
 

@@ -26,7 +26,7 @@ const MAX_RUNS: usize = 65_536;
 const MAX_ALL_RUNS: usize = 1 << 20;
 /// The most pages of one process whose frames are looked at, 2 bytes each: 16 GiB of pages of 4 KiB.
 const MAX_FRAMES: usize = 4 << 20;
-/// The most refused mappings that one look tells of.
+/// The most refused mappings that one look reports.
 const MAX_PASSED: usize = 64;
 /// How long what was opened of a process is kept, ns. After that it may have other memory.
 const KEPT: u64 = SECOND / 2;
@@ -36,7 +36,7 @@ const KEPT: u64 = SECOND / 2;
 pub struct View {
     /// The process.
     pub pid: i32,
-    /// Which file: as the kernel lists it, or where it lists several files alike, as `stat(2)` tells.
+    /// Which file: as the kernel lists it, or where it lists several files alike, as `stat(2)` shows it.
     pub key: FileKey,
     /// Where in the process.
     pub addresses: Addresses,
@@ -47,9 +47,9 @@ pub struct View {
     /// Those of them that are present in its page tables, in order.
     pub present: Vec<Run>,
     /// Which frame of memory each of those pages is in, shortened; in order. Empty where the kernel
-    /// does not tell. 0 is unknown.
+    /// does not say. 0 is unknown.
     pub frames: Vec<u16>,
-    /// The file's path as the process sees it, as far as the kernel tells.
+    /// The file's path as the process sees it, as far as the kernel shows it.
     pub path: String,
 }
 
@@ -281,7 +281,7 @@ impl Watched {
         apart.unwrap_or(area.file)
     }
 
-    /// Looks at one mapping, as far as there is room. Also tells whether that is all.
+    /// Looks at one mapping, as far as there is room. Also returns whether that is all.
     fn view(&self, area: Area, room: &Room) -> Result<(View, bool)> {
         let page = page_size();
         let first = area.offset / page;

@@ -40,7 +40,7 @@ const SLICE: u64 = 20_000_000;
 const MARGIN_EVERY: u64 = SECOND / 4;
 /// The time between two readings of the margins of the programs' groups, ns: there may be many groups.
 const GROUPS_EVERY: u64 = SECOND / 10;
-/// The most things that are passed over and told.
+/// The most things that are passed over and reported.
 const MAX_PASSED: usize = 64;
 /// The most processes that are named with a range.
 const MAX_NAMED: usize = 64;
@@ -158,7 +158,7 @@ impl Pinner {
         self.gather.watch(programs);
     }
 
-    /// Does what is due, within about 50 ms of work, and tells where it stands. Where a program does
+    /// Does what is due, within about 50 ms of work, and returns where it stands. Where a program does
     /// not let itself be read, a look takes up to two seconds, once in a window.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub struct Opened {
     /// The file, open for reading.
     pub file: OwnedFd,
     /// Device and inode are those of the mapping. If not, the file system may still show them
-    /// differently (overlay, Btrfs): [`is_mapped_as`](plimsoll_kernel::mapped::is_mapped_as) tells.
+    /// differently (overlay, Btrfs): [`is_mapped_as`](plimsoll_kernel::mapped::is_mapped_as) shows that.
     pub certain: bool,
     /// The page cache can be asked about it.
     pub tells_cached: bool,

@@ -1,7 +1,9 @@
 //! The processes of a program: a process and its descendants, except those of another principal.
 
 use crate::process::Process;
+use plimsoll_client::govern;
 use plimsoll_kernel::process::{descendants_where, variable_of};
+use plimsoll_unit::Bytes;
 
 /// The most descendants that are looked at.
 const MAX: usize = 4096;
@@ -46,6 +48,12 @@ pub fn uses(pid: u32) -> Option<u64> {
 pub fn uses_of_others(root: u32, but: u32) -> u64 {
     let others = of(root).into_iter().filter(|&pid| pid != but);
     others.filter_map(uses).sum()
+}
+
+/// The part of `usable` bytes of a program that is left to a process when the others use `others` bytes. At least
+/// one byte: 0 stands for no limit.
+pub fn process_limit(usable: u64, others: u64) -> u64 {
+    govern::process_limit(Bytes(usable), Bytes(others)).0.max(1)
 }
 
 #[cfg(test)]

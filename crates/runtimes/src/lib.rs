@@ -5,7 +5,7 @@
 //! | *runtime* | what manages the memory of a program: `HotSpot`, libgc, or something else |
 //! | *adapter* | steers one kind of runtime; runs beside or inside the program, never in the broker |
 //! | *link* | gives an adapter its limit and takes its reports: a client of the broker, or a script |
-//! | *lever* | something that changes a running program's memory: a manageable flag, a collection |
+//! | *lever* | moves the memory of one running program ([`Lever`](lever::Lever)) |
 //! | *uses* | the process's own memory: `RssAnon` + `RssShmem`, bytes |
 //! | *native part* | what a managed program uses beside its heap |
 //!
@@ -14,10 +14,11 @@
 //!
 //! Rooms inside. Each imports only from those before it:
 //!
-//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`link`] (between adapter
-//!   and broker), `ours` (our libraries for programs), `still` (processes that stand still), [`hold`] (one
-//!   adapter a process), [`family`] (the processes of a program), [`runtime`] (the trait),
-//!   [`lever`] (what a runtime does to steer), `steer` (the one loop);
+//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`chosen`] (what users choose
+//!   of a lever), [`link`] (between adapter and broker), `ours` (our libraries for programs), `still`
+//!   (processes that stand still), [`hold`] (one adapter a process), [`family`] (the processes of a program),
+//!   [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each runtime), `steer`
+//!   (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
 //!   (anything else), and [`example`], which is not in the list;
 //! - [`called`]: the name of a program that was given none;
@@ -26,6 +27,7 @@
 
 pub mod adapter;
 pub mod called;
+pub mod chosen;
 pub mod client;
 pub mod example;
 pub mod family;
@@ -50,7 +52,7 @@ pub mod process {
 }
 
 pub use adapter::run;
-pub use link::{Alone, Ended, Link, Options, Policy, Use};
+pub use link::{Alone, Ended, Link, Options};
 pub use list::Runtimes;
 pub use runtime::Runtime;
 

@@ -1,5 +1,6 @@
 //! The interface between an adapter and its surroundings.
 
+use crate::chosen::Chosen;
 use plimsoll_kernel::notes::Notes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
@@ -95,37 +96,6 @@ impl Link for Alone {
     }
 }
 
-/// What decides how large the heap of a program may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The limit of the broker. Without one the program is left alone.
-    #[default]
-    Limit,
-    /// Isla Vista: the stalls of the program's collections. The limit of a broker holds too, if
-    /// there is one.
-    IslaVista,
-}
-
-impl Policy {
-    /// Whether the program's own stalls decide. Then an adapter counts them, and no broker is needed.
-    pub fn is_by_stalls(self) -> bool {
-        match self {
-            Policy::Limit => false,
-            Policy::IslaVista => true,
-        }
-    }
-}
-
-/// Whether an agent of ours may be loaded into a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Use {
-    /// Where it helps and nothing forbids it.
-    Auto,
-    /// Nowhere.
-    #[default]
-    Never,
-}
-
 /// Settings of the user.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -133,11 +103,9 @@ pub struct Options {
     /// while the program is within its limit, or is a Java heap of one size that owes nothing. The default
     /// is 0.05.
     pub collection_share: f64,
-    /// What decides the size of the heap. Only the adapter of HotSpot knows more than the limit.
-    pub policy: Policy,
-    /// Whether the agent may be loaded into a running program.
-    pub agent: Use,
-    /// Our own program file, beside which the agent's library is.
+    /// The values that the user gave to options of levers.
+    pub chosen: Chosen,
+    /// Our own program file, beside which libraries for programs are.
     pub own: Option<PathBuf>,
     /// Where is noted what to restore if we are killed.
     pub notes: Option<Arc<Notes>>,
@@ -147,8 +115,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             collection_share: 0.05,
-            policy: Policy::Limit,
-            agent: Use::Never,
+            chosen: Chosen::default(),
             own: None,
             notes: None,
         }

@@ -1,7 +1,8 @@
 //! The list of runtimes.
 
+use crate::chosen::Choice;
 use crate::passive::Passive;
-use crate::runtime::{Choice, Runtime};
+use crate::runtime::Runtime;
 use plimsoll_programs::{Candidate, Command};
 
 /// Runtimes, in the order in which they are asked. A program that none of them claims is

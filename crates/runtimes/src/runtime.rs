@@ -2,8 +2,8 @@
 //! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
 //! [`crate::example`] step by step.
 
+use crate::chosen::{Choice, Chosen, LeverOption};
 use crate::lever::Begin;
-use crate::link::{Policy, Use};
 use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +31,11 @@ pub trait Runtime: Recognise {
     /// The values of `--adapter` that choose this runtime. A steered runtime has at least one, and
     /// the first is its name. A runtime that is not steered has none.
     fn choices(&self) -> &'static [Choice] {
+        &[]
+    }
+
+    /// What else the user may choose of the lever. The command needs a flag for each option.
+    fn options(&self) -> &'static [LeverOption] {
         &[]
     }
 
@@ -69,15 +74,6 @@ pub trait Runtime: Recognise {
     }
 }
 
-/// A value of `--adapter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The value.
-    pub name: &'static str,
-    /// Its meaning, for the help: one line without a full stop.
-    pub help: &'static str,
-}
-
 /// How a program is steered.
 #[derive(Clone, Copy, Debug)]
 pub enum Steered {
@@ -113,10 +109,8 @@ pub struct Plan {
     /// The [`Choice`] that the user made, which helps where the program does not show its runtime:
     /// a script, a build tool, a program with libraries of its own. An unknown name is ignored.
     pub said: Option<&'static str>,
-    /// Whether our agent may be loaded into the program, if there is one for its runtime.
-    pub agent: Use,
-    /// What will decide the size of the program's heap.
-    pub policy: Policy,
+    /// The values that the user gave to options of levers.
+    pub chosen: Chosen,
     /// Our own program file. Libraries for programs lie beside it or in the place of installation.
     pub own: Option<PathBuf>,
 }

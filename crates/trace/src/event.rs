@@ -111,9 +111,9 @@ pub enum Event {
         monitor: MonitorId,
     },
     /// The thread gives up a monitor that it holds wholly, waits until it is notified, and acquires the
-    /// monitor again as often as it had. A stamp just before it tells when it began or when it ended, as the
+    /// monitor again as often as it had. A stamp just before it shows when it began or when it ended, as the
     /// recorder had it; in any case after the thread's event before. If another thread ended it, a stamp just
-    /// before or just after it (one [`Event::Compute`] may stand between) tells when.
+    /// before or just after it (one [`Event::Compute`] may stand between) shows when.
     Wait {
         /// Which monitor.
         monitor: MonitorId,
@@ -139,7 +139,7 @@ pub enum Event {
     },
     /// The events that follow in this stream were recorded after all those, in any stream, that follow a
     /// stamp with a smaller number. Numbers rise within a stream, and no number is in two streams. Stamps
-    /// tell in which order the recorded program ran, and bind no simulator. (Ours learns from them which
+    /// show in which order the recorded program ran, and bind no simulator. (Ours learns from them which
     /// notifications may have ended a wait.)
     Stamp {
         /// The number.

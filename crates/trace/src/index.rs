@@ -32,7 +32,7 @@ pub struct Totals {
     pub ended: bool,
 }
 
-/// Something that the index tells.
+/// An entry of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A block of events of a thread, or of names: where it is, bytes.

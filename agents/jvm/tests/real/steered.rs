@@ -2,9 +2,9 @@
 
 use crate::machine::{Sums, library, resident, totals};
 use crate::support::{Script, counters, eventually, jdks};
+use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
-use plimsoll_runtimes::link::Use;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::cases;
 use plimsoll_unit::MIB;
@@ -20,7 +20,7 @@ pub(crate) fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
     let script = Script::default();
     let (mut link, pid) = (script.clone(), sums.program.child.id());
     let options = Options {
-        agent: Use::Auto,
+        chosen: Chosen::of([("agent", "auto")]),
         own: Some(library()),
         ..Options::default()
     };

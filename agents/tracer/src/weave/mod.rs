@@ -107,7 +107,7 @@ struct Weaving<'w, 'a> {
     /// See [`made`].
     made: Option<usize>,
     stack: Stack,
-    /// Local variables that were told as used since the last event.
+    /// Local variables that were recorded as used since the last event.
     told: BTreeSet<u16>,
     /// Parameters that are recorded when the method is left.
     kept: BTreeSet<u16>,

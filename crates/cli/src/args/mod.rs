@@ -6,8 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | `adapter` | `--adapter` |
-//! | `agent` | `--agent` |
-//! | `policy` | `--policy` |
+//! | `lever` | `--policy` and `--agent` |
 //! | `phases` | `--phases` |
 //! | `check` | names, by the broker's rules |
 //! | `number` | whole numbers |
@@ -19,26 +18,24 @@
 //! | `model` | what `sim` and `together` share |
 
 mod adapter;
-mod agent;
 mod check;
+mod lever;
 mod map;
 mod model;
 mod number;
 mod phases;
 mod pin;
-mod policy;
 pub mod sim;
 pub mod together;
 pub mod trace;
 
 pub use adapter::AdapterChoice;
-pub use agent::AgentChoice;
 pub use check::check_name;
+pub use lever::{AgentChoice, PolicyChoice};
 pub use map::Map;
 pub use model::Model;
 pub use phases::{LeverChoice, Phases, PhasesChoice};
 pub use pin::Pin;
-pub use policy::PolicyChoice;
 pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;

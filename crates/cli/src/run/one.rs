@@ -5,11 +5,10 @@ use super::member::{self, Member, Wanted};
 use super::phases::Ordered;
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, put_back, steer};
-use crate::args::{self, PolicyChoice};
+use crate::args;
 use crate::embed::{self, Place};
 use crate::error::CliError;
 use plimsoll_programs::Setting;
-use plimsoll_runtimes::Policy;
 use plimsoll_runtimes::called::called;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsString;
@@ -27,9 +26,9 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     log::start(log::Tone::of(args.quiet, args.verbose), args.log.as_deref())?;
     put_back();
     let max = member::bound(args.principal.max)?;
-    let alone = is_alone(place, args.principal.policy);
-    let found = !alone && find_broker(place);
     let choices = steer::Choices::from(&args.principal);
+    let alone = is_alone(place, choices);
+    let found = !alone && find_broker(place);
     let broker = (!alone).then_some(place);
     let steered = steer::prepare(&args.program, choices, None, &Setting::ours(), broker);
     let name = args
@@ -93,8 +92,8 @@ pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
 }
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.
-fn is_alone(place: &Place, policy: PolicyChoice) -> bool {
-    let alone = Policy::from(policy).is_by_stalls() && !embed::answers(place);
+fn is_alone(place: &Place, choices: steer::Choices) -> bool {
+    let alone = choices.is_by_stalls() && !embed::answers(place);
     if alone {
         info!("no broker runs, and Isla Vista needs none: the program is not registered");
     }

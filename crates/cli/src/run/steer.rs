@@ -6,7 +6,9 @@ use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, Principal};
 use crate::control::Control;
 use crate::embed::Place;
 use plimsoll_programs::Setting;
+use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::flags;
+use plimsoll_runtimes::hotspot::options::Policy;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::{Alone, Link, Options};
 use plimsoll_wire::messages::Listing;
@@ -38,6 +40,18 @@ impl From<&Principal> for Choices {
             policy: given.policy,
             agent: given.agent,
         }
+    }
+}
+
+impl Choices {
+    /// The values of the levers' options.
+    pub(crate) fn chosen(self) -> Chosen {
+        Chosen::of([self.policy.given(), self.agent.given()])
+    }
+
+    /// Whether the program's own stalls size its heap, so that it can do without a broker.
+    pub(crate) fn is_by_stalls(self) -> bool {
+        Policy::of(&self.chosen()).is_by_stalls()
     }
 }
 
@@ -91,8 +105,7 @@ pub(crate) fn prepare(
         cliff: member::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),
-        agent: choices.agent.into(),
-        policy: choices.policy.into(),
+        chosen: choices.chosen(),
         own: std::env::current_exe().ok(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
@@ -144,8 +157,7 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
         None => Box::new(Alone::new(Arc::clone(&stop))),
     };
     let options = Options {
-        policy: choices.policy.into(),
-        agent: choices.agent.into(),
+        chosen: choices.chosen(),
         own: std::env::current_exe().ok(),
         notes: put_back::notes(),
         ..Options::default()

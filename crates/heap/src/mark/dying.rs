@@ -115,7 +115,7 @@ impl Marker<'_> {
     }
 
     /// Whether an object is scanned superpage by superpage.
-    fn has_parts(&self, slot: Slot, flags: u8) -> bool {
+    fn has_parts(&self, slot: Slot, flags: u16) -> bool {
         flags & flag::TRACED == 0 && self.heap.size(slot) > SUPERPAGE
     }
 
@@ -164,7 +164,10 @@ impl Marker<'_> {
     }
 
     fn look_at_words_but(&mut self, span: Range<usize>, slot: Slot) {
-        for at in span.step_by(WORD) {
+        let map = self.heap.map(slot.superpage);
+        let start = self.heap.side.start(slot);
+        let is_looked_at = |&at: &usize| map.is_none_or(|map| map.has((at - start) / WORD));
+        for at in span.step_by(WORD).filter(is_looked_at) {
             // SAFETY: a word of a dead object, whose contents are as they were.
             let word = unsafe { (at as *const usize).read() };
             if self.heap.slot(word) != Some(slot) {

@@ -36,7 +36,9 @@ const TRACED: usize = 1;
 /// reached.
 const SUMMARY: usize = 2;
 const BOOKMARKS: usize = 3;
-const WHAT: usize = 3;
+/// Tag: an object, or a part of one, in which a map says where the references are.
+const MAPPED: usize = 4;
+const WHAT: usize = 7;
 pub(super) const WORD: usize = size_of::<usize>();
 
 /// A marker with more spans than this on its stack gives half of them to waiting markers.
@@ -231,7 +233,7 @@ impl<'a> Marker<'a> {
     /// Handles a reference to a slot: marks the slot, and has its object scanned if it was not
     /// marked.
     #[inline(always)]
-    pub(super) fn reach(&mut self, slot: Slot, flags: u8) {
+    pub(super) fn reach(&mut self, slot: Slot, flags: u16) {
         if self.mark(slot) {
             if flags & flag::UNCOLLECTABLE != 0 {
                 return self.reach_free(slot);
@@ -251,7 +253,7 @@ impl<'a> Marker<'a> {
     /// Has an object scanned, unless it cannot hold references: now, or when its superpage's turn
     /// comes.
     #[inline(always)]
-    pub(super) fn remember(&mut self, slot: Slot, flags: u8) {
+    pub(super) fn remember(&mut self, slot: Slot, flags: u16) {
         if flags & (flag::OPAQUE | flag::ABSENT) == 0 {
             return self.push(slot, flags);
         }
@@ -262,15 +264,19 @@ impl<'a> Marker<'a> {
 
     /// Puts an object on the stack, even if it is absent.
     #[inline(always)]
-    pub(super) fn push(&mut self, slot: Slot, flags: u8) {
+    pub(super) fn push(&mut self, slot: Slot, flags: u16) {
         let start = self.heap.side.start(slot);
         let bytes = self.heap.side.size(slot);
         let mut span = Span {
             start,
             end: start + bytes,
         };
-        if flags & flag::TRACED != 0 {
-            span.start |= TRACED;
+        if flags & (flag::TRACED | flag::MAPPED) != 0 {
+            span.start |= match flags & flag::TRACED {
+                0 if bytes > SUPERPAGE => return self.push_large(slot),
+                0 => MAPPED,
+                _ => TRACED,
+            };
         } else if bytes > SUPERPAGE {
             return self.push_large(slot);
         }
@@ -284,6 +290,10 @@ impl<'a> Marker<'a> {
     fn push_large(&mut self, slot: Slot) {
         let side = &self.heap.side;
         let (start, end) = (side.start(slot), side.start(slot) + side.size(slot));
+        let tag = match side.descriptor(slot.superpage).has(flag::MAPPED) {
+            true => MAPPED,
+            false => 0,
+        };
         let mut at = start;
         while at < end {
             let superpage = side.superpage(at);
@@ -292,7 +302,7 @@ impl<'a> Marker<'a> {
             if flags & flag::ABSENT != 0 {
                 self.absent(superpage, flags);
             } else if !self.put(Span {
-                start: at,
+                start: at | tag,
                 end: next,
             }) {
                 self.overflow(superpage);
@@ -303,7 +313,7 @@ impl<'a> Marker<'a> {
 
     /// Handles an object of an absent superpage.
     #[cold]
-    fn put_off(&mut self, slot: Slot, flags: u8) {
+    fn put_off(&mut self, slot: Slot, flags: u16) {
         let large = self.heap.is_large(slot);
         if large && flags & flag::TRACED == 0 {
             return self.push_large(slot);
@@ -313,7 +323,7 @@ impl<'a> Marker<'a> {
 
     /// Makes an absent superpage pending until its turn comes in address order, or uses its summary
     /// in place of reading it.
-    pub(super) fn absent(&mut self, superpage: Superpage, flags: u8) {
+    pub(super) fn absent(&mut self, superpage: Superpage, flags: u16) {
         let it = self.heap.side.descriptor(superpage);
         if it.has(flag::PENDING) || !it.raise(flag::PENDING) {
             return;
@@ -430,6 +440,10 @@ impl<'a> Marker<'a> {
         match span.start & WHAT {
             SUMMARY => self.replay(superpage),
             BOOKMARKS => self.replay_bookmarks(superpage),
+            MAPPED => self.look_at_mapped(Span {
+                start: span.start & !WHAT,
+                end: span.end,
+            }),
             _ => self.look_at_traced(span.start & !WHAT, span.end),
         }
     }
@@ -456,6 +470,30 @@ impl<'a> Marker<'a> {
             self.look_at_words(Span { end: cut, ..span });
         } else {
             self.look_at_words(span);
+        }
+    }
+
+    /// Scans a small object, or a part of a large one in one superpage, by the map of its kind.
+    pub(super) fn look_at_mapped(&mut self, part: Span) {
+        let superpage = self.heap.side.superpage(part.start);
+        // Between two steps an object may be freed, and its superpage be used for others.
+        let Some(map) = self.heap.map(superpage) else {
+            return;
+        };
+        let object = self.heap.side.object(part.start);
+        map.each(object, part.start..part.end, |at| {
+            // SAFETY: a word of a marked object.
+            let word = unsafe { (at as *const usize).read() };
+            self.word(word);
+        });
+    }
+
+    /// Scans a part of a large object that lies in one superpage.
+    pub(super) fn look_at_part_of_large(&mut self, superpage: Superpage) {
+        let part = self.part(superpage);
+        match self.heap.side.flags_of_object(superpage) & flag::MAPPED {
+            0 => self.look_at_words(part),
+            _ => self.look_at_mapped(part),
         }
     }
 
@@ -493,7 +531,8 @@ impl<'a> Marker<'a> {
             true => usize::from(it.slots.load(Relaxed)),
             false => 1,
         };
-        let together = small && it.flags() & (flag::OPAQUE | flag::TRACED | flag::ABSENT) == 0;
+        let apart = flag::OPAQUE | flag::TRACED | flag::MAPPED | flag::ABSENT;
+        let together = small && it.flags() & apart == 0;
         for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
             if together {
                 self.push_run(superpage, from, to);
@@ -532,4 +571,4 @@ impl<'a> Marker<'a> {
     }
 }
 
-const _: () = assert!(GRANULE > WHAT && GRANULE.is_multiple_of(WORD));
+const _: () = assert!(GRANULE > WHAT && GRANULE.is_multiple_of(WORD) && WORD > WHAT);

@@ -9,6 +9,7 @@ use crate::address::{GRANULE, SUPERPAGE, Superpage};
 use crate::bits;
 use crate::central::Central;
 use crate::descriptor::{Use, age, flag};
+use crate::kind::PointerMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -167,10 +168,7 @@ impl Marker<'_> {
                 };
                 self.look_at_traced(start, start + side.size(slot));
             }
-            Use::Head | Use::Tail => {
-                let part = self.part(superpage);
-                self.look_at_words(part);
-            }
+            Use::Head | Use::Tail => self.look_at_part_of_large(superpage),
         }
         self.drain(None);
     }
@@ -198,7 +196,7 @@ impl Marker<'_> {
         if it.has(flag::TRACED) {
             return false;
         }
-        let mut count = 0;
+        let (mut count, map) = (0, self.heap.map(superpage));
         match it.usage() {
             Use::Free => return false,
             Use::Small => {
@@ -209,14 +207,18 @@ impl Marker<'_> {
                 });
                 let start = side.address(superpage);
                 for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
-                    let span = Span {
-                        start: start + from * bytes,
-                        end: start + to * bytes,
-                    };
-                    count = self.candidates_of(span, count);
+                    // With a map, one object at a time.
+                    let step = if map.is_some() { 1 } else { to - from };
+                    for at in (from..to).step_by(step) {
+                        let span = Span {
+                            start: start + at * bytes,
+                            end: start + (at + step) * bytes,
+                        };
+                        count = self.candidates_of(span, map, count);
+                    }
                 }
             }
-            Use::Head | Use::Tail => count = self.candidates_of(self.part(superpage), 0),
+            Use::Head | Use::Tail => count = self.candidates_of(self.part(superpage), map, 0),
         }
         let mut slots = 0;
         for at in 0..count {
@@ -243,11 +245,11 @@ impl Marker<'_> {
     }
 
     /// Appends those words of a span that point into the heap to the `count` targets noted so far;
-    /// returns the new count.
-    fn candidates_of(&mut self, span: Span, mut count: usize) -> usize {
+    /// returns the new count. With a map, the span is an object or a part of one, and only the words that the
+    /// map names count.
+    fn candidates_of(&mut self, span: Span, map: Option<PointerMap>, mut count: usize) -> usize {
         let range = self.heap.range();
-        let mut at = span.start;
-        while at < span.end {
+        let mut note = |at: usize| {
             // SAFETY: a marked object's words. The program may write to them: then that shows, and
             // the summary is dropped.
             let word = unsafe { (at as *const usize).read_volatile() };
@@ -256,7 +258,13 @@ impl Marker<'_> {
                 self.targets[count] = word as u64;
                 count += 1;
             }
-            at += WORD;
+        };
+        match map {
+            None => (span.start..span.end).step_by(WORD).for_each(note),
+            Some(map) => {
+                let object = self.heap.side.object(span.start);
+                map.each(object, span.start..span.end, &mut note);
+            }
         }
         count
     }

@@ -84,8 +84,7 @@ impl Marker<'_> {
             it.raise(flag::PENDING);
             self.heap.pending.store(true, Relaxed);
         } else if large && !traced {
-            let part = self.part(superpage);
-            self.look_at_words(part);
+            self.look_at_part_of_large(superpage);
         } else {
             self.each_marked(superpage);
         }

@@ -5,6 +5,7 @@ mod dying;
 mod kernel;
 mod kinds;
 mod luck;
+mod mapped;
 mod shed;
 mod steps;
 mod swap;

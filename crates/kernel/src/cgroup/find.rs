@@ -76,7 +76,7 @@ pub fn locate(pid: i32) -> Result<Option<Location>> {
 }
 
 /// Whether a process may be in a group below the top one of which nothing is visible here. Then limits may
-/// bind it that nobody can tell us.
+/// bind it that nobody can show us.
 ///
 /// # Errors
 /// As [`locate`].
@@ -93,7 +93,7 @@ pub fn is_unseen(pid: i32) -> Result<bool> {
 }
 
 /// Whether the kernel has the memory controller on a hierarchy that the process is in. A mount of version 2
-/// that is visible tells whether it is handed down to there.
+/// that is visible shows whether it is handed down to there.
 fn is_there(names: &Membership) -> Result<bool> {
     if names.memory_v1.is_some() {
         return Ok(true);
@@ -272,7 +272,7 @@ fn parse_mount(line: &[u8], controller: &[u8]) -> Option<Mount> {
 }
 
 /// Picks the one hierarchy that has the memory controller, and finds the group's directory in it: below the
-/// first mount that shows it, else the first mount's top. `has_memory` tells whether a v2 mount has the
+/// first mount that shows it, else the first mount's top. `has_memory` shows whether a v2 mount has the
 /// controller, `place` where a group of this name is below a mount.
 pub fn choose(
     membership: &Membership,

@@ -26,7 +26,7 @@ pub fn is_frozen(pid: i32) -> Result<bool> {
     Ok(groups(pid, CONTROLLER)?.iter().any(frozen))
 }
 
-/// Looks at each group up to `top`, because a group's file tells only what was asked of that group.
+/// Looks at each group up to `top`, because a group's file shows only what was asked of that group.
 fn is_frozen_v2(dir: &Path, top: &Path) -> bool {
     dir.ancestors()
         .take(MAX_DEPTH)

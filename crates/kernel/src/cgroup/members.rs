@@ -177,7 +177,7 @@ impl Cgroup {
                             Err(never) if never.is_denied() || never.is_busy() => {
                                 return Err(never);
                             }
-                            // The next rmdir tells why it failed.
+                            // The next rmdir shows why it failed.
                             _ => {}
                         }
                     }

@@ -58,7 +58,7 @@ fn by_costs(waits: bool) -> Capability {
     )
 }
 
-/// Whether the kernel tells how long programs waited.
+/// Whether the kernel shows how long programs waited.
 fn counts_waits() -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     stalls::is_switched_on() && Taskstats::open().and_then(|mut t| t.process(own)).is_ok()

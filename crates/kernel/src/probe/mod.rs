@@ -9,7 +9,7 @@ mod rights;
 /// One capability, as found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// A short stable name, e.g. `pagemap-scan`; [`purpose`] tells what it is for.
+    /// A short stable name, e.g. `pagemap-scan`; [`purpose`] shows what it is for.
     pub name: &'static str,
     /// The active tier, for people: the call or file that will be used, or a value.
     pub tier: String,

@@ -56,7 +56,7 @@ impl Handle {
         self.start_time().is_ok_and(|t| t == self.started)
     }
 
-    /// `/proc/PID/<name>`, or that of a living thread, as [`place`].
+    /// `/proc/PID/<name>`, or that of a living thread, as [`place()`].
     pub fn path(&self, name: &str) -> PathBuf {
         place(self.pid, name)
     }

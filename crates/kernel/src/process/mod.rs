@@ -274,7 +274,7 @@ impl Process {
     /// Whether it is in the same user namespace as we. Where neither namespace can be seen, there is only
     /// one.
     pub fn shares_users(&self) -> bool {
-        // The kernel tells it of a first thread that has ended too.
+        // The kernel shows it of a first thread that has ended too.
         let users = |of: &dyn Display| std::fs::read_link(proc_path(of, "ns/user")).ok();
         users(&self.pid) == users(&"self")
     }
@@ -331,8 +331,8 @@ pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// `/proc/PID/NAME`: for what the kernel tells of a process even when its first thread has ended. For the
-/// rest: [`place`].
+/// `/proc/PID/NAME`: for what the kernel shows of a process even when its first thread has ended. For the
+/// rest: [`place()`].
 pub fn proc_path(pid: impl Display, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }

@@ -182,10 +182,10 @@ mod tests {
         assert!(found.left < limit && found.left > limit / 2);
     }
 
-    /// Where a copy of this process tells what it found, by one of its threads.
+    /// Where a copy of this process writes what it found, by one of its threads.
     static TOLD: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
 
-    /// Waits until the first thread has ended, then tells how many bytes of addresses this process has.
+    /// Waits until the first thread has ended, then writes how many bytes of addresses this process has.
     fn tell_addresses() {
         use rustix::process::{Rlimit, setrlimit};
         let limited = Rlimit {

@@ -225,7 +225,7 @@ pub struct Status {
     pub euid: u32,
     /// Effective group.
     pub egid: u32,
-    /// Its state: `R` runs, `S` and `D` wait, `T` and `t` were stopped; 0 if not told.
+    /// Its state: `R` runs, `S` and `D` wait, `T` and `t` were stopped; 0 if unknown.
     pub state: u8,
     /// Caught signals, bit `n - 1` for signal `n`.
     pub caught: u64,

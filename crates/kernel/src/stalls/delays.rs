@@ -39,7 +39,7 @@ impl Delays {
             false => Declined::Kernel(e),
         })?;
         // Whether the process is counted was settled when its first thread was made. Threads that
-        // came later may be counted although most are not, so the sum over all does not tell.
+        // came later may be counted although most are not, so the sum over all does not say.
         let first = taskstats.thread(process.pid())?;
         if !first.any() {
             return Err(match is_switched_on() {

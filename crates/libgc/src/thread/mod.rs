@@ -11,7 +11,7 @@
 //! | `unknown` | threads that are not registered |
 //! | `stack` | the bounds of a thread's stack |
 //! | `scan` | which parts of a stack are roots |
-//! | `stop` | stops the world |
+//! | `stop`, `handshake` | stops the world |
 //! | `suspend` | what programs may do to threads themselves |
 //! | `blocking`, `registers` | regions in which a thread does not touch objects; its registers on its stack |
 //! | `cancel` | keeps cancellation out of code that holds the lock |
@@ -22,6 +22,7 @@ pub(crate) mod cancel;
 pub(crate) mod current;
 pub(crate) mod ends;
 pub(crate) mod floats;
+mod handshake;
 pub(crate) mod local;
 pub(crate) mod pthreads;
 pub(crate) mod record;

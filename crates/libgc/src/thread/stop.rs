@@ -1,42 +1,29 @@
 //! Stopping the world: each thread is sent a signal, and waits in its handler until the world
 //! starts again.
 //!
-//! Each stop has a number, and a [bit](STANDS) tells whether the world is stopped. A thread answers
-//! a stop by storing where the kernel put its registers, and by counting itself in [`ANSWERS`]. A
-//! thread that is using its bins returns from the handler, finishes, and enters the handler again
+//! A thread answers a stop by storing where the kernel put its registers, and by a
+//! [handshake](Handshake). A thread that is using its bins returns from the handler, finishes, and enters the handler again
 //! ([`Thread::leave_bins`]).
 
 use super::current;
+use super::handshake::Handshake;
 use super::record::Thread;
 use super::registered::Threads;
 use crate::abi::variables::on_thread_event;
 use crate::report;
 use crate::roots::loader;
 use libc::{c_int, c_ulong, siginfo_t};
-use rustix::thread::futex;
+use rustix::time::Timespec;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, fence};
 use std::time::{Duration, Instant};
 
-/// The number of the current stop, plus [`STANDS`]; while the world runs, the number of the next
-/// one, a multiple of [`NEXT`]. During a stop it may also include [`TAKES`].
-static STOP: AtomicU32 = AtomicU32::new(0);
-
-/// Bit of [`STOP`]: the world is stopped, or about to be.
-const STANDS: u32 = 1;
-
-/// Bit of [`STOP`]: the loader's lock is being taken while the world is stopped.
-const TAKES: u32 = 2;
-
-/// The difference between one stop's number and the next.
-const NEXT: u32 = 4;
+/// The handshake of this process.
+static HANDSHAKE: Handshake = Handshake::new();
 
 /// The thread that stops the world: it ignores a suspend signal that the program sends it.
 static STOPPER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
-
-/// How many answers there were since the start, to all stops.
-static ANSWERS: AtomicU32 = AtomicU32::new(0);
 
 /// `GC_EVENT_THREAD_SUSPENDED` and `_UNSUSPENDED`.
 const SUSPENDED: u32 = 10;
@@ -54,8 +41,8 @@ pub(crate) mod signals {
         SUSPEND.load(Relaxed) as c_int
     }
 
-    /// The signal of libgc that restarts one. It is never sent: stopped threads wait for [`STOP`] to
-    /// change.
+    /// The signal of libgc that restarts one. It is never sent: stopped threads wait for the stop to
+    /// end.
     pub(crate) fn restart() -> c_int {
         RESTART.load(Relaxed) as c_int
     }
@@ -148,38 +135,20 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
 /// Answers the current stop, if this thread has not done so, and waits until it ends. The thread's
 /// registers are at `context`: on its own stack, or on the stack of its handlers.
 fn wait(this: &Thread, context: usize) {
-    let stop = STOP.load(Acquire) & !TAKES;
+    let Some(stop) = HANDSHAKE.current() else {
+        return;
+    };
     // Nobody waits for a blocked thread; and it may hold a lock that the collector will want, such
     // as the loader's.
-    if stop & STANDS == 0
-        || this.answered.load(Relaxed) == stop
+    if this.answered.load(Relaxed) == stop
         || this.blocked_at.load(Relaxed) != 0
         || std::ptr::eq(this, STOPPER.load(Relaxed))
     {
         return;
     }
     this.stopped_at.store(context, Relaxed);
-    this.answered.store(stop, Release);
-    ANSWERS.fetch_add(1, Release);
-    let _ = futex::wake(&ANSWERS, futex::Flags::PRIVATE, 1);
-    stand(stop);
-}
-
-/// Waits until a stop ends. If the loader's lock is not taken in time, a waiting thread ends the
-/// stop itself.
-fn stand(stop: u32) {
-    let most = rustix::time::Timespec::try_from(LATE).ok();
-    loop {
-        let now = STOP.load(Acquire);
-        if now & !TAKES != stop {
-            return;
-        }
-        let limit = most.as_ref().filter(|_| now & TAKES != 0);
-        let waited = futex::wait(&STOP, futex::Flags::PRIVATE, now, limit);
-        if waited == Err(rustix::io::Errno::TIMEDOUT) {
-            let _ = end(stop | TAKES);
-        }
-    }
+    HANDSHAKE.answer(stop, &this.answered);
+    HANDSHAKE.stand(stop, Timespec::try_from(LATE).ok().as_ref());
 }
 
 impl Thread {
@@ -220,7 +189,7 @@ impl Thread {
 
 /// Whether a thread has stopped for the current stop.
 pub(super) fn has_answered(this: &Thread) -> bool {
-    this.answered.load(Acquire) == STOP.load(Relaxed) & !TAKES
+    HANDSHAKE.current() == Some(this.answered.load(Acquire))
 }
 
 /// After this long without a new answer, threads that did not answer are sent the signal again.
@@ -296,7 +265,7 @@ impl Threads {
                 Ok(stop) => return self.tell(SUSPENDED, stop),
                 Err(failed) => failed,
             };
-            let _ = end(stop);
+            HANDSHAKE.end(stop);
             if began.elapsed() >= PATIENCE && !std::mem::replace(&mut told, true) {
                 warn_of_failure(missing);
             }
@@ -321,11 +290,11 @@ impl Threads {
         // Counting answers is cheaper than looking at each thread. But the count may include
         // threads that nobody waits for: those that received a second signal, from the collector or
         // from the program. So each thread is checked at the end.
-        let mut before = ANSWERS.load(Acquire);
+        let mut before = HANDSHAKE.answers();
         let mut seen = before;
         let mut missing = self.ask(stop, signals::suspend());
         loop {
-            let answers = ANSWERS.load(Acquire);
+            let answers = HANDSHAKE.answers();
             if answers != seen {
                 (seen, lately) = (answers, Instant::now());
             }
@@ -338,9 +307,9 @@ impl Threads {
                 fence(SeqCst);
                 return missing;
             }
-            let wait = rustix::time::Timespec::try_from(left.min(AGAIN)).ok();
-            let _ = futex::wait(&ANSWERS, futex::Flags::PRIVATE, answers, wait.as_ref());
-            if ANSWERS.load(Acquire) == answers {
+            let wait = Timespec::try_from(left.min(AGAIN)).ok();
+            HANDSHAKE.wait_for_more(answers, wait.as_ref());
+            if HANDSHAKE.answers() == answers {
                 before = answers;
                 missing = self.ask(stop, signals::suspend());
             }
@@ -382,9 +351,10 @@ impl Threads {
 
     /// Starts the world again.
     pub(crate) fn start_world(&self) {
-        let stop = STOP.load(Relaxed);
-        let _ = end(stop);
-        self.tell(UNSUSPENDED, stop);
+        if let Some(stop) = HANDSHAKE.current() {
+            HANDSHAKE.end(stop);
+            self.tell(UNSUSPENDED, stop);
+        }
     }
 }
 
@@ -415,31 +385,18 @@ fn warn_of_failure(missing: u32) {
 /// Begins a stop and returns its number, with [`STANDS`].
 fn begin() -> u32 {
     STOPPER.store(current::get(), Relaxed);
-    STOP.fetch_add(STANDS, SeqCst) | STANDS
-}
-
-/// Ends this stop, if it is still under way, and lets all threads go on.
-fn end(stop: u32) -> Result<u32, u32> {
-    let next = (stop & !(STANDS | TAKES)).wrapping_add(NEXT);
-    let ended = STOP.compare_exchange(stop, next, SeqCst, Relaxed);
-    if ended.is_ok() {
-        let _ = futex::wake(&STOP, futex::Flags::PRIVATE, u32::MAX >> 1);
-    }
-    ended
+    HANDSHAKE.begin()
 }
 
 /// Takes the loader's lock while the world is stopped, calls `then`, and returns its result. False
 /// if that took too long, so that a waiting thread has ended the stop.
 fn while_it_stands(stop: u32, then: impl FnOnce() -> bool) -> bool {
-    STOP.store(stop | TAKES, SeqCst);
-    // From now on, some of the stopped threads watch the time. To wake all of them would take long
-    // if there are many, and a single one might be inside a handler of the program's that waits for
-    // something.
-    let _ = futex::wake(&STOP, futex::Flags::PRIVATE, WATCHES);
+    // To wake all threads would take long if there are many, and a single one might be inside a handler
+    // of the program's that waits for something.
+    HANDSHAKE.takes(stop, WATCHES);
     let mut done = false;
     loader::while_held(|| {
-        let taken = STOP.compare_exchange(stop | TAKES, stop, SeqCst, Relaxed);
-        done = taken.is_ok() && then();
+        done = HANDSHAKE.took(stop) && then();
     });
     done
 }

@@ -17,7 +17,7 @@ struct World {
     held: PageSet,
     cached: PageSet,
     asked: u32,
-    /// Where the page cache tells nothing.
+    /// Where the page cache shows nothing.
     silent: Option<Cached>,
 }
 
@@ -133,7 +133,7 @@ fn a_page_in_another_frame_went_and_came_back() {
     assert_eq!(story.round(&[framed(500)]).refaults, 20);
     let block = story.evidence.file(&FILE).unwrap().blocks[&0];
     assert_eq!(block.refaulted(), 0b1111_1100_0000_0000);
-    // A page whose frame is hidden for once tells nothing.
+    // A page whose frame is hidden for once shows nothing.
     let mut hidden = framed(500);
     hidden.frames[3] = 0;
     assert_eq!(story.round(&[hidden]).refaults, 0);
@@ -268,7 +268,7 @@ fn a_page_that_comes_back_in_its_frame_was_never_read_again() {
     };
     let none = view(1, FILE, 0..100, &[]);
     story.round(std::slice::from_ref(&all));
-    // The page cache does not tell, as on an overlay.
+    // The page cache does not say, as on an overlay.
     assert_eq!(story.round(std::slice::from_ref(&none)).lost, 20);
     assert_eq!(story.round(std::slice::from_ref(&all)).refaults, 0);
     // Read again, and seen in two processes.

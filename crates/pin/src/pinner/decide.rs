@@ -145,14 +145,14 @@ impl Domains {
 }
 
 impl Pinner {
-    /// Goes on looking; takes in a round that is finished, and tells whether one is.
+    /// Goes on looking; takes in a round that is finished, and returns whether one is.
     pub(super) fn gather(&mut self, now_ns: u64) -> bool {
         let Some(finished) = self.gather.step(now_ns, SLICE, &mut self.evidence) else {
             return false;
         };
         let mut states = self.known.states(&self.holder);
         let round = self.evidence.end(now_ns, finished.majors, &mut states);
-        // Where frames are shown, they tell what was read again.
+        // Where frames are shown, they show what was read again.
         self.reached.page_cache = states.left_out() && !self.evidence.sees_frames();
         self.known.tidy(&self.evidence);
         self.rounds += 1;

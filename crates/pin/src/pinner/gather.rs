@@ -164,7 +164,7 @@ impl Gather {
             .chain(named)
     }
 
-    /// How many things [`Gather::passed`] tells.
+    /// The number of things that [`Gather::passed`] lists.
     pub(super) fn count_passed(&self) -> usize {
         let (mut told, mut others) = (0, 0);
         for refused in self.refused.values() {
@@ -358,7 +358,7 @@ impl Gather {
         self.finished.more_passed |= seen.more_passed;
     }
 
-    /// Passes over a process for a window. One that exited after it was watched is nothing to tell of.
+    /// Passes over a process for a window. One that exited after it was watched is nothing to report.
     fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
         let given = is_given(&self.programs, pid);
         // It has no memory of its own, so the kernel says that there is no such process.

@@ -72,7 +72,7 @@ impl Known {
                 Asked::Open(opened.file)
             }
             Err(error) if error.is_late() => Asked::Late,
-            // That tells nothing of the file, so it is tried again.
+            // That shows nothing of the file, so it is tried again.
             Err(error) if error.is_unasked() => return,
             Ok(_) | Err(_) => Asked::Never,
         };
@@ -123,7 +123,7 @@ impl PageStates for World<'_> {
     }
 
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Cached {
-        // However much is asked about others, that it tells nothing is known.
+        // A file about which the page cache says nothing costs no question.
         if matches!(self.known.files.get(&key), Some(Asked::Never)) {
             return Cached::Unknown;
         }
@@ -148,7 +148,7 @@ impl PageStates for World<'_> {
         match page_cache::of(open, Path::new(&file.path), bytes) {
             Ok(found) => Cached::Pages(found.cached / page),
             Err(_) => {
-                // This kernel does not tell, or not us.
+                // This kernel does not say, or not us.
                 self.known.open -= 1;
                 self.known.files.insert(key, Asked::Never);
                 Cached::Unknown

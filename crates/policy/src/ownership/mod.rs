@@ -91,7 +91,7 @@ impl Default for Settings {
 const MEMORY: u32 = 32;
 /// A segment with a larger touched part in an epoch is saturated: its nominal wait is halved.
 const SATURATED: f64 = 0.8;
-/// A segment with a smaller touched part tells little: its nominal wait grows by a quarter.
+/// A segment with a smaller touched part shows little: its nominal wait grows by a quarter.
 const SPARSE: f64 = 0.2;
 
 /// One segment. Its portions stand in the table, `mappers` places per segment.

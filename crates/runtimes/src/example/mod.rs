@@ -2,11 +2,12 @@
 //! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
 //! list with it to use it. To write a real runtime, begin with a copy of this folder.
 
+use crate::chosen::Choice;
 use crate::family;
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Reach, Sample};
 use crate::process::Process;
-use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
+use crate::runtime::{Addition, Runtime, Start, Steered};
 use plimsoll_programs::Recognise;
 pub use plimsoll_programs::example::Example;
 use plimsoll_wire::messages::Report;

@@ -14,6 +14,7 @@ use super::footprint;
 use super::isla_vista::Feedback;
 use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::Machine;
+use super::options::Policy;
 use super::release::Had;
 use super::snapshot::{Generation, Snapshot};
 use super::stalls::Signal;
@@ -185,7 +186,7 @@ impl<'a> HotSpotLever<'a> {
             }
         };
         let share = target.options.collection_share;
-        let by_stalls = target.options.policy.is_by_stalls();
+        let by_stalls = Policy::of(&target.options.chosen).is_by_stalls();
         let feedback =
             by_stalls.then(|| by_stalls_of(target.process.pid, &machine, perf.is_some()));
         let growth = Growth::of(&levers);

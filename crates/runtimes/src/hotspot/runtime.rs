@@ -1,7 +1,8 @@
 //! Connects the parts of this adapter to the trait [`Runtime`].
 
-use super::{NAME, lever, start};
-use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
+use super::{NAME, lever, options, start};
+use crate::chosen::{Choice, LeverOption};
+use crate::runtime::{Addition, Runtime, Start, Steered};
 use plimsoll_programs::hotspot::HotSpot;
 
 impl Runtime for HotSpot {
@@ -10,6 +11,10 @@ impl Runtime for HotSpot {
             name: NAME,
             help: "A Java program on HotSpot",
         }]
+    }
+
+    fn options(&self) -> &'static [LeverOption] {
+        options::OPTIONS
     }
 
     fn prepare(&self, start: &Start<'_>) -> Addition {

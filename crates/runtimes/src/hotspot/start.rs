@@ -2,7 +2,6 @@
 
 use super::agent;
 use super::flags::{self, Given, Known, LAUNCHER, Surroundings};
-use crate::link::Use;
 use crate::runtime::{Addition, Plan, Start};
 use plimsoll_programs::elf::{self, Elf};
 use plimsoll_programs::java;
@@ -64,7 +63,7 @@ fn agent(
 ) -> Result<Option<OsString>, &'static str> {
     let plan = start.plan;
     let collector = flags::collector(given, around);
-    if plan.agent == Use::Never || !agent::helps(collector, plan.policy) {
+    if !agent::helps(collector, &plan.chosen) {
         return Ok(None);
     }
     let library = plan.own.as_deref().and_then(agent::library);
@@ -169,6 +168,7 @@ fn inside(start: &Start<'_>) -> Addition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chosen::Chosen;
     use crate::launch::{prepare, prepare_in};
     use plimsoll_programs::Setting;
 
@@ -259,7 +259,7 @@ mod tests {
         let (home, java) = jdk();
         let own = home.path().join("plimsoll");
         let plan = Plan {
-            agent: Use::Auto,
+            chosen: Chosen::of([("agent", "auto")]),
             own: Some(own.clone()),
             ..plan()
         };
@@ -291,7 +291,7 @@ mod tests {
         std::fs::write(home.join("release"), "JAVA_VERSION=\"21.0.1\"\n").unwrap();
         let own = home.join("plimsoll");
         let plan = Plan {
-            agent: Use::Auto,
+            chosen: Chosen::of([("agent", "auto")]),
             own: Some(own.clone()),
             ..plan()
         };

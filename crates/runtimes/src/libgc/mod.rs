@@ -24,7 +24,8 @@ pub use libraries::Libraries;
 pub use plimsoll_programs::libgc::LibGc;
 pub use stock::{system, version};
 
-use crate::runtime::{Addition, Choice, Runtime, Start, Steered};
+use crate::chosen::Choice;
+use crate::runtime::{Addition, Runtime, Start, Steered};
 use libraries::Wish;
 use plimsoll_programs::privileges;
 

@@ -16,6 +16,7 @@ use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Sample};
 use crate::link::{Ended, Link};
 use crate::runtime::{Runtime, Steered};
+use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_programs::Candidate;
@@ -36,7 +37,7 @@ const MEASURE: Duration = Duration::from_secs(2);
 /// Measurements take at most one part in this many of the time.
 const MEASURE_PART: u32 = 800;
 /// The pause between two reports.
-const REPORT: Duration = Duration::from_secs(1);
+const REPORT: Duration = REPORT_EVERY.duration();
 /// The same when the program works much more or less than was reported.
 const TURN: Duration = Duration::from_millis(300);
 /// How long figures of the collector are not reported, because a program behaves differently while
@@ -240,7 +241,7 @@ impl<'a> Steering<'a> {
     /// Looks at the numbers, and at the process.
     fn sample(&mut self, link: &mut dyn Link) -> Option<Sample> {
         let numbers = link.numbers().filter(|numbers| numbers.limit > 0);
-        let own = |bytes| aim(bytes).saturating_sub(self.others).max(1);
+        let own = |bytes| family::process_limit(aim(bytes), self.others);
         self.goal = Goal {
             limit: numbers.map_or(0, |n| own(n.limit)),
             available: numbers.map_or(0, |n| own(n.available.max(n.limit))),

@@ -53,7 +53,7 @@ impl Repair {
             .map(|(other, _)| *other)
     }
 
-    /// A thread waits. It is not told yet.
+    /// A thread waits. The wait is not written yet.
     pub(super) fn hold(&mut self, thread: ThreadId, event: Event) {
         self.unparked.remove(&thread);
         let held = self.held.get(&thread).map_or(&[][..], Vec::as_slice);

@@ -127,7 +127,7 @@ pub(super) struct Out<'a, W: Write> {
 }
 
 impl<'a, W: Write> Out<'a, W> {
-    /// Before the first event. `raw` tells which threads there are, and `started` which of them others start.
+    /// Before the first event. `raw` shows which threads there are, and `started` which of them others start.
     pub(super) fn new(
         raw: &'a Trace,
         writer: Writer<W>,

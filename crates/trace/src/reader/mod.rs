@@ -154,7 +154,7 @@ impl Trace {
     /// # Errors
     /// [`TraceError::Io`]; [`TraceError::Foreign`], [`TraceError::Newer`] or [`TraceError::Head`] if it is no
     /// trace that this version reads; [`TraceError::TooMany`]. A trace that is cut or whose index is
-    /// damaged is opened all the same: [`Trace::ending`] tells.
+    /// damaged is opened all the same: [`Trace::ending`] shows that.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(TraceError::io(&name.as_str().into()))?;

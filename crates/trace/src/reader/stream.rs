@@ -6,8 +6,8 @@ use crate::codec::{Position, Unpacked};
 use crate::error::{At, BlockFault, EventFault, TraceError};
 use crate::event::{Event, ThreadId};
 
-/// This many events are unpacked at once. Each has long been written when it is read, and a processor's
-/// caches have what it is told with.
+/// The number of events that are unpacked at once: few enough to stay in a processor's cache with the columns
+/// that they are read from.
 const BATCH: usize = 64;
 
 /// The events of one thread, in order. It holds one block at a time.

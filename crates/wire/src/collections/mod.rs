@@ -1,4 +1,4 @@
-//! The page of collections: what an agent inside a virtual machine tells of its collections, and the
+//! The page of collections: what an agent inside a virtual machine reports of its collections, and the
 //! one wish that the adapter beside it has.
 //!
 //! The page is a memory file (`memfd_create(2)`) of the virtual machine's process, named
@@ -152,7 +152,7 @@ impl Signal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
-    /// The machine does not tell.
+    /// The machine does not say.
     #[default]
     Unknown = 0,
     /// A collection of the young generation (G1: mixed ones too).
@@ -231,7 +231,7 @@ pub struct Totals {
     pub kept: u64,
     /// Time that the agent itself took within pauses, ns.
     pub agent_ns: u64,
-    /// Pauses that were not measured, because two threads told of pauses at once.
+    /// Pauses that were not measured, because two threads reported pauses at once.
     pub missed: u64,
     /// Pauses whose stalls and faults are not known and count as none, because reading them was dear and had
     /// been done just before. Those of the process are: they are in its next reading.

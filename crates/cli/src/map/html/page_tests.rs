@@ -158,6 +158,15 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
+fn no_page_has_a_character_that_no_terminal_gets() {
+    use plimsoll_picture::svg::escape;
+    use plimsoll_wire::checks::is_printable;
+    for c in ('\0'..=char::MAX).filter(|c| !is_printable(*c)) {
+        assert!(!escape(c.encode_utf8(&mut [0; 4])).contains(c), "{c:?}");
+    }
+}
+
+#[test]
 fn one_look_has_no_picture_over_time_and_no_look_says_why() {
     let one = page(&[shown("sleep (12)", vec![small(0.0)])], None);
     assert_eq!(one.matches("<svg viewBox").count(), 2);

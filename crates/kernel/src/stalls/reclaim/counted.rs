@@ -75,7 +75,7 @@ impl Counted {
                 return Err(Error::Gone { pid }.into());
             }
             // A thread that came meanwhile counts already if its maker had its events by then, else
-            // it does not. Nobody can tell which, so try again.
+            // it does not. Nobody can say which, so try again.
             let now = self::threads(pid, most)?;
             if now.iter().all(|tid| threads.contains(tid)) {
                 return Ok(Counted(events));
@@ -170,7 +170,7 @@ fn event(number: u64, tid: i32) -> Result<Event> {
     })
 }
 
-/// The number of the event that a descriptor refers to. Any other file refuses to tell one.
+/// The number of the event that a descriptor refers to. Any other file refuses to give one.
 fn id(event: &OwnedFd) -> Result<u64> {
     let mut id = 0u64;
     // SAFETY: the kernel writes one word to `id`, which outlives the call.

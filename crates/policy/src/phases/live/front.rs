@@ -38,7 +38,7 @@ struct Entry {
 /// Which of a program's threads are in front, under one discipline: as many as there are processors, and
 /// those that block.
 ///
-/// The kernel does not tell when a thread blocks or wakes. A thread that runs is ready; one that has its turn
+/// The kernel does not say when a thread blocks or wakes. A thread that runs is ready; one that has its turn
 /// and does not run is away. A thread that is put back may still run where a processor has nothing better to
 /// do, so no processor idles for this.
 ///

@@ -63,7 +63,7 @@ pub enum Switch {
 /// The outcome of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing to tell.
+    /// Nothing to report.
     Going,
     /// The first trial was stood, or one after a loss.
     Stood,
@@ -239,7 +239,7 @@ fn opposite(switch: Switch) -> Switch {
     }
 }
 
-/// How much more was allocated per time with the discipline; `None` if the windows tell nothing.
+/// How much more was allocated per time with the discipline; `None` if the windows show nothing.
 fn ratio(without: Window, with: Window) -> Option<f64> {
     let is_crowded = |window: Window| window.waited >= window.elapsed / CROWDED;
     // Threads that are put back wait more, so only the kernel's own order shows whether it is crowded.

@@ -31,17 +31,18 @@ pub(super) use tries::Tries;
 use super::attach::Attach;
 use super::collector::Collector;
 use super::machine::Machine;
+use super::options::{Policy, allows_agent};
+use crate::chosen::Chosen;
 use crate::lever::Target;
-use crate::link::{Policy, Use};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tracing::{debug, info};
 
-/// Whether the agent helps in a machine: it gives memory of these collectors back, and sees the stalls by
-/// which a policy decides.
-pub fn helps(collector: Collector, policy: Policy) -> bool {
+/// Whether the agent may be loaded into a machine, and helps there: it gives memory of these collectors back,
+/// and sees the stalls by which a policy decides.
+pub(super) fn helps(collector: Collector, chosen: &Chosen) -> bool {
     let gives_back = [Collector::Serial, Collector::Parallel, Collector::G1];
-    gives_back.contains(&collector) || policy.is_by_stalls()
+    allows_agent(chosen) && (gives_back.contains(&collector) || Policy::of(chosen).is_by_stalls())
 }
 
 /// The agent's library beside `program`, which is ours (in a build tree), or in the place of
@@ -60,7 +61,7 @@ pub(super) fn in_machine(
 ) -> Option<Page> {
     let (process, options) = (&target.process, target.options);
     tries.end();
-    if options.agent == Use::Never || !helps(machine.collector, options.policy) {
+    if !helps(machine.collector, &options.chosen) {
         return None;
     }
     let page = match Page::of(process) {

@@ -1,0 +1,65 @@
+//! What users may choose of a runtime and of its lever.
+
+use std::collections::BTreeMap;
+
+/// One of several values, as users give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The value.
+    pub name: &'static str,
+    /// Its meaning, for the help: one line without a full stop.
+    pub help: &'static str,
+}
+
+/// An option of a lever, which users give as `--NAME VALUE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeverOption {
+    /// Its name, which no other lever's option has.
+    pub name: &'static str,
+    /// Its values. The first one holds where the user gives none.
+    pub values: &'static [Choice],
+}
+
+/// The values that a user gave to options of levers. A lever asks for its own; it ignores those of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen(BTreeMap<&'static str, String>);
+
+impl Chosen {
+    /// These values, by the names of the options.
+    pub fn of<const N: usize>(given: [(&'static str, &str); N]) -> Chosen {
+        Chosen(given.map(|(name, value)| (name, value.to_owned())).into())
+    }
+
+    /// Which value of an option holds, by its place among the values.
+    pub(crate) fn place(&self, option: &LeverOption) -> usize {
+        let given = self.0.get(option.name);
+        let place = given.and_then(|given| option.values.iter().position(|it| it.name == given));
+        place.unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_value_holds_where_none_of_them_was_given() {
+        let choice = |name| Choice { name, help: "" };
+        let values: &[Choice] = Box::leak(Box::new(["red", "blue"].map(choice)));
+        let option = LeverOption {
+            name: "colour",
+            values,
+        };
+        let place = |name, value| Chosen::of([(name, value)]).place(&option);
+        assert_eq!(place("colour", "blue"), 1);
+        assert_eq!(
+            [
+                place("colour", "red"),
+                place("colour", "x"),
+                place("shade", "blue")
+            ],
+            [0; 3]
+        );
+        assert_eq!(Chosen::default().place(&option), 0);
+    }
+}
