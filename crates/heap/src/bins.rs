@@ -21,7 +21,7 @@ pub struct Bin {
     limit: usize,
     /// The address of the first freed slot, or 0. Freed slots are linked through their first words.
     pub(crate) freed: usize,
-    /// The superpage of which this bin has a part, plus 1; 0 for none.
+    /// The superpage that this bin has a part of, plus 1; 0 for none.
     pub(crate) superpage: u32,
     /// The bin has the holes of these slots: from the first that was not examined yet, to the end of
     /// the part.
@@ -92,7 +92,7 @@ impl Bin {
 pub struct Bins {
     /// The bins of the first kinds, by kind and class.
     first: [Row; FIRST],
-    /// A bit for each of these kinds of which a bin got a part of a superpage since the last collection.
+    /// A bit for each of these kinds whose bins got a part of a superpage since the last collection.
     refilled: u8,
     /// The bins of all other kinds, as far as they were used. It changes under the lock of
     /// [`Central`](crate::Central) only.

@@ -39,8 +39,7 @@ struct Lists {
     /// those that are absent.
     partial: u32,
     absent: u32,
-    /// The superpage of which bins have the first slots, plus 1; 0 for none. And the first slot that
-    /// none has.
+    /// The superpage whose first slots bins have, plus 1; 0 for none. And its first slot that none has.
     rest: u32,
     next: u16,
 }

@@ -1,4 +1,4 @@
-//! What is known of one superpage: its use, its kind, its flags, and for how long nobody wrote to it.
+//! The entry of one superpage: its use, its kind, its flags, and for how long nobody wrote to it.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 

@@ -13,7 +13,7 @@ pub(crate) struct Stress {
     /// State of the generator of random numbers. Changed by the thread that holds the lock; the front end
     /// sets it at first.
     seed: AtomicU64,
-    /// What a verification has to know of the time before it.
+    /// Notes for a verification on the time before it.
     pub(crate) verifier: Verifier,
 }
 

@@ -1,4 +1,4 @@
-//! What threads wait and count with. Models of these protocols (`tests/model.rs`) put their own in its place.
+//! Locks and counters of threads. Models of these protocols (`tests/model.rs`) put their own in its place.
 
 pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

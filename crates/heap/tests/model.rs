@@ -16,7 +16,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sharing::{Given, Sharing, Worker};
 
-/// What each object refers to. Two of them refer to the last one, and one to an earlier one.
+/// The references of each object. Two of them refer to the last one, and one to an earlier one.
 const GRAPH: [&[usize]; 5] = [&[1, 2], &[3, 0], &[4], &[4], &[]];
 
 /// Objects that were given away, and how many were scanned by those without work.
@@ -126,7 +126,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Has this many helpers, of which each scans at most `fuel` objects in a turn, while `body` leads.
+/// Has this many helpers, each of which scans at most `fuel` objects in a turn, while `body` leads.
 fn with_helpers(helpers: usize, fuel: Option<usize>, body: impl FnOnce(&Sharing<Objects>, &Marks)) {
     let marks: Marks = Arc::new(GRAPH.iter().map(|_| AtomicUsize::new(0)).collect());
     let sharing = Arc::new(Sharing::new(Objects::default()));
@@ -187,7 +187,7 @@ fn steps_leave_nothing_behind() {
     }
 }
 
-/// What a helper still has of a round that was given up is no part of the next.
+/// The work that a helper still has of a round that was given up is no part of the next.
 #[test]
 fn what_is_given_up_does_not_come_back() {
     check(3, || {

@@ -82,7 +82,7 @@ impl Own {
     }
 }
 
-/// What the process has: bytes of addresses, bytes of memory, mappings, descriptors.
+/// The state of the process: bytes of addresses, bytes of memory, mappings, descriptors.
 #[derive(Clone, Copy, Debug)]
 struct Has {
     addresses: usize,
@@ -167,7 +167,7 @@ fn in_turn() {
     assert_no_more(has(), before.unwrap());
 }
 
-/// Many heaps at once, of which some are dropped and replaced.
+/// Many heaps at once. Some are dropped and replaced.
 fn at_once() {
     const MANY: usize = 1_000;
     /// Bytes of memory that a heap with one object may take.

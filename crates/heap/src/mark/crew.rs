@@ -24,7 +24,7 @@ impl Crew {
         Ok(Crew { team })
     }
 
-    /// What its members share.
+    /// The state and the work that its members share.
     pub(crate) fn team(&self) -> &Team {
         &self.team
     }

@@ -36,7 +36,7 @@ const TRACED: usize = 1;
 /// reached.
 const SUMMARY: usize = 2;
 const BOOKMARKS: usize = 3;
-/// Tag: an object, or a part of one, in which a map says where the references are.
+/// Tag: an object, or a part of one, whose references a map names.
 const MAPPED: usize = 4;
 const WHAT: usize = 7;
 pub(super) const WORD: usize = size_of::<usize>();

@@ -7,7 +7,7 @@ use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering::Relaxed, Po
 
 /// One of several that work together. `Given` is what they share.
 pub(crate) trait Worker {
-    /// What is shared, under the lock of [`Sharing`].
+    /// The shared work, under the lock of [`Sharing`].
     type Given: Given;
 
     /// Works until it has no work, and [offers](Sharing::offers) some meanwhile. False if the time was over

@@ -1,4 +1,4 @@
-//! What markers work on, what they share of it, and what they did.
+//! The spans that markers work on, those that they share, and counts of the work.
 
 use super::sharing::{Given, Sharing};
 use crate::area::Area;
@@ -51,13 +51,13 @@ impl AddAssign for Marking {
 /// when it is empty.
 pub(super) const PORTION: usize = 128;
 
-/// What markers that work together share.
+/// The work that markers share.
 pub(crate) struct Spans {
     /// Spans that markers gave away.
     pub(super) given: Area<Span>,
     /// When markers stop; `None` when they mark until all is done.
     pub(super) until: Option<Instant>,
-    /// What the markers without work have done.
+    /// Counts of the work of the markers that have none left.
     pub(super) done: Marking,
 }
 

@@ -82,7 +82,7 @@ fn is_a_tracker(descriptor: &OwnedFd) -> bool {
     said.is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
 }
 
-/// Unmaps a range. Where the kernel refuses, because a mapping would become two and the process has no more,
+/// Unmaps a range. If the kernel refuses, because a mapping would become two and the process has no more,
 /// it stays mapped: a later commit of it fails.
 ///
 /// # Safety

@@ -36,13 +36,13 @@ pub unsafe trait Os: Send + Sync {
     /// something there.
     fn commit(&self, range: Range<usize>) -> io::Result<()>;
 
-    /// Takes a commit back, so that the part may be committed again. What it holds is lost.
+    /// Takes a commit back, so that the part may be committed again. Its contents are lost.
     ///
     /// # Safety
     /// Nobody uses an address in `range`.
     unsafe fn uncommit(&self, range: Range<usize>);
 
-    /// Gives a reservation back, of which nothing is committed any more.
+    /// Gives a reservation back. None of it is committed any more.
     ///
     /// # Safety
     /// Nobody uses an address in `range`, which is all that one call of [`reserve`](Os::reserve) found.

@@ -86,7 +86,7 @@ impl Summaries {
         }
     }
 
-    /// What a superpage's objects refer to, or `None` if it has no summary.
+    /// The slots that a superpage's objects refer to; `None` if it has no summary.
     pub(crate) fn of<'a>(&self, side: &'a Side, superpage: Superpage) -> Option<Groups<'a>> {
         let place = side.descriptor(superpage).summary.load(Relaxed);
         (place != 0).then(|| codec::decode(self.store.bytes(side, place)))

@@ -44,7 +44,7 @@ fn each_type_may_have_a_kind_of_its_own() {
     assert_eq!(world.collect(&mut marker).freed, used);
 }
 
-/// A thread may free what another one allocated, of a kind of which it has no bin.
+/// A thread may free what another one allocated, of a kind that it has no bin for.
 #[test]
 fn what_a_thread_frees_of_a_kind_that_it_never_used_is_found_by_the_next_collection() {
     let mut world = World::new(64 * MIB);

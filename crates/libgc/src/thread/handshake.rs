@@ -1,5 +1,5 @@
 //! The handshake by which the world is stopped: one thread begins a stop, the others answer it, and wait
-//! until it ends. How they learn of it, and whose answers are missing, is the business of `stop`.
+//! until it ends. The module `stop` tells them of it, and knows whose answers are missing.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, Timespec, futex};
