@@ -9,7 +9,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("agents/jvm", 3),
     ("agents/tracer", 3),
     ("bench", 3),
-    ("bench/vm", 7),
     ("crates/cli", 2),
     ("crates/collector", 2),
     ("crates/client", 2),
