@@ -179,7 +179,7 @@ pub enum Error {
         claim: &'static str,
     },
     /// Some of several measurements failed, each with a message of its own.
-    #[error("{} of the measurements failed: {}", .0.len(), .0.join(", "))]
+    #[error("{} of the measurements failed or are not finished: {}", .0.len(), .0.join(", "))]
     Several(Vec<&'static str>),
 }
 
