@@ -191,8 +191,8 @@ impl Governor {
     }
 }
 
-/// The part of `usable` bytes of a program that is left to one process beside its family. Holds as well for an
-/// adapter outside, which measures the family.
+/// The part of `usable` bytes of a program that is left to one process beside its family. Holds as well for
+/// an adapter outside, which measures the family.
 #[must_use]
 pub fn process_limit(usable: Bytes, family: Bytes) -> Bytes {
     usable - family

@@ -50,8 +50,8 @@ pub fn uses_of_others(root: u32, but: u32) -> u64 {
     others.filter_map(uses).sum()
 }
 
-/// The part of `usable` bytes of a program that is left to a process when the others use `others` bytes. At least
-/// one byte: 0 stands for no limit.
+/// The part of `usable` bytes of a program that is left to a process when the others use `others` bytes. At
+/// least one byte: 0 stands for no limit.
 pub fn process_limit(usable: u64, others: u64) -> u64 {
     govern::process_limit(Bytes(usable), Bytes(others)).0.max(1)
 }
