@@ -87,7 +87,8 @@ sanitize: ## the heap's tests under the address and the thread sanitizer
 
 model: ## models of threads that meet, in more of their orders than `make test` (PREEMPTIONS=N, 4)
 	@tools/setup.sh build
-	LOOM_MAX_PREEMPTIONS=$(or $(PREEMPTIONS),4) cargo test --release -p plimsoll-heap -p plimsoll-libgc --test model
+	LOOM_MAX_PREEMPTIONS=$(or $(PREEMPTIONS),4) \
+	  cargo test --release -p plimsoll-heap -p plimsoll-libgc --test model
 
 docs: ## the book, in docs/book
 	@tools/setup.sh docs

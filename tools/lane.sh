@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Cargo starts each test binary through this script (`CARGO_TARGET_…_RUNNER`), in the directory of its
 # package. It runs the tests of the binary that belong to the lane that is asked for:
-# lane.sh quiet|guests|pressed|check|every-case BINARY ARGUMENTS...
+# lane.sh quiet|java|guests|pressed|check|every-case BINARY ARGUMENTS...
 #
-# Tests of the quiet lane put nothing under memory pressure and switch no swap on. They mostly wait for what
-# they start, so they run beside the others. Tests of the lane guests wait minutes for a virtual machine whose
-# processor is emulated. Tests of the pressed lane run one binary at a time, because swap belongs to the whole
-# machine.
+# Tests of the lanes quiet and java put nothing under memory pressure and switch no swap on. They mostly wait
+# for what they start, so they run beside the others; java has the suites that start many Java programs. Tests
+# of the lane guests wait minutes for a virtual machine whose processor is emulated. Tests of the pressed lane
+# run one binary at a time, because swap belongs to the whole machine.
 #
 # The lane check has the tests of modules, and suites of other lanes that need no pressure and take seconds
 # (`make check`). The lane every-case has the suites that `make test` runs in part (plimsoll_testbed::cases).
@@ -17,21 +17,22 @@ given=("$@")
 name=${binary##*/}
 suite=${PWD##*/}/${name%-*}
 
-# Where a suite belongs; which of its tests belong to the other one of quiet and pressed, and which are in a
-# virtual machine: parts of their names.
+# Where a suite belongs; which of its tests are pressed although the suite is not, or quiet although it is
+# pressed; and which are in a virtual machine: parts of their names.
 lane=pressed
 apart=()
 guests=()
 case $suite in
-  runtimes/* | client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | heap/heap | heap/model | heap/several | map/hotspot | map/plimsoll_map) lane=quiet ;;
-  cli/broker | cli/java | cli/map | cli/pin | cli/record | cli/sweep) lane=quiet ;;
+  runtimes/* | cli/java | cli/record | map/hotspot) lane=java ;;
+  client/* | sim/* | trace/*) lane=quiet ;;
+  c/c | collector/order | heap/heap | heap/model | heap/several | map/plimsoll_map) lane=quiet ;;
+  cli/broker | cli/map | cli/pin | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
     lane=quiet apart=(balance:: groups:: ladder:: pin:: unit:: users::) guests=(guest::)
     ;;
-  jvm/real) lane=quiet apart=(churn:: pressure::) ;;
+  jvm/real) lane=java apart=(churn:: pressure::) ;;
   libgc/agent) lane=quiet apart=(swap::) ;;
   libgc/bad_luck)
     lane=quiet apart=(swap_is_exhausted locks_its_memory a_large_object evicted_from_outside)
@@ -40,6 +41,9 @@ case $suite in
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
   cli/file | kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
+
+other=pressed
+[ "$lane" != pressed ] || other=quiet
 
 # Tests within documentation are compiled elsewhere, and are a step of their own.
 [[ $binary == */deps/* ]] || exit 0
@@ -83,5 +87,5 @@ case $wanted in
     apart+=("${guests[@]}")
     run "${apart[@]/#/--skip=}"
     ;;
-  *) only "${apart[@]}" ;;
+  "$other") only "${apart[@]}" ;;
 esac

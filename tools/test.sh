@@ -135,6 +135,7 @@ elif [ "${1:-}" = check ]; then
   step "what needs no pressure" tests check
 else
   start "quiet" tests quiet
+  start "java" tests java
   start "guests" tests guests
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
@@ -142,6 +143,7 @@ else
   step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
+  step "tests of Java programs, beside the others" finish "java"
   step "tests in virtual machines, beside the others" finish "guests"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"

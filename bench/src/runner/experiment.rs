@@ -115,9 +115,9 @@ impl<V> Experiment<'_, V> {
         self
     }
 
-    /// Runs all rounds of a group before the next group. The groups are those of [`Experiment::rotating`], or
-    /// single variants. Rows are complete one after the other, also in a recording that is cut. For groups that
-    /// are not compared with each other.
+    /// Runs all rounds of a group before the next group. The groups are those of [`Experiment::rotating`],
+    /// or single variants. Rows are complete one after the other, also in a recording that is cut. For groups
+    /// that are not compared with each other.
     pub fn by_group(mut self) -> Self {
         self.is_by_group = true;
         self

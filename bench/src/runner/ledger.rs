@@ -207,7 +207,7 @@ impl Ledger {
         row.machine.clone_from(&self.head.machine);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         row.ended = now.unwrap_or_default().as_secs();
-        row.took += took.as_secs_f64();
+        row.took += took.as_millis() as f64 / 1e3;
         row.outcomes.push(value);
         self.begun.insert(variant.to_owned(), row);
         self.longest = self.longest.max(took);

@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 const INVERTED: &[(&str, usize)] = &[
     ("agents/jvm", 65),
     ("agents/libgc", 1),
-    ("bench", 193),
+    ("bench", 191),
     ("crates/broker", 40),
     ("crates/cli", 180),
     ("crates/client", 21),
-    ("crates/collector", 11),
-    ("crates/heap", 68),
-    ("crates/libgc", 36),
+    ("crates/collector", 1),
+    ("crates/heap", 67),
+    ("crates/libgc", 16),
     ("crates/map", 141),
     ("crates/mmtk", 22),
     ("crates/picture", 2),
     ("crates/programs", 19),
-    ("crates/runtimes", 139),
+    ("crates/runtimes", 136),
     ("crates/sim", 135),
 ];
 

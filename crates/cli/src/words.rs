@@ -23,8 +23,7 @@ pub(crate) fn width() -> usize {
 }
 
 /// Appends `head` and the words after it as one line, broken between words where it is wider than `width`
-/// columns; what follows is indented by `indent`. A word that is wider than that, such as a path, has a line of
-/// its own.
+/// columns; the lines after it are indented by `indent`. A wider word, such as a path, has a line of its own.
 pub(crate) fn wrap(into: &mut String, head: &str, words: &str, indent: usize, width: usize) {
     let indent = indent.min(width.saturating_sub(LEAST));
     into.push_str(head);

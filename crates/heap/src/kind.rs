@@ -19,16 +19,15 @@ pub enum Layout {
     Opaque,
     /// Any aligned word may be a reference: one that resolves to a slot counts as one.
     Words,
-    /// Those words that the map names. Nothing but the object is read, so superpages of such objects are
-    /// summarised.
+    /// Those words that the map names. Nothing but the object is read, so its superpages are summarised.
     Mapped(PointerMap),
     /// The front end's [`Tracer`](crate::mark::Tracer) finds them. It may read memory outside the
     /// object, so superpages of such objects are never summarised.
     Traced,
 }
 
-/// Where the references in an object are: a bit for each of its first words, lowest first. Words without a bit
-/// are not looked at.
+/// The places of references in an object: a bit for each of its first words, lowest first. Words without a
+/// bit are not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointerMap {
     bits: u64,

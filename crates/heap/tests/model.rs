@@ -1,5 +1,5 @@
 //! How markers share work, in every order in which their threads can run (up to a number of preemptions, or
-//! `LOOM_MAX_PREEMPTIONS`: `make model` tries more). What is checked is the source that ships, over locks that
+//! `LOOM_MAX_PREEMPTIONS`: `make model` tries more). The tests check the source that ships, over locks that
 //! loom controls.
 
 #[path = "../src/mark/sharing.rs"]

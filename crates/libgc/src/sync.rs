@@ -1,4 +1,4 @@
-//! What threads wait and count with. Models of these protocols (`tests/model.rs`) put their own in its place.
+//! Atomics and waits of threads. Models of these protocols (`tests/model.rs`) put their own in their place.
 
 pub(crate) use rustix::thread::futex;
 pub(crate) use rustix::time::Timespec;

@@ -1,5 +1,5 @@
-//! The lock, and the handshake by which the world is stopped, in every order in which threads can run (up to a
-//! number of preemptions, or `LOOM_MAX_PREEMPTIONS`: `make model` tries more). What is checked is the source
+//! The lock, and the handshake by which the world is stopped, in every order in which threads can run (up to
+//! a number of preemptions, or `LOOM_MAX_PREEMPTIONS`: `make model` tries more). The tests check the source
 //! that ships, over atomics that loom controls and a futex made of loom's locks. Signals are not modelled: a
 //! thread looks by itself whether the world is to stop.
 
@@ -195,7 +195,7 @@ impl Process {
         })
     }
 
-    /// What a thread of the program does: uses its objects, and stops when it is asked to. In the end it blocks.
+    /// A thread of the program uses its objects, and stops when it is asked to. In the end it blocks.
     fn run(&self, thread: usize, most: Option<&Timespec>) {
         let this = &self.threads[thread];
         for _ in 0..2 {

@@ -211,6 +211,7 @@ fn is_guard(below: &Area, area: &Area) -> bool {
 /// and its size with bit 1 set (`IS_MMAPPED`; glibc's `malloc/malloc.c`). The kernel joins those that
 /// lie side by side.
 fn label_blocks(area: &Area, memory: &dyn Memory, labels: &mut Labels) {
+    /// The bit of a block's size for a mapping of its own.
     const MAPPED: u64 = 2;
     let mut at = area.addresses.start;
     for _ in 0..MAX_BLOCKS {

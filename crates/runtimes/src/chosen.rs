@@ -1,4 +1,4 @@
-//! What users may choose of a runtime and of its lever.
+//! Choices of users about a runtime and its lever.
 
 use std::collections::BTreeMap;
 

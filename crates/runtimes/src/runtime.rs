@@ -34,7 +34,7 @@ pub trait Runtime: Recognise {
         &[]
     }
 
-    /// What else the user may choose of the lever. The command needs a flag for each option.
+    /// Further options of the lever. The command needs a flag for each option.
     fn options(&self) -> &'static [LeverOption] {
         &[]
     }

@@ -340,10 +340,9 @@ mod tests {
             &format!("{} {}\nend", "word ".repeat(40), "x".repeat(200)),
             &mut text,
         );
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        // A word that is wider than the table has a line of its own.
+        let fits = |line: &str| line.chars().count() <= 80 || line.trim() == "x".repeat(200);
+        assert!(text.lines().all(fits), "{text}");
         assert!(text.ends_with("\nend\n"));
     }
 

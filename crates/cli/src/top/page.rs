@@ -24,8 +24,8 @@ pub(super) fn head(principal: &Principal, width: usize) -> String {
     format!("{line:<width$}")
 }
 
-/// Its memory, the reason of its limit, and the values of the collector and of the refaults. Unknown values are
-/// left out.
+/// Its memory, the reason of its limit, and the values of the collector and of the refaults. Unknown values
+/// are left out.
 pub(super) fn lines(principal: &Principal, listing: &Listing) -> Vec<String> {
     let mut lines = share_lines(principal);
     lines.push(String::new());

@@ -1,5 +1,5 @@
-//! Objects with maps of their references: nothing but the words that a map names keeps anything alive, and what
-//! is in swap is summarised as for objects without maps.
+//! Objects with maps of their references: only the words that a map names keep objects alive, and superpages
+//! in swap are summarised as for objects without maps.
 
 use crate::kernel::Pages;
 use crate::swap::{Ends, world};
@@ -29,7 +29,7 @@ fn add(world: &World, map: PointerMap, is_reference: fn(usize) -> bool) -> Mappe
     Mapped { kind, is_reference }
 }
 
-/// Structures whose first and third words are references, and arrays of pairs of which the second is one.
+/// Structures whose first and third words are references, and arrays of pairs whose second word is one.
 fn kinds(world: &World) -> [Mapped; 2] {
     let pairs = PointerMap::array(0b10, 2).unwrap();
     [
@@ -132,7 +132,7 @@ fn what_is_cold_is_paged_out_before_the_kernel_has_to() {
     );
 }
 
-/// Of a large array, only the parts in memory are scanned, and each other part is summarised by itself.
+/// Only the parts of a large array in memory are scanned, and each other part is summarised by itself.
 #[test]
 fn a_large_array_is_scanned_by_its_parts() {
     let (mut world, pages) = world();

@@ -1,5 +1,5 @@
-//! The handshake by which the world is stopped: one thread begins a stop, the others answer it, and wait until
-//! it ends. How they learn of it, and whose answers are missing, is the business of `stop`.
+//! The handshake by which the world is stopped: one thread begins a stop, the others answer it, and wait
+//! until it ends. How they learn of it, and whose answers are missing, is the business of `stop`.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, Timespec, futex};
@@ -60,8 +60,8 @@ impl Handshake {
         let _ = futex::wake(&self.answers, futex::Flags::PRIVATE, 1);
     }
 
-    /// Waits until a stop ends. If the loader's lock is not taken within the time `most`, this thread ends the
-    /// stop itself.
+    /// Waits until a stop ends. If the loader's lock is not taken within the time `most`, this thread ends
+    /// the stop itself.
     pub(crate) fn stand(&self, stop: u32, most: Option<&Timespec>) {
         loop {
             let now = self.stop.load(Acquire);
@@ -86,8 +86,8 @@ impl Handshake {
         let _ = futex::wait(&self.answers, futex::Flags::PRIVATE, answers, most);
     }
 
-    /// Announces that the loader's lock is being taken during this stop. From now on, `watches` of the stopped
-    /// threads watch the time.
+    /// Announces that the loader's lock is being taken during this stop. From now on, `watches` of the
+    /// stopped threads watch the time.
     pub(crate) fn takes(&self, stop: u32, watches: u32) {
         self.stop.store(stop | TAKES, SeqCst);
         let _ = futex::wake(&self.stop, futex::Flags::PRIVATE, watches);

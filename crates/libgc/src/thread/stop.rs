@@ -2,8 +2,8 @@
 //! starts again.
 //!
 //! A thread answers a stop by storing where the kernel put its registers, and by a
-//! [handshake](Handshake). A thread that is using its bins returns from the handler, finishes, and enters the handler again
-//! ([`Thread::leave_bins`]).
+//! [handshake](Handshake). A thread that is using its bins returns from the handler, finishes, and enters
+//! the handler again ([`Thread::leave_bins`]).
 
 use super::current;
 use super::handshake::Handshake;

@@ -1,11 +1,11 @@
-//! What users may choose of this lever.
+//! Options of this lever.
 
 use crate::chosen::{Choice, Chosen, LeverOption};
 
 /// All options.
 pub const OPTIONS: &[LeverOption] = &[POLICY, AGENT];
 
-/// What decides how large the heap may be.
+/// The rule for the size of the heap.
 pub const POLICY: LeverOption = LeverOption {
     name: "policy",
     values: &[
@@ -49,7 +49,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What was chosen.
+    /// The chosen value.
     pub fn of(chosen: &Chosen) -> Policy {
         [Policy::Limit, Policy::IslaVista][chosen.place(&POLICY)]
     }
