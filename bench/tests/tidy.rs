@@ -34,7 +34,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("plimsoll-trace", 1),
     ("plimsoll-picture", 1),
     ("plimsoll-programs", 2),
-    ("plimsoll-core", 2),
+    ("plimsoll-decide", 2),
     ("plimsoll-client", 2),
     ("plimsoll-heap", 2),
     ("plimsoll-map", 3),

@@ -12,7 +12,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("crates/cli", 2),
     ("crates/collector", 2),
     ("crates/client", 2),
-    ("crates/core", 3),
+    ("crates/decide", 3),
     ("crates/kernel", 5),
     ("crates/map", 5),
     ("crates/mmtk", 2),

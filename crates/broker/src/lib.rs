@@ -16,7 +16,7 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | [`core`] | the decision core, a crate of its own: no clock, no I/O |
+//! | [`decide`] | the decision core, a crate of its own: no clock, no I/O |
 //! | [`options`] | command line, socket and directory paths |
 //! | [`config`] | `plimsoll.toml` |
 //! | [`server`] | the epoll loop, connections, the table of methods |
@@ -62,7 +62,7 @@ mod allocations;
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
-pub use plimsoll_core as core;
+pub use plimsoll_decide as decide;
 
 pub use daemon::run;
 pub use error::Error;

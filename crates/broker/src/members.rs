@@ -2,7 +2,7 @@
 
 use crate::act::Home;
 use crate::balance::reading::Reading;
-use crate::core::Figures as CoreFigures;
+use crate::decide::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
 use crate::server::poll::Slot;

@@ -2,7 +2,7 @@
 //! recognised when its program rejoins. The whole state is written to a new file that then replaces
 //! the old one.
 
-use crate::core::Kept;
+use crate::decide::Kept;
 use crate::server::listener::advice;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::{Process, boot};

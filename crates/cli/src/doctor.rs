@@ -282,6 +282,9 @@ none  zap    zap tier
         assert_eq!(value["libgc"]["tiers"][0]["works"], true);
     }
 
+    /// Columns of the longest name before a sentence, and more.
+    const NAMES: usize = 24;
+
     #[test]
     fn looks_at_this_machine() {
         let socket = plimsoll_client::Socket::at("/nonexistent/broker.sock");
@@ -296,8 +299,12 @@ none  zap    zap tier
         assert_eq!(stalls.map(|found| &found.tier), Some(&findings.java.stalls));
         for width in [60, 80, 200] {
             let text = text(&findings, width);
-            // A command stays on its line, and so does a word that is wider than the line, such as a path.
-            let is_word = |line: &str| !line.trim().contains(' ');
+            // A command stays on its line, and so does a word that is wider than the room beside the names,
+            // such as a path.
+            let is_word = |line: &str| {
+                let before = line.trim_end().rsplit_once(' ');
+                before.is_none_or(|(before, _)| before.trim_end().chars().count() <= NAMES)
+            };
             let is_command = |line: &str| {
                 findings
                     .verdict

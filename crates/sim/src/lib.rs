@@ -1,5 +1,5 @@
 //! Deterministic models of programs in too little memory. They run the very code of
-//! `plimsoll_policy` and `plimsoll_core`, with virtual time: no clock, no I/O, no randomness.
+//! `plimsoll_policy` and `plimsoll_decide`, with virtual time: no clock, no I/O, no randomness.
 //!
 //! | module | models |
 //! |---|---|

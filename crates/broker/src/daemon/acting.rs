@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use crate::act::{Cgroups, Home, Job, Order, Outcome, Rights, Worker};
 use crate::balance::Balancer;
-use crate::core::{Action, Core};
+use crate::decide::{Action, Core};
 use crate::error::Error;
 use crate::members::Members;
 use crate::pinning::{self, Pinning};

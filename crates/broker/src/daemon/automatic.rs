@@ -5,7 +5,7 @@ use super::Daemon;
 use super::join::Draft;
 use crate::act::Home;
 use crate::config::Given;
-use crate::core::NewPrincipal;
+use crate::decide::NewPrincipal;
 use crate::members::Member;
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;

@@ -1,7 +1,7 @@
 //! Chooses the principals of a listing when not all fit into a reply: equally many of each user, as
 //! far as the user has that many. A user with many principals cannot push out those of another.
 
-use crate::core::Figures;
+use crate::decide::Figures;
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
 //! When a limit binds programs of several users, each user has a group for it. This module divides
 //! such a limit between the groups.
 
-use crate::core::{Core, SensedPrincipal};
+use crate::decide::{Core, SensedPrincipal};
 use crate::members::{Member, Members};
 use crate::sense::RootDomain;
 use plimsoll_wire::messages::Id;
@@ -71,7 +71,7 @@ fn divide_one(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
 mod tests {
     use super::*;
     use crate::allocations;
-    use crate::core::SensedDomain;
+    use crate::decide::SensedDomain;
 
     #[test]
     fn each_group_has_what_the_others_leave_and_nothing_is_allocated() {

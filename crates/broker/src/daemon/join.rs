@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::caller::Caller;
 use crate::config::Given;
-use crate::core::{Kept, NewPrincipal, Refusal};
+use crate::decide::{Kept, NewPrincipal, Refusal};
 use crate::members::Member;
 use crate::sense::{self, RootDomain};
 use crate::server::poll::Slot;

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::choice::choose;
 use crate::config::MAX_PRINCIPALS;
-use crate::core::Figures;
+use crate::decide::Figures;
 use crate::members::Member;
 use crate::server::poll::Slot;
 use crate::server::reply::again;

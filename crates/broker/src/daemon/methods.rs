@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::caller::Caller;
-use crate::core::Refusal;
+use crate::decide::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
 use plimsoll_kernel::clock::now_ns;

@@ -51,7 +51,7 @@ mod user_time;
 mod users;
 
 use crate::config::{self, Config};
-use crate::core::Core;
+use crate::decide::Core;
 use crate::error::Error;
 use crate::members::Members;
 use crate::options::{Options, Paths};

@@ -117,7 +117,7 @@ impl Daemon {
         let asked: Attach = call.parameters()?;
         let id = self.permitted(caller, asked.id)?;
         let Some(member) = self.members.get(id) else {
-            return Err(refused(crate::core::Refusal::NoSuchPrincipal(id)));
+            return Err(refused(crate::decide::Refusal::NoSuchPrincipal(id)));
         };
         if member.kind == Kind::Group {
             return Err(WireError::about(
@@ -237,7 +237,7 @@ impl Daemon {
     /// The cgroup of the nearest group above it, or of the domain.
     fn group_directory(&self, id: Id) -> Option<PathBuf> {
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
-        let mut line = std::iter::successors(above(&id), above).take(crate::core::MAX_DEPTH);
+        let mut line = std::iter::successors(above(&id), above).take(crate::decide::MAX_DEPTH);
         let group = line.find_map(|id| self.members.get(id)?.domain.as_ref()?.asked());
         group
             .or(self.sensing.domain().asked())

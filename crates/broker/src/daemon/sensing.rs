@@ -3,7 +3,7 @@
 use super::division::{self, Part};
 use super::settings::Settings;
 use super::user_time::UserTime;
-use crate::core::{Core, SensedDomain, SensedPrincipal};
+use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
 use crate::members::Members;
 use crate::sense::{Found, RootDomain, Sampler, Scanner};

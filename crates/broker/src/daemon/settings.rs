@@ -1,7 +1,7 @@
 //! The command line of the broker, and its configuration.
 
 use crate::config::Config;
-use crate::core;
+use crate::decide;
 use crate::options::{Options, Paths};
 use plimsoll_kernel::identity::unmapped_user;
 use plimsoll_kernel::mounts::hides_processes;
@@ -43,10 +43,10 @@ impl Settings {
     }
 
     /// The configuration of the core for that capacity, bytes; a budget in percent depends on it.
-    pub(super) fn of_core(&self, capacity: u64, first_id: Id) -> core::Config {
+    pub(super) fn of_core(&self, capacity: u64, first_id: Id) -> decide::Config {
         let config = &self.config;
         let budget = config.budget.map_or(u64::MAX, |size| size.bytes(capacity));
-        core::Config {
+        decide::Config {
             max_principals: config.max_principals,
             first_id,
             max_budget: budget.min(self.options.budget.unwrap_or(u64::MAX)),

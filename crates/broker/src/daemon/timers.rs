@@ -108,7 +108,13 @@ impl Timers {
 
     /// A tick began at `now` and took `took`. Plans the next tick and glance; `answers`: whether memory
     /// that was given back is to be looked at soon.
-    pub(super) fn ticked(&mut self, now: u64, took: u64, pace: &crate::core::Pace, answers: bool) {
+    pub(super) fn ticked(
+        &mut self,
+        now: u64,
+        took: u64,
+        pace: &crate::decide::Pace,
+        answers: bool,
+    ) {
         self.tick_took = took;
         self.tick = now.saturating_add(pace.tick.max(MIN_TICK));
         if answers {
@@ -118,7 +124,7 @@ impl Timers {
     }
 
     /// Plans the next glance.
-    pub(super) fn glanced(&mut self, now: u64, pace: &crate::core::Pace) {
+    pub(super) fn glanced(&mut self, now: u64, pace: &crate::decide::Pace) {
         self.glance = now.saturating_add(pace.glance.max(MIN_TICK));
     }
 

@@ -6,7 +6,7 @@ use super::Daemon;
 use super::caller::Caller;
 use super::join::Draft;
 use crate::config::{Given, name_of};
-use crate::core::{MAX_DEPTH, NewPrincipal};
+use crate::decide::{MAX_DEPTH, NewPrincipal};
 use crate::members::Member;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;

@@ -1,7 +1,7 @@
 //! A domain: its capacity and its use. If it cannot be read for a while, the last values stay and
 //! the reason is logged once.
 
-use crate::core::SensedDomain;
+use crate::decide::SensedDomain;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::capacity::{Domain, Reading};

@@ -1,6 +1,6 @@
 //! The result of a method, and the errors of other modules as Varlink errors.
 
-use crate::core::Refusal;
+use crate::decide::Refusal;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
 use plimsoll_wire::varlink::{EncodeError, ErrorName, WireError, encode_reply};

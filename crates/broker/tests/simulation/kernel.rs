@@ -2,7 +2,7 @@
 
 use crate::program::Program;
 use crate::scenario::Hog;
-use plimsoll_broker::core::SensedDomain;
+use plimsoll_broker::decide::SensedDomain;
 
 /// The kernel's view of groups: capacity and parent.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::seat::Room;
 use super::settings::{Entrant, Policy};
-use plimsoll_core::{
+use plimsoll_decide::{
     Action, Config, Core, Nanos, NewPrincipal, Refusal, SensedDomain, SensedPrincipal,
 };
 use plimsoll_wire::messages::{Id, Kind, Max, Report};

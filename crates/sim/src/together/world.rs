@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{name}: {source}")]
     Program { name: String, source: SimError },
     #[error(transparent)]
-    Broker(#[from] plimsoll_core::Refusal),
+    Broker(#[from] plimsoll_decide::Refusal),
 }
 
 /// Where a program is.

@@ -1,7 +1,7 @@
 //! Sends new numbers to pages, subscribers and pressure sockets.
 
 use super::Serving;
-use crate::core::{Action, Core};
+use crate::decide::{Action, Core};
 use crate::members::{Member, Members};
 use crate::server::connection::Occupation;
 use crate::server::poll::{Interest, Slot, Token};

@@ -20,7 +20,7 @@
 mod rules;
 
 use crate::program::{Nature, Program};
-use plimsoll_broker::core::{Action, Core, Figures};
+use plimsoll_broker::decide::{Action, Core, Figures};
 use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max};
 use plimsoll_wire::page::{Level, Numbers};

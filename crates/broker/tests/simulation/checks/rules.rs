@@ -2,7 +2,7 @@
 
 use super::{Checked, Past, Seen, hold, id_of};
 use crate::program::{Nature, Program};
-use plimsoll_broker::core::{Action, Figures, Rung};
+use plimsoll_broker::decide::{Action, Figures, Rung};
 use plimsoll_unit::{MIB, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use super::World;
 use crate::allocations;
 use crate::checks::{Failure, Seen};
 use crate::program::Nature;
-use plimsoll_broker::core::{Action, SensedDomain, SensedPrincipal};
+use plimsoll_broker::decide::{Action, SensedDomain, SensedPrincipal};
 use plimsoll_unit::MILLISECOND;
 
 impl World {

@@ -9,7 +9,7 @@ use crate::kernel::{Cgroup, Kernel};
 use crate::program::Program;
 use crate::random::Random;
 use crate::scenario::{GroupPlan, Hog, Scenario};
-use plimsoll_broker::core::{Action, Config, Core, SensedPrincipal};
+use plimsoll_broker::decide::{Action, Config, Core, SensedPrincipal};
 use plimsoll_unit::{MILLISECOND, SECOND};
 use plimsoll_wire::messages::Id;
 

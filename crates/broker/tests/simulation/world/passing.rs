@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::kernel::{free, page_out};
-use plimsoll_broker::core::Action;
+use plimsoll_broker::decide::Action;
 use plimsoll_unit::SECOND;
 
 impl World {

@@ -3,7 +3,7 @@
 use super::World;
 use crate::program::Nature;
 use crate::scenario::Event;
-use plimsoll_broker::core::{Config, Core, NewPrincipal};
+use plimsoll_broker::decide::{Config, Core, NewPrincipal};
 use plimsoll_unit::{MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 
