@@ -115,6 +115,15 @@ tests() {
     cargo test --workspace --no-fail-fast --lib --bins --tests
 }
 
+# The lanes that put nothing under pressure, one after the other: more at once would take processors from the
+# tests under pressure, some of which race with the kernel.
+without_pressure() {
+  local status=0
+  tests quiet || status=$?
+  tests java || status=$?
+  return "$status"
+}
+
 # Only the tests of markers that work in parallel: all tests take minutes (make sanitize).
 markers_together() {
   if [ ! -d "$library" ]; then
@@ -134,8 +143,7 @@ if [ "${1:-}" = every-case ]; then
 elif [ "${1:-}" = check ]; then
   step "what needs no pressure" tests check
 else
-  start "quiet" tests quiet
-  start "java" tests java
+  start "quiet" without_pressure
   start "guests" tests guests
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
@@ -143,7 +151,6 @@ else
   step "a minute and a half of stress" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 90
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
-  step "tests of Java programs, beside the others" finish "java"
   step "tests in virtual machines, beside the others" finish "guests"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"

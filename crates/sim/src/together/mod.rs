@@ -1,7 +1,7 @@
 //! Several programs of threads in one memory, under one broker or under a heap policy each.
 //!
-//! A program is a machine of [`crate::threads`] over its trace, with its own processors. The memory is
-//! that of [`crate::paging`]. Nothing is decided here: the broker is `plimsoll_decide` in virtual time, and the
+//! A program is a machine of [`crate::threads`] over its trace, with its own processors. The memory is that
+//! of [`crate::paging`]. Nothing is decided here: the broker is `plimsoll_decide` in virtual time, and the
 //! other policies are those of `plimsoll_policy::sizing`. So what the paper on memory-adaptive applications
 //! (Walfield) shows of real programs, and what the paper on allocation phases (Xian, Srisa-an, Jiang)
 //! simulates, comes from one deterministic model.
