@@ -270,7 +270,7 @@ impl Regions {
     /// If the kernel refuses.
     ///
     /// # Safety
-    /// With `keep`: at the safepoint at which [`Regions::look_at_end`] looked, and these are regions of the
+    /// With `keep`: at the safepoint at which `Regions::look_at_end` looked, and these are regions of the
     /// heap.
     pub unsafe fn give_back(&mut self, keep: Option<u64>, giver: &Giver) -> Result<Free, Refusal> {
         let (mut sum, goes) = self.keep(keep.unwrap_or(u64::MAX), giver);

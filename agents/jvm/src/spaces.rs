@@ -212,7 +212,7 @@ impl Spaces {
     /// If the kernel refuses.
     ///
     /// # Safety
-    /// With `keep`: at the safepoint at which [`Spaces::look_at_end`] looked, and these are spaces of the
+    /// With `keep`: at the safepoint at which `Spaces::look_at_end` looked, and these are spaces of the
     /// heap.
     pub unsafe fn give_back(
         &mut self,

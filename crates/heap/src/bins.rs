@@ -83,10 +83,10 @@ impl Bin {
 
 /// All bins of one thread. All-zero bins are empty.
 ///
-/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped
-/// while it uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and
-/// [`Heap::free`] first. [`Heap::refill`] and other functions that take [`Central`] cannot be under
-/// way when the world is stopped, because whoever stops it holds [`Central`].
+/// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped while it
+/// uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and [`Heap::free`] first.
+/// [`Heap::refill`] and other functions that take [`Central`](crate::Central) cannot be under way when the
+/// world is stopped, because whoever stops it holds [`Central`](crate::Central).
 #[repr(C)]
 #[derive(Default)]
 pub struct Bins {

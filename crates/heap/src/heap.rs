@@ -32,7 +32,8 @@ pub enum Error {
 /// A range of superpages and their metadata. When it is dropped, its memory and its addresses are given
 /// back: its objects, and what threads hold of it in [`Bins`](crate::Bins), are not to be used any more.
 ///
-/// All threads read it. Unless a field says otherwise, only the holder of [`Central`] changes it.
+/// All threads read it. Unless a field says otherwise, only the holder of [`Central`](crate::Central)
+/// changes it.
 pub struct Heap {
     /// The metadata: a table for each kind of it.
     pub(crate) side: Side,

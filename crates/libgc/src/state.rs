@@ -128,7 +128,7 @@ impl Drop for Locked {
 }
 
 impl Locked {
-    /// Leaves the lock held on the program's behalf, until [`unlock`].
+    /// Leaves the lock held on the program's behalf, until `unlock`.
     pub(crate) fn keep(mut self) {
         self.owned = None;
     }

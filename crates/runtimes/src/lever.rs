@@ -1,5 +1,5 @@
 //! What a runtime does to steer one running program: its lever. Where it is pulled, and what the broker is
-//! told, is the loop's part ([`crate::steer`]).
+//! told, is the loop's part (`steer`).
 
 use crate::link::Options;
 use crate::process::Process;

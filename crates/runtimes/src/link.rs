@@ -23,8 +23,8 @@ pub trait Link {
     fn report(&mut self, report: &Report);
     /// Reports that this many bytes were given back, so that the broker may look at once.
     fn released(&mut self, bytes: u64);
-    /// Reports which adapter ([`crate::Runtime::name`]) steers the program from now on; `None` if
-    /// none does any more.
+    /// Reports which adapter ([`plimsoll_programs::Recognise::name`]) steers the program from now on; `None`
+    /// if none does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
     /// Reports that a signal was sent to the program, which it did not follow: no adapter may send such
     /// without end. An adapter that sends none never calls this.

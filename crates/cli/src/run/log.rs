@@ -1,4 +1,4 @@
-//! Our own messages: on standard error, prefixed `plimsoll:`: warnings, and notices ([`NOTICE`]), unless more
+//! Our own messages: on standard error, prefixed `plimsoll:`: warnings, and notices (`NOTICE`), unless more
 //! (`-v`, `PLIMSOLL_LOG=debug`) or less (`-q`) is asked for.
 
 use crate::error::CliError;

@@ -10,7 +10,7 @@ pub(crate) trait Worker {
     /// The shared work, under the lock of [`Sharing`].
     type Given: Given;
 
-    /// Works until it has no work, and [offers](Sharing::offers) some meanwhile. False if the time was over
+    /// Works until it has no work, and offers some meanwhile. False if the time was over
     /// before that.
     fn drain(&mut self, sharing: &Sharing<Self::Given>) -> bool;
 

@@ -36,7 +36,7 @@ pub(crate) struct Thread {
     pub(crate) sections: *const Section,
     /// The number of the last stop that it answered.
     pub(crate) answered: AtomicU32,
-    /// `suspended`: 1 while the program wants it to wait. `parked`: 1 while it does ([`suspend`]).
+    /// `suspended`: 1 while the program wants it to wait. `parked`: 1 while it does (`suspend`).
     pub(crate) suspended: AtomicU32,
     pub(crate) parked: AtomicU32,
     /// The kernel's number of the thread, and its handle in the C library.
@@ -51,7 +51,7 @@ pub(crate) struct Thread {
     pub(crate) finished: bool,
     /// The value that it returned.
     pub(crate) result: *mut c_void,
-    /// The next thread of its list in [`Threads`]; changes under the collector's lock.
+    /// The next thread of its list in `Threads`; changes under the collector's lock.
     pub(crate) next: *mut Thread,
 }
 

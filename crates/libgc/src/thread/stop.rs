@@ -382,7 +382,7 @@ fn warn_of_failure(missing: u32) {
     }
 }
 
-/// Begins a stop and returns its number, with [`STANDS`].
+/// Begins a stop and returns its number, with `STANDS`.
 fn begin() -> u32 {
     STOPPER.store(current::get(), Relaxed);
     HANDSHAKE.begin()
