@@ -124,19 +124,19 @@ mod tests {
     fn names_lead_where_they_lead_the_process_and_never_out_of_its_root() {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().join("root");
-        std::fs::create_dir_all(root.join("work/below")).unwrap();
+        std::fs::create_dir_all(root.join("apps/below")).unwrap();
         for (file, text) in [
             ("outside", "outside"),
             ("root/options", "options"),
             ("root/outside", "inside"),
-            ("root/work/relative", "relative"),
+            ("root/apps/relative", "relative"),
         ] {
             std::fs::write(top.path().join(file), text).unwrap();
         }
-        symlink("/options", root.join("work/link")).unwrap();
-        symlink("../../../outside", root.join("work/out")).unwrap();
-        symlink(top.path().join("outside"), root.join("work/away")).unwrap();
-        let files = inner(&root, Some("/work"));
+        symlink("/options", root.join("apps/link")).unwrap();
+        symlink("../../../outside", root.join("apps/out")).unwrap();
+        symlink(top.path().join("outside"), root.join("apps/away")).unwrap();
+        let files = inner(&root, Some("/apps"));
         for (name, expected) in [
             ("/options", Some("options")),
             ("relative", Some("relative")),
