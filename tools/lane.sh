@@ -77,7 +77,7 @@ case $wanted in
   check)
     case $suite in
       */plimsoll | */plimsoll[-_]* | bench/tidy | heap/heap | c/c) run ;;
-      client/* | core/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
+      client/* | decide/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
       cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together) run ;;
       libgc/checked | libgc/malformed | libgc/turns | libgc/young) run ;;
     esac
