@@ -43,7 +43,7 @@ pub struct Own {
     pub beside: Bytes,
     /// The smallest heap with which the program can go on.
     pub needs: Bytes,
-    /// Bytes that the program may allocate between two collections, however large its heap is.
+    /// Bytes that the program has to be able to allocate between two collections, however small its heap is.
     pub guard: Bytes,
 }
 
@@ -74,8 +74,11 @@ pub struct Governor {
     family: Window,
     rate: Rate,
     last: Released,
-    /// Use above the threshold, and the limit, at the last look.
+    /// At the last look: what this process used; the larger of what is owed and of the use above the
+    /// threshold; what is owed; the limit.
+    resident: Bytes,
     excess: Bytes,
+    owed: Bytes,
     limit: Bytes,
     /// The last look allowed a release only because of the time since the one before.
     again: bool,
@@ -92,7 +95,9 @@ impl Governor {
             family: Window::default(),
             rate: Rate::new(now, allocated),
             last: Released::default(),
+            resident: Bytes::ZERO,
             excess: Bytes::ZERO,
+            owed: Bytes::ZERO,
             limit: Bytes::ZERO,
             again: false,
             reported: Nanos::ZERO,
@@ -109,28 +114,37 @@ impl Governor {
     /// One look at the broker's numbers and at this process.
     pub fn step(&mut self, now: Nanos, granted: Granted, own: Own) -> Govern {
         self.beside.push(own.beside);
-        self.family.push(granted.uses - own.resident);
+        // A broker that has not counted yet, or is away, knows of no family.
+        if granted.uses > Bytes::ZERO {
+            self.family.push(granted.uses - own.resident);
+        }
         let (beside, family) = (self.beside.most(), self.family.least());
         let limit = granted.limit;
         let usable = Bytes(threshold(limit.0));
         let unused = limit - usable;
-        self.limit = limit;
-        self.excess = own.resident + family - usable;
+        let above = own.resident + family - usable;
+        (self.resident, self.limit, self.owed) = (own.resident, limit, granted.owed);
+        self.excess = above.max(granted.owed);
         let owes = granted.owed > Bytes::ZERO;
         let tolerated = if owes {
             Bytes::ZERO
         } else {
             unused / TOLERATED_PART
         };
-        let is_over = self.excess > tolerated;
+        let is_over = above > tolerated;
         // A release may take effect later, where another thread collects.
-        self.last.reached |= !is_over;
+        self.last.reached |= self.excess == Bytes::ZERO;
         let may_release = self.may_release(now, owes, own.guard);
-        let goal = Bytes(low_water(limit.0)) - family - beside;
+        let left = |most| match self.pays_alone(now) {
+            true => process_limit(most, family),
+            false => part_of_family(most, own.resident, family),
+        };
+        let process_limit = left(usable);
+        let goal = left(Bytes(low_water(limit.0))) - beside;
         Govern {
             family,
-            process_limit: process_limit(usable, family),
-            heap_limit: process_limit(usable, family) - beside,
+            process_limit,
+            heap_limit: process_limit - beside,
             release_to: (is_over && may_release).then_some(goal),
             may_release,
             report: self.report(now, beside + family + own.needs + unused),
@@ -140,7 +154,8 @@ impl Governor {
     /// A release ended, which began at `began`. `resident`: what this process uses after it.
     pub fn released(&mut self, began: Nanos, ended: Nanos, resident: Bytes) {
         let usable = Bytes(threshold(self.limit.0));
-        let excess = resident + self.family.least() - usable;
+        let above = resident + self.family.least() - usable;
+        let excess = above.max(self.owed - (self.resident - resident));
         let pause = match self.again {
             true => (self.last.pause * 2).min(LONGEST_PAUSE),
             false => FIRST_PAUSE,
@@ -177,6 +192,12 @@ impl Governor {
         last.at == Nanos::ZERO || helps || self.again
     }
 
+    /// The rest of the family has had its time to give its part, and did not: it cannot.
+    fn pays_alone(&self, now: Nanos) -> bool {
+        let last = &self.last;
+        last.at > Nanos::ZERO && !last.reached && now - last.at >= FIRST_PAUSE
+    }
+
     fn report(&mut self, now: Nanos, floor: Bytes) -> Option<Report> {
         let is_due = now - self.reported >= REPORT_EVERY;
         if is_due {
@@ -196,6 +217,17 @@ impl Governor {
 #[must_use]
 pub fn process_limit(usable: Bytes, family: Bytes) -> Bytes {
     usable - family
+}
+
+/// The same where the family can give memory back as well: while all use more than `most`, each member gives
+/// the same part of what it uses. If each gave the whole excess, they would give it many times.
+fn part_of_family(most: Bytes, resident: Bytes, family: Bytes) -> Bytes {
+    let all = resident + family;
+    let excess = all - most;
+    if excess == Bytes::ZERO {
+        return process_limit(most, family);
+    }
+    resident - excess.part(resident.0, all.0)
 }
 
 /// Bytes per second, of bytes in a time.
@@ -277,9 +309,9 @@ struct Released {
     took: Nanos,
     /// The limit then.
     limit: Bytes,
-    /// Use above the threshold after it.
+    /// Use above the threshold after it, or what was still owed.
     excess: Bytes,
-    /// Whether the use fell to what is tolerated, then or later.
+    /// Whether the use fell to the threshold and nothing was owed, then or later.
     reached: bool,
     /// Time until it is repeated if it did not help and memory is owed.
     pause: Nanos,

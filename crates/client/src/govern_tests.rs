@@ -59,6 +59,50 @@ fn a_debt_that_was_paid_later_does_not_delay_the_next() {
     assert!(asks(&mut governor, 550, Nanos::seconds(102)));
 }
 
+/// After eight looks, members of one family know of each other.
+fn members(sizes: &[u64], limit: u64) -> Vec<(Governor, Govern)> {
+    let all: u64 = sizes.iter().sum();
+    let member = |&size: &u64| {
+        let mut governor = Governor::new(Nanos(1), Bytes::ZERO);
+        let looks = (1..=WINDOW as u64).map(|look| {
+            let now = Nanos::millis(look);
+            governor.step(
+                now,
+                granted(limit, all.saturating_sub(limit), all),
+                own(size),
+            )
+        });
+        let last = looks.last().unwrap();
+        (governor, last)
+    };
+    sizes.iter().map(member).collect()
+}
+
+#[test]
+fn each_member_of_a_family_gives_its_part() {
+    let all = members(&[100, 200, 300], 500);
+    let low = low_water(500 * MIB);
+    let goals = all.iter().map(|(_, then)| then.release_to.unwrap().0);
+    assert!(goals.sum::<u64>().abs_diff(low) <= 3);
+    let limits = all.iter().map(|(_, then)| then.process_limit.0);
+    assert!(limits.sum::<u64>().abs_diff(threshold(500 * MIB)) <= 3);
+}
+
+#[test]
+fn where_the_family_cannot_give_one_process_gives_all() {
+    let (mut governor, first) = members(&[300, 300], 500).swap_remove(0);
+    let part = first.release_to.unwrap();
+    assert!(part > Bytes::mib(200), "half of it");
+    let at = Nanos::millis(9);
+    governor.released(at, at, part);
+    let uses = part.0 / MIB + 300;
+    let numbers = granted(500, uses.saturating_sub(500), uses);
+    let mut step = |millis| governor.step(Nanos::millis(millis), numbers, own(part.0 / MIB));
+    assert_eq!(step(10).release_to, None, "the others have time");
+    let later = step(10 + FIRST_PAUSE.0 / 1_000_000).release_to.unwrap();
+    assert_eq!(later.0, low_water(500 * MIB) - 300 * MIB);
+}
+
 /// Numbers as brokers and kernels give them, and absurd ones.
 fn bytes() -> impl Strategy<Value = Bytes> {
     prop_oneof![0..1u64 << 44, any::<u64>()].prop_map(Bytes)
@@ -80,7 +124,10 @@ proptest! {
             let then = governor.step(now, Granted { limit, owed, uses }, own);
             prop_assert!(then.process_limit <= limit);
             prop_assert!(then.heap_limit <= then.process_limit);
-            prop_assert!(then.process_limit == Bytes::ZERO || then.process_limit + then.family <= limit);
+            // Above the limit each member of the family gives its part, and none grows.
+            let all = resident + then.family;
+            prop_assert!(then.process_limit + then.family <= limit.max(then.family)
+                || (all > Bytes(threshold(limit.0)) && then.process_limit <= resident));
             prop_assert!(then.heap_limit == Bytes::ZERO || then.heap_limit + beside <= then.process_limit);
             prop_assert!(then.release_to.is_none_or(|goal| goal <= then.heap_limit && then.may_release));
             prop_assert!(owed == Bytes::ZERO || then.release_to.is_some() || !then.may_release

@@ -27,7 +27,7 @@ static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread if there is a broker to follow and the thread was not started yet. Called
 /// before the world is stopped. `collect` collects, with a limit of the heap in bytes.
-pub(crate) fn start(collect: fn(u64)) {
+pub(crate) fn start(collect: fn(u64) -> bool) {
     let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
@@ -62,14 +62,14 @@ struct Uses {
 struct Companion {
     /// The broker.
     follower: Follower,
-    /// Collects, with a limit of the heap in bytes.
-    collect: fn(u64),
+    /// Collects, with a limit of the heap in bytes. False if the program does not allow it now.
+    collect: fn(u64) -> bool,
     /// The rule for its numbers.
     governor: Governor,
 }
 
 impl Companion {
-    fn new(follower: Follower, collect: fn(u64)) -> Companion {
+    fn new(follower: Follower, collect: fn(u64) -> bool) -> Companion {
         Companion {
             follower,
             collect,
@@ -116,12 +116,13 @@ impl Companion {
     fn release(&mut self, goal: Bytes, beside: Bytes, before: Bytes) {
         let began = now();
         give_back();
-        if look().resident > goal + beside {
-            (self.collect)(goal.0);
-        }
+        let tried = look().resident <= goal + beside || (self.collect)(goal.0);
         let ended = now();
         let after = look().resident;
-        self.governor.released(began, ended, after);
+        // A release that the program did not allow says nothing about the next one.
+        if tried {
+            self.governor.released(began, ended, after);
+        }
         self.follower.released((before - after).0);
     }
 }

@@ -51,13 +51,15 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
 }
 
 /// Collects, with a limit of `bytes` bytes. The program's own threads learn of due finalizers when they next
-/// allocate.
-fn collect_for_limit(bytes: u64) {
+/// allocate. False if the program does not allow collections now.
+fn collect_for_limit(bytes: u64) -> bool {
     let mut gc = state::lock();
     gc.collector.grant(bytes);
-    if allowed() {
+    let allowed = allowed();
+    if allowed {
         with_registers(|here| collect(&mut gc, Why::Limit, here));
     }
+    allowed
 }
 
 /// Whether the collector may begin a collection by itself.

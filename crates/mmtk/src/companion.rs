@@ -15,6 +15,10 @@ use std::sync::{Arc, Weak};
 /// Bytes that a heap may allocate between two collections, however large it is: one part in `GUARD_PART`.
 const GUARD_PART: u64 = 64;
 
+/// Time between two looks while a broker grants memory. The heap reports its allocation only at the end of a
+/// collection, so a program that seems to rest may be allocating.
+const LONGEST_PAUSE: Nanos = Nanos::millis(100);
+
 /// Starts the thread. Without one (no memory for it), the heap goes on without a broker. `stalls`:
 /// whether this heap can know of any.
 pub(crate) fn start(shared: &Arc<Shared>, stalls: bool) {
@@ -37,7 +41,10 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
         companion.look(&shared, &follower, granted);
         drop(shared);
         let is_heard = follower.is_principal();
-        let pause = companion.governor.pause(granted.is_some(), is_heard);
+        let mut pause = companion.governor.pause(granted.is_some(), is_heard);
+        if granted.is_some() {
+            pause = pause.min(LONGEST_PAUSE);
+        }
         follower.wait(pause.duration());
     }
 }
@@ -116,7 +123,7 @@ impl Companion {
         let keeps = !owes && granted.uses.max(resident) <= granted.limit;
         self.stalls.look(told, keeps);
         shared.owes(owes);
-        if owes && govern.release_to.is_some() {
+        if owes && govern.may_release {
             shared.want();
             // When the collection ends, and what it gives back, is seen at later looks.
             self.governor.released(now, now, resident);
