@@ -116,6 +116,8 @@ struct HotSpotLever<'a> {
     wishes: Wishes,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
+    /// What its heap gave up lately.
+    returning: footprint::Returning,
     /// Its native memory over time.
     growth: Growth,
     /// Warnings of the machine's log are off, because we collect.
@@ -208,6 +210,7 @@ impl<'a> HotSpotLever<'a> {
             tries: Tries::default(),
             wishes: Wishes::default(),
             footprint: footprint::Footprint::default(),
+            returning: footprint::Returning::default(),
             growth,
             hushed: false,
             moved: BTreeSet::new(),
@@ -241,10 +244,10 @@ impl<'a> HotSpotLever<'a> {
     fn look(&mut self, goal: &Goal) -> Option<Seen> {
         let heap = self.heap()?;
         let (uses, swapped) = self.uses_and_swapped()?;
-        let native = self.native(uses, &heap);
-        let limit = self.limit(goal, uses, &heap);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = ns(self.started.elapsed());
+        let native = self.native(uses, &heap, now_ns);
+        let limit = self.limit(goal, uses, &heap);
         self.growth.look(now_ns, native, heap.committed(), uses);
         let process = &self.target.process;
         let worked = process.processor_ns();
@@ -294,10 +297,10 @@ impl<'a> HotSpotLever<'a> {
 
     /// The native part, bytes. It may have grown since it was measured: what the heap cannot have touched
     /// must be native. Much of a heap with generations is committed long before it is touched, so there
-    /// the measured heap tells more.
-    fn native(&self, uses: u64, heap: &Snapshot) -> u64 {
+    /// the measured heap tells more. Memory that the heap gave up a moment ago is not native.
+    fn native(&mut self, uses: u64, heap: &Snapshot, now_ns: u64) -> u64 {
         let touched = self.control.touched(heap).max(self.footprint.heap);
-        let heap = touched.min(heap.committed());
+        let heap = self.returning.look(touched.min(heap.committed()), now_ns);
         self.footprint.native.max(uses.saturating_sub(heap))
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// All flags that we may add, without `-XX:`.
-const ADDED: [&str; 16] = [
+const ADDED: [&str; 15] = [
     "SoftMaxHeapSize",
     "ShenandoahSoftMaxHeapSize",
     "ShrinkHeapInSteps",
@@ -19,7 +19,6 @@ const ADDED: [&str; 16] = [
     "UnlockExperimentalVMOptions",
     "G1ExpandByPercentOfAvailable",
     "G1MaxNewSizePercent",
-    "G1ReservePercent",
     "ZUncommitDelay",
     "ZProactive",
     "ShenandoahUncommitDelay",
