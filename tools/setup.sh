@@ -88,8 +88,8 @@ rust_lint() {
   rustup component add rustfmt clippy
 }
 
-# java VERSION...: JDK 17 of the distribution, because it has a compiler, and those of these versions. Puts links
-# to their `java` into .cache: java17 and so on.
+# java VERSION...: JDK 17 of the distribution, because it has a compiler, and those of these versions. Puts
+# links to their `java` into .cache: java17 and so on.
 java() {
   packages openjdk-17-jdk-headless
   local all=(/usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java) version
