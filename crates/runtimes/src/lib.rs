@@ -45,6 +45,8 @@ pub mod passive;
 pub mod runtime;
 mod steer;
 mod still;
+#[cfg(test)]
+mod testing;
 
 /// What `/proc` tells about a process. Nothing is held open.
 pub mod process {
