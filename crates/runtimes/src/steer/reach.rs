@@ -66,7 +66,8 @@ pub(crate) fn reach<'a>(
     }
 }
 
-/// The longest pause between two tries at a program of this age, seconds, that is as if it was just starting.
+/// The longest pause between two tries to reach a program. `early`: it looks as if it was just starting, which
+/// is believed of a young one only. `age`: seconds since its start, where known.
 fn longest_pause(early: bool, age: Option<i64>) -> Duration {
     let is_young = age.is_some_and(|age| age < STARTED);
     match early && is_young {
@@ -120,9 +121,9 @@ mod tests {
     use crate::lever::Target;
     use crate::link::Options;
     use crate::runtime::Steered;
+    use crate::testing::Sleeper;
     use plimsoll_wire::messages::Report;
     use plimsoll_wire::page::Numbers;
-    use std::process::{Child, Command};
 
     /// A link that keeps what it is told. At its first wait it lets go of what another adapter holds.
     #[derive(Default)]
@@ -156,26 +157,6 @@ mod tests {
 
         fn stopped(&self) -> bool {
             self.why.len() > 3
-        }
-    }
-
-    /// A process that is no machine, ended with its guard.
-    struct Sleeper(Child);
-
-    impl Sleeper {
-        fn start() -> Sleeper {
-            Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
-        }
-
-        fn process(&self) -> Process {
-            Process::new(self.0.id()).unwrap()
-        }
-    }
-
-    impl Drop for Sleeper {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
         }
     }
 
