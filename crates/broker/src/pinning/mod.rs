@@ -23,7 +23,7 @@ mod thread;
 
 pub use exchange::Settings;
 
-use crate::background::{Companion, Turn};
+use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::members::Members;
 use crate::share::Held;
@@ -39,8 +39,7 @@ const MOST_PROCESSES: usize = 4096;
 /// The thread and what is exchanged with it. Dropping it releases everything.
 #[derive(Debug)]
 pub struct Pinning {
-    thread: Companion<Exchange>,
-    turn: Turn,
+    thread: Periodic<Exchange>,
     told: Option<Pinned>,
     /// The most descriptors that the thread takes.
     _descriptors: Held,
@@ -53,10 +52,9 @@ impl Pinning {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start(descriptors: Held) -> Result<Pinning, Error> {
-        let thread = Companion::start("plimsoll-pin", |place| thread::run(&place))?;
+        let thread = Companion::start("plimsoll-pin", |monitor| thread::run(&monitor))?;
         Ok(Pinning {
-            thread,
-            turn: Turn::every(EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE_NS),
             told: None,
             _descriptors: descriptors,
         })
@@ -65,11 +63,9 @@ impl Pinning {
     /// Gives the thread the principals and the settings, and takes its report: once a second, and
     /// only when the thread does not hold the lock.
     pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
-        let due = self.turn.is_due(now, 0).then(|| self.thread.try_lock());
-        let Some(mut exchange) = due.flatten() else {
+        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
             return;
         };
-        self.turn.taken(now);
         let processes = members.iter().filter_map(|member| member.pid());
         exchange.processes.clear();
         exchange.processes.extend(processes.take(MOST_PROCESSES));

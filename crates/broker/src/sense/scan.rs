@@ -3,7 +3,7 @@
 //! turns, and each user's searches get a bounded part of one processor.
 
 use super::tree::{Found, Instance, MAX_PROCESSES};
-use crate::background::{Bell, Companion, Next, Place};
+use crate::background::{Bell, Companion, Monitor, Next};
 use crate::descriptors::PROCESS;
 use crate::error::Error;
 use crate::share::Account;
@@ -82,7 +82,7 @@ impl Scanner {
     pub fn start() -> Result<Scanner, Error> {
         let bell = Bell::new()?;
         let theirs = Arc::clone(&bell);
-        let thread = Companion::start("plimsoll-scan", move |place| work(&place, &theirs))?;
+        let thread = Companion::start("plimsoll-scan", move |monitor| work(&monitor, &theirs))?;
         Ok(Scanner { thread, bell })
     }
 
@@ -105,13 +105,13 @@ impl AsFd for Scanner {
     }
 }
 
-fn work(place: &Place<Shared>, bell: &Bell) {
+fn work(monitor: &Monitor<Shared>, bell: &Bell) {
     let mut spending = Spending::new(ONE_IN, BURST_NS);
     let next = |shared: &mut Shared, stop, spending: &Spending| match stop {
         true => Next::Do(None),
         false => shared.next(spending),
     };
-    while let Some((uid, request)) = place.wait(|shared, stop| next(shared, stop, &spending)) {
+    while let Some((uid, request)) = monitor.wait(|shared, stop| next(shared, stop, &spending)) {
         let began = now_ns();
         let found = find(&request.known, &request.principals, &request.account);
         let ended = now_ns();
@@ -119,7 +119,7 @@ fn work(place: &Place<Shared>, bell: &Bell) {
         spending.spend(uid, took, ended);
         spending.spend(ALL, took * ALL_ONE_IN / ONE_IN, ended);
         spending.sweep(ended);
-        place.lock().found.push((request.id, found));
+        monitor.lock().found.push((request.id, found));
         bell.ring();
     }
 }
