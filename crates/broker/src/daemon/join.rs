@@ -169,7 +169,7 @@ impl Daemon {
     fn check_room(&self, uid: u32) -> Result<(), WireError> {
         let most = self.settings.config.max_principals;
         let (own, all) = (self.members.owned_by(uid), self.core.counted());
-        if self.time.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
+        if self.settings.is_ruler(uid) || own == 0 || own < most.saturating_sub(all) {
             return Ok(());
         }
         let message = format!(
@@ -194,7 +194,7 @@ impl Daemon {
                 let owner = self.state.awaits(old);
                 let owner = owner.ok_or_else(|| refused(Refusal::NoSuchPrincipal(old)))?;
                 let own = owner == caller.peer.uid && self.is_told_apart(owner);
-                if !own && !self.time.is_ruler(caller.peer.uid) {
+                if !own && !self.settings.is_ruler(caller.peer.uid) {
                     let message = format!(
                         "principal {old} belongs to user {owner}; only that user, the broker's user or \
                          root may put another under it"
@@ -354,7 +354,7 @@ impl Daemon {
         let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
         let uid = caller.peer.uid;
         let own = status.uid() == uid && self.is_told_apart(uid);
-        if !own && !self.time.is_ruler(uid) {
+        if !own && !self.settings.is_ruler(uid) {
             let message = format!(
                 "cgroup {} belongs to user {}; only that user, the broker's user or root may share it out",
                 path.escape_debug(),
