@@ -34,7 +34,7 @@ pub struct Listener {
 /// The lock that marks a directory as ours. Held as long as the broker lives; the kernel releases
 /// it however the broker ends.
 #[derive(Debug)]
-struct Lock {
+pub struct Lock {
     /// Stays when the broker ends: another broker may wait for this very file.
     name: ManuallyDrop<OwnName>,
     /// The open file, on which the lock is.
@@ -84,7 +84,16 @@ impl Listener {
     /// Whether the directory is still ours: nobody removed or replaced it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.lock.name.is_ours()
+        self.lock.is_ours()
+    }
+
+    /// Ends the socket. The directory stays ours as long as the lock is held.
+    #[must_use]
+    pub fn close(self) -> Lock {
+        // The file is open while its name goes: see `OwnName`.
+        drop(self._name);
+        drop(self.fd);
+        self.lock
     }
 
     /// A number that distinguishes this broker's leftovers from those of brokers with other
@@ -92,6 +101,14 @@ impl Listener {
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.lock.tag
+    }
+}
+
+impl Lock {
+    /// As [`Listener::is_ours`].
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.name.is_ours()
     }
 }
 

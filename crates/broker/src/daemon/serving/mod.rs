@@ -2,15 +2,15 @@
 
 mod publish;
 
-use super::settings::Settings;
+use super::settings::{Settings, rules};
 use super::shown::Shown;
-use super::user_time::{UserTime, rules};
+use super::user_time::UserTime;
 use crate::error::Error;
 use crate::members::Members;
 use crate::publish::{PageDirectory, PageFile, PressureSocket};
 use crate::server::clients::Clients;
 use crate::server::connection::{Connection, Occupation, Peer, Read};
-use crate::server::listener::Listener;
+use crate::server::listener::{Listener, Lock};
 use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::rest::Rest;
 use crate::server::users::{Listening, User};
@@ -120,9 +120,11 @@ impl Serving {
         self.listener.tag()
     }
 
-    /// Whether the socket is still ours.
-    pub(super) fn is_ours(&self) -> bool {
-        self.listener.is_ours()
+    /// Ends the socket and the connections. The pages stay, and so does the lock of the directory.
+    pub(super) fn end(self) -> (PageDirectory, Lock) {
+        let lock = self.listener.close();
+        drop(self.clients);
+        (self.pages, lock)
     }
 
     /// A directory of ours that was removed or replaced.
