@@ -208,8 +208,8 @@ impl<S> Periodic<S> {
         }
     }
 
-    /// The shared state for the exchange, if that is due at `now` and the thread does not hold the lock. `sooner`
-    /// says of the state how long before its time the exchange may be.
+    /// The shared state for the exchange, if that is due at `now` and the thread does not hold the lock.
+    /// `sooner` says of the state how long before its time the exchange may be.
     pub fn exchange(
         &mut self,
         now: u64,

@@ -91,8 +91,8 @@ impl<'a> Candidate<'a> {
         self.executable.get_or_init(|| find().unwrap_or_default())
     }
 
-    /// The mounts that it sees; empty where they could not be read. An empty list admits only files on devices
-    /// that our own mounts show to be local, and no path below the process's root.
+    /// The mounts that it sees; empty where they could not be read. An empty list admits only files on
+    /// devices that our own mounts show to be local, and no path below the process's root.
     pub(crate) fn mounts(&self) -> &Mounts {
         let find = || Mounts::of(&self.open()?).ok();
         self.mounts

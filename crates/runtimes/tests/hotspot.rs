@@ -9,7 +9,7 @@ use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
+use plimsoll_runtimes::hotspot::heap_sizing::{Levers, SizedBy};
 use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;

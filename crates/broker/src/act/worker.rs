@@ -5,8 +5,8 @@ use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
 use crate::background::{Bell, Companion, Monitor, Next};
 use crate::error::Error;
-use crate::share::Held;
-use crate::turns::Turns;
+use crate::fair_queue::FairQueue;
+use crate::user_quota::Held;
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const RETIRED_AT_ONCE: usize = 64;
 #[derive(Debug, Default)]
 struct Shared {
     /// Jobs that wait for the worker, by user.
-    queue: Turns<Running>,
+    queue: FairQueue<Running>,
     /// Each cgroup with the descriptors it holds; they count against its user until they are
     /// closed.
-    retired: Turns<(Home, Held)>,
+    retired: FairQueue<(Home, Held)>,
     /// Outcomes that the deciding thread has not taken yet.
     outcomes: Vec<Outcome>,
 }

@@ -32,8 +32,8 @@ pub use reading::Reading;
 
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
+use crate::fair_queue::FairQueue;
 use crate::members::{Member, Members};
-use crate::turns::Turns;
 use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};
@@ -68,7 +68,7 @@ impl Balancer {
         let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
             return false;
         };
-        let (mut to_note, mut turns) = (false, Turns::default());
+        let (mut to_note, mut turns) = (false, FairQueue::default());
         for member in members.iter_mut() {
             member.refaults = exchange.found.get(&member.id).copied();
             if let Some(reading) = member.refaults

@@ -7,8 +7,8 @@ use crate::decide::{Action, Core};
 use crate::error::Error;
 use crate::members::Members;
 use crate::pinning::{self, Pinning};
-use crate::share::Held;
 use crate::state::KeptHome;
+use crate::user_quota::Held;
 use plimsoll_wire::messages::{Id, Pinned};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -148,8 +148,8 @@ impl Acting {
         self.pinning.as_ref().and_then(Pinning::told)
     }
 
-    /// Ends the threads: they let go of file pages, put back the balance of reclaim, and finish what they do to
-    /// cgroups. Returns what made those.
+    /// Ends the threads: they let go of file pages, put back the balance of reclaim, and finish what they do
+    /// to cgroups. Returns what made those.
     pub(super) fn end(self) -> Cgroups {
         drop(self.pinning);
         drop(self.balancer);

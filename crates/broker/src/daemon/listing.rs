@@ -1,7 +1,7 @@
 //! `List` and `Watch`.
 
 use super::Daemon;
-use super::choice::choose;
+use super::fair_listing::choose;
 use crate::config::MAX_PRINCIPALS;
 use crate::decide::Figures;
 use crate::members::Member;

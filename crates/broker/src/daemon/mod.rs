@@ -12,39 +12,39 @@
 //! | `user_time` | what the work for each user costs the deciding thread |
 //! | `serve` | gives connections turns, carries out their calls, cuts them off |
 //! | `caller` | who calls |
-//! | `calls` | parses a message and calls its method |
+//! | `dispatch` | parses a message and calls its method |
 //! | `methods` | the table of methods, and the short methods |
 //! | `listing` | `List` and `Watch` |
-//! | `shown` | the last listings, encoded |
-//! | `choice` | which principals a listing shows when not all fit |
-//! | `join` | registers a principal |
+//! | `listing_cache` | the last listings, encoded |
+//! | `fair_listing` | which principals a listing shows when not all fit |
+//! | `register` | registers a principal |
 //! | `process` | a principal's process: its owner, ancestors, cgroup and end |
-//! | `end` | removes a principal |
+//! | `deregister` | removes a principal |
 //! | `tick` | sense, decide, publish, revoke |
 //! | `automatic` | groups, moves and rules that nobody asks for by a call |
 //! | `users` | each user's group |
-//! | `division` | a limit that binds programs of several users |
+//! | `shared_limit` | a limit that binds programs of several users |
 //! | `descriptors` | the broker's descriptors of each principal |
 //! | `leftovers` | what killed brokers left |
 
 mod acting;
 mod automatic;
 mod caller;
-mod calls;
-mod choice;
+mod deregister;
 mod descriptors;
-mod division;
-mod end;
-mod join;
+mod dispatch;
+mod fair_listing;
 mod leftovers;
 mod listing;
+mod listing_cache;
 mod methods;
 mod process;
+mod register;
 mod sensing;
 mod serve;
 mod serving;
 mod settings;
-mod shown;
+mod shared_limit;
 mod tick;
 mod timers;
 mod user_time;
@@ -322,7 +322,8 @@ impl Daemon {
         )
     }
 
-    /// Ends cleanly. Running programs stay in their cgroups, where the next broker finds them. The order matters:
+    /// Ends cleanly. Running programs stay in their cgroups, where the next broker finds them. The order
+    /// matters:
     ///
     /// 1. the socket and the connections: nobody joins a broker that ends;
     /// 2. the state, which names the cgroups;

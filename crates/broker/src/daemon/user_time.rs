@@ -2,7 +2,7 @@
 //! here, may cost as much as they like.
 
 use super::settings::rules;
-use crate::turns::Spending;
+use crate::fair_queue::Spending;
 use plimsoll_kernel::clock::now_ns;
 
 /// Bound on the work for one user (its calls, reading its processes, ticks that it asks for): one

@@ -4,7 +4,7 @@
 
 use super::Daemon;
 use super::caller::Caller;
-use super::join::Draft;
+use super::register::Draft;
 use crate::config::{Given, name_of};
 use crate::decide::{MAX_DEPTH, NewPrincipal};
 use crate::members::Member;

@@ -4,7 +4,7 @@
 //!
 //! The pages belong to no principal. They are locked, so they count as used in whatever cgroup they
 //! are charged to, and so as the outsiders' in the broker's books: they are not shared out as well.
-//! When memory stays short, they go first: see [`patience`].
+//! When memory stays short, they go first: see [`release_backoff`].
 //!
 //! Whose files: those that a principal's processes have mapped, opened through
 //! `/proc/PID/map_files`, which names the very file of a mapping. Without the right to that
@@ -15,10 +15,10 @@
 //! |---|---|
 //! | `thread` | ticks the pinner, and starts and ends it with the configuration |
 //! | `exchange` | what the deciding thread and that thread tell each other |
-//! | [`patience`] | when pages are released because memory is short, and for how long |
+//! | [`release_backoff`] | when pages are released because memory is short, and for how long |
 
 mod exchange;
-pub mod patience;
+pub mod release_backoff;
 mod thread;
 
 pub use exchange::Settings;
@@ -26,7 +26,7 @@ pub use exchange::Settings;
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::members::Members;
-use crate::share::Held;
+use crate::user_quota::Held;
 use exchange::Exchange;
 use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Pinned;

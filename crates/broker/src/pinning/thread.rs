@@ -1,10 +1,10 @@
 //! Ticks the pinner.
 
 use super::exchange::{Exchange, Settings};
-use super::patience::Patience;
+use super::release_backoff::ReleaseBackoff;
 use crate::background::Monitor;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_pin::margin::Bound;
+use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
 use plimsoll_wire::messages::Pinned;
@@ -38,7 +38,7 @@ struct Thread {
     settings: Option<Settings>,
     processes: Vec<i32>,
     short: bool,
-    patience: Patience,
+    patience: ReleaseBackoff,
     pinner: Option<Pinner>,
     /// No pinner is started before, ns.
     retry_at: u64,

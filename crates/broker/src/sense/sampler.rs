@@ -6,8 +6,8 @@ use super::shared::SharedMemory;
 use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
 use crate::error::Error;
+use crate::fair_queue::FairQueue;
 use crate::members::Members;
-use crate::turns::Turns;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
@@ -68,7 +68,7 @@ impl Sampler {
             }
         }
         // If not all processes can be sampled, users take turns.
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for member in members.iter_mut() {
             member.shmem_told = member.figures.shmem_sum;
             let Some(tree) = member

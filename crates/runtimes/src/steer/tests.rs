@@ -150,8 +150,8 @@ fn unanswered() -> Moved {
     }
 }
 
-/// Steers a process with these moves until `then`, after this many turns, ends that. Returns how it ended, and
-/// the calls.
+/// Steers a process with these moves until `then`, after this many turns, ends that. Returns how it ended,
+/// and the calls.
 fn run(
     runtime: &Made,
     process: Process,

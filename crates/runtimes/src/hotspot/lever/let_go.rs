@@ -3,7 +3,7 @@
 use super::HotSpotLever;
 use crate::hotspot::attach::AttachError;
 use crate::hotspot::release::{self, Had, NOTE, RELEASE};
-use plimsoll_kernel::notes::About;
+use plimsoll_kernel::undo_notes::About;
 use tracing::warn;
 
 impl HotSpotLever<'_> {
@@ -33,8 +33,8 @@ impl HotSpotLever<'_> {
         self.had = had;
     }
 
-    /// Restores the machine's flags, so that it sizes its heap by itself again. Warns once of those that could
-    /// not be restored.
+    /// Restores the machine's flags, so that it sizes its heap by itself again. Warns once of those that
+    /// could not be restored.
     pub(super) fn let_go(&mut self) {
         if let Some(page) = &self.agent {
             page.wish(None);
