@@ -6,8 +6,8 @@
 use plimsoll_unit::SECOND;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::Evidence;
-use plimsoll_pin::evidence::{PageStates, Cached, Tracked};
-use plimsoll_pin::look::View;
+use plimsoll_pin::refaults::{PageStates, Cached, Tracked};
+use plimsoll_pin::mapped_pages::View;
 use plimsoll_pin::pages::{PageSet, Run, runs_of};
 use plimsoll_pin::rank::{Bounds, Candidate, choose};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ mod elf;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use plimsoll_map::memory::{Memory, Unread};
 use plimsoll_map::runtimes::ALL;
-use plimsoll_map::{Labels, Sight};
+use plimsoll_map::{Labels, Snapshot};
 use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ fn folder() -> &'static PathBuf {
     })
 }
 
-fn sight(name: &str, length: u64) -> Sight {
+fn snapshot(name: &str, length: u64) -> Snapshot {
     let path = folder().join(name);
     let there = std::fs::metadata(&path).expect("it was written");
     let area = |addresses: Addresses| Area {
@@ -109,10 +109,10 @@ fn sight(name: &str, length: u64) -> Sight {
     };
     let mut mappings: Vec<Area> = ALLOCATED.iter().cloned().map(area).chain([file]).collect();
     mappings.sort_by_key(|area| area.addresses.start);
-    Sight {
+    Snapshot {
         executable: path,
         mappings,
-        ..Sight::default()
+        ..Snapshot::default()
     }
 }
 
@@ -130,14 +130,14 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         file[next] ^= patch[3];
     }
     std::fs::write(folder().join(name), &file).expect("memory");
-    let sight = sight(name, file.len() as u64);
+    let snapshot = snapshot(name, file.len() as u64);
     let memory = Made { file: &file, seed, reads: Cell::new(0) };
     let mut labels = Labels::default();
-    let _ = runtime.runs(&sight.candidate());
-    runtime.label(&sight, &memory, &mut labels);
+    let _ = runtime.runs(&snapshot.candidate());
+    runtime.label(&snapshot, &memory, &mut labels);
     for label in &labels.labels {
         assert!(label.addresses.start < label.addresses.end);
         let inside = |area: &Area| area.addresses.contains(&label.addresses.start);
-        assert!(sight.mappings.iter().any(inside), "{label:x?} is outside");
+        assert!(snapshot.mappings.iter().any(inside), "{label:x?} is outside");
     }
 });

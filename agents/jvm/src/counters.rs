@@ -2,7 +2,7 @@
 //! (`PerfMemory`; the layout is that of the `hsperfdata` file). They tell what a pause was for.
 
 use crate::machine::{Machine, word};
-use plimsoll_kernel::peek::copy_own;
+use plimsoll_kernel::process_vm::copy_own;
 use plimsoll_wire::collections::{Collector, Kind};
 use std::collections::HashMap;
 

@@ -24,18 +24,17 @@
 //! 4. `VMDeath`, `Agent_OnUnload`: nothing more is done.
 //!
 //! # Modules
-//! [`entry`]: what the machine calls. [`jvmti`]: its interface. [`guard`]: panics stay here, one thread
-//! at a time. [`nesting`]: pauses within others. [`page`]: the memory file. [`machine`]: the tables for
-//! debuggers. [`counters`]: what a pause was for. [`heap`]: giving back, and why that is safe; [`spaces`] and
-//! [`regions`]: of which collector; [`layout`]: where regions are described; [`keeping`]: what is kept;
-//! [`ranges`]: what is mapped where. [`signal`]: stalls and faults; [`ration`]: how often they are read.
-//! [`pauses`]: joins these within a pause. [`period`]: a thread, for concurrent collectors. [`fuzz`]: for
-//! fuzzers.
+//! [`callbacks`]: what the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics stay here, one
+//! thread at a time. [`nesting`]: pauses within others. [`page`]: the memory file. [`machine`]: the tables
+//! for debuggers. [`counters`]: what a pause was for. [`heap`]: giving back, and why that is safe; [`spaces`]
+//! and [`regions`]: of which collector; [`layout`]: where regions are described; [`keeping`]: what is kept;
+//! [`ranges`]: what is mapped where. [`signal`]: stalls and faults; [`time_budget`]: how often they are read.
+//! [`pauses`]: joins these within a pause. [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]:
+//! for fuzzers.
 
+pub mod callbacks;
 pub mod counters;
-pub mod entry;
 pub mod fuzz;
-pub mod guard;
 pub mod heap;
 pub mod jvmti;
 pub mod keeping;
@@ -43,12 +42,13 @@ pub mod layout;
 pub mod machine;
 pub mod nesting;
 pub mod page;
+pub mod panic_guard;
 pub mod pauses;
-pub mod period;
+pub mod polling_thread;
 pub mod ranges;
-pub mod ration;
 pub mod regions;
 pub mod signal;
 pub mod spaces;
 #[cfg(test)]
 mod testing;
+pub mod time_budget;

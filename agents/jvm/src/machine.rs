@@ -2,7 +2,7 @@
 //! flags are found by name. While the tables are read, every address may be wrong: memory is copied by
 //! a system call that fails where nothing is mapped.
 
-use plimsoll_kernel::peek::copy_own;
+use plimsoll_kernel::process_vm::copy_own;
 use plimsoll_programs::hotspot::tables::{Place, Source, Tables};
 use plimsoll_wire::collections::Collector;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! The page of collections: a sealed memory file of this process, mapped for its life.
 
-use plimsoll_kernel::sealed;
+use plimsoll_kernel::sealed_memfd;
 use plimsoll_kernel::smaps::each_own_mapping;
 use plimsoll_wire::collections::{NAME, SIZE, Words};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::os::fd::IntoRawFd;
 /// # Errors
 /// What the system says: memory files may be forbidden in a sandbox.
 pub fn make() -> Result<Words<'static>, Errno> {
-    let (file, mapping) = sealed::make(NAME, SIZE)?;
+    let (file, mapping) = sealed_memfd::make(NAME, SIZE)?;
     let _stays_open = file.into_raw_fd();
     // SAFETY: page-aligned, SIZE bytes, readable, writable and never unmapped; the size is sealed. The
     // adapter stores by atomics only.

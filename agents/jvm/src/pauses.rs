@@ -6,8 +6,8 @@
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
-use crate::ration::Ration;
 use crate::signal::{Reader, Reading};
+use crate::time_budget::TimeBudget;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
@@ -19,7 +19,7 @@ pub struct Pauses {
     process: Option<ProcessWriter<'static>>,
     reader: Reader,
     /// Of the readings of a pause, at its beginning and at its end.
-    ration: Ration,
+    ration: TimeBudget,
     counters: Option<Counters>,
     /// What pauses are for where there are no counters.
     usual: Kind,
@@ -64,7 +64,7 @@ impl Pauses {
             writer,
             process,
             reader,
-            ration: Ration::default(),
+            ration: TimeBudget::default(),
             counters,
             usual,
             heap: None,
@@ -229,10 +229,10 @@ mod tests {
         let mut pauses = Pauses::new(writer, Some(process), Reader::open(), None, no_heap);
         let view = View::new(words).unwrap();
         let mut pause = |next_ns: [u64; 2]| {
-            pauses.ration = Ration::until(next_ns[0]);
+            pauses.ration = TimeBudget::until(next_ns[0]);
             // SAFETY: it has no heap.
             unsafe { pauses.begin() };
-            pauses.ration = Ration::until(next_ns[1]);
+            pauses.ration = TimeBudget::until(next_ns[1]);
             // SAFETY: as above.
             unsafe { pauses.end() };
             let at_ns = view.process().map(|process| process.at_ns);

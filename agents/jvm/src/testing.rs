@@ -74,7 +74,7 @@ impl Mapping {
 
     /// Whether a byte can be read.
     pub(crate) fn is_accessible(&self, at: u64) -> bool {
-        plimsoll_kernel::peek::copy_own(self.range().0 + at, &mut [0])
+        plimsoll_kernel::process_vm::copy_own(self.range().0 + at, &mut [0])
     }
 
     /// Bytes of it that are in memory.

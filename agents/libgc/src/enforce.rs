@@ -3,9 +3,9 @@
 use crate::collector::Libgc;
 use crate::heap::Heap;
 use crate::orders::ORDERS;
+use crate::program_settings::{WISHES, program_notifier};
 use crate::published::PUBLISHED;
 use crate::schedule;
-use crate::wishes::{WISHES, program_notifier};
 use std::sync::atomic::Ordering;
 
 /// Sets `dont_expand` and the free space divisor, which determines the heap's increments, according

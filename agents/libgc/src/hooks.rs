@@ -5,8 +5,8 @@
 use crate::collector::{self, EVENT_END, EVENT_RECLAIM_END, EVENT_START, Libgc};
 use crate::heap::Heap;
 use crate::orders::ORDERS;
+use crate::program_settings::{program_on_event, program_on_resize};
 use crate::published::PUBLISHED;
-use crate::wishes::{program_on_event, program_on_resize};
 use crate::{enforce, fork, helper, sense};
 use std::ffi::c_int;
 

@@ -5,7 +5,7 @@
 //! In a process without libgc nobody calls these functions, and a call does nothing.
 
 use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
-use crate::wishes::{
+use crate::program_settings::{
     WISHES, address, learn, program_notifier, program_on_event, program_on_resize,
 };
 use crate::{enforce, fork, helper, hooks, symbols};

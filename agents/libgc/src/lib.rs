@@ -39,7 +39,7 @@
 //! | [`schedule`] | the decisions, as pure functions |
 //! | [`ballast`], [`heap`] | free heap that the program cannot use; libgc's counters without it |
 //! | [`orders`], [`published`] | from the helper to the hooks; from the hooks to the helper |
-//! | [`wishes`], [`enforce`] | the program's own settings; puts them or the adapter's into libgc |
+//! | [`program_settings`], [`enforce`] | the program's own settings; puts them or the adapter's into libgc |
 //! | [`fork`] | keeps both sides of a fork sane |
 //! | [`release`] | gives memory back |
 //! | [`link`] | receives the numbers and sends the reports |
@@ -57,10 +57,10 @@ pub mod hooks;
 pub mod interpose;
 pub mod link;
 pub mod orders;
+pub mod program_settings;
 pub mod published;
 pub mod release;
 pub mod schedule;
 pub mod sense;
 pub mod settings;
 pub mod symbols;
-pub mod wishes;

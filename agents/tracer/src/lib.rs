@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`entry`] | callbacks of the virtual machine |
 //! | [`session`] | state that all threads share |
-//! | [`recorder`], [`biased`], [`flusher`] | events of one thread; its lock; writing events to disk |
+//! | [`recorder`], [`biased_lock`], [`flusher`] | events of one thread; its lock; writing events to disk |
 //! | [`classes`], [`fields`] | classes that a thread has met; numbers of fields |
 //! | [`collector`], [`counters`], [`sizes`] | the collector; counts of the machine; sizes of large objects |
 //! | [`report`] | the report to `plimsoll trace` at the end |
@@ -23,7 +23,7 @@
 //! | [`table`], [`jvmti`], [`jni`] | interfaces of the virtual machine |
 //! | [`guard`] | keeps panics inside |
 
-pub mod biased;
+pub mod biased_lock;
 pub mod classes;
 pub mod classfile;
 pub mod collector;

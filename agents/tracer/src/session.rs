@@ -1,6 +1,6 @@
 //! The recording of this process: state that all its threads share.
 
-use crate::biased::{Biased, Own};
+use crate::biased_lock::{Biased, Own};
 use crate::jni::Jni;
 use crate::jvmti::Jvmti;
 use crate::recorder::Recorder;

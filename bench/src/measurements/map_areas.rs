@@ -12,7 +12,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
-use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
+use plimsoll_map::{Kind, Labeller, Labels, Snapshot, native};
 use plimsoll_testbed::children::end_with_us;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -163,14 +163,14 @@ fn compared(jvm: Jvm, classes: &Path) -> Result<Compared> {
     // The first answer starts the thread that answers, and loads classes.
     account(jvm, held.0.id())?;
     let text = account(jvm, held.0.id())?;
-    let (sight, parts) = parts_of(held.0.id())?;
+    let (snapshot, parts) = parts_of(held.0.id())?;
     let mut all = Compared::default();
     for (both, (_, category, word, kinds, readable)) in all.iter_mut().zip(AREAS) {
         let said = mapped(&text, category, word).ok_or_else(|| {
             Error::program("jcmd", format!("nothing about `{category}` in: {text}"))
         })?;
         let is_counted = |part: &&Part| {
-            let mapping = &sight.mappings[part.mapping];
+            let mapping = &snapshot.mappings[part.mapping];
             // The launcher's own stack is none of the machine's threads'.
             let is_launchers = mapping.name == "[stack]";
             kinds.contains(&part.kind) && !is_launchers && (mapping.readable || !readable)
@@ -198,15 +198,15 @@ fn account(jvm: Jvm, pid: u32) -> Result<String> {
 }
 
 /// What `plimsoll map` takes each part of its address space for.
-fn parts_of(pid: u32) -> Result<(Sight, Vec<Part>)> {
+fn parts_of(pid: u32) -> Result<(Snapshot, Vec<Part>)> {
     let process = Arc::new(Process::open(pid as i32)?);
-    let sight = Sight::of(&process, PATIENCE)?;
+    let snapshot = Snapshot::of(&process, PATIENCE)?;
     let memory = ProcessMemory::open(&process)?;
     let mut labels = Labels::default();
-    HotSpot.label(&sight, &memory, &mut labels);
-    native::label(&sight, &memory, &mut labels);
-    let parts = cut(&sight.mappings, &labels.labels);
-    Ok((sight, parts))
+    HotSpot.label(&snapshot, &memory, &mut labels);
+    native::label(&snapshot, &memory, &mut labels);
+    let parts = cut(&snapshot.mappings, &labels.labels);
+    Ok((snapshot, parts))
 }
 
 /// Bytes of a category that are mapped, `reserved` or `committed`:

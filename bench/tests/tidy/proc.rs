@@ -35,7 +35,7 @@ const FILES_OF_A_PROCESS: [&str; 11] = [
 ];
 /// Which file of a process is named elsewhere, and why.
 const NAMES_A_FILE: [(&str, &str, &str); 1] =
-    [("crates/map/src/sight.rs", "smaps", "an error names it")];
+    [("crates/map/src/snapshot.rs", "smaps", "an error names it")];
 
 #[test]
 fn only_the_kernels_room_reads_proc() {

@@ -46,23 +46,23 @@ impl AsFd for Bell {
     }
 }
 
-/// State that the deciding thread and a background thread share.
+/// State that the deciding thread and a background thread share, with a lock and a wake-up.
 #[derive(Debug, Default)]
-pub struct Place<S> {
-    held: Mutex<Held<S>>,
+pub struct Monitor<S> {
+    guarded: Mutex<Guarded<S>>,
     /// Wakes the background thread.
     wake: Condvar,
 }
 
-/// The state that the lock of a [`Place`] guards.
+/// The state that the lock of a [`Monitor`] guards.
 #[derive(Debug, Default)]
-pub struct Held<S> {
+pub struct Guarded<S> {
     shared: S,
     /// The background thread must end. Set by the deciding thread.
     stop: bool,
 }
 
-impl<S> Deref for Held<S> {
+impl<S> Deref for Guarded<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -70,7 +70,7 @@ impl<S> Deref for Held<S> {
     }
 }
 
-impl<S> DerefMut for Held<S> {
+impl<S> DerefMut for Guarded<S> {
     fn deref_mut(&mut self) -> &mut S {
         &mut self.shared
     }
@@ -84,10 +84,10 @@ pub enum Next<T> {
     Sleep(Option<Duration>),
 }
 
-impl<S> Place<S> {
+impl<S> Monitor<S> {
     /// The shared state. To be held for a moment only.
-    pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> MutexGuard<'_, Guarded<S>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sleeps; returns `false` when the thread must end.
@@ -95,24 +95,26 @@ impl<S> Place<S> {
         self.rest_while(time, |_| true)
     }
 
-    /// As [`Place::rest`], but no longer than `rests` holds.
+    /// As [`Monitor::rest`], but no longer than `rests` holds.
     pub fn rest_while(&self, time: Duration, mut rests: impl FnMut(&mut S) -> bool) -> bool {
-        let rests = |held: &mut Held<S>| !held.stop && rests(&mut held.shared);
+        let rests = |guarded: &mut Guarded<S>| !guarded.stop && rests(&mut guarded.shared);
         let woken = self.wake.wait_timeout_while(self.lock(), time, rests);
-        let (held, _) = woken.unwrap_or_else(PoisonError::into_inner);
-        !held.stop
+        let (guarded, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        !guarded.stop
     }
 
     /// Sleeps until there is something to do. `next` is told whether the thread must end.
     pub fn wait<T>(&self, mut next: impl FnMut(&mut S, bool) -> Next<T>) -> T {
-        let mut held = self.lock();
+        let mut guard = self.lock();
         loop {
-            let Held { shared, stop } = &mut *held;
-            held = match next(shared, *stop) {
+            let Guarded { shared, stop } = &mut *guard;
+            guard = match next(shared, *stop) {
                 Next::Do(work) => return work,
-                Next::Sleep(None) => (self.wake.wait(held)).unwrap_or_else(PoisonError::into_inner),
+                Next::Sleep(None) => {
+                    (self.wake.wait(guard)).unwrap_or_else(PoisonError::into_inner)
+                }
                 Next::Sleep(Some(time)) => {
-                    let woken = self.wake.wait_timeout(held, time);
+                    let woken = self.wake.wait_timeout(guard, time);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -120,11 +122,11 @@ impl<S> Place<S> {
     }
 }
 
-/// A background thread, and the place where it meets the deciding thread, which owns this. Dropping it ends
-/// the thread and waits for that.
+/// A background thread, and the state that it shares with the deciding thread, which owns this. Dropping it
+/// ends the thread and waits for that.
 #[derive(Debug)]
 pub struct Companion<S> {
-    place: Arc<Place<S>>,
+    monitor: Arc<Monitor<S>>,
     /// The thread, until it is joined.
     thread: Option<JoinHandle<()>>,
 }
@@ -136,10 +138,10 @@ impl<S: Default + Send + 'static> Companion<S> {
     /// [`Error::System`] when it cannot be created.
     pub fn start(
         name: &str,
-        run: impl FnOnce(Arc<Place<S>>) + Send + 'static,
+        run: impl FnOnce(Arc<Monitor<S>>) + Send + 'static,
     ) -> Result<Companion<S>, Error> {
-        let place = Arc::new(Place::default());
-        let theirs = Arc::clone(&place);
+        let monitor = Arc::new(Monitor::default());
+        let theirs = Arc::clone(&monitor);
         let thread = std::thread::Builder::new()
             .name(name.into())
             .stack_size(STACK)
@@ -149,16 +151,16 @@ impl<S: Default + Send + 'static> Companion<S> {
             source,
         })?;
         Ok(Companion {
-            place,
+            monitor,
             thread: Some(thread),
         })
     }
 
-    /// A place where nobody comes.
+    /// One without a thread, whose state only the deciding thread sees.
     #[cfg(test)]
     pub(crate) fn without_thread() -> Companion<S> {
         Companion {
-            place: Arc::default(),
+            monitor: Arc::default(),
             thread: None,
         }
     }
@@ -166,22 +168,13 @@ impl<S: Default + Send + 'static> Companion<S> {
 
 impl<S> Companion<S> {
     /// The shared state. To be held for a moment only.
-    pub fn lock(&self) -> MutexGuard<'_, Held<S>> {
-        self.place.lock()
-    }
-
-    /// The shared state, if the thread does not hold the lock.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Held<S>>> {
-        match self.place.held.try_lock() {
-            Ok(held) => Some(held),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub fn lock(&self) -> MutexGuard<'_, Guarded<S>> {
+        self.monitor.lock()
     }
 
     /// Wakes the thread.
     pub fn wake(&self) {
-        self.place.wake.notify_all();
+        self.monitor.wake.notify_all();
     }
 }
 
@@ -195,28 +188,68 @@ impl<S> Drop for Companion<S> {
     }
 }
 
-/// When the deciding thread next exchanges what it knows with a companion. Times in nanoseconds.
+/// A companion that the deciding thread exchanges state with at intervals. Times in nanoseconds.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Periodic<S> {
+    companion: Companion<S>,
     every: u64,
+    /// When the next exchange is due.
     next: u64,
 }
 
-impl Turn {
-    /// One that is due at once.
+impl<S> Periodic<S> {
+    /// With an exchange each `every` ns, the first of them at once.
     #[must_use]
-    pub fn every(every: u64) -> Turn {
-        Turn { every, next: 0 }
+    pub fn new(companion: Companion<S>, every: u64) -> Periodic<S> {
+        Periodic {
+            companion,
+            every,
+            next: 0,
+        }
     }
 
-    /// Whether it is due at `now`, or `sooner` before its time.
-    #[must_use]
-    pub fn is_due(&self, now: u64, sooner: u64) -> bool {
-        now >= self.next.saturating_sub(sooner)
-    }
-
-    /// It was taken at `now`.
-    pub fn taken(&mut self, now: u64) {
+    /// The shared state for the exchange, if that is due at `now` and the thread does not hold the lock.
+    /// `sooner` says of the state how long before its time the exchange may be.
+    pub fn exchange(
+        &mut self,
+        now: u64,
+        sooner: impl FnOnce(&S) -> u64,
+    ) -> Option<MutexGuard<'_, Guarded<S>>> {
+        let guard = match self.companion.monitor.guarded.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if now < self.next.saturating_sub(sooner(&guard)) {
+            return None;
+        }
         self.next = now.saturating_add(self.every);
+        Some(guard)
+    }
+
+    /// Wakes the thread.
+    pub fn wake(&self) {
+        self.companion.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_waits_for_its_time_and_for_no_lock() {
+        let mut periodic = Periodic::new(Companion::<u64>::without_thread(), 10);
+        let monitor = Arc::clone(&periodic.companion.monitor);
+        **monitor.lock() = 3;
+        let held = monitor.lock();
+        assert!(periodic.exchange(0, |_| 0).is_none(), "it is in use");
+        drop(held);
+        assert!(periodic.exchange(0, |_| 0).is_some());
+        assert!(periodic.exchange(9, |_| 0).is_none());
+        assert!(periodic.exchange(6, |state| *state).is_none());
+        assert!(periodic.exchange(7, |state| *state).is_some());
+        assert!(periodic.exchange(16, |_| 0).is_none());
+        assert!(periodic.exchange(17, |_| 0).is_some());
     }
 }

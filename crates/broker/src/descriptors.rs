@@ -2,7 +2,7 @@
 //! its own. They are counted as they are taken, because a broker without a free descriptor can
 //! neither accept, act nor save.
 
-use crate::share::Division;
+use crate::user_quota::Division;
 use plimsoll_kernel::descriptors::own;
 use rustix::process::{Resource, getrlimit};
 

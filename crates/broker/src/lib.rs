@@ -26,13 +26,13 @@
 //! | [`balance`] | measures what reclaimed pages cost that are read again; shifts reclaim |
 //! | [`pinning`] | keeps file pages of principals in memory, where the configuration says so |
 //! | [`act`] | the worker that executes the orders of the ladder |
-//! | [`share`] | divides scarce resources of the broker between users |
+//! | [`user_quota`] | divides scarce resources of the broker between users |
 //! | [`descriptors`] | the number of file descriptors that can be shared |
 //! | [`background`] | starts the threads that run beside the deciding thread |
-//! | [`turns`] | a queue of work in which users take turns |
+//! | [`fair_queue`] | a queue of work in which users take turns |
 //! | [`state`] | state that survives `kill -9` |
 //! | [`service`] | the parts of a daemon: service manager, signals, memory lock, clock |
-//! | [`error`], `own_name` | errors that end the broker; names of files that the broker made |
+//! | [`error`], `owned_path` | errors that end the broker; names of files that the broker made |
 //! | [`daemon`] | connects the other modules |
 
 pub mod act;
@@ -42,17 +42,17 @@ pub mod config;
 pub mod daemon;
 pub mod descriptors;
 pub mod error;
+pub mod fair_queue;
 pub mod members;
 pub mod options;
-mod own_name;
+mod owned_path;
 pub mod pinning;
 pub mod publish;
 pub mod sense;
 pub mod server;
 pub mod service;
-pub mod share;
 pub mod state;
-pub mod turns;
+pub mod user_quota;
 
 /// Tests check that a tick does not allocate.
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use crate::args;
 use crate::control::Control;
 use crate::descriptors;
-use crate::embed::{self, Place};
 use crate::error::CliError;
+use crate::own_broker::{self, Place};
 use crate::rows::{find, shown};
 use crate::run::log::notice;
 use crate::run::member::{self, Member, Wanted};
@@ -13,8 +13,8 @@ use crate::run::{Choices, keep, log, put_back, start_steering};
 use crate::size::Human;
 use plimsoll_kernel::process::{Handle, Process};
 use plimsoll_runtimes::ALL;
-use plimsoll_runtimes::called::called;
-use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::adapter_lock::AdapterLock;
+use plimsoll_runtimes::program_name::called;
 use plimsoll_wire::messages::Principal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -48,7 +48,7 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     log::start(log::Tone::of(args.quiet, args.verbose), None)?;
     put_back();
     let choices = Choices::from(&args.principal);
-    let alone = choices.is_by_stalls() && !embed::answers(place);
+    let alone = choices.is_by_stalls() && !own_broker::answers(place);
     let member = match alone {
         true => None,
         false => Some(join(place, args, &process)?),
@@ -117,13 +117,13 @@ fn given(place: &Place, member: &Member) -> Option<Principal> {
 /// Refuses a process that somebody steers.
 fn free(pid: u32) -> Result<(), CliError> {
     let handle = Handle::new(pid).map_err(|_| CliError::NoSuchProcess(pid))?;
-    Hold::of(&handle)?;
+    AdapterLock::of(&handle)?;
     Ok(())
 }
 
 /// Brings the process under the broker, which is started if we may.
 fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, CliError> {
-    embed::ensure(place)?;
+    own_broker::ensure(place)?;
     let name = args
         .principal
         .name

@@ -11,22 +11,22 @@
 //! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
 //! `name`, `works`, `means`.
 
-mod found;
+mod capability;
 mod java;
 mod libgc;
 mod verdict;
 
-pub use found::Found;
+pub use capability::Found;
 pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
 pub use verdict::{Help, Standing, Verdict};
 
 use crate::control::Control;
-use crate::embed::Place;
 use crate::json;
+use crate::own_broker::Place;
 use crate::rows::{Faults, Order, rows, shown};
 use crate::size::Human;
-use crate::words::wrap;
+use crate::terminal_text::wrap;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::probe::{probe, purpose};
 use plimsoll_runtimes::libgc::Libraries;

@@ -38,7 +38,7 @@ pub enum CliError {
     #[error("no process has the number {0}, or it has ended")]
     NoSuchProcess(u32),
     #[error(transparent)]
-    Held(#[from] plimsoll_runtimes::hold::Held),
+    Held(#[from] plimsoll_runtimes::adapter_lock::Held),
     #[error("there is no process in `{0}`")]
     NoProcesses(String),
     #[error(

@@ -8,7 +8,7 @@ use crate::json;
 use crate::rows::{Faults, Order, rows, shown};
 use crate::set::resolve;
 use crate::size::Human;
-use crate::words::{width, wrap};
+use crate::terminal_text::{width, wrap};
 use plimsoll_wire::messages::{Id, Kind, Listing, Principal};
 use serde::Serialize;
 

@@ -23,8 +23,8 @@
 //! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
-//! | `words` | the width of a terminal, lines broken between words |
-//! | [`embed`] | finding a broker, starting one |
+//! | `terminal_text` | the width of a terminal, lines broken between words |
+//! | [`own_broker`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
 pub mod adopt;
@@ -32,7 +32,6 @@ pub mod args;
 pub mod control;
 mod descriptors;
 pub mod doctor;
-pub mod embed;
 pub mod error;
 pub mod explain;
 mod group;
@@ -40,6 +39,7 @@ pub mod json;
 pub mod man;
 pub mod map;
 mod output;
+pub mod own_broker;
 pub mod pin;
 pub mod programs;
 mod progress;
@@ -49,10 +49,10 @@ pub mod run;
 pub mod set;
 pub mod sim;
 pub mod size;
+mod terminal_text;
 pub mod together;
 pub mod top;
 pub mod trace;
-mod words;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli) -> Result<u8, CliError> {
-    let place = || embed::place(cli.socket());
+    let place = || own_broker::place(cli.socket());
     match &cli.command {
         Command::Run(args) => run::run(&place(), args),
         Command::Adopt(args) => adopt::run(&place(), args),
@@ -122,7 +122,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             print(&if args.json {
                 doctor::json(&findings)
             } else {
-                doctor::text(&findings, words::width())
+                doctor::text(&findings, terminal_text::width())
             })
         }
         Command::Completions(args) => print(&man::completions(args.shell)),
@@ -144,7 +144,7 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
 fn broker(args: &args::Broker, socket: Option<&Path>) -> Result<u8, CliError> {
     let options = plimsoll_broker::Options {
         socket: socket.map(Path::to_owned),
-        idle_exit: args.embedded.then_some(embed::IDLE_EXIT),
+        idle_exit: args.embedded.then_some(own_broker::IDLE_EXIT),
         ..plimsoll_broker::Options::default()
     };
     plimsoll_broker::service::log_to_stderr();

@@ -2,7 +2,7 @@
 //! an old one stays until the new one is whole.
 
 use crate::error::CliError;
-use crate::words;
+use crate::terminal_text;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -70,7 +70,7 @@ impl Output {
 
 /// Writes to standard error. Ignores errors, because nobody may read it.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
-    let text = words::plainly(&text.to_string());
+    let text = terminal_text::plainly(&text.to_string());
     let _ = writeln!(io::stderr(), "plimsoll: {text}");
 }
 

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
-use plimsoll_cli::embed::IDLE_EXIT;
+use plimsoll_cli::own_broker::IDLE_EXIT;
 use plimsoll_client::{Connection, Socket};
-use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::adapter_lock::AdapterLock;
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::Leaderless;
 use std::process::{Command, Stdio};
@@ -177,7 +177,7 @@ fn a_program_that_somebody_steers_is_not_adopted() {
     let pid = program.0.id();
     // As another `plimsoll adopt` or `plimsoll run` would.
     let steered = Process::new(pid).unwrap();
-    let hold = Hold::of(&steered).unwrap();
+    let hold = AdapterLock::of(&steered).unwrap();
     let words = pid.to_string();
     for args in [
         vec!["adopt", &words],

@@ -29,7 +29,7 @@ pub enum Error {
     #[error("{} was not read: {why}", path.display())]
     Missed {
         path: PathBuf,
-        why: crate::patience::Missed,
+        why: crate::timeout::Missed,
     },
     /// A system call that this kernel does not know.
     #[error("this kernel does not offer {what} (it came with Linux {since})")]

@@ -21,12 +21,12 @@
 //! | [`capacity`], [`meminfo`], [`swap`], [`overcommit`] | sizes of memory by kind |
 //! | [`cgroup`] | a memory cgroup of version 1 or 2 |
 //! | [`process`], [`smaps`] | one process; what each of its areas holds |
-//! | [`pages`], [`scan`], [`words`] | which pages are in memory and which in swap |
-//! | [`tracking`], [`referenced`] | which pages were written to; which are in use |
-//! | [`peek`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
+//! | [`pages`], [`pagemap_scan`], [`pagemap`] | which pages are in memory and which in swap |
+//! | [`write_tracking`], [`referenced`] | which pages were written to; which are in use |
+//! | [`process_vm`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
 //! | [`quiet`] | reads of files that leave the page cache as it was |
 //! | [`advise`] | advice on another process's memory |
-//! | [`sealed`] | a memory file that two processes map |
+//! | [`sealed_memfd`] | a memory file that two processes map |
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
 //! | [`pressure`], [`stalls`] | thresholds and pressure stall information; waits of programs for memory |
 //! | [`disk`] | how long devices take |
@@ -36,9 +36,9 @@
 //! | [`sandbox`] | filters of system calls on this process |
 //! | [`peer`], [`environment`] | which peers and variables to trust |
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
-//! | [`notes`] | changes that have to be undone if this process is killed |
+//! | [`undo_notes`] | changes that have to be undone if this process is killed |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
-//! | [`patience`] | a bounded wait for what may block |
+//! | [`timeout`] | a bounded wait for what may block |
 //! | [`barrier`] | a memory barrier in all threads of this process |
 //! | `error` | errors that name the file or process |
 //!
@@ -64,29 +64,29 @@ pub mod locks;
 pub mod mapped;
 pub mod meminfo;
 pub mod mounts;
-pub mod notes;
 pub mod overcommit;
 pub mod page_cache;
+pub mod pagemap;
+pub mod pagemap_scan;
 pub mod pages;
 pub mod parse;
-pub mod patience;
-pub mod peek;
 pub mod peer;
 pub mod pin;
 pub mod pressure;
 pub mod probe;
 pub mod process;
+pub mod process_vm;
 pub mod quiet;
 pub mod reader;
 pub mod referenced;
 pub mod sandbox;
-pub mod scan;
 pub mod sched;
-pub mod sealed;
+pub mod sealed_memfd;
 pub mod smaps;
 pub mod stalls;
 pub mod swap;
-pub mod tracking;
-pub mod words;
+pub mod timeout;
+pub mod undo_notes;
+pub mod write_tracking;
 
 pub use error::{Error, Result};

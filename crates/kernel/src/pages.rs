@@ -2,10 +2,10 @@
 //! words of `/proc/PID/pagemap`. Source: kernel document `admin-guide/mm/pagemap.rst`. No privilege
 //! is needed for processes of the same user.
 
+use crate::pagemap_scan::{self, FILE, GUARD, HUGE, PRESENT, Query, SWAPPED, WRITTEN, ZERO};
 use crate::process::{Process, page_size, through};
-use crate::scan::{self, FILE, GUARD, HUGE, PRESENT, Query, SWAPPED, WRITTEN, ZERO};
 use crate::smaps::Addresses;
-use crate::{Error, Result, words};
+use crate::{Error, Result, pagemap};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct PageMap {
 /// The categories that every kernel with the scan knows.
 const TOLD: u64 = PRESENT | SWAPPED | WRITTEN | FILE | ZERO | HUGE;
 
-/// Opens the page map of this process, for [`scan::walk`] and [`words::walk`]. Does not allocate.
+/// Opens the page map of this process, for [`pagemap_scan::walk`] and [`pagemap::walk`]. Does not allocate.
 ///
 /// # Errors
 /// The system's error.
@@ -180,8 +180,8 @@ impl PageMap {
         let (fd, range) = (self.fd.as_fd(), range.clone());
         let mut visit = |addresses, _| visit(addresses);
         match self.tier {
-            Tier::Scan => scan::walk(fd, range, Query::any_of(FILE), &mut visit),
-            Tier::Words => words::walk(fd, range, FILE, &mut visit),
+            Tier::Scan => pagemap_scan::walk(fd, range, Query::any_of(FILE), &mut visit),
+            Tier::Words => pagemap::walk(fd, range, FILE, &mut visit),
         }
         .map_err(|error| self.failed("read", error))
     }
@@ -197,13 +197,13 @@ impl PageMap {
         range: &Addresses,
         visit: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<()> {
-        words::frames(self.fd.as_fd(), range.clone(), visit)
+        pagemap::frames(self.fd.as_fd(), range.clone(), visit)
             .map_err(|error| self.failed("read", error))
     }
 
     /// Calls `visit` for each run of present or swapped pages and the categories that they are in
-    /// ([`crate::scan`]), by address, until it returns false. The slower tier does not report the page of
-    /// zeros.
+    /// ([`crate::pagemap_scan`]), by address, until it returns false. The slower tier does not report the
+    /// page of zeros.
     ///
     /// # Errors
     /// As [`PageMap::counts`].
@@ -237,14 +237,14 @@ impl PageMap {
         match self.tier {
             Tier::Scan => {
                 let query = Query::any_of(PRESENT | SWAPPED).telling(told);
-                scan::walk(self.fd.as_fd(), range.clone(), query, visit)
+                pagemap_scan::walk(self.fd.as_fd(), range.clone(), query, visit)
                     .map_err(|error| self.failed("PAGEMAP_SCAN", error))
             }
             Tier::Words => self.each_word(range, visit),
         }
     }
 
-    /// As [`PageMap::each_kind`], always by the words, which show [`words::EXCLUSIVE`] too.
+    /// As [`PageMap::each_kind`], always by the words, which show [`pagemap::EXCLUSIVE`] too.
     ///
     /// # Errors
     /// As [`PageMap::counts`].
@@ -253,20 +253,20 @@ impl PageMap {
         range: &Addresses,
         visit: &mut dyn FnMut(Addresses, u64) -> bool,
     ) -> Result<()> {
-        let categories = PRESENT | SWAPPED | WRITTEN | FILE | GUARD | words::EXCLUSIVE;
-        words::walk(self.fd.as_fd(), range.clone(), categories, visit)
+        let categories = PRESENT | SWAPPED | WRITTEN | FILE | GUARD | pagemap::EXCLUSIVE;
+        pagemap::walk(self.fd.as_fd(), range.clone(), categories, visit)
             .map_err(|error| self.failed("read", error))
     }
 
     fn scan_all(&self, range: &Addresses, visit: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let query = Query::any_of(PRESENT | SWAPPED);
-        scan::walk(self.fd.as_fd(), range.clone(), query, &mut runs(visit))
+        pagemap_scan::walk(self.fd.as_fd(), range.clone(), query, &mut runs(visit))
             .map_err(|error| self.failed("PAGEMAP_SCAN", error))
     }
 
     fn read_words(&self, range: &Addresses, visit: &mut dyn FnMut(Run) -> bool) -> Result<()> {
         let either = PRESENT | SWAPPED;
-        words::walk(self.fd.as_fd(), range.clone(), either, &mut runs(visit))
+        pagemap::walk(self.fd.as_fd(), range.clone(), either, &mut runs(visit))
             .map_err(|error| self.failed("read", error))
     }
 

@@ -143,7 +143,7 @@ fn what_lies_still_is_read_once(
         "5",
     ];
     let variables: &[(&str, &str)] = if young { &[] } else { &WHOLE };
-    if let Err(e) = plimsoll_kernel::tracking::new() {
+    if let Err(e) = plimsoll_kernel::write_tracking::new() {
         skip(format_args!("no write tracking here: {e}"));
         return None;
     }

@@ -65,7 +65,7 @@ fn where_most_lives_and_what_is_new_dies_they_take_the_place_of_most_and_no_more
     let without = run(program, &arguments, &NEITHER);
     assert_eq!((without.young, without.steps.len()), (0, 0));
     assert_eq!(with.result["checksum"], without.result["checksum"]);
-    if plimsoll_kernel::tracking::new().is_err() {
+    if plimsoll_kernel::write_tracking::new().is_err() {
         skip("no write tracking here");
         return;
     }
@@ -100,7 +100,7 @@ fn a_whole_collection_that_would_take_long_is_made_in_steps() {
     );
     assert_eq!(limited.result["checksum"], without.result["checksum"]);
     assert!(without.steps.is_empty());
-    if plimsoll_kernel::tracking::new().is_err() {
+    if plimsoll_kernel::write_tracking::new().is_err() {
         skip("no write tracking here");
         return;
     }

@@ -2,7 +2,7 @@
 //! their places, constants, and where the values of flags are. Nothing of the process is touched.
 
 use plimsoll_kernel::process::Process;
-use plimsoll_map::Sight;
+use plimsoll_map::Snapshot;
 use plimsoll_map::memory::ProcessMemory;
 use plimsoll_map::runtimes::hotspot;
 use plimsoll_programs::hotspot::tables::Place;
@@ -16,9 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pid = arguments.next().ok_or("which process? give its number")?;
     let part = arguments.next().unwrap_or_default();
     let process = Arc::new(Process::open(pid.parse()?)?);
-    let sight = Sight::of(&process, Duration::from_secs(10))?;
+    let snapshot = Snapshot::of(&process, Duration::from_secs(10))?;
     let memory = ProcessMemory::open(&process)?;
-    let tables = hotspot::tables(&sight, &memory)?;
+    let tables = hotspot::tables(&snapshot, &memory)?;
     let mut lines = Vec::new();
     for ((kind, name), field) in &tables.fields {
         lines.push(match field.place {

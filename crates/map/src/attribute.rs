@@ -5,11 +5,11 @@
 //! kernel says, pages of zeros and markers are left out first, then all are scaled. Where less was
 //! counted, the rest is [`Kind::Unattributed`]: it changed between two reads.
 
+use crate::apportion::{fit, fit_within, scaled, share};
 use crate::area::{Kind, States};
-use crate::cached::{Cache, has_file};
+use crate::cached_files::{Cache, has_file};
 use crate::count::by_mapping;
 use crate::parts::Part;
-use crate::proportion::{fit, fit_within, scaled, share};
 use crate::tally::{Counted, Tally};
 use plimsoll_kernel::smaps::{Addresses, Area};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
 //! Counts the pages of parts: which are there, which are in swap, which no other mapping has.
 
+use crate::multiply_mapped;
 use crate::parts::Part;
 use crate::tally::{Counted, Pages, Tally, add, of_file};
-use crate::views;
-use plimsoll_kernel::scan::{FILE, PRESENT};
+use plimsoll_kernel::pagemap::EXCLUSIVE;
+use plimsoll_kernel::pagemap_scan::{FILE, PRESENT};
 use plimsoll_kernel::smaps::{Addresses, Area};
-use plimsoll_kernel::words::EXCLUSIVE;
 use std::time::Instant;
 
 /// Counts pages where the kernel has no sum: mappings with several parts, and files that are
@@ -36,7 +36,7 @@ pub(crate) fn count_places(
         ..Counted::default()
     };
     let late = || deadline.is_some_and(|end| Instant::now() >= end);
-    let done = views::count_repeated(mappings, parts, pages, &late, sized, &mut counted);
+    let done = multiply_mapped::count_repeated(mappings, parts, pages, &late, sized, &mut counted);
     for group in by_mapping(parts) {
         let mapping = parts[group.start].mapping;
         let area = &mappings[mapping];

@@ -7,8 +7,8 @@
 //! not count. What goes and comes back between two looks is not seen.
 
 use crate::tally::Pages;
+use plimsoll_kernel::pagemap_scan::{GUARD, PRESENT, SWAPPED};
 use plimsoll_kernel::process::page_size;
-use plimsoll_kernel::scan::{GUARD, PRESENT, SWAPPED};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use std::collections::{BTreeMap, HashSet};
 

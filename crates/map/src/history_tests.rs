@@ -1,5 +1,5 @@
 use super::*;
-use plimsoll_kernel::scan::WRITTEN;
+use plimsoll_kernel::pagemap_scan::WRITTEN;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@
 
 use crate::area::Kind;
 use crate::memory::Memory;
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 use plimsoll_programs::Recognise;
 
@@ -57,7 +57,7 @@ pub trait Labeller: Recognise {
     fn title(&self) -> &'static str;
 
     /// Phase 2. Labels what this runtime knows of; the rest is labelled as in a C program.
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels);
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels);
 }
 
 #[cfg(test)]

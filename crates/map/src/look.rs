@@ -2,17 +2,17 @@
 
 use crate::area::States;
 use crate::attribute::{AreaOf, PartOf, Picture, attribute};
+use crate::caveats::{note_forked, note_kinds};
 use crate::change::{Change, Counters};
-use crate::found::{Found, found};
 use crate::history::History;
-use crate::notes::{note_forked, note_kinds};
-use crate::sight::Reads;
-use crate::who::{Candidate, Sharers, sharers};
+use crate::label_and_count::{Found, found};
+use crate::sharers::{Candidate, Sharers, sharers};
+use crate::snapshot::Reads;
 use plimsoll_kernel::Error as KernelError;
-use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_kernel::timeout::Missed;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -219,25 +219,25 @@ fn inside(
 ) -> Result<Picture, KernelError> {
     let Found {
         runtime,
-        sight,
+        snapshot,
         parts,
         counted,
         caches,
         notes,
     } = found(process, options.limit, history, reads)?;
-    look.executable.clone_from(&sight.executable);
+    look.executable.clone_from(&snapshot.executable);
     look.runtime = runtime.map(str::to_owned);
     look.notes = notes;
     let mut all = Vec::new();
     let mut shared: HashMap<FileKey, Candidate> = HashMap::new();
     let mut forked = 0;
     let picture = attribute(
-        &sight.mappings,
+        &snapshot.mappings,
         &parts,
         &counted,
         &caches,
         &mut |part, states| {
-            let area = &sight.mappings[part.mapping];
+            let area = &snapshot.mappings[part.mapping];
             if options.who && area.file.inode != 0 && states.shared > Some(0) {
                 let file = shared.entry(area.file).or_insert_with(|| Candidate {
                     mapping: area.clone(),
@@ -263,10 +263,10 @@ fn inside(
     look.parts = all;
     if options.who {
         let files = shared.into_values().collect();
-        look.sharers = sharers(sight.pid, files, options.limit, &mut look.notes);
+        look.sharers = sharers(snapshot.pid, files, options.limit, &mut look.notes);
         note_forked(forked, &mut look.notes);
     }
-    note_kinds(&sight.mappings, &picture, &mut look.notes);
-    look.proportional = Some(sight.mappings.iter().map(|area| area.pss).sum());
+    note_kinds(&snapshot.mappings, &picture, &mut look.notes);
+    look.proportional = Some(snapshot.mappings.iter().map(|area| area.pss).sum());
     Ok(picture)
 }

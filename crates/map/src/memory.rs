@@ -3,8 +3,8 @@
 use plimsoll_kernel::Result;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::pages::PageMap;
-use plimsoll_kernel::peek::{self, Copied};
 use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process_vm::{self, Copied};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl Memory for ProcessMemory {
             self.refused.store(true, order);
             return Err(Unread::TooMuch);
         }
-        match peek::copy(&self.process, &self.pages, at, into) {
+        match process_vm::copy(&self.process, &self.pages, at, into) {
             Ok(Copied::All) => Ok(()),
             Ok(Copied::Nothing) => Err(Unread::Absent),
             Ok(Copied::Not) => Err(Unread::NotResident),

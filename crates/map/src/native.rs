@@ -8,7 +8,7 @@ mod zeros;
 use crate::area::Kind;
 use crate::labels::Labels;
 use crate::memory::Memory;
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::{Area, FileKey};
 use std::collections::HashSet;
@@ -28,27 +28,27 @@ const MAX_LOOKED_INTO: usize = 16_384;
 
 /// Labels all mappings by what the kernel tells of them, and the C library's large blocks by their
 /// heads.
-pub fn label(sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-    let code = code_files(&sight.mappings);
-    let stacks = Stacks::of(sight);
+pub fn label(snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+    let code = code_files(&snapshot.mappings);
+    let stacks = Stacks::of(snapshot);
     let mut left = MAX_LOOKED_INTO;
-    for (index, area) in sight.mappings.iter().enumerate() {
-        let before = index.checked_sub(1).map(|i| &sight.mappings[i]);
+    for (index, area) in snapshot.mappings.iter().enumerate() {
+        let before = index.checked_sub(1).map(|i| &snapshot.mappings[i]);
         let before = before.filter(|b| b.addresses.end == area.addresses.start);
-        let after = sight.mappings.get(index + 1);
+        let after = snapshot.mappings.get(index + 1);
         let after = after.filter(|a| a.addresses.start == area.addresses.end);
         if !is_plain(area) {
-            labels.add(area.addresses.clone(), of_name(sight, area, &code));
+            labels.add(area.addresses.clone(), of_name(snapshot, area, &code));
             continue;
         }
         let owner = before.filter(|b| extends(b, area));
         let mut rest = area.clone();
         if let Some(owner) = owner {
-            let end = zeros::end_of(owner, &sight.mappings[..index], memory);
+            let end = zeros::end_of(owner, &snapshot.mappings[..index], memory);
             let end = end.unwrap_or(area.addresses.end);
             rest.addresses.start = end.clamp(area.addresses.start, area.addresses.end);
             let of_file = area.addresses.start..rest.addresses.start;
-            labels.add(of_file, of_name(sight, owner, &code));
+            labels.add(of_file, of_name(snapshot, owner, &code));
         }
         if rest.addresses.is_empty() {
             continue;
@@ -89,7 +89,7 @@ fn code_files(mappings: &[Area]) -> HashSet<FileKey> {
 }
 
 /// What a name tells. The names that are no paths are those of `proc.rst`, "maps".
-fn of_name(sight: &Sight, area: &Area, code: &HashSet<FileKey>) -> Kind {
+fn of_name(snapshot: &Snapshot, area: &Area, code: &HashSet<FileKey>) -> Kind {
     let deleted = " (deleted)";
     let name = area.name.strip_suffix(deleted).unwrap_or(&area.name);
     if let Some(name) = name.strip_prefix("[anon:") {
@@ -103,7 +103,7 @@ fn of_name(sight: &Sight, area: &Area, code: &HashSet<FileKey>) -> Kind {
         _ => {}
     }
     let shared = ["/memfd:", "/dev/shm/", "/SYSV", "/dev/zero"];
-    let executable = sight.executable.to_str().unwrap_or("");
+    let executable = snapshot.executable.to_str().unwrap_or("");
     let executable = executable.strip_suffix(deleted).unwrap_or(executable);
     if name == executable {
         Kind::Executable
@@ -157,17 +157,17 @@ struct Stacks {
 }
 
 impl Stacks {
-    fn of(sight: &Sight) -> Stacks {
-        let mut pointers = sight.stack_pointers.clone();
+    fn of(snapshot: &Snapshot) -> Stacks {
+        let mut pointers = snapshot.stack_pointers.clone();
         pointers.sort_unstable();
         let mut stacks = Stacks {
             pointers,
             sizes: HashSet::new(),
         };
         // The guard of a stack is a part of its size. It has one page if the program asks for nothing else.
-        let usual = sight.stack_limit.checked_sub(page_size());
+        let usual = snapshot.stack_limit.checked_sub(page_size());
         stacks.sizes.extend(usual.filter(|&size| size > 0));
-        for pair in sight.mappings.windows(2) {
+        for pair in snapshot.mappings.windows(2) {
             let [before, area] = pair else { continue };
             if is_guard(before, area) && stacks.has_pointer(area) {
                 stacks.sizes.insert(area.size());

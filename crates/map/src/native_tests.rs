@@ -32,9 +32,9 @@ fn mapping(start: u64, end: u64, permissions: &str, name: &str) -> Area {
     }
 }
 
-fn kinds(sight: &Sight, memory: &dyn Memory) -> Vec<Kind> {
+fn kinds(snapshot: &Snapshot, memory: &dyn Memory) -> Vec<Kind> {
     let mut labels = Labels::default();
-    label(sight, memory, &mut labels);
+    label(snapshot, memory, &mut labels);
     let kind = |area: &Area| {
         let at = area.addresses.start;
         let mut labels = labels.labels.iter();
@@ -43,7 +43,7 @@ fn kinds(sight: &Sight, memory: &dyn Memory) -> Vec<Kind> {
             .unwrap()
             .kind
     };
-    sight.mappings.iter().map(kind).collect()
+    snapshot.mappings.iter().map(kind).collect()
 }
 
 #[test]
@@ -76,12 +76,12 @@ fn names_tell_what_files_are_for() {
         let start = (1 + index as u64) << 24;
         mapping(start, start + 4096, permissions, name)
     };
-    let sight = Sight {
+    let snapshot = Snapshot {
         executable: "/bin/app".into(),
         mappings: expected.iter().enumerate().map(place).collect(),
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    let found = kinds(&sight, &Blocks(Vec::new()));
+    let found = kinds(&snapshot, &Blocks(Vec::new()));
     for ((name, _, kind), found) in expected.iter().zip(found) {
         assert_eq!(found, *kind, "{name}");
     }
@@ -92,7 +92,7 @@ fn stacks_are_told_by_their_pointer_or_by_their_size() {
     let guard = |at: u64| mapping(at, at + 0x1000, "---p", "");
     let stack = |at: u64| mapping(at + 0x1000, at + 0x81_000, "rw-p", "");
     let pool = mapping(0x900_0000, 0x980_0000, "rw-p", "");
-    let sight = Sight {
+    let snapshot = Snapshot {
         mappings: vec![
             guard(0x100_0000),
             stack(0x100_0000),
@@ -106,11 +106,11 @@ fn stacks_are_told_by_their_pointer_or_by_their_size() {
         // Of one thread; the other one runs.
         stack_pointers: vec![0x104_0000, 7, u64::MAX],
         stack_limit: 0x20_0000,
-        ..Sight::default()
+        ..Snapshot::default()
     };
     let (other, stacks) = (Kind::Other, Kind::Stacks);
     assert_eq!(
-        kinds(&sight, &Blocks(Vec::new())),
+        kinds(&snapshot, &Blocks(Vec::new())),
         [other, stacks, other, stacks, other, stacks, other, other]
     );
 }
@@ -119,7 +119,7 @@ fn stacks_are_told_by_their_pointer_or_by_their_size() {
 fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
     let arena = 0x7f00_0000_0000;
     let block = 0x7e00_0000_0000;
-    let sight = Sight {
+    let snapshot = Snapshot {
         executable: "/bin/app".into(),
         mappings: vec![
             mapping(0x1000, 0x2000, "rw-p", "/bin/app"),
@@ -131,11 +131,11 @@ fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
             mapping(arena + 0x2_1000, arena + ARENA, "---p", ""),
             mapping(arena + ARENA, arena + ARENA + 0x1000, "rw-p", ""),
         ],
-        ..Sight::default()
+        ..Snapshot::default()
     };
     let blocks = Blocks(vec![(block, 0x4_0000), (block + 0x4_0000, 0x5_0000)]);
     assert_eq!(
-        kinds(&sight, &blocks),
+        kinds(&snapshot, &blocks),
         [
             Kind::Executable,
             Kind::Executable,
@@ -147,13 +147,16 @@ fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
         ]
     );
     let mut labels = Labels::default();
-    label(&sight, &blocks, &mut labels);
+    label(&snapshot, &blocks, &mut labels);
     let malloc = labels.labels.iter().filter(|l| l.kind == Kind::Malloc);
     let bytes: u64 = malloc.map(|l| l.addresses.end - l.addresses.start).sum();
     assert_eq!(bytes, 0x9_0000 + 0x2_1000);
     // A size that is no block's ends the search.
     for size in [0, 5, 0x1001, !0xfff, 0x20_0000] {
-        assert_eq!(kinds(&sight, &Blocks(vec![(block, size)]))[2], Kind::Other);
+        assert_eq!(
+            kinds(&snapshot, &Blocks(vec![(block, size)]))[2],
+            Kind::Other
+        );
     }
 }
 
@@ -176,10 +179,10 @@ fn words(all: &[u64]) -> Vec<u8> {
     all.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-fn bytes_of(sight: &Sight, memory: &dyn Memory, kind: Kind) -> u64 {
+fn bytes_of(snapshot: &Snapshot, memory: &dyn Memory, kind: Kind) -> u64 {
     let mut labels = Labels::default();
-    label(sight, memory, &mut labels);
-    let parts = crate::parts::cut(&sight.mappings, &labels.labels);
+    label(snapshot, memory, &mut labels);
+    let parts = crate::parts::cut(&snapshot.mappings, &labels.labels);
     let of_kind = parts.iter().filter(|part| part.kind == kind);
     of_kind
         .map(|part| part.addresses.end - part.addresses.start)
@@ -191,13 +194,13 @@ fn heaps_of_arenas_are_told_by_their_heads_where_the_kernel_joined_them() {
     let start = 0x7f00_0000_0000;
     let (second, third) = (start + ARENA, start + 2 * ARENA);
     let end = third + 0x20_0000;
-    let sight = Sight {
+    let snapshot = Snapshot {
         mappings: vec![
             // Something else lies below and above.
             mapping(start - 0x1000, end + 0x1000, "rw-p", ""),
             mapping(end + 0x1000, third + ARENA, "---p", ""),
         ],
-        ..Sight::default()
+        ..Snapshot::default()
     };
     let heads = |changed: Option<(usize, u64)>| {
         let mut of_second = [start + 0x30, start, ARENA, ARENA];
@@ -210,7 +213,7 @@ fn heaps_of_arenas_are_told_by_their_heads_where_the_kernel_joined_them() {
             (third, words(&[third + 0x20, 0, 0x10_0000, 0x20_0000])),
         ])
     };
-    let malloc = |memory: &Bytes| bytes_of(&sight, memory, Kind::Malloc);
+    let malloc = |memory: &Bytes| bytes_of(&snapshot, memory, Kind::Malloc);
     assert_eq!(malloc(&heads(None)), 2 * ARENA + 0x20_0000);
     for changed in [
         // No arena; one in the same heap, which is not the first; one far behind a head; an odd one.
@@ -233,7 +236,7 @@ fn heaps_of_arenas_are_told_by_their_heads_where_the_kernel_joined_them() {
         assert_eq!(found, ARENA + 0x20_0000, "{changed:x?}");
     }
     // A heap is not longer than its mapping.
-    let mut short = sight.clone();
+    let mut short = snapshot.clone();
     short.mappings[0].addresses.end = second + 0x1000;
     short.mappings.truncate(1);
     assert_eq!(bytes_of(&short, &heads(None), Kind::Malloc), ARENA);
@@ -267,18 +270,18 @@ fn what_lies_above_a_librarys_variables_is_not_the_librarys() {
         offset: 0x1000,
         ..mapping(base + 0x2000, base + 0x3000, "rw-p", "/lib/libx.so")
     };
-    let sight = Sight {
+    let snapshot = Snapshot {
         mappings: vec![
             mapping(base, base + 0x1000, "r-xp", "/lib/libx.so"),
             data,
             // Variables up to 0x5000, a large block of malloc, and something else.
             mapping(base + 0x3000, base + 0x8000, "rw-p", ""),
         ],
-        ..Sight::default()
+        ..Snapshot::default()
     };
     let block = (base + 0x5000, words(&[0, 0x2000 | 2]));
     let with = |page: Vec<u8>| Bytes(vec![(base, page), block.clone()]);
-    let of = |page, kind| bytes_of(&sight, &with(page), kind);
+    let of = |page, kind| bytes_of(&snapshot, &with(page), kind);
     let usual = library((0x2010, 0x2800));
     assert_eq!(of(usual.clone(), Kind::Libraries), 0x1000 + 0x1000 + 0x2000);
     assert_eq!(of(usual, Kind::Malloc), 0x2000);

@@ -1,15 +1,15 @@
 //! States of a process's pages, and sums of them by part.
 
+use plimsoll_kernel::pagemap::EXCLUSIVE;
+use plimsoll_kernel::pagemap_scan::{FILE, GUARD, HUGE, PRESENT, SWAPPED, WRITTEN, ZERO};
 use plimsoll_kernel::pages::{PageMap, Tier};
-use plimsoll_kernel::scan::{FILE, GUARD, HUGE, PRESENT, SWAPPED, WRITTEN, ZERO};
 use plimsoll_kernel::smaps::{Addresses, Area};
-use plimsoll_kernel::words::EXCLUSIVE;
 use std::collections::HashMap;
 
 /// The states of a process's pages. A script in tests.
 pub trait Pages {
     /// Calls `tell` with each run of present or swapped pages and its categories
-    /// ([`plimsoll_kernel::scan`]), by address, until it returns false. Returns whether all of it
+    /// ([`plimsoll_kernel::pagemap_scan`]), by address, until it returns false. Returns whether all of it
     /// could be read.
     fn each(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool;
 
@@ -19,7 +19,7 @@ pub trait Pages {
     }
 
     /// As [`Pages::each`], slower, and also says which pages no other mapping has
-    /// ([`plimsoll_kernel::words`]), but not which one is the page of zeros.
+    /// ([`plimsoll_kernel::pagemap`]), but not which one is the page of zeros.
     fn each_word(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool;
 
     /// Whether [`Pages::each`] does not tell the page of zeros either.

@@ -2,7 +2,7 @@
 
 use crate::history::{History, MAX_CHUNKS};
 use crate::look::{Look, LookError, Options, look_after};
-use crate::sight::Reads;
+use crate::snapshot::Reads;
 use std::collections::HashMap;
 
 /// What earlier looks saw, by process, and what still waits for it. Its memory is bounded, whatever is

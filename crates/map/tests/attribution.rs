@@ -1,12 +1,12 @@
 //! Attribution of made-up processes: whatever the mappings, pages and labels, the sums hold and nothing
 //! counts twice; and of a process at rest each label gets exactly its pages.
 
+use plimsoll_kernel::pagemap::EXCLUSIVE;
+use plimsoll_kernel::pagemap_scan::{FILE, GUARD, PRESENT, SWAPPED, WRITTEN, ZERO};
 use plimsoll_kernel::process::page_size;
-use plimsoll_kernel::scan::{FILE, GUARD, PRESENT, SWAPPED, WRITTEN, ZERO};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
-use plimsoll_kernel::words::EXCLUSIVE;
 use plimsoll_map::attribute::attribute;
-use plimsoll_map::cached::Cache;
+use plimsoll_map::cached_files::Cache;
 use plimsoll_map::count::count;
 use plimsoll_map::labels::Label;
 use plimsoll_map::parts::{Part, cut};

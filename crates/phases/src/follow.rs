@@ -6,11 +6,11 @@ use crate::news::News;
 use crate::parameters::Setter;
 use crate::threads::{Followed, Threads};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
-use plimsoll_kernel::notes::Notes;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{
     Parameters, Policy, Rights, SLICES, parameters, processors, set_parameters,
 };
+use plimsoll_kernel::undo_notes::Notes;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_map::runtimes::hotspot::allocation::{Allocation, AllocationError};
 use plimsoll_policy::phases::live::{Front, Outcome, Switch, Trial, Window, pace};

@@ -3,8 +3,8 @@
 //! of a pipe that only the first one has, and undoes then what is left.
 
 use crate::parameters::Setter;
-use plimsoll_kernel::notes::{About, Note, Notes};
 use plimsoll_kernel::process::Process;
+use plimsoll_kernel::undo_notes::{About, Note, Notes};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Guarded {
     _note: Option<Note>,
 }
 
-/// The kind of our [notes](plimsoll_kernel::notes), which say the words of [`undo`] after the first two.
+/// The kind of our [notes](plimsoll_kernel::undo_notes), which say the words of [`undo`] after the first two.
 pub const NOTE: &str = "phases";
 
 impl Guarded {

@@ -1,8 +1,8 @@
 //! Why pages are not watched or not held.
 
 use plimsoll_kernel::Error as KernelError;
-use plimsoll_kernel::patience::Missed;
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_kernel::timeout::Missed;
 use std::io;
 
 /// Why a file, a process or the whole is passed over.

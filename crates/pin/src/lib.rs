@@ -25,35 +25,36 @@
 //! Rooms inside, each imports only from those before it:
 //! - [`pages`] (runs and sets of file pages), [`error`] (refusals), [`options`] (the user's options),
 //!   [`descriptors`] (the division of open files), [`limits`] (limits that were reached);
-//! - [`filesystem`] (file systems on which pages are held), [`look`] (one process), [`evidence`] (pages
-//!   that were lost and came back; pure), [`source`] (opening the file that a process has mapped);
+//! - [`filesystem`] (file systems on which pages are held), [`mapped_pages`] (one process), [`refaults`]
+//!   (pages that were lost and came back; pure), [`open_mapped`] (opening the file that a process has
+//!   mapped);
 //! - [`cost`] (the time of a read from each disk), [`rank`] (the order of pages by value; pure),
-//!   [`margin`] (the allowance now), [`hold`] (mapping and locking);
+//!   [`allowance`] (the allowance now), [`locked_files`] (mapping and locking);
 //! - [`report`] (the report), [`pinner`] (the loop over all of these).
 
 // A set of pages is often one run.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
+pub mod allowance;
 pub mod cost;
 pub mod descriptors;
 pub mod error;
-pub mod evidence;
 pub mod filesystem;
-pub mod hold;
 pub mod limits;
-pub mod look;
-pub mod margin;
+pub mod locked_files;
+pub mod mapped_pages;
+pub mod open_mapped;
 pub mod options;
 pub mod pages;
 pub mod pinner;
 pub mod rank;
+pub mod refaults;
 pub mod report;
-pub mod source;
 
 pub use error::PinError;
-pub use evidence::Evidence;
 pub use options::{Options, Programs};
 pub use pinner::Pinner;
+pub use refaults::Evidence;
 pub use report::Report;
 
 /// A file that tests make up.

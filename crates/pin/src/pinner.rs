@@ -3,7 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | `gather` | rounds of looks at the programs |
-//! | `refused` | processes that are passed over, and why |
+//! | `skipped` | processes that are passed over, and why |
 //! | `known` | states of files, and the programs that map them |
 //! | `decide` | which ranges are held |
 //! | `limits` | which limits of ours are reached |
@@ -12,15 +12,15 @@ mod decide;
 mod gather;
 mod known;
 mod limits;
-mod refused;
+mod skipped;
 
+use crate::allowance::{Allowance, Bound, Margins};
 use crate::cost::Costs;
 use crate::error::PinError;
-use crate::evidence::Evidence;
-use crate::hold::Holder;
-use crate::margin::{Allowance, Bound, Margins};
+use crate::locked_files::Holder;
 use crate::options::{Options, Programs};
 use crate::pages::Run;
+use crate::refaults::Evidence;
 use crate::report::{Held, Passed, Report, State};
 use decide::{Domains, Why};
 use gather::Gather;

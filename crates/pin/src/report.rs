@@ -1,7 +1,7 @@
 //! The report. Its fields are a contract of `plimsoll pin --json`.
 
+use crate::allowance::Bound;
 use crate::limits::Reached;
-use crate::margin::Bound;
 use serde::Serialize;
 
 /// Means by which a process may lock more.

@@ -27,7 +27,7 @@ pub struct Candidate<'a> {
     executable: OnceCell<PathBuf>,
     /// The mounts that it sees, none where they could not be read; looked up when somebody asks.
     mounts: OnceCell<Arc<Mounts>>,
-    /// Its mappings; of those without a file perhaps none.
+    /// Its mappings: all that have a file. Those without one may be missing.
     mappings: Cow<'a, [Area]>,
     /// We may not look into it.
     closed: bool,
@@ -91,8 +91,8 @@ impl<'a> Candidate<'a> {
         self.executable.get_or_init(|| find().unwrap_or_default())
     }
 
-    /// The mounts that it sees. None where they could not be read: then ours tell of which files may be
-    /// asked, and no path of its is looked up.
+    /// The mounts that it sees; empty where they could not be read. An empty list admits only files on
+    /// devices that our own mounts show to be local, and no path below the process's root.
     pub(crate) fn mounts(&self) -> &Mounts {
         let find = || Mounts::of(&self.open()?).ok();
         self.mounts
@@ -103,7 +103,7 @@ impl<'a> Candidate<'a> {
         Process::open(i32::try_from(self.pid).ok()?).ok()
     }
 
-    /// Its mappings; of those without a file perhaps none.
+    /// Its mappings: all that have a file. Those without one may be missing.
     pub(crate) fn mappings(&self) -> &[Area] {
         &self.mappings
     }
@@ -144,6 +144,25 @@ pub(crate) fn mappings(names: &[&str]) -> Vec<Area> {
         ..Area::default()
     };
     names.iter().map(area).collect()
+}
+
+/// The first mapping of a file as the loader makes it, for tests.
+#[cfg(test)]
+pub(crate) fn mapping(path: &Path) -> Area {
+    use plimsoll_kernel::smaps::FileKey;
+    use std::os::unix::fs::MetadataExt;
+    let there = std::fs::metadata(path).unwrap();
+    let start = 0x5500_0000_0000;
+    Area {
+        addresses: start..start + (1 << 30),
+        file: FileKey {
+            major: rustix::fs::major(there.dev()),
+            minor: rustix::fs::minor(there.dev()),
+            inode: there.ino(),
+        },
+        name: path.to_str().unwrap().into(),
+        ..Area::default()
+    }
 }
 
 #[cfg(test)]

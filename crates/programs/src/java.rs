@@ -151,13 +151,16 @@ mod tests {
     use super::*;
     use crate::candidate::mappings;
     use crate::setting::Setting;
+    use plimsoll_kernel::mounts::Mounts;
+    use plimsoll_kernel::process::Process;
     use std::sync::Arc;
 
     /// The machine of a process that has mapped these files below this root.
     fn among_made_up(files: &[&str], root: &Path) -> Option<Jvm> {
         let mappings = mappings(files);
         let process = Candidate::seen(0, Path::new(""), &Arc::default(), &mappings);
-        among(&process, || Root::at(root).ok())
+        let mounts = Mounts::of(&Process::own().unwrap()).unwrap();
+        among(&process, || Root::open(root, mounts).ok())
     }
 
     /// `OpenJ9` is not available to tests, so this imitates the folders and names of its

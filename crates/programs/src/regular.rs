@@ -49,18 +49,14 @@ impl Root {
         Root::open(&place(pid, "root"), mounts.unwrap_or_default())
     }
 
-    fn open(path: &Path, mounts: Mounts) -> rustix::io::Result<Root> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Root::Of { directory, mounts })
-    }
-
-    /// A folder as the root of a process that has our mounts.
+    /// Opens a folder as the root of a process that sees these mounts.
     ///
     /// # Errors
     /// What the system says.
-    pub fn at(path: &Path) -> rustix::io::Result<Root> {
-        Root::open(path, Mounts::of(&Process::own().unwrap()).unwrap())
+    pub fn open(path: &Path, mounts: Mounts) -> rustix::io::Result<Root> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Root::Of { directory, mounts })
     }
 
     /// Finds a file without opening it, because opening a device can have side effects.
@@ -175,7 +171,8 @@ mod tests {
         symlink("/sys/kernel/mm/transparent_hugepage/enabled", at("made up")).unwrap();
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), mode).unwrap();
-        let below = Root::at(dir.path()).unwrap();
+        let mounts = Mounts::of(&Process::own().unwrap()).unwrap();
+        let below = Root::open(dir.path(), mounts).unwrap();
         let inside = |name: &str| below.read(Path::new(name), MOST);
         assert_eq!(inside("link"), Some(("text".to_owned(), true)));
         assert!(below.has_file(Path::new("/link")) && !below.has_file(Path::new("/pipe")));

@@ -20,16 +20,4 @@ impl Setting<'_> {
             folder: Path::new(""),
         }
     }
-
-    /// Calls `then` with an environment of these variables, in our own folder.
-    pub fn of<R>(variables: &[(&str, &str)], then: impl FnOnce(&Setting<'_>) -> R) -> R {
-        let variable = |name: &str| {
-            let found = variables.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| OsString::from(value))
-        };
-        then(&Setting {
-            variables: &variable,
-            folder: Path::new(""),
-        })
-    }
 }

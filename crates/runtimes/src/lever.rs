@@ -8,8 +8,9 @@ use plimsoll_wire::messages::Report;
 /// Moves the memory of one running program. Used by one thread, the loop's.
 ///
 /// The order of the calls: [`Lever::measure`] before the first [`Lever::sample`]; [`Lever::facts`] and
-/// [`Lever::act`] after a sample, which they are about; [`Lever::restore`] last. None may wait for longer
-/// than the program takes to answer.
+/// [`Lever::act`] after a sample, which they are about; [`Lever::restore`] last, even where moves failed, but
+/// not where the process is gone or has become another program. None may wait for longer than the program
+/// takes to answer.
 pub trait Lever {
     /// The adapter's name, as the broker is told it. It may change: the loop tells a new one.
     fn name(&self) -> &'static str;

@@ -15,23 +15,22 @@
 //! Rooms inside. Each imports only from those before it:
 //!
 //! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`chosen`] (what users choose
-//!   of a lever), [`link`] (between adapter and broker), `ours` (our libraries for programs), `still`
-//!   (processes that stand still), [`hold`] (one adapter a process), [`family`] (the processes of a program),
-//!   [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each runtime), `steer`
-//!   (the one loop);
+//!   of a lever), [`link`] (between adapter and broker), `own_libraries` (our libraries for programs),
+//!   `stopped` (processes that stand still), [`adapter_lock`] (one adapter a process), [`family`] (the
+//!   processes of a program), [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each
+//!   runtime), `steer` (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
 //!   (anything else), and [`example`], which is not in the list;
-//! - [`called`]: the name of a program that was given none;
+//! - [`program_name`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).
 
 pub mod adapter;
-pub mod called;
+pub mod adapter_lock;
 pub mod chosen;
 pub mod client;
 pub mod example;
 pub mod family;
-pub mod hold;
 pub mod hotspot;
 pub mod launch;
 pub mod lever;
@@ -40,11 +39,14 @@ pub mod link;
 pub mod list;
 pub mod native_image;
 pub mod openj9;
-mod ours;
+mod own_libraries;
 pub mod passive;
+pub mod program_name;
 pub mod runtime;
 mod steer;
-mod still;
+mod stopped;
+#[cfg(test)]
+mod testing;
 
 /// What `/proc` tells about a process. Nothing is held open.
 pub mod process {

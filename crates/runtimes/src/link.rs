@@ -1,7 +1,7 @@
 //! The interface between an adapter and its surroundings.
 
 use crate::chosen::Chosen;
-use plimsoll_kernel::notes::Notes;
+use plimsoll_kernel::undo_notes::Notes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::path::PathBuf;

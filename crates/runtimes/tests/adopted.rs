@@ -5,7 +5,7 @@
 
 mod support;
 
-use plimsoll_runtimes::hold::Hold;
+use plimsoll_runtimes::adapter_lock::AdapterLock;
 use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
@@ -164,7 +164,7 @@ fn one_that_another_steers_is_steered_when_that_ends() {
     };
     let flags = ["-XX:+UseSerialGC", "-Xmx64m"];
     let program = Program::start(&home, &[], &flags, &["5", "20"]);
-    let hold = Hold::of(&program.machine()).unwrap();
+    let hold = AdapterLock::of(&program.machine()).unwrap();
     let one = Steered::new(program, Collector::Serial);
     eventually("it is told who steers it", || {
         let why = one.script.why.lock().unwrap();

@@ -9,7 +9,7 @@ use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
-use plimsoll_runtimes::hotspot::levers::{Levers, SizedBy};
+use plimsoll_runtimes::hotspot::heap_sizing::{Levers, SizedBy};
 use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
@@ -18,9 +18,11 @@ use plimsoll_testbed::{cases, children, skip};
 use plimsoll_unit::MIB;
 use rustix::process::Signal;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{LONG, Program, Script, compiled, counters, eventually, jdks};
 
@@ -171,6 +173,61 @@ fn a_machine_that_is_let_go_has_its_flags_back() {
             assert_eq!(steering.join().unwrap(), Ended::Stopped);
             assert_eq!(values(), before, "{flag} of {}", home.display());
         }
+    }
+}
+
+/// A machine that stands still takes no command, as one that hangs.
+#[test]
+fn flags_that_are_not_restored_are_told_once() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = ["-XX:+UseG1GC", "-Xmx400m"];
+    let program = Program::start(&home, &[], &flags, &["60", "200"]);
+    let process = program.machine();
+    let values = || {
+        let machine = Machine::ask(&Attach::new(process).unwrap(), LONG).unwrap();
+        machine.flags.number("MaxHeapFreeRatio")
+    };
+    let before = values();
+    let script = Script::default();
+    script.limit.store(250 * MIB, Ordering::Relaxed);
+    let log = Log::default();
+    let (mut link, pid, writer) = (script.clone(), program.child.id(), log.clone());
+    let steering = std::thread::spawn(move || {
+        let logs = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        tracing::subscriber::with_default(logs.finish(), || {
+            plimsoll_runtimes::run(&mut link, pid, &Options::default())
+        })
+    });
+    eventually("it is moved", || values() != before);
+    process.signal(Signal::STOP).unwrap();
+    eventually("it stops", || process.status().unwrap().state == b'T');
+    script.stop.store(true, Ordering::Relaxed);
+    assert_eq!(steering.join().unwrap(), Ended::Stopped);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("is let go"))
+        .collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("MaxHeapFreeRatio=70"), "{log}");
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

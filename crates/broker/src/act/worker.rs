@@ -3,10 +3,10 @@
 
 use super::cgroups::Home;
 use super::job::{Job, Outcome, Running};
-use crate::background::{Bell, Companion, Next, Place};
+use crate::background::{Bell, Companion, Monitor, Next};
 use crate::error::Error;
-use crate::share::Held;
-use crate::turns::Turns;
+use crate::fair_queue::FairQueue;
+use crate::user_quota::Held;
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const RETIRED_AT_ONCE: usize = 64;
 #[derive(Debug, Default)]
 struct Shared {
     /// Jobs that wait for the worker, by user.
-    queue: Turns<Running>,
+    queue: FairQueue<Running>,
     /// Each cgroup with the descriptors it holds; they count against its user until they are
     /// closed.
-    retired: Turns<(Home, Held)>,
+    retired: FairQueue<(Home, Held)>,
     /// Outcomes that the deciding thread has not taken yet.
     outcomes: Vec<Outcome>,
 }
@@ -45,7 +45,7 @@ impl Worker {
     pub fn start() -> Result<Worker, Error> {
         let bell = Bell::new()?;
         let theirs = Arc::clone(&bell);
-        let thread = Companion::start("plimsoll-act", move |place| work(&place, &theirs))?;
+        let thread = Companion::start("plimsoll-act", move |monitor| work(&monitor, &theirs))?;
         Ok(Worker { thread, bell })
     }
 
@@ -120,9 +120,9 @@ impl AsFd for Worker {
 }
 
 /// Runs until it must end and no cgroup is left to remove. Jobs are then left undone.
-fn work(place: &Place<Shared>, bell: &Bell) {
+fn work(monitor: &Monitor<Shared>, bell: &Bell) {
     loop {
-        let (job, retired) = place.wait(|shared, stop| {
+        let (job, retired) = monitor.wait(|shared, stop| {
             if stop {
                 shared.queue.clear();
             }
@@ -139,16 +139,16 @@ fn work(place: &Place<Shared>, bell: &Bell) {
         }
         drop(retired);
         if let Some((uid, running)) = job {
-            go_on(place, bell, uid, running);
+            go_on(monitor, bell, uid, running);
         }
     }
 }
 
 /// Runs one turn of a job. The rest of it queues behind the work of others, unless a newer order
 /// replaces it.
-fn go_on(place: &Place<Shared>, bell: &Bell, uid: u32, mut running: Running) {
+fn go_on(monitor: &Monitor<Shared>, bell: &Bell, uid: u32, mut running: Running) {
     let outcome = running.turn();
-    let mut shared = place.lock();
+    let mut shared = monitor.lock();
     match outcome {
         Some(outcome) => {
             shared.outcomes.push(outcome);

@@ -30,10 +30,10 @@ mod thread;
 
 pub use reading::Reading;
 
-use crate::background::{Companion, Turn};
+use crate::background::{Companion, Periodic};
 use crate::error::Error;
+use crate::fair_queue::FairQueue;
 use crate::members::{Member, Members};
-use crate::turns::Turns;
 use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};
@@ -46,8 +46,7 @@ const MOST_PROCESSES: usize = 64;
 /// The thread and what is exchanged with it. Dropping it puts back what it changed.
 #[derive(Debug)]
 pub struct Balancer {
-    thread: Companion<Exchange>,
-    turn: Turn,
+    thread: Periodic<Exchange>,
 }
 
 impl Balancer {
@@ -56,22 +55,20 @@ impl Balancer {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start() -> Result<Balancer, Error> {
-        let run = |place| thread::Thread::new(place).run();
+        let run = |monitor| thread::Thread::new(monitor).run();
+        let thread = Companion::start("plimsoll-balance", run)?;
         Ok(Balancer {
-            thread: Companion::start("plimsoll-balance", run)?,
-            turn: Turn::every(EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE_NS),
         })
     }
 
     /// Gives the thread the principals and takes its readings, once a second and only when the
     /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
     pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
-        let due = self.turn.is_due(now, 0).then(|| self.thread.try_lock());
-        let Some(mut exchange) = due.flatten() else {
+        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
             return false;
         };
-        self.turn.taken(now);
-        let (mut to_note, mut turns) = (false, Turns::default());
+        let (mut to_note, mut turns) = (false, FairQueue::default());
         for member in members.iter_mut() {
             member.refaults = exchange.found.get(&member.id).copied();
             if let Some(reading) = member.refaults

@@ -3,7 +3,7 @@
 use super::devices::Devices;
 use super::group::{Group, Round};
 use super::reading::{Exchange, Reading, Subject};
-use crate::background::Place;
+use crate::background::Monitor;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
@@ -22,7 +22,7 @@ const REST: u32 = 99;
 const SWAP_NEEDED: u64 = 64 << 20;
 
 pub(super) struct Thread {
-    place: Arc<Place<Exchange>>,
+    monitor: Arc<Monitor<Exchange>>,
     subjects: Vec<Subject>,
     shift: bool,
     groups: HashMap<Id, Group>,
@@ -34,9 +34,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(place: Arc<Place<Exchange>>) -> Thread {
+    pub(super) fn new(monitor: Arc<Monitor<Exchange>>) -> Thread {
         Thread {
-            place,
+            monitor,
             subjects: Vec::new(),
             shift: false,
             groups: HashMap::new(),
@@ -50,7 +50,7 @@ impl Thread {
     /// Runs until the handle is dropped. What was changed is put back at the end.
     pub(super) fn run(mut self) {
         let mut rest = ROUND;
-        while self.place.rest(rest) {
+        while self.monitor.rest(rest) {
             let began = now_ns();
             self.refresh();
             if !self.subjects.is_empty() {
@@ -58,14 +58,14 @@ impl Thread {
             }
             let took = Duration::from_nanos(now_ns().saturating_sub(began));
             rest = ROUND.max(took.saturating_mul(REST));
-            let mut exchange = self.place.lock();
+            let mut exchange = self.monitor.lock();
             exchange.found.clone_from(&self.found);
         }
     }
 
     /// Takes over the current principals, and forgets those that are gone.
     fn refresh(&mut self) {
-        let mut exchange = self.place.lock();
+        let mut exchange = self.monitor.lock();
         self.shift = exchange.shift;
         if !std::mem::take(&mut exchange.fresh) {
             return;

@@ -7,8 +7,8 @@ use crate::decide::{Action, Core};
 use crate::error::Error;
 use crate::members::Members;
 use crate::pinning::{self, Pinning};
-use crate::share::Held;
 use crate::state::KeptHome;
+use crate::user_quota::Held;
 use plimsoll_wire::messages::{Id, Pinned};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -148,10 +148,13 @@ impl Acting {
         self.pinning.as_ref().and_then(Pinning::told)
     }
 
-    /// Lets go of file pages, and puts back the balance of reclaim while the cgroups are still there.
-    pub(super) fn let_go(&mut self) {
-        self.pinning = None;
-        self.balancer = None;
+    /// Ends the threads: they let go of file pages, put back the balance of reclaim, and finish what they do
+    /// to cgroups. Returns what made those.
+    pub(super) fn end(self) -> Cgroups {
+        drop(self.pinning);
+        drop(self.balancer);
+        drop(self.worker);
+        self.cgroups
     }
 }
 

@@ -2,7 +2,7 @@
 //! are moved between such cgroups, and rules.
 
 use super::Daemon;
-use super::join::Draft;
+use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;

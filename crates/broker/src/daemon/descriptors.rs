@@ -4,7 +4,7 @@ use super::Daemon;
 use crate::descriptors::{CGROUP, PRINCIPAL, PROCESS};
 use crate::sense::RootDomain;
 use crate::server::clients::no_descriptor;
-use crate::share::{Account, Held};
+use crate::user_quota::{Account, Held};
 use plimsoll_kernel::cgroup::MAX_DEPTH;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Id, Kind};

@@ -1,7 +1,7 @@
 //! `List` and `Watch`.
 
 use super::Daemon;
-use super::choice::choose;
+use super::fair_listing::choose;
 use crate::config::MAX_PRINCIPALS;
 use crate::decide::Figures;
 use crate::members::Member;
@@ -41,7 +41,7 @@ impl Daemon {
 
     /// The user to whom only its own principals are named; `None` for one who is told all names.
     fn named_for(&self, uid: u32) -> Option<u32> {
-        let sees_all = self.time.is_ruler(uid) || self.settings.shows_others;
+        let sees_all = self.settings.is_ruler(uid) || self.settings.shows_others;
         (!sees_all).then_some(uid)
     }
 

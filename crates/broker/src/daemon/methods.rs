@@ -51,7 +51,7 @@ impl Daemon {
             return Err(refused(Refusal::NoSuchPrincipal(id)));
         };
         let uid = caller.peer.uid;
-        if self.time.is_ruler(uid) || self.line(id).any(|one| self.owns(caller, one)) {
+        if self.settings.is_ruler(uid) || self.line(id).any(|one| self.owns(caller, one)) {
             return Ok(id);
         }
         let message = format!(
@@ -70,7 +70,7 @@ impl Daemon {
             .members
             .get(id)
             .is_some_and(|parent| self.owns(caller, parent));
-        if own || self.time.is_ruler(caller.peer.uid) {
+        if own || self.settings.is_ruler(caller.peer.uid) {
             return Ok(id);
         }
         let message = format!(
@@ -160,7 +160,7 @@ fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 }
 
 fn reload(daemon: &mut Daemon, caller: &Caller, _call: &Call<'_>) -> Answer {
-    if !daemon.time.is_ruler(caller.peer.uid) {
+    if !daemon.settings.is_ruler(caller.peer.uid) {
         let message = "only root or the broker's user may reload its configuration";
         return Err(WireError::new(ErrorName::NotPermitted, message));
     }

@@ -12,44 +12,45 @@
 //! | `user_time` | what the work for each user costs the deciding thread |
 //! | `serve` | gives connections turns, carries out their calls, cuts them off |
 //! | `caller` | who calls |
-//! | `calls` | parses a message and calls its method |
+//! | `dispatch` | parses a message and calls its method |
 //! | `methods` | the table of methods, and the short methods |
 //! | `listing` | `List` and `Watch` |
-//! | `shown` | the last listings, encoded |
-//! | `choice` | which principals a listing shows when not all fit |
-//! | `join` | registers a principal |
+//! | `listing_cache` | the last listings, encoded |
+//! | `fair_listing` | which principals a listing shows when not all fit |
+//! | `register` | registers a principal |
 //! | `process` | a principal's process: its owner, ancestors, cgroup and end |
-//! | `end` | removes a principal |
+//! | `deregister` | removes a principal |
 //! | `tick` | sense, decide, publish, revoke |
 //! | `automatic` | groups, moves and rules that nobody asks for by a call |
 //! | `users` | each user's group |
-//! | `division` | a limit that binds programs of several users |
+//! | `shared_limit` | a limit that binds programs of several users |
 //! | `descriptors` | the broker's descriptors of each principal |
 //! | `leftovers` | what killed brokers left |
 
 mod acting;
 mod automatic;
 mod caller;
-mod calls;
-mod choice;
+mod deregister;
 mod descriptors;
-mod division;
-mod end;
-mod join;
+mod dispatch;
+mod fair_listing;
 mod leftovers;
 mod listing;
+mod listing_cache;
 mod methods;
 mod process;
+mod register;
 mod sensing;
 mod serve;
 mod serving;
 mod settings;
-mod shown;
+mod shared_limit;
 mod tick;
 mod timers;
 mod user_time;
 mod users;
 
+use crate::act::Home;
 use crate::config::{self, Config};
 use crate::decide::Core;
 use crate::error::Error;
@@ -310,22 +311,7 @@ impl Daemon {
     }
 
     fn write_state(&mut self, now: u64) {
-        let members = &self.members;
-        let kept = self.core.snapshot().into_iter().filter_map(|kept| {
-            let member = members
-                .get(kept.id)
-                .filter(|member| !member.is_automatic())?;
-            let home = member.home.as_ref().map(|home| KeptHome {
-                directory: home.directory().into(),
-                swappiness: member.swappiness,
-            });
-            Some((member.identity(), kept, home))
-        });
-        if self.state.write(kept, self.core.next_id(), now) {
-            for member in self.members.iter_mut() {
-                member.noted = member.swappiness.is_some();
-            }
-        }
+        note(&mut self.state, &self.core, &mut self.members, now);
     }
 
     fn status(&self) -> String {
@@ -336,24 +322,63 @@ impl Daemon {
         )
     }
 
-    /// Ends cleanly: pages and sockets are removed with their owners. Running programs stay in
-    /// their cgroups, where the next broker finds them.
-    fn stop(mut self) {
+    /// Ends cleanly. Running programs stay in their cgroups, where the next broker finds them. The order
+    /// matters:
+    ///
+    /// 1. the socket and the connections: nobody joins a broker that ends;
+    /// 2. the state, which names the cgroups;
+    /// 3. the pages, and the sockets of pressure;
+    /// 4. the threads, whose ends may take long;
+    /// 5. the cgroups, to which no thread does anything any more;
+    /// 6. the lock of the directory: the next broker takes over the same cgroups.
+    fn stop(self) {
         self.manager.stopping();
-        self.acting.let_go();
-        if self.serving.is_ours() {
-            self.write_state(now_ns());
-            if self.members.is_empty() {
-                self.state.remove();
+        let Daemon {
+            core,
+            mut members,
+            mut state,
+            sensing,
+            acting,
+            serving,
+            ..
+        } = self;
+        let (pages, lock) = serving.end();
+        if lock.is_ours() {
+            note(&mut state, &core, &mut members, now_ns());
+            if members.is_empty() {
+                state.remove();
             }
         }
-        for home in self
-            .members
-            .iter_mut()
-            .filter_map(|member| member.home.take())
-        {
+        let homes = members.iter_mut().filter_map(|member| member.home.take());
+        let homes: Vec<Home> = homes.collect();
+        drop(members);
+        drop(pages);
+        drop(sensing);
+        let cgroups = acting.end();
+        for home in homes {
             home.leave();
         }
+        drop(cgroups);
+        drop(lock);
         tracing::info!("left");
+    }
+}
+
+/// Writes what survives a crash into the state.
+fn note(state: &mut State, core: &Core, members: &mut Members, now: u64) {
+    let kept = core.snapshot().into_iter().filter_map(|kept| {
+        let member = members
+            .get(kept.id)
+            .filter(|member| !member.is_automatic())?;
+        let home = member.home.as_ref().map(|home| KeptHome {
+            directory: home.directory().into(),
+            swappiness: member.swappiness,
+        });
+        Some((member.identity(), kept, home))
+    });
+    if state.write(kept, core.next_id(), now) {
+        for member in members.iter_mut() {
+            member.noted = member.swappiness.is_some();
+        }
     }
 }

@@ -25,7 +25,7 @@ impl Daemon {
         let owner = process
             .uid()
             .map_err(|error| process_refused(pid, &error))?;
-        if owner != caller.peer.uid && !self.time.is_ruler(caller.peer.uid) {
+        if owner != caller.peer.uid && !self.settings.is_ruler(caller.peer.uid) {
             let message = format!(
                 "process {pid} belongs to user {owner}; only that user or root may register it"
             );
@@ -39,7 +39,7 @@ impl Daemon {
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
-        let known = self.is_told_apart(owner) || self.time.is_ruler(caller.peer.uid);
+        let known = self.is_told_apart(owner) || self.settings.is_ruler(caller.peer.uid);
         if !known && !descends(&process, caller.peer.pid) {
             let message = format!(
                 "the users of this namespace cannot be told apart, so process {pid} may only be \

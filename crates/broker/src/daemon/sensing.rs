@@ -1,7 +1,7 @@
 //! Senses the memory that is shared out, and that of each principal. Allocates nothing at rest.
 
-use super::division::{self, Part};
 use super::settings::Settings;
+use super::shared_limit::{self, Part};
 use super::user_time::UserTime;
 use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
@@ -139,7 +139,7 @@ impl Sensing {
 
     /// Replaces the domain of each group for a shared limit by its user's part of that domain.
     pub(super) fn divide(&mut self, members: &mut Members, core: &Core) {
-        division::divide(&mut self.parts, members, core, &mut self.sensed);
+        shared_limit::divide(&mut self.parts, members, core, &mut self.sensed);
     }
 
     /// The values of this tick, one for each principal, ordered by id.

@@ -36,6 +36,11 @@ impl Settings {
         }
     }
 
+    /// Whether a user may do everything here.
+    pub(super) fn is_ruler(&self, uid: u32) -> bool {
+        rules(self.uid, uid)
+    }
+
     /// Takes a configuration that was read again.
     pub(super) fn set_config(&mut self, config: Config) {
         self.shows_others = shows_others(&config);
@@ -53,6 +58,11 @@ impl Settings {
             min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity)),
         }
     }
+}
+
+/// Whether a user may do everything in a broker of user `ours`: only that user and root may.
+pub(super) fn rules(ours: u32, uid: u32) -> bool {
+    uid == 0 || uid == ours
 }
 
 fn shows_others(config: &Config) -> bool {

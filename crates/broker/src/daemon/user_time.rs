@@ -1,7 +1,8 @@
 //! Time that the work for each user costs the deciding thread. Only the broker's own user and root, who rule
 //! here, may cost as much as they like.
 
-use crate::turns::Spending;
+use super::settings::rules;
+use crate::fair_queue::Spending;
 use plimsoll_kernel::clock::now_ns;
 
 /// Bound on the work for one user (its calls, reading its processes, ticks that it asks for): one
@@ -26,19 +27,14 @@ impl UserTime {
         }
     }
 
-    /// Whether a user may do everything here.
-    pub(super) fn is_ruler(&self, uid: u32) -> bool {
-        rules(self.ours, uid)
-    }
-
     /// Whether more may be done for a user at `now` (ns).
     pub(super) fn may(&self, uid: u32, now: u64) -> bool {
-        self.is_ruler(uid) || self.spending.may(uid, now)
+        rules(self.ours, uid) || self.spending.may(uid, now)
     }
 
     /// Begins work for a user. Returns the time, ns; `None` where it is not counted.
     pub(super) fn begin(&self, uid: u32) -> Option<u64> {
-        (!self.is_ruler(uid)).then(now_ns)
+        (!rules(self.ours, uid)).then(now_ns)
     }
 
     /// The work that began then has ended.
@@ -51,7 +47,7 @@ impl UserTime {
 
     /// Other work for a user takes `ns` nanoseconds.
     pub(super) fn spend(&mut self, uid: u32, ns: u64, now: u64) {
-        if !self.is_ruler(uid) {
+        if !rules(self.ours, uid) {
             self.spending.spend(uid, ns, now);
         }
     }
@@ -60,9 +56,4 @@ impl UserTime {
     pub(super) fn sweep(&mut self, now: u64) {
         self.spending.sweep(now);
     }
-}
-
-/// Whether a user may do everything in a broker of user `ours`: only that user and root may.
-pub(super) fn rules(ours: u32, uid: u32) -> bool {
-    uid == 0 || uid == ours
 }

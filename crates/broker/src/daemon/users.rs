@@ -4,7 +4,7 @@
 
 use super::Daemon;
 use super::caller::Caller;
-use super::join::Draft;
+use super::register::Draft;
 use crate::config::{Given, name_of};
 use crate::decide::{MAX_DEPTH, NewPrincipal};
 use crate::members::Member;
@@ -50,7 +50,7 @@ impl Daemon {
     /// broker's user, the user that the process runs as.
     pub(super) fn counts_with(&self, caller: &Caller, process: Option<&Process>) -> u32 {
         let uid = caller.peer.uid;
-        let process = process.filter(|_| self.time.is_ruler(uid));
+        let process = process.filter(|_| self.settings.is_ruler(uid));
         let runs_as = process.and_then(|process| process.uid().ok());
         runs_as.unwrap_or(uid)
     }

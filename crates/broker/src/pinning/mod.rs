@@ -4,7 +4,7 @@
 //!
 //! The pages belong to no principal. They are locked, so they count as used in whatever cgroup they
 //! are charged to, and so as the outsiders' in the broker's books: they are not shared out as well.
-//! When memory stays short, they go first: see [`patience`].
+//! When memory stays short, they go first: see [`release_backoff`].
 //!
 //! Whose files: those that a principal's processes have mapped, opened through
 //! `/proc/PID/map_files`, which names the very file of a mapping. Without the right to that
@@ -15,18 +15,18 @@
 //! |---|---|
 //! | `thread` | ticks the pinner, and starts and ends it with the configuration |
 //! | `exchange` | what the deciding thread and that thread tell each other |
-//! | [`patience`] | when pages are released because memory is short, and for how long |
+//! | [`release_backoff`] | when pages are released because memory is short, and for how long |
 
 mod exchange;
-pub mod patience;
+pub mod release_backoff;
 mod thread;
 
 pub use exchange::Settings;
 
-use crate::background::{Companion, Turn};
+use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::members::Members;
-use crate::share::Held;
+use crate::user_quota::Held;
 use exchange::Exchange;
 use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Pinned;
@@ -39,8 +39,7 @@ const MOST_PROCESSES: usize = 4096;
 /// The thread and what is exchanged with it. Dropping it releases everything.
 #[derive(Debug)]
 pub struct Pinning {
-    thread: Companion<Exchange>,
-    turn: Turn,
+    thread: Periodic<Exchange>,
     told: Option<Pinned>,
     /// The most descriptors that the thread takes.
     _descriptors: Held,
@@ -53,10 +52,9 @@ impl Pinning {
     /// # Errors
     /// [`Error::System`] when it cannot be created.
     pub fn start(descriptors: Held) -> Result<Pinning, Error> {
-        let thread = Companion::start("plimsoll-pin", |place| thread::run(&place))?;
+        let thread = Companion::start("plimsoll-pin", |monitor| thread::run(&monitor))?;
         Ok(Pinning {
-            thread,
-            turn: Turn::every(EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE_NS),
             told: None,
             _descriptors: descriptors,
         })
@@ -65,11 +63,9 @@ impl Pinning {
     /// Gives the thread the principals and the settings, and takes its report: once a second, and
     /// only when the thread does not hold the lock.
     pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
-        let due = self.turn.is_due(now, 0).then(|| self.thread.try_lock());
-        let Some(mut exchange) = due.flatten() else {
+        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
             return;
         };
-        self.turn.taken(now);
         let processes = members.iter().filter_map(|member| member.pid());
         exchange.processes.clear();
         exchange.processes.extend(processes.take(MOST_PROCESSES));

@@ -1,10 +1,10 @@
 //! Ticks the pinner.
 
 use super::exchange::{Exchange, Settings};
-use super::patience::Patience;
-use crate::background::Place;
+use super::release_backoff::ReleaseBackoff;
+use crate::background::Monitor;
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_pin::margin::Bound;
+use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
 use plimsoll_wire::messages::Pinned;
@@ -20,16 +20,16 @@ const NO_SWAP: &str = "nothing can go to swap there, so with files held a shorta
 const SHORT: &str = "the reserve is used up, or a program waits for its share";
 
 /// Runs until the handle is dropped.
-pub(super) fn run(place: &Place<Exchange>) {
+pub(super) fn run(monitor: &Monitor<Exchange>) {
     let mut thread = Thread::default();
     let mut rest = ROUND;
-    while place.rest(rest) {
+    while monitor.rest(rest) {
         let now = now_ns();
-        thread.take_over(place, now);
+        thread.take_over(monitor, now);
         let told = thread.step(now);
         let due = thread.due(now);
         rest = Duration::from_nanos(due.saturating_sub(now_ns())).min(ROUND);
-        place.lock().told = told;
+        monitor.lock().told = told;
     }
 }
 
@@ -38,7 +38,7 @@ struct Thread {
     settings: Option<Settings>,
     processes: Vec<i32>,
     short: bool,
-    patience: Patience,
+    patience: ReleaseBackoff,
     pinner: Option<Pinner>,
     /// No pinner is started before, ns.
     retry_at: u64,
@@ -54,8 +54,8 @@ struct Thread {
 
 impl Thread {
     /// Takes over the principals and the settings.
-    fn take_over(&mut self, place: &Place<Exchange>, now: u64) {
-        let mut exchange = place.lock();
+    fn take_over(&mut self, monitor: &Monitor<Exchange>, now: u64) {
+        let mut exchange = monitor.lock();
         self.short = exchange.short;
         if self.settings != exchange.settings {
             self.settings = exchange.settings;

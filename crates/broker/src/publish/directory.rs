@@ -4,7 +4,7 @@
 //! sweeps it, and others, who may open it, must not be able to hold it.
 
 use crate::error::Error;
-use crate::own_name::OwnName;
+use crate::owned_path::OwnedPath;
 use crate::server::listener::{advice, make_directory};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::PAGE_SIZE;
@@ -26,7 +26,7 @@ const BETWEEN: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct PageDirectory {
     /// The directory. It is removed at the end only if `elsewhere` is set.
-    name: ManuallyDrop<OwnName>,
+    name: ManuallyDrop<OwnedPath>,
     /// Keeps the inode number of the directory in use, and holds the lock.
     _fd: OwnedFd,
     /// Whether we made it outside the broker's own directory; then we remove it at the end.
@@ -57,7 +57,7 @@ impl PageDirectory {
     fn held(path: &Path, fd: OwnedFd, elsewhere: bool) -> PageDirectory {
         clear(path);
         PageDirectory {
-            name: ManuallyDrop::new(OwnName::new(path)),
+            name: ManuallyDrop::new(OwnedPath::new(path)),
             _fd: fd,
             elsewhere,
         }

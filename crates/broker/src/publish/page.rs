@@ -2,7 +2,7 @@
 //! must not end the broker with SIGBUS.
 
 use crate::error::Error;
-use crate::own_name::OwnName;
+use crate::owned_path::OwnedPath;
 use crate::server::listener::advice;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, Step};
@@ -18,7 +18,7 @@ const CHECK_NS: u64 = 5_000_000_000;
 #[derive(Debug)]
 pub struct PageFile {
     /// Its file.
-    name: OwnName,
+    name: OwnedPath,
     /// The open file.
     fd: OwnedFd,
     /// Its contents.
@@ -41,7 +41,7 @@ impl PageFile {
         let image = PageImage::new(id);
         let fd = make_file(path, &image)?;
         Ok(PageFile {
-            name: OwnName::new(path),
+            name: OwnedPath::new(path),
             fd,
             image,
             last: Numbers::default(),
@@ -100,7 +100,7 @@ impl PageFile {
         tracing::warn!(path = %path.display(), "the page was truncated, removed or replaced by somebody; \
                                                 it is made again");
         self.fd = make_file(&path, &self.image)?;
-        self.name = OwnName::new(&path);
+        self.name = OwnedPath::new(&path);
         let last = self.last;
         self.publish_all(&last, now)
     }

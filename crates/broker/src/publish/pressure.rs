@@ -4,7 +4,7 @@
 //! cannot send; one that does not drain is awake already and is kept.
 
 use crate::error::Error;
-use crate::own_name::OwnName;
+use crate::owned_path::OwnedPath;
 use crate::server::connection::Peer;
 use crate::server::listener::{accept, bind, make_directory};
 use crate::server::users::Listening;
@@ -22,7 +22,7 @@ const MAX_LISTENERS: usize = 32;
 #[derive(Debug)]
 pub struct PressureSocket {
     /// Its file.
-    name: OwnName,
+    name: OwnedPath,
     /// The listening socket.
     fd: OwnedFd,
     /// The connected programs, at most [`MAX_LISTENERS`].
@@ -64,7 +64,7 @@ impl PressureSocket {
         let _ = std::fs::remove_file(path);
         let fd = bind(path, if everybody { 0o666 } else { 0o600 })?;
         Ok(PressureSocket {
-            name: OwnName::new(path),
+            name: OwnedPath::new(path),
             fd,
             listeners: Vec::new(),
         })

@@ -12,25 +12,25 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `root` | a domain: its capacity and its use |
-//! | `place` | what rules match of a process, and the cgroup that binds it |
+//! | `domain` | a domain: its capacity and its use |
+//! | `process_facts` | what rules match of a process, and the cgroup that binds it |
 //! | `tree` | the processes of one principal |
-//! | `scan` | the thread that searches for descendants |
+//! | `descendants` | the thread that searches for descendants |
 //! | `sampler` | the thread that samples working sets and shared memory |
 //! | `samples` | what is sampled, and how it is exchanged |
 //! | `shared` | divides what several principals map |
 
-mod place;
-mod root;
+mod descendants;
+mod domain;
+mod process_facts;
 mod sampler;
 mod samples;
-mod scan;
 mod shared;
 mod tree;
 
-pub use place::{facts_of, limiting_group};
-pub use root::RootDomain;
+pub use descendants::{Request, Scanner};
+pub use domain::RootDomain;
+pub use process_facts::{facts_of, limiting_group};
 pub use sampler::Sampler;
 pub use samples::{Portion, Sampled, Subject};
-pub use scan::{Request, Scanner};
 pub use tree::{Figures, Found, Instance, Tree, open};

@@ -3,11 +3,11 @@
 
 use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed};
 use super::shared::SharedMemory;
-use crate::background::{Companion, Place, Turn};
+use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
 use crate::error::Error;
+use crate::fair_queue::FairQueue;
 use crate::members::Members;
-use crate::turns::Turns;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
@@ -28,8 +28,7 @@ const SHARE: f64 = 0.01;
 /// The thread and the data exchanged with the daemon.
 #[derive(Debug)]
 pub struct Sampler {
-    thread: Companion<Exchange>,
-    turn: Turn,
+    thread: Periodic<Exchange>,
 }
 
 impl Sampler {
@@ -41,10 +40,10 @@ impl Sampler {
         if !working_sets && !sharing {
             return Ok(None);
         }
-        let run = move |place| Thread::new(place, working_sets, sharing).run();
+        let run = move |monitor| Thread::new(monitor, working_sets, sharing).run();
+        let thread = Companion::start("plimsoll-sense", run)?;
         Ok(Some(Sampler {
-            thread: Companion::start("plimsoll-sense", run)?,
-            turn: Turn::every(EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE_NS),
         }))
     }
 
@@ -54,17 +53,13 @@ impl Sampler {
         let hurry = members
             .iter()
             .any(|member| changed(member.shmem_told, member.figures.shmem_sum));
-        let Some(mut exchange) = self.thread.try_lock() else {
-            return;
-        };
-        let sooner = match hurry || exchange.news {
+        let sooner = |exchange: &Exchange| match hurry || exchange.news {
             true => EXCHANGE_NS - HURRIED_NS,
             false => 0,
         };
-        if !self.turn.is_due(now, sooner) {
+        let Some(mut exchange) = self.thread.exchange(now, sooner) else {
             return;
-        }
-        self.turn.taken(now);
+        };
         exchange.news = false;
         for member in members.iter_mut() {
             if let Some(found) = exchange.found.get(&member.id) {
@@ -73,7 +68,7 @@ impl Sampler {
             }
         }
         // If not all processes can be sampled, users take turns.
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for member in members.iter_mut() {
             member.shmem_told = member.figures.shmem_sum;
             let Some(tree) = member
@@ -111,7 +106,7 @@ impl Sampler {
 /// State of the sampling thread, which alone uses it.
 struct Thread {
     /// Shared with the deciding thread.
-    place: Arc<Place<Exchange>>,
+    monitor: Arc<Monitor<Exchange>>,
     /// Whether working sets are sampled.
     working_sets: bool,
     /// The accounts of shared memory; `None` if that is not measured.
@@ -123,9 +118,9 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(place: Arc<Place<Exchange>>, working_sets: bool, sharing: bool) -> Thread {
+    fn new(monitor: Arc<Monitor<Exchange>>, working_sets: bool, sharing: bool) -> Thread {
         Thread {
-            place,
+            monitor,
             working_sets,
             shared: sharing.then(SharedMemory::new),
             subjects: Vec::new(),
@@ -134,13 +129,13 @@ impl Thread {
     }
 
     fn run(mut self) {
-        while self.place.rest_while(ROUND, |exchange| !exchange.hurry) {
+        while self.monitor.rest_while(ROUND, |exchange| !exchange.hurry) {
             self.refresh();
             if self.working_sets {
                 self.sample();
             }
             if let Some(shared) = &mut self.shared
-                && !shared.step(&self.place, &self.subjects, &self.probes)
+                && !shared.step(&self.monitor, &self.subjects, &self.probes)
             {
                 return;
             }
@@ -150,7 +145,7 @@ impl Thread {
 
     /// Takes over the current principals.
     fn refresh(&mut self) {
-        let mut exchange = self.place.lock();
+        let mut exchange = self.monitor.lock();
         exchange.hurry = false;
         if !std::mem::take(&mut exchange.fresh) {
             return;
@@ -211,7 +206,7 @@ impl Thread {
             .iter()
             .map(|subject| (subject.id, self.sampled(subject)))
             .collect();
-        let mut exchange = self.place.lock();
+        let mut exchange = self.monitor.lock();
         let is_news = |(id, new): (&Id, &Sampled)| {
             let old = exchange.found.get(id);
             old.is_none_or(|old| old.shared != new.shared)

@@ -9,7 +9,7 @@
 //! generations maps its heap three times.)
 
 use super::samples::{Exchange, Portion, Probe, Probes, Subject, changed};
-use crate::background::Place;
+use crate::background::Monitor;
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
@@ -122,7 +122,7 @@ impl SharedMemory {
     /// Does the work that is due. Returns `false` when the thread must end.
     pub(super) fn step(
         &mut self,
-        place: &Place<Exchange>,
+        monitor: &Monitor<Exchange>,
         subjects: &[Subject],
         probes: &Probes,
     ) -> bool {
@@ -135,7 +135,7 @@ impl SharedMemory {
         self.settle();
         let now = now_ns();
         let any_shared = self.segments.values().any(|s| s.mappers.len() > 1);
-        if any_shared && now >= self.epoch_at && !self.epoch(place, subjects, probes) {
+        if any_shared && now >= self.epoch_at && !self.epoch(monitor, subjects, probes) {
             return false;
         }
         self.settle();
@@ -221,7 +221,12 @@ impl SharedMemory {
 
     /// Runs one epoch over the processes that map shared segments. It is postponed while the
     /// working set of one of them is being sampled, because its bits must not be cleared then.
-    fn epoch(&mut self, place: &Place<Exchange>, subjects: &[Subject], probes: &Probes) -> bool {
+    fn epoch(
+        &mut self,
+        monitor: &Monitor<Exchange>,
+        subjects: &[Subject],
+        probes: &Probes,
+    ) -> bool {
         let mappers: HashSet<Id> = self
             .segments
             .values()
@@ -241,7 +246,7 @@ impl SharedMemory {
             .filter(|(_, probe)| clear(&probe.process).is_ok())
             .map(|(id, probe)| (id, probe, now_ns()))
             .collect();
-        if !place.rest(Duration::from_nanos(epoch.wait)) {
+        if !monitor.rest(Duration::from_nanos(epoch.wait)) {
             return false;
         }
         self.take_in(&cleared);

@@ -1,6 +1,6 @@
 //! The processes of one principal.
 
-use crate::share::{Account, Held};
+use crate::user_quota::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
 

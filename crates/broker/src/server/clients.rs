@@ -3,7 +3,7 @@
 use super::connection::{Connection, Occupation, Peer};
 use super::poll::{Slot, Turn};
 use super::users::{User, Users};
-use crate::turns::Turns;
+use crate::fair_queue::FairQueue;
 use plimsoll_wire::varlink::{ErrorName, WireError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub struct Clients {
     /// The users of the connections.
     users: Users,
     /// Connections with something to do, each once.
-    turns: Turns<Slot>,
+    turns: FairQueue<Slot>,
     /// Connections that called too often.
     paused: Vec<Slot>,
     /// Time of their next turn, ns.
@@ -37,7 +37,7 @@ impl Clients {
             slots: Vec::new(),
             free: Vec::new(),
             users: Users::new(ours),
-            turns: Turns::default(),
+            turns: FairQueue::default(),
             paused: Vec::new(),
             resume_at: 0,
         }

@@ -4,7 +4,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::poll::{Interest, Turn};
 use super::users::{Allowance, User};
-use crate::share::Held;
+use crate::user_quota::Held;
 pub use plimsoll_kernel::peer::Peer;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{FramingError, MAX_REPLY};

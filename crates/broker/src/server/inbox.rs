@@ -2,7 +2,7 @@
 //! up the memory of others.
 
 use super::users::User;
-use crate::share::Held;
+use crate::user_quota::Held;
 use plimsoll_wire::varlink::{Decoder, FramingError};
 
 /// Bytes read from one connection.
@@ -25,7 +25,7 @@ impl Inbox {
     }
 
     /// Adds bytes. `false` when its user then holds more than it may: the connection must be cut
-    /// off. A short message ([`A_WORD`](crate::share::A_WORD)) is always accepted.
+    /// off. A short message ([`A_WORD`](crate::user_quota::A_WORD)) is always accepted.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.decoder.push(bytes);
@@ -61,7 +61,7 @@ impl Inbox {
 mod tests {
     use super::*;
     use crate::server::users::{UNANSWERED, Users};
-    use crate::share::A_WORD;
+    use crate::user_quota::A_WORD;
 
     fn half() -> Vec<u8> {
         vec![b'x'; 60_000]

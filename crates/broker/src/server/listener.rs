@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::options::{Paths, directory_of};
-use crate::own_name::OwnName;
+use crate::owned_path::OwnedPath;
 use plimsoll_kernel::peer::{Peer, peer_of};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ pub const LOCK: &str = "broker.lock";
 #[derive(Debug)]
 pub struct Listener {
     /// Removed when the broker ends; `None` when the service manager holds it.
-    _name: Option<OwnName>,
+    _name: Option<OwnedPath>,
     /// The listening socket.
     fd: OwnedFd,
     /// The lock of the broker's directory.
@@ -34,9 +34,9 @@ pub struct Listener {
 /// The lock that marks a directory as ours. Held as long as the broker lives; the kernel releases
 /// it however the broker ends.
 #[derive(Debug)]
-struct Lock {
+pub struct Lock {
     /// Stays when the broker ends: another broker may wait for this very file.
-    name: ManuallyDrop<OwnName>,
+    name: ManuallyDrop<OwnedPath>,
     /// The open file, on which the lock is.
     _fd: OwnedFd,
     /// Distinguishes this broker's cgroups and pages from those of other brokers.
@@ -67,7 +67,7 @@ impl Listener {
         remove_stale(&paths.socket)?;
         let fd = bind(&paths.socket, if everybody { 0o666 } else { 0o600 })?;
         Ok(Listener {
-            _name: Some(OwnName::new(&paths.socket)),
+            _name: Some(OwnedPath::new(&paths.socket)),
             fd,
             lock,
         })
@@ -84,7 +84,16 @@ impl Listener {
     /// Whether the directory is still ours: nobody removed or replaced it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.lock.name.is_ours()
+        self.lock.is_ours()
+    }
+
+    /// Ends the socket. The directory stays ours as long as the lock is held.
+    #[must_use]
+    pub fn close(self) -> Lock {
+        // The file is open while its name goes: see `OwnedPath`.
+        drop(self._name);
+        drop(self.fd);
+        self.lock
     }
 
     /// A number that distinguishes this broker's leftovers from those of brokers with other
@@ -92,6 +101,14 @@ impl Listener {
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.lock.tag
+    }
+}
+
+impl Lock {
+    /// As [`Listener::is_ours`].
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.name.is_ours()
     }
 }
 
@@ -239,7 +256,7 @@ fn take_lock(directory: &Path, socket: &Path) -> Result<Lock, Error> {
     written
         .map_err(|errno| Error::path(path, advice(errno, "the lock cannot be written"), errno))?;
     Ok(Lock {
-        name: ManuallyDrop::new(OwnName::new(path)),
+        name: ManuallyDrop::new(OwnedPath::new(path)),
         _fd: fd,
         tag,
     })

@@ -23,10 +23,11 @@
 //! | `inbox` | bytes of calls that are not answered yet |
 //! | `outbox` | bytes queued for a slow reader |
 //! | `reply` | results and errors of methods |
-//! | `rest` | listeners that cannot accept |
+//! | `accept_backoff` | listeners that cannot accept |
 //! | `poll` | the epoll descriptor and the meaning of its events |
 //! | `users` | what each user takes of the broker |
 
+pub mod accept_backoff;
 pub mod clients;
 pub mod connection;
 pub mod inbox;
@@ -34,5 +35,4 @@ pub mod listener;
 pub mod outbox;
 pub mod poll;
 pub mod reply;
-pub mod rest;
 pub mod users;

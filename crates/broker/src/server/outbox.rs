@@ -1,7 +1,7 @@
 //! Bytes queued for a slow reader, counted against its user.
 
 use super::users::User;
-use crate::share::Held;
+use crate::user_quota::Held;
 
 /// A larger empty buffer is freed. Bytes.
 const KEEP: usize = 4096;
@@ -73,7 +73,7 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::server::users::Users;
-    use crate::share::A_WORD;
+    use crate::user_quota::A_WORD;
 
     const MOST: usize = 1 << 30;
 

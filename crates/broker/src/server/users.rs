@@ -3,7 +3,7 @@
 //! not bound the user.
 
 use crate::descriptors;
-use crate::share::{Account, Division, Held, Pool};
+use crate::user_quota::{Account, Division, Held, Pool};
 use plimsoll_unit::SECOND;
 use std::cell::Cell;
 use std::collections::HashMap;

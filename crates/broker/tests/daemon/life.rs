@@ -1,7 +1,11 @@
 //! How brokers and principals begin and end.
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use serde_json::json;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 #[test]
@@ -29,6 +33,35 @@ fn a_principal_ends_with_its_connection_or_its_process() {
     } = again;
     drop(sleeper);
     until("it ended", || control.find(id).is_none());
+}
+
+#[test]
+fn a_broker_that_ends_closes_its_socket_before_the_pages_and_unlocks_its_directory_last() {
+    let mut broker = Broker::start();
+    let program = Program::register(&broker, "program", json!({}));
+    let page = program.page.file_name().expect("a number");
+    let expected = [OsStr::new("broker.sock"), page, OsStr::new("broker.lock")];
+    let watched = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("a watch");
+    for folder in [broker.directory(), program.page.parent().expect("a folder")] {
+        let events = WatchFlags::DELETE | WatchFlags::CLOSE_WRITE;
+        inotify::add_watch(&watched, folder, events).expect("it is watched");
+    }
+    assert!(broker.leave());
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watched, &mut buffer);
+    let mut order = Vec::new();
+    while let Ok(event) = events.next() {
+        let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
+        let name = OsStr::from_bytes(name);
+        let is_end = match name == "broker.lock" {
+            true => event.events().contains(ReadFlags::CLOSE_WRITE),
+            false => event.events().contains(ReadFlags::DELETE),
+        };
+        if is_end && expected.contains(&name) {
+            order.push(name.to_owned());
+        }
+    }
+    assert_eq!(order, expected);
 }
 
 #[test]

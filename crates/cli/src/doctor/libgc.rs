@@ -2,7 +2,7 @@
 
 use super::Found;
 use crate::rows::shown;
-use crate::words::wrap;
+use crate::terminal_text::wrap;
 use plimsoll_runtimes::libgc::{self, Libraries};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

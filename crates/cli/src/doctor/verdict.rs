@@ -1,7 +1,7 @@
 //! What the findings come to in one sentence, and what helps, each with the command that brings it.
 
-use super::found::Found;
-use crate::words::wrap;
+use super::capability::Found;
+use crate::terminal_text::wrap;
 use serde::Serialize;
 use std::path::Path;
 

@@ -1,23 +1,23 @@
 //! `plimsoll map`: where the memory of processes is, by area and state.
 //!
 //! # Map
-//! `targets` finds the processes, `text` writes the map for people. `draw` keeps the looks that
-//! [`html`] draws; `spread` says where in the address space memory lies. `number` says how sure a number is.
-//! What a process has is read in [`plimsoll_map`].
+//! `targets` finds the processes, `text` writes the map for people. `html_report` keeps the looks that
+//! [`html`] draws; `address_space` says where in the address space memory lies. `number` says how sure a
+//! number is. What a process has is read in [`plimsoll_map`].
 
-mod draw;
+mod address_space;
 pub mod html;
+mod html_report;
 mod number;
-mod spread;
 mod targets;
 mod text;
 
 use crate::args;
-use crate::embed::Place;
 use crate::error::{CliError, FAILED};
 use crate::json;
+use crate::own_broker::Place;
 use crate::progress::Line;
-use draw::Page;
+use html_report::Page;
 use plimsoll_map::{Failed, Look, LookError, Options, Report, Watch, look};
 use std::collections::BTreeSet;
 use std::io::IsTerminal;

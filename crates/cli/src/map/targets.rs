@@ -2,9 +2,9 @@
 
 use crate::args;
 use crate::control::Control;
-use crate::embed::Place;
 use crate::error::CliError;
 use crate::group;
+use crate::own_broker::Place;
 use crate::rows::{Faults, Order, rows};
 use crate::set::resolve;
 use plimsoll_kernel::process::descendants;

@@ -5,11 +5,11 @@ mod list;
 use super::number::Number;
 use crate::rows::shown;
 use crate::size::Human;
+use crate::terminal_text;
 use crate::top::render::Colours;
-use crate::words;
 use plimsoll_map::attribute::{AreaOf, Estimated};
 use plimsoll_map::change::Change;
-use plimsoll_map::who::Sharers;
+use plimsoll_map::sharers::Sharers;
 use plimsoll_map::{Look, Report, States};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -34,7 +34,7 @@ impl Style {
     pub(super) fn of_terminal(width: Option<u16>) -> Style {
         let out = std::io::stdout();
         let width = width
-            .or_else(|| words::columns(&out))
+            .or_else(|| terminal_text::columns(&out))
             .unwrap_or(USUAL_WIDTH);
         Style {
             width: usize::from(width.max(NARROWEST)),

@@ -8,7 +8,7 @@ use crate::progress::Line;
 use crate::rows::shown;
 use crate::size::Human;
 use plimsoll_kernel::process::page_size;
-use plimsoll_pin::margin::Bound;
+use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::{Group, Held, MORE_LOCKS, Passed, State};
 use plimsoll_pin::{Pinner, Report};
 use plimsoll_wire::checks::is_printable;

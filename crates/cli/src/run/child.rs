@@ -1,6 +1,6 @@
 //! Starts a program, in its cgroup if it has one, and tells how it ended.
 
-use super::gather::cgroup_of;
+use super::move_children::cgroup_of;
 use super::signals;
 use crate::error::{CliError, RUN_FAILED};
 use plimsoll_kernel::cgroup::Cgroup;

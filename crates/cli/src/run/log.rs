@@ -2,7 +2,7 @@
 //! (`-v`, `PLIMSOLL_LOG=debug`) or less (`-q`) is asked for.
 
 use crate::error::CliError;
-use crate::words::plainly;
+use crate::terminal_text::plainly;
 use plimsoll_kernel::environment::variable;
 use plimsoll_wire::checks::is_printable;
 use std::fmt;

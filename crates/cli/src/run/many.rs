@@ -1,8 +1,8 @@
 //! `plimsoll run -f programs.toml`: several programs under one budget, each with its own start
 //! time.
 
+mod messages;
 mod slot;
-mod told;
 
 pub use slot::GRACE;
 
@@ -13,8 +13,8 @@ use super::member::{self, Member, Wanted};
 use super::record::{Event, Recording};
 use super::signals::Signals;
 use super::{orphans, steer};
-use crate::embed::Place;
 use crate::error::CliError;
+use crate::own_broker::Place;
 use crate::programs::{Program, Programs};
 use plimsoll_programs::Setting;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -126,7 +126,7 @@ impl Many {
             }
         }
         let unstarted = self.slots.len() - self.ends.len();
-        let summary = told::summary(&self.ends, unstarted, self.started.elapsed());
+        let summary = messages::summary(&self.ends, unstarted, self.started.elapsed());
         if let Some(summary) = summary {
             notice!("{summary}");
         }
@@ -135,12 +135,12 @@ impl Many {
 
     fn tell_of_start(&self) {
         let later = self.slots.iter().filter(|slot| slot.is_waiting());
-        let begin = told::Begin {
+        let begin = messages::Begin {
             running: self.slots.iter().filter_map(Slot::pid).count(),
             later: later
                 .map(|slot| (slot.program.name.clone(), slot.program.start))
                 .collect(),
-            share: self.bytes.map(|bytes| told::Share {
+            share: self.bytes.map(|bytes| messages::Share {
                 bytes,
                 advisory: self.budget.is_none(),
             }),
@@ -170,7 +170,7 @@ impl Many {
 
     /// Asks everything to end. On a second call, waits no longer.
     fn interrupted(&mut self, signal: i32) {
-        let running = told::programs(self.slots.iter().filter_map(Slot::pid).count());
+        let running = messages::programs(self.slots.iter().filter_map(Slot::pid).count());
         let why = match signal {
             libc::SIGINT => "Ctrl-C".to_owned(),
             libc::SIGTERM => "SIGTERM".to_owned(),
@@ -355,7 +355,7 @@ impl Many {
         let name = slot.program.name.clone();
         let outsider = slot.outsider;
         let after = self.started.elapsed().saturating_sub(slot.program.start);
-        notice!("{}", told::end(&name, status, after));
+        notice!("{}", messages::end(&name, status, after));
         self.ends.push((name.clone(), status));
         if !outsider {
             self.worst = self.worst.max(status);

@@ -2,10 +2,10 @@
 //! the client library falls back to local sensing and rejoins.
 
 use super::child::Launch;
-use super::gather::gather;
+use super::move_children::gather;
 use crate::control::{Control, told};
-use crate::embed::Place;
 use crate::error::CliError;
+use crate::own_broker::Place;
 use crate::rows::find;
 use crate::size;
 use plimsoll_client::Principal;

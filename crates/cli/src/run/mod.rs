@@ -14,12 +14,12 @@
 //! | `many` | several programs of a file, under one budget |
 //! | `child` | starts a program, and tells how it ended |
 //! | `steer` | the program's adapter, and the thread that steers |
-//! | `put_back` | what killed processes of ours left is undone |
+//! | `undo` | what killed processes of ours left is undone |
 //! | `phases` | the thread that orders a program's threads |
 //! | `member` | the principal of a program or a group |
-//! | `keeper` | restarts our broker if it was killed |
+//! | `restart_broker` | restarts our broker if it was killed |
 //! | `budget` | a cgroup for the programs of one file |
-//! | `gather` | moves early children to their program's cgroup |
+//! | `move_children` | moves early children to their program's cgroup |
 //! | `orphans` | what the first process of a container has to do |
 //! | `signals` | signals as a file to poll |
 //! | `record` | `--record` |
@@ -27,32 +27,32 @@
 
 pub mod budget;
 pub mod child;
-mod gather;
-mod keeper;
 pub mod log;
 pub mod many;
 pub mod member;
+mod move_children;
 mod one;
 pub mod orphans;
 mod phases;
-mod put_back;
 pub mod record;
+mod restart_broker;
 pub mod signals;
 mod steer;
+mod undo;
 
 pub(crate) use one::plainly;
-pub(crate) use put_back::put_back;
+pub(crate) use undo::put_back;
 
 /// Where is noted what to put back.
-pub(crate) fn notes() -> Option<std::sync::Arc<plimsoll_kernel::notes::Notes>> {
-    put_back::notes()
+pub(crate) fn notes() -> Option<std::sync::Arc<plimsoll_kernel::undo_notes::Notes>> {
+    undo::notes()
 }
 
 use crate::args;
-use crate::embed::Place;
 use crate::error::CliError;
+use crate::own_broker::Place;
 use crate::programs::Programs;
-use crate::{embed, output::say, top};
+use crate::{output::say, own_broker, top};
 use many::Many;
 use record::Recording;
 use signals::Signals;
@@ -60,7 +60,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use keeper::keep;
+pub use restart_broker::keep;
 pub(crate) use steer::{Choices, start as start_steering};
 
 /// Runs one program, or those of a file.
@@ -95,7 +95,7 @@ fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError
     let interval = Duration::from_millis(args.interval);
     let record = |path: &PathBuf| Recording::begin(path, &place.socket, interval);
     let recording = args.record.as_ref().map(record).transpose()?;
-    match embed::ensure(place) {
+    match own_broker::ensure(place) {
         Ok(_) => keep(place),
         Err(error) => tracing::warn!("the programs run without a broker: {error}"),
     }
@@ -125,7 +125,7 @@ fn run_with_screen(place: &Place, many: &mut Many, signals: &Signals) -> Result<
             status
         });
         let done = || over.load(Ordering::Acquire);
-        let shown = embed::ensure(place)
+        let shown = own_broker::ensure(place)
             .and_then(|_| top::run(&place.socket, Duration::from_secs(1), done));
         if let Err(error) = shown {
             say(format_args!("no screen: {error}"));

@@ -6,10 +6,10 @@ use super::phases::Ordered;
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, put_back, steer};
 use crate::args;
-use crate::embed::{self, Place};
 use crate::error::CliError;
+use crate::own_broker::{self, Place};
 use plimsoll_programs::Setting;
-use plimsoll_runtimes::called::called;
+use plimsoll_runtimes::program_name::called;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::OsString;
 use tracing::{info, warn};
@@ -93,7 +93,7 @@ pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.
 fn is_alone(place: &Place, choices: steer::Choices) -> bool {
-    let alone = choices.is_by_stalls() && !embed::answers(place);
+    let alone = choices.is_by_stalls() && !own_broker::answers(place);
     if alone {
         info!("no broker runs, and Isla Vista needs none: the program is not registered");
     }
@@ -103,7 +103,7 @@ fn is_alone(place: &Place, choices: steer::Choices) -> bool {
 /// Finds or starts a broker. False, with a warning, if there is none.
 fn find_broker(place: &Place) -> bool {
     let at = place.socket.path().display();
-    match embed::ensure(place) {
+    match own_broker::ensure(place) {
         Ok(true) => info!("started a broker at {at}"),
         Ok(false) => info!("found the broker at {at}"),
         Err(error) => {

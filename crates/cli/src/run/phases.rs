@@ -1,7 +1,7 @@
 //! `--phases`: finds the Java machine of a program, and orders its threads in a thread of ours.
 
 use super::member::Member;
-use super::put_back;
+use super::undo;
 use crate::args;
 use plimsoll_kernel::process::Process;
 use plimsoll_phases::{AllocationError, Ended, FollowError, News, Options, follow};
@@ -75,7 +75,7 @@ fn options(wanted: &args::Phases) -> Option<Options> {
     options.always = wanted.phases_always;
     let own = std::env::current_exe().ok();
     options.guard = own.map(|own| (own, UNDO));
-    options.notes = put_back::notes();
+    options.notes = undo::notes();
     Some(options)
 }
 

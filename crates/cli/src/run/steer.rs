@@ -1,10 +1,10 @@
 //! Prepares a program with its adapter, and runs the thread that steers it.
 
 use super::member::{self, Member};
-use super::put_back;
+use super::undo;
 use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, Principal};
 use crate::control::Control;
-use crate::embed::Place;
+use crate::own_broker::Place;
 use plimsoll_programs::Setting;
 use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::flags;
@@ -159,7 +159,7 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
     let options = Options {
         chosen: choices.chosen(),
         own: std::env::current_exe().ok(),
-        notes: put_back::notes(),
+        notes: undo::notes(),
         ..Options::default()
     };
     let (end, ended) = channel();

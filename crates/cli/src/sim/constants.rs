@@ -3,7 +3,7 @@
 
 use crate::args::Model;
 use crate::error::CliError;
-use crate::words::wrap;
+use crate::terminal_text::wrap;
 use plimsoll_sim::threads::Costs;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -6,7 +6,7 @@
 //! | `plan` | which simulations are asked for |
 //! | `run` | one of them: what it is of, and what came of it |
 //! | `sweep` | makes them, several at a time |
-//! | `counted` | a program that is being simulated, with how far it is |
+//! | `counted_reader` | a program that is being simulated, with how far it is |
 //! | `store` | keeps them in a file, so that none is made twice |
 //! | `table` | a table for people, of 80 columns |
 //! | `report` | a page with pictures |
@@ -19,7 +19,7 @@
 mod calibrate;
 mod columns;
 mod constants;
-mod counted;
+mod counted_reader;
 mod csv;
 mod parquet;
 mod plan;
@@ -32,7 +32,7 @@ mod sweep;
 mod table;
 
 pub(crate) use constants::{costs, told};
-pub(crate) use counted::Counted;
+pub(crate) use counted_reader::Counted;
 pub(crate) use csv::table as csv_table;
 pub(crate) use plan::{events, open, settings};
 pub(crate) use table::{time, written};

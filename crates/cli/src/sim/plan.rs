@@ -1,7 +1,7 @@
 //! What is simulated: each trace with each heap, collector, scheduler and quantum.
 
 use super::constants::costs;
-use super::counted::Counted;
+use super::counted_reader::Counted;
 use super::run::{Cell, Run};
 use crate::args::sim::HeapChoice;
 use crate::args::{Model, Sim};

@@ -4,7 +4,7 @@
 use super::run::{Cell, Run};
 use crate::rows::shown;
 use crate::size::Human;
-use crate::words::wrap;
+use crate::terminal_text::wrap;
 use plimsoll_policy::phases::Ties;
 use plimsoll_sim::threads::heap::NewRatio;
 use plimsoll_sim::threads::{Quantity, Unit};

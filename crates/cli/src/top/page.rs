@@ -4,7 +4,7 @@
 use crate::explain::explain;
 use crate::rows::shown;
 use crate::size::Human;
-use crate::words::wrap;
+use crate::terminal_text::wrap;
 use plimsoll_wire::messages::{Listing, Order, Principal, Refaults};
 
 /// Columns of the names of values.

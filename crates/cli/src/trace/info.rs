@@ -1,6 +1,6 @@
 //! What a trace is of and what is found in it, as text and as JSON.
 
-use super::counted::{self, Counted};
+use super::machine_counts::{self, Counted};
 use crate::error::CliError;
 use crate::json;
 use crate::rows::shown;
@@ -184,7 +184,7 @@ fn meaning(key: &str, value: &str) -> String {
     };
     match key {
         "time" | "processor-time" => format!("{:.3} s", number as f64 / 1e9),
-        counted::FACT | "bytes-before" => format!("{number} bytes ({})", Human(number)),
+        machine_counts::FACT | "bytes-before" => format!("{number} bytes ({})", Human(number)),
         "objects-before" => format!("{number} objects before the program's first line"),
         "doubles" => format!("{number} objects got numbers that others had"),
         "unchanged" => format!("{number} classes and methods could not be rewritten"),

@@ -3,15 +3,15 @@
 //! # Map
 //! | module | is |
 //! |---|---|
-//! | `counted` | what the machine counted, beside what a trace has |
+//! | `machine_counts` | what the machine counted, beside what a trace has |
 //! | `info` | what a trace is of, and what is found in it, as text and as JSON |
 //! | `passes` | how far a search for deaths is, on a terminal |
 //! | `record` | a Java program recorded |
 //!
 //! The work is that of [`plimsoll_trace`].
 
-mod counted;
 mod info;
+mod machine_counts;
 mod passes;
 mod record;
 

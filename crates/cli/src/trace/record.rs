@@ -5,7 +5,7 @@
 //! the trace is complete; when something fails it stays, and `plimsoll trace deaths` makes a trace of it.
 //! What is known of the recording is in files in there, and later in the facts of the trace.
 
-use super::counted::{self, Counted};
+use super::machine_counts::{self, Counted};
 use super::passes::{self, Passes};
 use crate::args::trace::Record;
 use crate::error::CliError;
@@ -390,7 +390,7 @@ fn summary(output: &Path, found: &Found, known: &Known) {
         Human(found.largest_live),
         found.deaths
     ));
-    let counted = known.get(counted::FACT).map(String::as_str);
+    let counted = known.get(machine_counts::FACT).map(String::as_str);
     if let Some(counted) = Counted::of(found.bytes, counted) {
         say(format_args!("{counted}"));
         if let Some(warning) = counted.warning() {

@@ -1,9 +1,9 @@
 //! The real kernel.
 
 use super::{Os, place};
+use plimsoll_kernel::pagemap_scan::{self, Query, SWAPPED};
 use plimsoll_kernel::pages::open_own;
-use plimsoll_kernel::scan::{self, Query, SWAPPED};
-use plimsoll_kernel::{tracking, words};
+use plimsoll_kernel::{pagemap, write_tracking};
 use plimsoll_unit::index::PAGE;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect,
@@ -78,7 +78,7 @@ impl Drop for Linux {
 /// another descriptor by now: then it is not ours to close.
 fn is_a_tracker(descriptor: &OwnedFd) -> bool {
     let here = (&raw const descriptor).addr() / PAGE * PAGE;
-    let said = tracking::disarm(descriptor, here..here + PAGE);
+    let said = write_tracking::disarm(descriptor, here..here + PAGE);
     said.is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
 }
 
@@ -150,7 +150,7 @@ impl Files {
         tell: &mut dyn FnMut(Range<usize>),
     ) -> io::Result<()> {
         let range = range.start as u64..range.end as u64;
-        scan::walk(self.pagemap()?, range, query, &mut |run, _| {
+        pagemap_scan::walk(self.pagemap()?, range, query, &mut |run, _| {
             tell(run.start as usize..run.end as usize);
             true
         })
@@ -238,7 +238,7 @@ unsafe impl Os for Linux {
         // Used before Linux 6.7, or where a filter refuses the query. Runs that were told already
         // are told again.
         let range = range.start as u64..range.end as u64;
-        words::walk(files.pagemap()?, range, SWAPPED, &mut |run, _| {
+        pagemap::walk(files.pagemap()?, range, SWAPPED, &mut |run, _| {
             tell(run.start as usize..run.end as usize);
             true
         })
@@ -259,7 +259,7 @@ unsafe impl Os for Linux {
     fn track(&self, range: Range<usize>) -> io::Result<()> {
         let mut files = self.files();
         if let Some(tracker) = &files.tracker
-            && tracking::register(tracker, range.clone()).is_ok()
+            && write_tracking::register(tracker, range.clone()).is_ok()
         {
             return Ok(());
         }
@@ -269,11 +269,11 @@ unsafe impl Os for Linux {
         if files.untrackable {
             return Err(unknown);
         }
-        let tracker = tracking::new();
+        let tracker = write_tracking::new();
         files.untrackable =
             matches!(&tracker, Err(why) if why.raw_os_error() == unknown.raw_os_error());
         let tracker = tracker?;
-        tracking::register(&tracker, range)?;
+        write_tracking::register(&tracker, range)?;
         files.tracker = Some(tracker);
         Ok(())
     }
@@ -285,7 +285,7 @@ unsafe impl Os for Linux {
     fn disarm(&self, range: Range<usize>) {
         if let Some(tracker) = &self.files().tracker {
             // If this fails, writes to the range fault once more, without harm.
-            let _ = tracking::disarm(tracker, range);
+            let _ = write_tracking::disarm(tracker, range);
         }
     }
 

@@ -11,7 +11,7 @@
 //! | `members` | the processes in a group; making and removing groups |
 //! | `stat` | `memory.stat` of both versions, under one set of names |
 //! | `limit` | sets a group's limits |
-//! | `take` | takes bytes from a group now |
+//! | `reclaim` | takes bytes from a group now |
 //! | `frozen` | whether nothing in a group runs |
 
 mod find;
@@ -19,8 +19,8 @@ mod frozen;
 mod limit;
 mod members;
 mod named;
+mod reclaim;
 mod stat;
-mod take;
 mod visible;
 
 pub(crate) use find::unified;

@@ -1,10 +1,10 @@
 //! Interfaces that a collector uses on its own process. None needs any right.
 
 use super::{Capability, Grade};
+use crate::pagemap_scan::{self, Query};
 use crate::pages;
 use crate::process::page_size;
-use crate::scan::{self, Query};
-use crate::tracking;
+use crate::write_tracking;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
@@ -47,14 +47,14 @@ fn tracks() -> io::Result<bool> {
     let page = Page::new()?;
     let start = page.0 as usize;
     let range = start..start + page_size() as usize;
-    let tracker = tracking::new()?;
-    tracking::register(&tracker, range.clone())?;
+    let tracker = write_tracking::new()?;
+    write_tracking::register(&tracker, range.clone())?;
     page.write();
     let pagemap = pages::open_own()?;
     let range = range.start as u64..range.end as u64;
     let told = |query| {
         let mut runs = 0;
-        scan::walk(pagemap.as_fd(), range.clone(), query, &mut |_, _| {
+        pagemap_scan::walk(pagemap.as_fd(), range.clone(), query, &mut |_, _| {
             runs += 1;
             true
         })?;
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn this_kernel_is_asked() {
         let found = write_tracking();
-        let newer = tracking::new().is_ok();
+        let newer = write_tracking::new().is_ok();
         assert_eq!(found.works, newer, "{found:?}");
         assert!(own_advice().works, "Linux 5.4 is old");
     }

@@ -2,7 +2,7 @@
 //! copied and kept for long; each call opens what it reads. Use [`super::Process`] for reads at
 //! every tick.
 
-use super::place::living_thread;
+use super::proc_path::living_thread;
 use super::{
     Memory, Stat, Status, parse_stat, parse_status, parse_status_signals, place, proc_path,
     text_through, through,

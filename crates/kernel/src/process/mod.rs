@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `handle` | a process by its number and start time |
 //! | `own` | readings of this process about itself |
-//! | `place` | where `/proc` shows a process whose first thread has ended |
+//! | `proc_path` | where `/proc` shows a process whose first thread has ended |
 //! | `tree` | a process and all its descendants |
 //! | `stacks` | stack pointers of threads |
 //! | `parse` | parsers of `stat`, `statm` and `status` |
@@ -16,7 +16,7 @@
 mod handle;
 pub mod own;
 mod parse;
-mod place;
+mod proc_path;
 mod stacks;
 mod tree;
 
@@ -26,8 +26,8 @@ pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
 };
-pub use place::place;
-pub(crate) use place::{by_thread, text_through, through};
+pub use proc_path::place;
+pub(crate) use proc_path::{by_thread, text_through, through};
 pub use stacks::{
     StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
@@ -159,7 +159,7 @@ impl Process {
     /// Whether it is about to end: its first thread is exiting, and none of the others goes on.
     pub fn is_ending(&self) -> bool {
         let exits = self.stat().is_ok_and(|stat| stat.is_exiting);
-        exits && place::living_thread(self.pid).is_none()
+        exits && proc_path::living_thread(self.pid).is_none()
     }
 
     /// The memory that it holds, by kind, with swap, 7-11 us.
@@ -206,7 +206,7 @@ impl Process {
         parse: impl Fn(&[u8]) -> T,
     ) -> Result<T> {
         let says_nothing = |found: &T| *found == T::default();
-        let found = place::through_living(self.pid, name, Ok(found), says_nothing, |path| {
+        let found = proc_path::through_living(self.pid, name, Ok(found), says_nothing, |path| {
             Ok(parse(Reader::open(path)?.read(buffer)?))
         });
         match found {

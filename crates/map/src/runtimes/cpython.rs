@@ -11,8 +11,8 @@
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::words::{Ranges, Words, words_of};
-use crate::sight::Sight;
+use crate::runtimes::process_words::{Ranges, Words, words_of};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 pub use plimsoll_programs::cpython::CPython;
 
@@ -34,18 +34,23 @@ impl Labeller for CPython {
         "CPython"
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = self.image(&sight.candidate()) else {
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        let Some(image) = self.image(&snapshot.candidate()) else {
             return;
         };
-        label_heap(sight, memory, image.variables().collect(), labels);
+        label_heap(snapshot, memory, image.variables().collect(), labels);
     }
 }
 
-fn label_heap(sight: &Sight, memory: &dyn Memory, variables: Vec<Addresses>, labels: &mut Labels) {
+fn label_heap(
+    snapshot: &Snapshot,
+    memory: &dyn Memory,
+    variables: Vec<Addresses>,
+    labels: &mut Labels,
+) {
     let search = Search {
-        words: Words::new(sight, memory),
-        allocated: Ranges::allocated(sight),
+        words: Words::new(snapshot, memory),
+        allocated: Ranges::allocated(snapshot),
         variables: Ranges::from(variables),
     };
     match search.array() {
@@ -251,7 +256,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::noise::{Noise, noise};
+    use crate::runtimes::random_memory::{Noise, noise};
     use proptest::prelude::*;
 
     const START: u64 = 0x40_0000_0000;
@@ -276,7 +281,12 @@ mod tests {
 
     fn label(process: &Noise) -> Labels {
         let mut labels = Labels::default();
-        label_heap(&process.sight(), process, process.variables(), &mut labels);
+        label_heap(
+            &process.snapshot(),
+            process,
+            process.variables(),
+            &mut labels,
+        );
         process.check(&labels);
         labels
     }

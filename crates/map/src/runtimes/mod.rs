@@ -3,16 +3,16 @@
 //! | module | is |
 //! |---|---|
 //! | [`hotspot`], [`go`], [`v8`], [`cpython`], [`libgc`] | the runtimes |
-//! | `words` | words of a process's memory, and ranges of its addresses |
+//! | `process_words` | words of a process's memory, and ranges of its addresses |
 
 pub mod cpython;
 pub mod go;
 pub mod hotspot;
 pub mod libgc;
+mod process_words;
 #[cfg(test)]
-mod noise;
+mod random_memory;
 pub mod v8;
-mod words;
 
 use crate::labels::Labeller;
 

@@ -6,8 +6,8 @@
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
-use crate::runtimes::words::{Ranges, words_of};
-use crate::sight::Sight;
+use crate::runtimes::process_words::{Ranges, words_of};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::{Addresses, Area};
 pub use plimsoll_programs::v8::V8;
 use plimsoll_programs::v8::VERSION;
@@ -30,19 +30,19 @@ impl Labeller for V8 {
         "V8"
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = self.image(&sight.candidate()) else {
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        let Some(image) = self.image(&snapshot.candidate()) else {
             return;
         };
         let version = image
             .exported(VERSION)
             .and_then(|at| memory.half_word(at.start).ok());
-        label_heap(sight, memory, version, labels);
+        label_heap(snapshot, memory, version, labels);
     }
 }
 
 /// Labels the heap; `version` is the first number of V8's, if it is known.
-fn label_heap(sight: &Sight, memory: &dyn Memory, version: Option<u32>, labels: &mut Labels) {
+fn label_heap(snapshot: &Snapshot, memory: &dyn Memory, version: Option<u32>, labels: &mut Labels) {
     let generations = matches!(version, Some(9..=14));
     if !generations {
         labels.note(
@@ -50,9 +50,9 @@ fn label_heap(sight: &Sight, memory: &dyn Memory, version: Option<u32>, labels: 
                  objects and free memory together.",
         );
     }
-    let found = pages(sight, memory);
+    let found = pages(snapshot, memory);
     label_pages(&found, generations, labels);
-    for area in sight.mappings.iter().filter(|area| is_private(area)) {
+    for area in snapshot.mappings.iter().filter(|area| is_private(area)) {
         if area.executable {
             labels.add(area.addresses.clone(), Kind::CodeCache);
         }
@@ -87,14 +87,14 @@ fn is_private(area: &Area) -> bool {
 }
 
 /// Looks for pages at each address where one can be.
-fn pages(sight: &Sight, memory: &dyn Memory) -> Found {
+fn pages(snapshot: &Snapshot, memory: &dyn Memory) -> Found {
     let mut found = Found {
-        private: Ranges::of(sight, |area| is_private(area) && area.readable),
-        executable: Ranges::of(sight, |area| is_private(area) && area.executable),
+        private: Ranges::of(snapshot, |area| is_private(area) && area.readable),
+        executable: Ranges::of(snapshot, |area| is_private(area) && area.executable),
         ..Found::default()
     };
     // A page of code is protected in parts: objects can lie in several mappings, reserved ones too.
-    let reserved = Ranges::of(sight, is_private);
+    let reserved = Ranges::of(snapshot, is_private);
     let mut left = MAX_LOOKS;
     let mut last = 0;
     for range in found.private.clone().iter() {
@@ -211,7 +211,7 @@ fn notes(found: &Found, labels: &mut Labels) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::noise::{Noise, noise};
+    use crate::runtimes::random_memory::{Noise, noise};
     use proptest::prelude::*;
 
     /// A young page and an old one, laid out as a version does.
@@ -236,7 +236,7 @@ mod tests {
 
     fn kinds(process: &Noise, version: Option<u32>) -> Vec<Kind> {
         let mut labels = Labels::default();
-        label_heap(&process.sight(), process, version, &mut labels);
+        label_heap(&process.snapshot(), process, version, &mut labels);
         process.check(&labels);
         labels.labels.iter().map(|label| label.kind).collect()
     }

@@ -5,7 +5,7 @@ use plimsoll_kernel::smaps::Addresses;
 use plimsoll_map::memory::{Memory, ProcessMemory};
 use plimsoll_map::parts::{Part, cut};
 use plimsoll_map::runtimes::hotspot::HotSpot;
-use plimsoll_map::{Kind, Labeller, Labels, Sight, native};
+use plimsoll_map::{Kind, Labeller, Labels, Snapshot, native};
 use plimsoll_programs::Recognise;
 use plimsoll_testbed::java::javac;
 pub(crate) use plimsoll_testbed::java::{Jdk, jdks};
@@ -120,7 +120,7 @@ impl Drop for Jvm {
 
 /// What was seen of a machine.
 pub(crate) struct Seen {
-    pub(crate) sight: Sight,
+    pub(crate) snapshot: Snapshot,
     pub(crate) notes: Vec<String>,
     parts: Vec<Part>,
 }
@@ -135,24 +135,24 @@ pub(crate) fn look(pid: i32) -> Seen {
 /// One look at a process, whose memory is read so.
 pub(crate) fn look_with(pid: i32, memory: &dyn Memory) -> Seen {
     let process = Arc::new(Process::open(pid).unwrap());
-    let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
-    assert!(HotSpot.runs(&sight.candidate()));
+    let snapshot = Snapshot::of(&process, Duration::from_secs(60)).unwrap();
+    assert!(HotSpot.runs(&snapshot.candidate()));
     let mut labels = Labels::default();
-    HotSpot.label(&sight, memory, &mut labels);
-    assert_inside(&sight, &labels);
-    native::label(&sight, memory, &mut labels);
+    HotSpot.label(&snapshot, memory, &mut labels);
+    assert_inside(&snapshot, &labels);
+    native::label(&snapshot, memory, &mut labels);
     Seen {
-        parts: cut(&sight.mappings, &labels.labels),
+        parts: cut(&snapshot.mappings, &labels.labels),
         notes: labels.notes,
-        sight,
+        snapshot,
     }
 }
 
 /// Every label is in mappings.
-fn assert_inside(sight: &Sight, labels: &Labels) {
+fn assert_inside(snapshot: &Snapshot, labels: &Labels) {
     for label in &labels.labels {
         let mut at = label.addresses.start;
-        for area in &sight.mappings {
+        for area in &snapshot.mappings {
             if area.addresses.contains(&at) {
                 at = area.addresses.end;
             }
@@ -170,7 +170,7 @@ impl Seen {
 
     /// Addresses of the mappings with this name, bytes.
     pub(crate) fn named(&self, name: &str) -> u64 {
-        let mappings = self.sight.mappings.iter();
+        let mappings = self.snapshot.mappings.iter();
         let named = mappings.filter(|area| area.name == name);
         named.map(|area| length(&area.addresses)).sum()
     }
@@ -179,7 +179,7 @@ impl Seen {
     pub(crate) fn ranges(&self, kind: Kind) -> String {
         let mut text = String::new();
         for part in self.parts.iter().filter(|part| part.kind == kind) {
-            let (range, area) = (&part.addresses, &self.sight.mappings[part.mapping]);
+            let (range, area) = (&part.addresses, &self.snapshot.mappings[part.mapping]);
             let whole = &area.addresses;
             text += &format!(
                 "{:x}-{:x} of {:x}-{:x}; ",
@@ -191,7 +191,7 @@ impl Seen {
 
     /// Addresses of this kind that can be read: what the machine calls committed, bytes.
     pub(crate) fn committed(&self, kind: Kind) -> u64 {
-        let can_be_read = |part: &&Part| self.sight.mappings[part.mapping].readable;
+        let can_be_read = |part: &&Part| self.snapshot.mappings[part.mapping].readable;
         let parts = self.parts.iter().filter(|part| part.kind == kind);
         parts
             .filter(can_be_read)

@@ -3,7 +3,7 @@
 use crate::jvm::{Jvm, jdks};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::Addresses;
-use plimsoll_map::Sight;
+use plimsoll_map::Snapshot;
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::runtimes::hotspot;
 use plimsoll_programs::hotspot::tables::{Place, Tables};
@@ -68,13 +68,13 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
             return;
         };
         let process = Arc::new(Process::open(jvm.pid()).unwrap());
-        let mut sight = Sight::of(&process, PATIENCE).unwrap();
+        let mut snapshot = Snapshot::of(&process, PATIENCE).unwrap();
         let memory = ProcessMemory::open(&process).unwrap();
-        let tables = hotspot::tables(&sight, &memory).unwrap();
+        let tables = hotspot::tables(&snapshot, &memory).unwrap();
         let name = format!("JDK {}", jdk.version);
         assert_complete(&tables, &name);
         let is_library = |name: &str| name.ends_with("/libjvm.so");
-        let end = sight
+        let end = snapshot
             .mappings
             .iter()
             .rev()
@@ -83,7 +83,7 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
         let end = end.addresses.end;
         let mut swapped = Vec::new();
         // With it the variables without a first value, which follow.
-        for area in &mut sight.mappings {
+        for area in &mut snapshot.mappings {
             if is_library(&area.name) || (area.addresses.start == end && area.file.inode == 0) {
                 swapped.push(area.addresses.clone());
                 area.swap = 4096;
@@ -93,7 +93,7 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
             memory: &memory,
             swapped,
         };
-        let again = hotspot::tables(&sight, &without).unwrap();
+        let again = hotspot::tables(&snapshot, &without).unwrap();
         for (field, with) in &tables.fields {
             assert_eq!(again.fields.get(field), Some(with), "{name} {field:?}");
         }
@@ -121,10 +121,10 @@ fn tables_are_the_same_with_and_without_the_variables_of_the_library() {
 fn first_tables(process: &Arc<Process>) -> Tables {
     let end = Instant::now() + PATIENCE;
     loop {
-        let sight = Sight::unsized_of(process, PATIENCE).unwrap();
+        let snapshot = Snapshot::unsized_of(process, PATIENCE).unwrap();
         let memory = ProcessMemory::open(process).unwrap();
         // Before it has loaded its library there are none.
-        match hotspot::tables(&sight, &memory) {
+        match hotspot::tables(&snapshot, &memory) {
             Ok(tables) => return tables,
             Err(why) => assert!(Instant::now() < end, "{why}"),
         }

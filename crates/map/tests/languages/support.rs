@@ -2,7 +2,7 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_map::memory::ProcessMemory;
-use plimsoll_map::{Kind, Labels, Sight, runtimes};
+use plimsoll_map::{Kind, Labels, Snapshot, runtimes};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -79,16 +79,16 @@ impl Seen {
 /// One look at a process.
 pub(crate) fn look(pid: i32) -> Seen {
     let process = Arc::new(Process::open(pid).unwrap());
-    let sight = Sight::of(&process, Duration::from_secs(60)).unwrap();
+    let snapshot = Snapshot::of(&process, Duration::from_secs(60)).unwrap();
     let memory = ProcessMemory::open(&process).unwrap();
     let mut labels = Labels::default();
     let runtime = runtimes::ALL
         .iter()
-        .find(|runtime| runtime.runs(&sight.candidate()));
+        .find(|runtime| runtime.runs(&snapshot.candidate()));
     if let Some(runtime) = runtime {
-        runtime.label(&sight, &memory, &mut labels);
+        runtime.label(&snapshot, &memory, &mut labels);
     }
-    check(&sight, &labels);
+    check(&snapshot, &labels);
     Seen {
         runtime: runtime.map_or("", |runtime| runtime.title()),
         bytes: counted(&labels),
@@ -97,10 +97,10 @@ pub(crate) fn look(pid: i32) -> Seen {
 }
 
 /// Every label is in mappings.
-fn check(sight: &Sight, labels: &Labels) {
+fn check(snapshot: &Snapshot, labels: &Labels) {
     for label in &labels.labels {
         let mut at = label.addresses.start;
-        for area in &sight.mappings {
+        for area in &snapshot.mappings {
             if area.addresses.contains(&at) {
                 at = area.addresses.end;
             }

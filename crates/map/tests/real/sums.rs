@@ -9,7 +9,7 @@ use plimsoll_map::attribute::attribute;
 use plimsoll_map::count::count;
 use plimsoll_map::labels::Label;
 use plimsoll_map::parts::cut;
-use plimsoll_map::{Kind, Look, Options, Picture, Sight, States, cached, look};
+use plimsoll_map::{Kind, Look, Options, Picture, Snapshot, States, cached_files, look};
 use plimsoll_testbed::skip;
 use plimsoll_unit::MIB;
 use rustix::fs::MemfdFlags;
@@ -118,23 +118,30 @@ fn stripes(range: &Addresses) -> Vec<Label> {
 /// The picture of some of our own memory, labelled in stripes.
 fn striped(ranges: &[Addresses], tier: Option<Tier>) -> Picture {
     let own = Arc::new(Process::own().unwrap());
-    let mut sight = Sight::of(&own, Duration::from_secs(60)).unwrap();
-    (sight.mappings).retain(|area| ranges.iter().any(|r| r.contains(&area.addresses.start)));
+    let mut snapshot = Snapshot::of(&own, Duration::from_secs(60)).unwrap();
+    (snapshot.mappings).retain(|area| ranges.iter().any(|r| r.contains(&area.addresses.start)));
     let labels: Vec<Label> = ranges.iter().flat_map(stripes).collect();
-    let parts = cut(&sight.mappings, &labels);
+    let parts = cut(&snapshot.mappings, &labels);
     let pages = match tier {
         Some(tier) => PageMap::open_with(&own, tier).unwrap(),
         None => PageMap::open(&own).unwrap(),
     };
-    let counted = count(&sight.mappings, &parts, &pages, None);
+    let counted = count(&snapshot.mappings, &parts, &pages, None);
     assert!(!counted.missed);
-    let (caches, _) = cached::look(&sight, &parts, None);
-    let picture = attribute(&sight.mappings, &parts, &counted, &caches, &mut |_, _| {});
+    let (caches, _) = cached_files::look(&snapshot, &parts, None);
+    let picture = attribute(
+        &snapshot.mappings,
+        &parts,
+        &counted,
+        &caches,
+        &mut |_, _| {},
+    );
     let mut sum = States::default();
     picture.areas.iter().for_each(|area| sum.add(&area.states));
     assert_eq!(sum, picture.total);
-    let kernel =
-        |of: fn(&plimsoll_kernel::smaps::Area) -> u64| sight.mappings.iter().map(of).sum::<u64>();
+    let kernel = |of: fn(&plimsoll_kernel::smaps::Area) -> u64| {
+        snapshot.mappings.iter().map(of).sum::<u64>()
+    };
     assert_eq!(picture.total.resident, kernel(|area| area.rss));
     assert_eq!(picture.total.swapped, kernel(|area| area.swap));
     assert_eq!(picture.total.shared, Some(kernel(|area| area.shared())));

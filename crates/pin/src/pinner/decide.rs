@@ -2,14 +2,14 @@
 
 use super::known::OPENING;
 use super::{Pinner, SLICE, record_reasons};
+use crate::allowance::{Allowance, Bound};
 use crate::error::PinError;
-use crate::evidence::Tracked;
-use crate::hold::{Holder, MAX_RUNS};
-use crate::margin::{Allowance, Bound};
+use crate::locked_files::{Holder, MAX_RUNS};
+use crate::open_mapped::{open_in_time, too_late};
 use crate::pages::{Run, bits, blocks, runs_of};
 use crate::rank::{Bounds, Candidate, choose};
+use crate::refaults::Tracked;
 use crate::report::Group;
-use crate::source::{open_in_time, too_late};
 use plimsoll_kernel::Error;
 use plimsoll_kernel::clock::now_ns as clock;
 use plimsoll_kernel::process::page_size;
@@ -477,8 +477,8 @@ pub(super) fn worst_first(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open_mapped::Opened;
     use crate::pages::PageSet;
-    use crate::source::Opened;
 
     fn domain(bound: Bound) -> Domain {
         Domain {
@@ -492,13 +492,13 @@ mod tests {
     /// Nothing is held or cached.
     struct Nothing;
 
-    impl crate::evidence::PageStates for Nothing {
+    impl crate::refaults::PageStates for Nothing {
         fn held(&self, _: FileKey, _: u64) -> u16 {
             0
         }
 
-        fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> crate::evidence::Cached {
-            crate::evidence::Cached::Pages(0)
+        fn cached(&mut self, _: FileKey, _: &Tracked, _: &Run) -> crate::refaults::Cached {
+            crate::refaults::Cached::Pages(0)
         }
     }
 
@@ -508,7 +508,7 @@ mod tests {
         let mut pinner = Pinner::new(crate::Options::default(), programs, 0).unwrap();
         let mut round = |second: u64, inode, frame: u16, majors| {
             pinner.evidence.begin_round();
-            pinner.evidence.saw(&crate::look::View {
+            pinner.evidence.saw(&crate::mapped_pages::View {
                 pid: 1,
                 key: crate::key(inode),
                 addresses: 0x10000..0x20000,

@@ -1,17 +1,17 @@
 //! Rounds of looks at the programs.
 
-use super::refused::{Over, Refused, Why, reason_of};
+use super::skipped::{Over, Refused, Why, reason_of};
 use crate::descriptors::{self, MAX_PROCESSES};
-use crate::evidence::Evidence;
 use crate::limits::{Limit, Reached};
-use crate::look::{Seen, Watched, group_of};
+use crate::mapped_pages::{Seen, Watched, group_of};
 use crate::options::{Options, Programs};
+use crate::refaults::Evidence;
 use crate::report::Passed;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns as clock;
-use plimsoll_kernel::patience::within;
 use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_kernel::timeout::within;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_unit::SECOND;
 use std::collections::{BTreeMap, BTreeSet};

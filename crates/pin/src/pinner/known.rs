@@ -1,10 +1,10 @@
 //! Knowledge of the holder and the page cache about pages, for the evidence.
 
 use crate::descriptors;
-use crate::evidence::{Cached, Evidence, PageStates, Tracked};
-use crate::hold::Holder;
+use crate::locked_files::Holder;
+use crate::open_mapped::open_in_time;
 use crate::pages::Run;
-use crate::source::open_in_time;
+use crate::refaults::{Cached, Evidence, PageStates, Tracked};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;

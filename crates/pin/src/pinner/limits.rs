@@ -2,8 +2,8 @@
 
 use super::{MAX_PASSED, Pinner};
 use crate::descriptors;
-use crate::hold::MAX_RUNS;
 use crate::limits::{Limit, Reached as Told};
+use crate::locked_files::MAX_RUNS;
 
 /// Limits that are reached, as far as they are not known elsewhere.
 #[derive(Debug, Default)]

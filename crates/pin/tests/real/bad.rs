@@ -4,9 +4,9 @@ use crate::common::*;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::each_mapping;
-use plimsoll_pin::evidence::Evidence;
-use plimsoll_pin::look::{Seen, View, Watched};
-use plimsoll_pin::source::open_mapped;
+use plimsoll_pin::mapped_pages::{Seen, View, Watched};
+use plimsoll_pin::open_mapped::open_mapped;
+use plimsoll_pin::refaults::Evidence;
 use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, FuseServer, Leaderless, programs, skip};
@@ -175,7 +175,7 @@ fn names_of_very_many_mappings_take_no_more_than_they_may() {
 /// Knows nothing of pages.
 struct Nobody;
 
-impl plimsoll_pin::evidence::PageStates for Nobody {
+impl plimsoll_pin::refaults::PageStates for Nobody {
     fn held(&self, _: plimsoll_kernel::smaps::FileKey, _: u64) -> u16 {
         0
     }
@@ -183,10 +183,10 @@ impl plimsoll_pin::evidence::PageStates for Nobody {
     fn cached(
         &mut self,
         _: plimsoll_kernel::smaps::FileKey,
-        _: &plimsoll_pin::evidence::Tracked,
+        _: &plimsoll_pin::refaults::Tracked,
         _: &plimsoll_pin::pages::Run,
-    ) -> plimsoll_pin::evidence::Cached {
-        plimsoll_pin::evidence::Cached::Unknown
+    ) -> plimsoll_pin::refaults::Cached {
+        plimsoll_pin::refaults::Cached::Unknown
     }
 }
 

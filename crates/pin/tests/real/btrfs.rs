@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use plimsoll_kernel::smaps::FileKey;
-use plimsoll_pin::look::Watched;
+use plimsoll_pin::mapped_pages::Watched;
 use plimsoll_testbed::{Child, Disk};
 use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ fn a_file_and_its_copy_in_a_snapshot_are_two() {
     for path in [&twins.original, &twins.copy] {
         let program = start_sleeping(path);
         let seen = Watched::open(program.pid()).unwrap().look().unwrap();
-        let of_file = |view: &&plimsoll_pin::look::View| Path::new(&view.path) == path.as_path();
+        let of_file =
+            |view: &&plimsoll_pin::mapped_pages::View| Path::new(&view.path) == path.as_path();
         let keys: Vec<FileKey> = seen.views.iter().filter(of_file).map(|v| v.key).collect();
         assert_eq!(keys, [key_of(path)], "{:?}", seen.passed);
     }

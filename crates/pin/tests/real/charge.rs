@@ -4,9 +4,9 @@
 use crate::common::*;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
-use plimsoll_pin::hold::Holder;
+use plimsoll_pin::locked_files::Holder;
+use plimsoll_pin::open_mapped::open_mapped;
 use plimsoll_pin::pages::PageSet;
-use plimsoll_pin::source::open_mapped;
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs};
 use plimsoll_unit::MIB;
 use std::collections::BTreeMap;

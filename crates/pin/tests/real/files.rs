@@ -3,9 +3,9 @@
 use crate::common::*;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::page_size;
-use plimsoll_pin::hold::Holder;
+use plimsoll_pin::locked_files::Holder;
+use plimsoll_pin::open_mapped::open_mapped;
 use plimsoll_pin::pages::{BLOCK, PageSet};
-use plimsoll_pin::source::open_mapped;
 use plimsoll_pin::{Options, Pinner};
 use plimsoll_testbed::{Child, TestCgroup};
 use plimsoll_unit::MIB;
@@ -172,7 +172,7 @@ fn a_truncated_file_is_let_go() {
 fn open_by(
     path: &Path,
     key: plimsoll_kernel::smaps::FileKey,
-) -> Result<(plimsoll_pin::source::Opened, String), plimsoll_pin::PinError> {
+) -> Result<(plimsoll_pin::open_mapped::Opened, String), plimsoll_pin::PinError> {
     let name = path.to_str().unwrap().to_owned();
     let nowhere = 0x1000..0x2000;
     let opened = open_mapped(std::process::id() as i32, &nowhere, key, &name)?;

@@ -1,5 +1,7 @@
-//! An ELF file that a process has mapped: where its sections and variables are in that process.
+//! An ELF file that a process has mapped: where its sections and variables are in that process. Reading it
+//! leaves the page cache as it was.
 
+use super::source::Source;
 use super::{Elf, Little};
 use crate::candidate::Candidate;
 use crate::mapped;
@@ -34,7 +36,8 @@ impl Image {
         let is_it = |area: &&Area| area.file.inode != 0 && is(Path::new(&area.name));
         let first = process.mappings().iter().find(is_it)?;
         let pid = i32::try_from(process.pid()).ok()?;
-        let elf = Elf::opened(mapped::open(pid, process.mounts(), first).ok()?)?;
+        let file = mapped::open(pid, process.mounts(), first).ok()?;
+        let elf = Elf::opened(Source::quiet(file))?;
         let bias = bias(process.mappings(), first, &elf)?;
         Some(Image { elf, bias })
     }
@@ -106,33 +109,17 @@ fn bias(mappings: &[Area], first: &Area, elf: &Elf) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidate::mapping;
     use plimsoll_kernel::mounts::Mounts;
     use plimsoll_kernel::page_cache;
     use plimsoll_kernel::process::{Process, page_size};
-    use plimsoll_kernel::smaps::FileKey;
     use plimsoll_testbed::skip;
     use proptest::prelude::*;
     use rustix::fs::{Advice, fadvise};
     use std::io::Write;
-    use std::os::unix::fs::{FileExt, MetadataExt};
+    use std::os::unix::fs::FileExt;
     use std::path::PathBuf;
     use std::sync::Arc;
-
-    /// A process that has mapped a file as the loader does.
-    fn mapping(path: &Path) -> Area {
-        let there = std::fs::metadata(path).unwrap();
-        let start = 0x5500_0000_0000;
-        Area {
-            addresses: start..start + (1 << 30),
-            file: FileKey {
-                major: rustix::fs::major(there.dev()),
-                minor: rustix::fs::minor(there.dev()),
-                inode: there.ino(),
-            },
-            name: path.to_str().unwrap().into(),
-            ..Area::default()
-        }
-    }
 
     /// This process, as if it was a program of this file and had it mapped so.
     fn image(path: &Path, mapping: Area) -> Option<Image> {
@@ -191,37 +178,72 @@ mod tests {
         assert!(pointers > 0 && image.fill(code.start, &mut bytes));
     }
 
+    /// A copy of a program of which no page is in the page cache, opened.
+    struct Evicted {
+        copy: tempfile::NamedTempFile,
+        file: std::fs::File,
+    }
+
+    impl Evicted {
+        /// `None` where no file beside the tests can leave the page cache.
+        fn new() -> Option<Evicted> {
+            // Beside the tests, which are seldom in a file system without a disk.
+            let own = std::env::current_exe().unwrap();
+            let mut copy = tempfile::NamedTempFile::new_in(own.parent().unwrap()).unwrap();
+            copy.write_all(&std::fs::read("/bin/true").unwrap())
+                .unwrap();
+            copy.as_file().sync_all().unwrap();
+            let file = copy.reopen().unwrap();
+            for advice in [Advice::DontNeed, Advice::Random] {
+                fadvise(&file, 0, None, advice).unwrap();
+            }
+            let it = Evicted { copy, file };
+            let is_told = page_cache::tells_of(&it.file);
+            if !is_told || it.cached().is_none_or(|all| all.contains(&true)) {
+                skip("no file beside the tests can leave the page cache");
+                return None;
+            }
+            Some(it)
+        }
+
+        fn pages(&self) -> u64 {
+            self.file.metadata().unwrap().len().div_ceil(page_size())
+        }
+
+        /// Which of its pages are in the page cache.
+        fn cached(&self) -> Option<Vec<bool>> {
+            let cached = |page: u64| {
+                let part = page * page_size()..(page + 1) * page_size();
+                let there = page_cache::of(&self.file, self.copy.path(), part);
+                Some(there.ok()?.cached > 0)
+            };
+            (0..self.pages()).map(cached).collect()
+        }
+    }
+
     #[test]
     fn the_page_cache_is_left_as_it_was() {
-        // Beside the tests, which are seldom in a file system without a disk.
-        let own = std::env::current_exe().unwrap();
-        let mut copy = tempfile::NamedTempFile::new_in(own.parent().unwrap()).unwrap();
-        copy.write_all(&std::fs::read("/bin/true").unwrap())
-            .unwrap();
-        copy.as_file().sync_all().unwrap();
-        let file = copy.reopen().unwrap();
-        for advice in [Advice::DontNeed, Advice::Random] {
-            fadvise(&file, 0, None, advice).unwrap();
+        let Some(it) = Evicted::new() else { return };
+        let before = it.cached();
+        read_much(it.copy.path());
+        assert_eq!(it.cached(), before);
+        for page in [1, it.pages() - 1] {
+            it.file.read_exact_at(&mut [0], page * page_size()).unwrap();
         }
-        let pages = file.metadata().unwrap().len().div_ceil(page_size());
-        let cached = |page: u64| {
-            let part = page * page_size()..(page + 1) * page_size();
-            Some(page_cache::of(&file, copy.path(), part).ok()?.cached > 0)
-        };
-        let cached = || (0..pages).map(cached).collect::<Option<Vec<_>>>();
-        let is_told = page_cache::tells_of(&file);
-        let Some(before) = cached().filter(|all| is_told && !all.contains(&true)) else {
-            return skip("no file beside the tests can leave the page cache");
-        };
-        read_much(copy.path());
-        assert_eq!(cached().unwrap(), before);
-        for page in [1, pages - 1] {
-            file.read_exact_at(&mut [0], page * page_size()).unwrap();
-        }
-        let before = cached().unwrap();
-        assert_eq!(before.iter().filter(|&&is_there| is_there).count(), 2);
-        read_much(copy.path());
-        assert_eq!(cached().unwrap(), before);
+        let before = it.cached();
+        let there = before.iter().flatten().filter(|&&is_there| is_there);
+        assert_eq!(there.count(), 2);
+        read_much(it.copy.path());
+        assert_eq!(it.cached(), before);
+    }
+
+    #[test]
+    fn a_program_that_is_read_as_a_file_stays_in_the_page_cache() {
+        let Some(it) = Evicted::new() else { return };
+        let elf = Elf::at(it.copy.path()).unwrap();
+        assert!(elf.contents(".rodata").is_some());
+        drop(elf);
+        assert!(it.cached().unwrap().contains(&true));
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! ELF files, 64-bit and little-endian: for which processor a file is, by which loader it is started, which
-//! libraries it needs, and which sections it has. Every read is bounded, whatever the file says, and leaves
-//! the page cache as it was.
+//! libraries it needs, and which sections it has. Every read is bounded, whatever the file says.
 //!
 //! | module | is |
 //! |---|---|
+//! | `source` | the open file |
 //! | `needs` | whether a program needs a library, directly or through others |
 //! | `image` | a file that a process has mapped: where its sections and variables are there |
 //! | `symbols` | where its symbols are there |
@@ -12,6 +12,7 @@
 mod image;
 mod loader;
 mod needs;
+mod source;
 mod symbols;
 
 pub use image::Image;
@@ -24,9 +25,8 @@ use object::elf::{
 };
 use object::pod::{Pod, from_bytes, slice_from_bytes};
 use plimsoll_kernel::mapped::Named;
-use plimsoll_kernel::quiet::QuietFile;
+use source::Source;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ const MAX_NEEDED: usize = 256;
 /// A program or a library, opened.
 #[derive(Debug)]
 pub struct Elf {
-    file: QuietFile,
+    file: Source,
     header: FileHeader64<Little>,
     segments: Vec<ProgramHeader64<Little>>,
     sections: Vec<SectionHeader64<Little>>,
@@ -59,12 +59,11 @@ impl Elf {
 
     /// As [`Elf::at`], of a file that is named already.
     pub fn named(named: &Named) -> Option<Elf> {
-        Elf::opened(named.open().ok()?)
+        Elf::opened(Source::plain(named.open().ok()?))
     }
 
-    /// As [`Elf::at`], of an open file that nobody else reads by this descriptor.
-    fn opened(file: OwnedFd) -> Option<Elf> {
-        let file = QuietFile::new(file);
+    /// As [`Elf::at`], of an open file.
+    fn opened(file: Source) -> Option<Elf> {
         let header: FileHeader64<Little> =
             from_bytes(&bytes(&file, 0, 64)?).ok().map(|it| *it.0)?;
         let ident = header.e_ident;
@@ -175,7 +174,7 @@ fn first(dynamic: &[Dyn64<Little>], kind: i64) -> Option<u64> {
     Some(found.d_val.get(Little))
 }
 
-fn bytes(file: &QuietFile, at: u64, length: u64) -> Option<Vec<u8>> {
+fn bytes(file: &Source, at: u64, length: u64) -> Option<Vec<u8>> {
     let end = at.checked_add(length)?;
     if length > MAX_TABLE || end > file.length().ok()? {
         return None;
@@ -185,7 +184,7 @@ fn bytes(file: &QuietFile, at: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn contents(file: &QuietFile, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
+fn contents(file: &Source, section: &SectionHeader64<Little>) -> Option<Vec<u8>> {
     bytes(
         file,
         section.sh_offset.get(Little),
@@ -193,7 +192,7 @@ fn contents(file: &QuietFile, section: &SectionHeader64<Little>) -> Option<Vec<u
     )
 }
 
-fn segment_of(file: &QuietFile, segment: &ProgramHeader64<Little>) -> Option<Vec<u8>> {
+fn segment_of(file: &Source, segment: &ProgramHeader64<Little>) -> Option<Vec<u8>> {
     bytes(
         file,
         segment.p_offset.get(Little),
@@ -201,7 +200,7 @@ fn segment_of(file: &QuietFile, segment: &ProgramHeader64<Little>) -> Option<Vec
     )
 }
 
-fn many<T: Pod>(file: &QuietFile, at: u64, count: usize) -> Option<Vec<T>> {
+fn many<T: Pod>(file: &Source, at: u64, count: usize) -> Option<Vec<T>> {
     let bytes = bytes(file, at, (count * size_of::<T>()) as u64)?;
     let (values, _) = slice_from_bytes(&bytes, count).ok()?;
     Some(values.to_vec())

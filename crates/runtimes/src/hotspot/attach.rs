@@ -15,9 +15,9 @@ mod socket;
 
 pub use error::AttachError;
 
-use super::quit;
+use super::attach_file::{self, Trigger};
 use super::reply::{self, Reply};
-use super::trigger::{self, Trigger};
+use super::sigquit;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::identity::as_user;
@@ -235,10 +235,10 @@ impl Attach {
         let soon = deadline.min(Instant::now() + SOON);
         let before = self.in_its_place().map(|found| entry(&found));
         let left = before.is_some();
-        if !left && quit::listens(&self.process) && self.has_socket_by(soon) {
+        if !left && sigquit::listens(&self.process) && self.has_socket_by(soon) {
             return Ok(());
         }
-        quit::takes(&self.process, left)?;
+        sigquit::takes(&self.process, left)?;
         if asked.is_none() {
             *asked = self.trigger()?.map(|trigger| Asked {
                 trigger,
@@ -252,7 +252,7 @@ impl Attach {
         };
         // The machine may have been stopped meanwhile, or another program may have asked it.
         let sent = match self.has_socket() == left {
-            true => quit::is_the_moment(&self.process).and_then(|()| self.signal()),
+            true => sigquit::is_the_moment(&self.process).and_then(|()| self.signal()),
             false => Err(AttachError::Starting { pid }),
         };
         match sent {
@@ -356,13 +356,13 @@ impl Attach {
     fn trigger(&self) -> Result<Option<Trigger>, AttachError> {
         let owner = (self.euid, self.egid);
         let pid = self.process.pid;
-        trigger::place(&self.process, &self.tmp, self.inner_pid, owner).map_err(|e| match e {
-            trigger::Refused::InTheWay(by) => AttachError::InTheWay {
+        attach_file::place(&self.process, &self.tmp, self.inner_pid, owner).map_err(|e| match e {
+            attach_file::Refused::InTheWay(by) => AttachError::InTheWay {
                 pid,
                 by,
                 what: "the file that asks for the attach socket",
             },
-            trigger::Refused::System(e) => {
+            attach_file::Refused::System(e) => {
                 self.system("writing .attach_pid to its /tmp and its directory", e)
             }
         })
@@ -433,7 +433,7 @@ impl Drop for Attach {
             return;
         }
         let lately = sent.is_some_and(|sent| sent.elapsed() < DONE);
-        let moment = quit::is_the_moment(&self.process);
+        let moment = sigquit::is_the_moment(&self.process);
         let stands = matches!(moment, Err(AttachError::StandsStill { .. }));
         if self.process.alive() && (lately || stands) {
             trigger.leave();

@@ -1,30 +1,30 @@
 //! The lever of a machine: what it uses, what the controller decides, and how that is carried out.
 
 mod helper;
-mod hush;
+mod keep_output_clean;
 mod let_go;
 mod limits;
 
 use super::agent::{Page, Told, Tries};
 use super::attach::{Attach, AttachError};
-use super::beside::Beside;
 use super::collector::Collector;
+use super::concurrent_work::Beside;
 use super::control::{Action, Control, Seen};
 use super::footprint;
+use super::heap_sizing::{Levers, SizedBy, Trigger};
 use super::isla_vista::Feedback;
-use super::levers::{Levers, SizedBy, Trigger};
 use super::machine::Machine;
+use super::native_growth::Growth;
 use super::options::Policy;
 use super::release::Had;
+use super::resident_target::Wishes;
 use super::snapshot::{Generation, Snapshot};
 use super::stalls::Signal;
-use super::surprise::Growth;
-use super::wish::Wishes;
 use super::{NAME, NAME_WITH_AGENT};
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
 use plimsoll_kernel::clock::now_ns;
-use plimsoll_kernel::notes::Note;
+use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_unit::MILLISECOND;
 use plimsoll_wire::messages::Report;

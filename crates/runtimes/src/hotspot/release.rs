@@ -2,7 +2,7 @@
 
 use super::attach::Attach;
 use super::machine::Flags;
-use crate::hold::Hold;
+use crate::adapter_lock::AdapterLock;
 use crate::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,8 @@ const MAX: &str = "MaxHeapFreeRatio";
 
 /// How long a command may take when the machine is let go. It is short because the caller waits.
 pub(super) const RELEASE: Duration = Duration::from_millis(500);
-/// The kind of our [notes](plimsoll_kernel::notes), which say a flag and its value on each line, in order.
+/// The kind of our [notes](plimsoll_kernel::undo_notes), which say a flag and its value on each line, in
+/// order.
 pub const NOTE: &str = "hotspot";
 
 /// What flags had before an adapter that was killed set them.
@@ -37,7 +38,7 @@ pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>, had: &Had) -> 
 
 /// Restores what a note says, of a machine whose adapter was killed. False if it cannot be done now.
 pub fn put_back(process: Process, note: &str) -> bool {
-    let Ok(_hold) = Hold::of(&process) else {
+    let Ok(_hold) = AdapterLock::of(&process) else {
         return false;
     };
     let Ok(attach) = Attach::new(process) else {

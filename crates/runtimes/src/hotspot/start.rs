@@ -170,6 +170,7 @@ mod tests {
     use super::*;
     use crate::chosen::Chosen;
     use crate::launch::{prepare, prepare_in};
+    use crate::testing::with_variables;
     use plimsoll_programs::Setting;
 
     /// The flags that the imitated machine knows.
@@ -201,7 +202,7 @@ mod tests {
         let (_home, java) = jdk();
         let mut argv = vec![java];
         argv.extend(arguments.split(' ').map(OsString::from));
-        let prepared = Setting::of(variables, |setting| prepare_in(&argv, &plan(), setting));
+        let prepared = with_variables(variables, |setting| prepare_in(&argv, &plan(), setting));
         assert_eq!(prepared.runtime.name(), "hotspot");
         let new = prepared.argv.len() - argv.len();
         assert_eq!(prepared.argv[new + 1..], argv[1..]);

@@ -61,7 +61,7 @@ pub fn arguments(
             });
         }
     }
-    let library = crate::ours::library(own, LIBRARY, LIBRARY).ok_or(Refusal::NoLibrary)?;
+    let library = crate::own_libraries::library(own, LIBRARY, LIBRARY).ok_or(Refusal::NoLibrary)?;
     let mut agent = OsString::from("-agentpath:");
     agent.push(library);
     agent.push("=");

@@ -1,6 +1,6 @@
 //! Finds our libraries for programs on libgc, and puts one of them into a program.
 
-use crate::ours::library;
+use crate::own_libraries::library;
 use plimsoll_programs::Setting;
 use plimsoll_programs::elf::Elf;
 use plimsoll_programs::libgc::{BUILT, NEEDED};

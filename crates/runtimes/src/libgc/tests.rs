@@ -1,5 +1,6 @@
 use super::*;
 use crate::launch::{Plan, prepare_in};
+use crate::testing::with_variables;
 use plimsoll_programs::Setting;
 use plimsoll_testbed::skip;
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ const AGENT: &str = "/p/lib/plimsoll/libplimsoll_libgc.so";
 
 /// What is set when these variables are present, as `NAME=VALUE` each.
 fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Vec<String> {
-    let put = Setting::of(variables, |setting| libraries.put(wish, None, setting));
+    let put = with_variables(variables, |setting| libraries.put(wish, None, setting));
     let shown =
         |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
     put.environment.iter().map(shown).collect()

@@ -143,6 +143,9 @@ impl<'a> Steering<'a> {
         if self.measured.is_none_or(is_due) {
             self.measure();
         }
+        if self.replaced {
+            return Duration::ZERO;
+        }
         let Some(first) = self.sample(link) else {
             return IDLE;
         };
@@ -318,3 +321,6 @@ fn turns(told: Option<u64>, now: Option<u64>) -> bool {
 fn aim(limit: u64) -> u64 {
     limit - limit / 64
 }
+
+#[cfg(test)]
+mod tests;

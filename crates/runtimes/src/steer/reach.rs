@@ -1,7 +1,7 @@
 //! Waits until a process is ours alone, and until it has a lever.
 
 use super::silence::LEFT_ALONE;
-use crate::hold::Hold;
+use crate::adapter_lock::AdapterLock;
 use crate::lever::{Lever, Reach, Refusal};
 use crate::link::{Ended, Link};
 use crate::process::Process;
@@ -66,7 +66,8 @@ pub(crate) fn reach<'a>(
     }
 }
 
-/// The longest pause between two tries at a program of this age, seconds, that is as if it was just starting.
+/// The longest pause between two tries to reach a program. `early`: it looks as if it was just starting,
+/// which is believed of a young one only. `age`: seconds since its start, where known.
 fn longest_pause(early: bool, age: Option<i64>) -> Duration {
     let is_young = age.is_some_and(|age| age < STARTED);
     match early && is_young {
@@ -86,7 +87,7 @@ pub(crate) fn age(process: &Process) -> Option<i64> {
 ///
 /// # Errors
 /// Why that is of no use: it is gone, or the link is stopped.
-pub(super) fn alone(process: &Process, link: &mut dyn Link) -> Result<Hold, Ended> {
+pub(super) fn alone(process: &Process, link: &mut dyn Link) -> Result<AdapterLock, Ended> {
     loop {
         if link.stopped() {
             return Err(Ended::Stopped);
@@ -94,7 +95,7 @@ pub(super) fn alone(process: &Process, link: &mut dyn Link) -> Result<Hold, Ende
         if !process.alive() {
             return Err(Ended::ProgramGone);
         }
-        match Hold::of(process) {
+        match AdapterLock::of(process) {
             Ok(hold) => return Ok(hold),
             Err(held) => link.not_steered(&held.to_string()),
         }
@@ -120,14 +121,14 @@ mod tests {
     use crate::lever::Target;
     use crate::link::Options;
     use crate::runtime::Steered;
+    use crate::testing::Sleeper;
     use plimsoll_wire::messages::Report;
     use plimsoll_wire::page::Numbers;
-    use std::process::{Child, Command};
 
     /// A link that keeps what it is told. At its first wait it lets go of what another adapter holds.
     #[derive(Default)]
     struct Told {
-        held: Option<Hold>,
+        held: Option<AdapterLock>,
         why: Vec<String>,
         signals: u32,
     }
@@ -159,32 +160,12 @@ mod tests {
         }
     }
 
-    /// A process that is no machine, ended with its guard.
-    struct Sleeper(Child);
-
-    impl Sleeper {
-        fn start() -> Sleeper {
-            Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
-        }
-
-        fn process(&self) -> Process {
-            Process::new(self.0.id()).unwrap()
-        }
-    }
-
-    impl Drop for Sleeper {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
     #[test]
     fn a_machine_that_another_steers_is_waited_for_and_gets_no_signal() {
         let sleeper = Sleeper::start();
         let process = sleeper.process();
         let mut link = Told {
-            held: Some(Hold::of(&process).unwrap()),
+            held: Some(AdapterLock::of(&process).unwrap()),
             ..Told::default()
         };
         alone(&process, &mut link).unwrap();

@@ -1,22 +1,22 @@
-//! A program that does not answer. After some failed commands it is left alone for a while. If it
-//! stood still meanwhile (its cgroup was frozen, or it was stopped) it is asked again as soon as it
-//! runs, because it never refused anything.
+//! A program that does not answer. After some moves ([`Lever::act`](crate::lever::Lever::act)) without an
+//! answer it is left alone for a while. If it stood still meanwhile (its cgroup was frozen, or it was
+//! stopped) it is asked again as soon as it runs, because it never refused anything.
 
 use std::time::{Duration, Instant};
 
-/// After this many failed commands in a row the machine is left alone.
+/// After this many moves in a row without an answer the program is left alone.
 const FAILURES: u32 = 3;
-/// How long a machine that does not answer is left alone.
+/// How long a program that does not answer is left alone.
 pub(crate) const LEFT_ALONE: Duration = Duration::from_secs(30);
-/// A machine that used less processor time than this between the failures stood still, nanoseconds.
+/// A program that used less processor time than this between the failures stood still, nanoseconds.
 const STILL: u64 = 5_000_000;
 
-/// The failures of one machine.
+/// The failures of one program.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// Failed commands since the last answer.
+    /// Moves without an answer since the last answer. A move may be several commands.
     failures: u32,
-    /// The machine's processor time after the first failure, nanoseconds.
+    /// The program's processor time after the first failure, nanoseconds.
     first_ns: Option<u64>,
     /// Its processor time when it was left alone, nanoseconds; only if it stood still in between.
     stood_ns: Option<u64>,
@@ -30,7 +30,7 @@ impl Silence {
         *self = Silence::default();
     }
 
-    /// Notes a failed command. `worked_ns`: the machine's processor time, nanoseconds. Returns
+    /// Notes a move without an answer. `worked_ns`: the program's processor time, nanoseconds. Returns
     /// whether to tell the user now, which is once per silence.
     pub(super) fn goes_on(&mut self, worked_ns: Option<u64>, now: Instant) -> bool {
         self.failures = self.failures.saturating_add(1);
@@ -42,7 +42,7 @@ impl Silence {
         self.failures == FAILURES
     }
 
-    /// Whether the machine is to be left alone now.
+    /// Whether the program is to be left alone now.
     pub(super) fn keeps_away(&self, worked_ns: Option<u64>, now: Instant) -> bool {
         let runs = self.stood_ns.zip(worked_ns);
         let runs = runs.is_some_and(|(stood, worked)| worked >= stood.saturating_add(STILL));
@@ -53,10 +53,9 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     use plimsoll_unit::SECOND;
 
-    /// Three failed commands, at these processor times; the third is told.
+    /// Three moves without an answer, at these processor times; the third is told.
     fn silent(worked: [u64; 3], now: Instant) -> Silence {
         let mut silence = Silence::default();
         let told = worked.map(|worked| silence.goes_on(Some(worked), now));

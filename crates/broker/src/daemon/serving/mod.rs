@@ -2,17 +2,17 @@
 
 mod publish;
 
-use super::settings::Settings;
-use super::shown::Shown;
-use super::user_time::{UserTime, rules};
+use super::listing_cache::ListingCache;
+use super::settings::{Settings, rules};
+use super::user_time::UserTime;
 use crate::error::Error;
 use crate::members::Members;
 use crate::publish::{PageDirectory, PageFile, PressureSocket};
+use crate::server::accept_backoff::Rest;
 use crate::server::clients::Clients;
 use crate::server::connection::{Connection, Occupation, Peer, Read};
-use crate::server::listener::Listener;
+use crate::server::listener::{Listener, Lock};
 use crate::server::poll::{Interest, Poll, Ready, Slot, Token, Turn};
-use crate::server::rest::Rest;
 use crate::server::users::{Listening, User};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{WireError, encode_error};
@@ -43,7 +43,7 @@ pub(super) struct Serving {
     /// The directory of the pages.
     pages: PageDirectory,
     /// The last listing.
-    shown: Shown,
+    shown: ListingCache,
 }
 
 /// How a turn of a connection begins.
@@ -83,7 +83,7 @@ impl Serving {
             clients: Clients::new(settings.uid),
             newcomers: Vec::new(),
             pages,
-            shown: Shown::default(),
+            shown: ListingCache::default(),
         };
         serving.watch(&serving.listener, Token::Listener)?;
         Ok(serving)
@@ -120,9 +120,11 @@ impl Serving {
         self.listener.tag()
     }
 
-    /// Whether the socket is still ours.
-    pub(super) fn is_ours(&self) -> bool {
-        self.listener.is_ours()
+    /// Ends the socket and the connections. The pages stay, and so does the lock of the directory.
+    pub(super) fn end(self) -> (PageDirectory, Lock) {
+        let lock = self.listener.close();
+        drop(self.clients);
+        (self.pages, lock)
     }
 
     /// A directory of ours that was removed or replaced.
@@ -155,7 +157,7 @@ impl Serving {
     }
 
     /// The last listings.
-    pub(super) fn shown(&mut self) -> &mut Shown {
+    pub(super) fn shown(&mut self) -> &mut ListingCache {
         &mut self.shown
     }
 

@@ -4,7 +4,7 @@
 
 use super::ARENA;
 use super::spans::Span;
-use crate::runtimes::words::{Ranges, Words};
+use crate::runtimes::process_words::{Ranges, Words};
 use plimsoll_kernel::smaps::Addresses;
 use std::collections::BTreeSet;
 

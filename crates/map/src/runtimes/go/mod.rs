@@ -15,8 +15,8 @@ mod tests;
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::words::{PIECE, Ranges, Words};
-use crate::sight::Sight;
+use crate::runtimes::process_words::{PIECE, Ranges, Words};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 pub use plimsoll_programs::go::Go;
 use spans::{Found, Use};
@@ -30,19 +30,24 @@ impl Labeller for Go {
         "Go"
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        let Some(image) = self.image(&sight.candidate()) else {
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        let Some(image) = self.image(&snapshot.candidate()) else {
             return;
         };
         let variables: Vec<_> = image.variables().collect();
-        label_heap(sight, memory, &variables, labels);
+        label_heap(snapshot, memory, &variables, labels);
     }
 }
 
-fn label_heap(sight: &Sight, memory: &dyn Memory, variables: &[Addresses], labels: &mut Labels) {
-    let words = Words::new(sight, memory);
-    let allocated = Ranges::allocated(sight);
-    by_names(sight, labels);
+fn label_heap(
+    snapshot: &Snapshot,
+    memory: &dyn Memory,
+    variables: &[Addresses],
+    labels: &mut Labels,
+) {
+    let words = Words::new(snapshot, memory);
+    let allocated = Ranges::allocated(snapshot);
+    by_names(snapshot, labels);
     match spans::find(&words, &allocated, variables) {
         Some(found) => {
             let arenas = arenas::find(&words, &allocated, variables, &found.spans);
@@ -118,8 +123,8 @@ fn by_place(allocated: &Ranges, labels: &mut Labels) {
 
 /// Labels mappings by the names that the runtime gave them: from Go 1.25 on, where the kernel keeps
 /// names (`CONFIG_ANON_VMA_NAME`).
-fn by_names(sight: &Sight, labels: &mut Labels) {
-    for area in &sight.mappings {
+fn by_names(snapshot: &Snapshot, labels: &mut Labels) {
+    for area in &snapshot.mappings {
         let name = area.name.strip_prefix("[anon: Go: ");
         let kind = match name.map(|name| name.trim_end_matches(']')) {
             Some(

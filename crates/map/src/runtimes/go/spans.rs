@@ -3,7 +3,7 @@
 //! heap, and with the rules for spans. So it is found in stripped programs too.
 
 use super::pieces;
-use crate::runtimes::words::{Ranges, Words};
+use crate::runtimes::process_words::{Ranges, Words};
 use plimsoll_kernel::smaps::Addresses;
 
 /// Bytes of a page of the heap.

@@ -1,7 +1,7 @@
 //! Made-up heaps.
 
 use super::*;
-use crate::runtimes::noise::{Noise, noise};
+use crate::runtimes::random_memory::{Noise, noise};
 use proptest::prelude::*;
 
 const START: u64 = 0xc0_0000_0000;
@@ -25,7 +25,12 @@ fn heap(is_go_1_21: bool) -> Noise {
 
 fn label(process: &Noise) -> Labels {
     let mut labels = Labels::default();
-    label_heap(&process.sight(), process, &process.variables(), &mut labels);
+    label_heap(
+        &process.snapshot(),
+        process,
+        &process.variables(),
+        &mut labels,
+    );
     process.check(&labels);
     labels
 }

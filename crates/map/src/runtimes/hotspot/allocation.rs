@@ -8,9 +8,9 @@
 
 use super::{HotSpot, tables};
 use crate::memory::ProcessMemory;
-use crate::sight::Sight;
-use plimsoll_kernel::peek::{Piece, copy_pieces};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process_vm::{Piece, copy_pieces};
 use plimsoll_programs::Recognise;
 use plimsoll_programs::hotspot::tables::{Place, Tables};
 use std::sync::Arc;
@@ -138,12 +138,13 @@ impl Allocation {
     /// [`AllocationError`]. A machine that is just starting may have no tables yet.
     pub fn open(process: &Arc<Process>) -> Result<Allocation, AllocationError> {
         let pid = process.pid();
-        let sight = Sight::unsized_of(process, LIMIT)?;
-        if !HotSpot.runs(&sight.candidate()) {
+        let snapshot = Snapshot::unsized_of(process, LIMIT)?;
+        if !HotSpot.runs(&snapshot.candidate()) {
             return Err(AllocationError::NotHotSpot(pid));
         }
         let memory = ProcessMemory::open(process)?;
-        let tables = tables(&sight, &memory).map_err(|why| AllocationError::Tables { pid, why })?;
+        let tables =
+            tables(&snapshot, &memory).map_err(|why| AllocationError::Tables { pid, why })?;
         Ok(Allocation {
             places: Places::of(&tables, pid)?,
             process: Arc::clone(process),
@@ -162,7 +163,7 @@ impl Allocation {
     /// Whether threads came or went since the list was read. Reads a few words.
     ///
     /// # Errors
-    /// As [`plimsoll_kernel::peek::copy_pieces`].
+    /// As [`plimsoll_kernel::process_vm::copy_pieces`].
     pub fn is_changed(&self) -> plimsoll_kernel::Result<bool> {
         let seen = self.look()?;
         Ok(seen.is_some() && seen != self.seen)

@@ -1,8 +1,8 @@
 //! Fields of the machine's objects, by the names of their types and of themselves.
 
 use crate::memory::{Memory, Unread};
-use crate::runtimes::words::{Ranges, Words};
-use crate::sight::Sight;
+use crate::runtimes::process_words::{Ranges, Words};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::Addresses;
 use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
@@ -38,7 +38,7 @@ pub(super) type Name = (&'static str, &'static str);
 /// The machine of a process: its tables, its memory, and where something is mapped.
 pub(super) struct Machine<'a> {
     tables: &'a Tables,
-    sight: &'a Sight,
+    snapshot: &'a Snapshot,
     memory: &'a dyn Memory,
     words: Words<'a>,
     mapped: &'a Ranges,
@@ -47,22 +47,22 @@ pub(super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     pub(super) fn new(
         tables: &'a Tables,
-        sight: &'a Sight,
+        snapshot: &'a Snapshot,
         memory: &'a dyn Memory,
         mapped: &'a Ranges,
     ) -> Machine<'a> {
         Machine {
             tables,
-            sight,
+            snapshot,
             memory,
-            words: Words::new(sight, memory),
+            words: Words::new(snapshot, memory),
             mapped,
         }
     }
 
     /// The same machine, of which nothing is read yet.
     pub(super) fn again(&self) -> Machine<'a> {
-        Machine::new(self.tables, self.sight, self.memory, self.mapped)
+        Machine::new(self.tables, self.snapshot, self.memory, self.mapped)
     }
 
     /// Whether this version has such a field.
@@ -221,8 +221,8 @@ impl<'a> Machine<'a> {
 const MAX_OFFSET: u64 = 1 << 20;
 
 /// All mapped ranges.
-pub(super) fn mapped(sight: &Sight) -> Ranges {
-    Ranges::of(sight, |_| true)
+pub(super) fn mapped(snapshot: &Snapshot) -> Ranges {
+    Ranges::of(snapshot, |_| true)
 }
 
 /// The start of the first page in which nothing before `address` is.

@@ -4,7 +4,7 @@ use super::fields::{Known, Machine, Unknown};
 use super::{collector, regions, spaces, z};
 use crate::area::Kind;
 use crate::labels::Labels;
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 
 /// A range of the heap, and what it is.
@@ -45,11 +45,11 @@ const READINGS: usize = 4;
 const COMPRESSED: Addresses = 0x8000_0000..0x8_0000_0000;
 
 /// Labels the heap and what its collector keeps about it, as far as the machine tells of them.
-pub(super) fn label(machine: &Machine<'_>, sight: &Sight, labels: &mut Labels) -> Known<()> {
+pub(super) fn label(machine: &Machine<'_>, snapshot: &Snapshot, labels: &mut Labels) -> Known<()> {
     let heap = machine.static_pointer(("Universe", "_collectedHeap"))?;
     let collector = collector(machine)?;
     if collector == Collector::Z {
-        z::label(machine, heap, sight, labels)?;
+        z::label(machine, heap, snapshot, labels)?;
     } else {
         let reserved = reserved(machine, heap)?;
         let divided = divide(machine, collector, heap, &reserved, labels);
@@ -105,12 +105,12 @@ fn divide(
 
 /// Labels what is the heap by where it is mapped and how it is named, unless some is labelled. What
 /// adjoins the class data sharing archive is the class space, which may lie there too.
-pub(super) fn label_by_mappings(sight: &Sight, labels: &mut Labels) {
+pub(super) fn label_by_mappings(snapshot: &Snapshot, labels: &mut Labels) {
     if labels.labels.iter().any(|label| label.kind == Kind::Heap) {
         return;
     }
     let mut end_of_archive = 0;
-    for area in &sight.mappings {
+    for area in &snapshot.mappings {
         let addresses = &area.addresses;
         let is_plain = area.name.is_empty() && area.file.inode == 0 && !area.shared_mapping;
         let is_after_archive = addresses.start == end_of_archive;

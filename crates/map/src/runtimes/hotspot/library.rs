@@ -2,8 +2,8 @@
 
 use super::initialiser;
 use crate::memory::Memory;
-use crate::runtimes::words::Words;
-use crate::sight::Sight;
+use crate::runtimes::process_words::Words;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 use plimsoll_programs::elf::Image;
 use plimsoll_programs::hotspot::tables::Source;
@@ -42,12 +42,12 @@ pub(super) fn is_named(path: &Path, name: &str) -> bool {
 
 impl<'a> Library<'a> {
     /// Opens the file of the mapped library. `None` if it is gone and cannot be reached.
-    pub(super) fn open(sight: &Sight, memory: &'a dyn Memory) -> Option<Library<'a>> {
-        let image = Image::of(&sight.candidate(), is_library)?;
+    pub(super) fn open(snapshot: &Snapshot, memory: &'a dyn Memory) -> Option<Library<'a>> {
+        let image = Image::of(&snapshot.candidate(), is_library)?;
         Some(Library {
             pointers: Pointers::of(&image),
             image,
-            words: Words::new(sight, memory),
+            words: Words::new(snapshot, memory),
             numbers: None,
             blocks: RefCell::new(HashMap::new()),
         })

@@ -4,8 +4,8 @@
 use super::fields::{Known, Machine, Name, Unknown};
 use crate::area::Kind;
 use crate::labels::Labels;
-use crate::runtimes::words::Ranges;
-use crate::sight::Sight;
+use crate::runtimes::process_words::Ranges;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ const BEFORE_JDK_16: &str = "metaspace::Metablock";
 const FIRST: Name = ("ClassLoaderDataGraph", "_head");
 
 /// Labels the class space, other metaspace, and the archive.
-pub(super) fn label(machine: &Machine<'_>, sight: &Sight, labels: &mut Labels) -> Known<()> {
+pub(super) fn label(machine: &Machine<'_>, snapshot: &Snapshot, labels: &mut Labels) -> Known<()> {
     let archive = archive(machine).unwrap_or_default();
     labels.add(archive.clone(), Kind::ClassArchive);
     let mut found = Found {
-        pieces: pieces(sight, labels),
+        pieces: pieces(snapshot, labels),
         alignment: match machine.has_type(BEFORE_JDK_16) {
             true => GRANULE,
             false => ALIGNMENT,
@@ -60,13 +60,13 @@ struct Piece {
 }
 
 /// All pieces, by address.
-fn pieces(sight: &Sight, labels: &Labels) -> Vec<Piece> {
+fn pieces(snapshot: &Snapshot, labels: &Labels) -> Vec<Piece> {
     let told = labels.labels.iter().map(|label| label.addresses.clone());
     let told = Ranges::from(told.collect());
     let is_plain =
         |area: &&Area| area.name.is_empty() && area.file.inode == 0 && !area.shared_mapping;
     let mut pieces = Vec::new();
-    for area in sight.mappings.iter().filter(is_plain) {
+    for area in snapshot.mappings.iter().filter(is_plain) {
         let mut push = |addresses: Addresses| {
             if !addresses.is_empty() {
                 pieces.push(Piece {

@@ -35,7 +35,7 @@ mod z;
 
 use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use fields::{Known, Machine};
 use library::Library;
 pub use plimsoll_programs::hotspot::HotSpot;
@@ -46,10 +46,10 @@ impl Labeller for HotSpot {
         "HotSpot"
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        match tables(sight, memory) {
-            Ok(tables) => label(&tables, sight, memory, labels),
-            Err(why) => label_without(sight, why, labels),
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        match tables(snapshot, memory) {
+            Ok(tables) => label(&tables, snapshot, memory, labels),
+            Err(why) => label_without(snapshot, why, labels),
         }
     }
 }
@@ -58,8 +58,8 @@ impl Labeller for HotSpot {
 ///
 /// # Errors
 /// Why not, for the person who asked.
-pub fn tables(sight: &Sight, memory: &dyn Memory) -> Result<Tables, &'static str> {
-    let mut library = Library::open(sight, memory).ok_or(
+pub fn tables(snapshot: &Snapshot, memory: &dyn Memory) -> Result<Tables, &'static str> {
+    let mut library = Library::open(snapshot, memory).ok_or(
         "its libjvm.so cannot be opened: it was deleted or replaced, or is not readable for us",
     )?;
     if library.exported(tables::FIRST).is_none() {
@@ -88,18 +88,18 @@ fn has_heap(tables: &Tables, memory: &dyn Memory) -> bool {
     }
 }
 
-fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-    let mapped = fields::mapped(sight);
-    let machine = Machine::new(tables, sight, memory, &mapped);
-    if let Err(why) = heap::label(&machine, sight, labels) {
-        heap::label_by_mappings(sight, labels);
+fn label(tables: &Tables, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+    let mapped = fields::mapped(snapshot);
+    let machine = Machine::new(tables, snapshot, memory, &mapped);
+    if let Err(why) = heap::label(&machine, snapshot, labels) {
+        heap::label_by_mappings(snapshot, labels);
         labels.note(format!(
             "the Java heap is shown as a whole, and what the collector keeps about it as other or malloc, \
              because {why}"
         ));
     }
     tell("the code cache", code::label(&machine, labels), labels);
-    let metaspace = metaspace::label(&machine, sight, labels);
+    let metaspace = metaspace::label(&machine, snapshot, labels);
     tell("some of the metadata of classes", metaspace, labels);
     tell(
         "stacks of Java threads",
@@ -109,8 +109,8 @@ fn label(tables: &Tables, sight: &Sight, memory: &dyn Memory, labels: &mut Label
 }
 
 /// Labels what can be told without the machine's own data.
-fn label_without(sight: &Sight, why: &str, labels: &mut Labels) {
-    heap::label_by_mappings(sight, labels);
+fn label_without(snapshot: &Snapshot, why: &str, labels: &mut Labels) {
+    heap::label_by_mappings(snapshot, labels);
     labels.note(format!(
         "the parts of the Java heap, the collector's structures, the code cache and metaspace are not told \
          apart, because {why}"

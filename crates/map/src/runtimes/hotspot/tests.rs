@@ -4,7 +4,7 @@ use super::{HotSpot, label, label_without};
 use crate::area::Kind;
 use crate::labels::Labels;
 use crate::memory::{Memory, Unread};
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey};
 use plimsoll_programs::Recognise;
 use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
@@ -81,8 +81,8 @@ fn area(addresses: Addresses, name: &str, writable: bool) -> Area {
     }
 }
 
-fn sight() -> Sight {
-    Sight {
+fn snapshot() -> Snapshot {
+    Snapshot {
         mappings: vec![
             area(OBJECTS..OBJECTS + MIB, "", true),
             area(HEAP..HEAP + 64 * MIB, "", true),
@@ -98,7 +98,7 @@ fn sight() -> Sight {
                 true,
             ),
         ],
-        ..Sight::default()
+        ..Snapshot::default()
     }
 }
 
@@ -209,7 +209,7 @@ fn serial() -> (Tables, Script) {
 
 fn labelled(tables: &Tables, memory: &dyn Memory) -> Labels {
     let mut labels = Labels::default();
-    label(tables, &sight(), memory, &mut labels);
+    label(tables, &snapshot(), memory, &mut labels);
     labels
 }
 
@@ -222,7 +222,7 @@ fn of(labels: &Labels, kind: Kind) -> u64 {
 fn is_inside(labels: &Labels) -> bool {
     labels.labels.iter().all(|label| {
         let mut at = label.addresses.start;
-        for area in &sight().mappings {
+        for area in &snapshot().mappings {
             if area.addresses.contains(&at) {
                 at = area.addresses.end;
             }
@@ -319,7 +319,7 @@ fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
     let (tables, script) = z();
     // The view begins behind the end of the page, in the same granule of 2 MiB.
     let start = 0x400_0000_0000 + MIB;
-    let mut seen = sight();
+    let mut seen = snapshot();
     seen.mappings
         .retain(|area| !area.name.starts_with("/memfd:"));
     let view = area(start..start + 7 * MIB, "/memfd:java_heap (deleted)", true);
@@ -334,7 +334,7 @@ fn a_page_that_ends_within_a_granule_is_not_taken_in_bytes() {
 
 #[test]
 fn other_machines_are_left_alone() {
-    let mut seen = sight();
+    let mut seen = snapshot();
     assert!(HotSpot.runs(&seen.candidate()));
     let other = area(
         0x7f10_0000_0000..0x7f10_0100_0000,
@@ -343,9 +343,9 @@ fn other_machines_are_left_alone() {
     );
     seen.mappings.push(other);
     assert!(!HotSpot.runs(&seen.candidate()));
-    assert!(!HotSpot.runs(&Sight::default().candidate()));
+    assert!(!HotSpot.runs(&Snapshot::default().candidate()));
     let mut labels = Labels::default();
-    label_without(&sight(), "a reason", &mut labels);
+    label_without(&snapshot(), "a reason", &mut labels);
     assert!(labels.notes[0].contains("a reason"));
 }
 

@@ -5,7 +5,7 @@
 use super::fields::{Known, Machine, Name, Unknown, page_after};
 use crate::area::Kind;
 use crate::labels::Labels;
-use crate::sight::Sight;
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::{Addresses, Area};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -82,7 +82,7 @@ pub(super) fn is_heap(area: &Area) -> bool {
 pub(super) fn label(
     machine: &Machine<'_>,
     heap: u64,
-    sight: &Sight,
+    snapshot: &Snapshot,
     labels: &mut Labels,
 ) -> Known<()> {
     let names = match machine.has_flag("ZGenerational") && machine.has(X.heap) {
@@ -93,7 +93,7 @@ pub(super) fn label(
     let mut pages = Pages::default();
     let mut views = HashSet::new();
     let mut granules = 0;
-    for area in sight.mappings.iter().filter(|area| is_heap(area)) {
+    for area in snapshot.mappings.iter().filter(|area| is_heap(area)) {
         views.insert(area.addresses.start & !table.mask);
         granules += (area.size() >> table.shift) as usize + 1;
         if granules > MAX_GRANULES {
@@ -106,7 +106,7 @@ pub(super) fn label(
             && area.name.is_empty()
             && views.contains(&(area.addresses.start & !table.mask))
     };
-    for area in sight.mappings.iter().filter(is_reserved) {
+    for area in snapshot.mappings.iter().filter(is_reserved) {
         labels.add(area.addresses.clone(), Kind::FreeHeap);
     }
     note(&table, &pages, machine, labels);

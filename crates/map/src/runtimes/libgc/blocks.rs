@@ -4,7 +4,7 @@
 //! and `gc_priv.h` of bdwgc 7.4 to 8.2.
 
 use super::sections::{BLOCK, Found};
-use crate::runtimes::words::{Ranges, Words, words_of};
+use crate::runtimes::process_words::{Ranges, Words, words_of};
 use plimsoll_kernel::smaps::Addresses;
 use std::collections::HashMap;
 

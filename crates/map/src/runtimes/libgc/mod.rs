@@ -11,8 +11,8 @@ mod tests;
 use crate::area::Kind;
 use crate::labels::{Labeller, Labels};
 use crate::memory::Memory;
-use crate::runtimes::words::{Ranges, Words, words_of};
-use crate::sight::Sight;
+use crate::runtimes::process_words::{Ranges, Words, words_of};
+use crate::snapshot::Snapshot;
 use plimsoll_kernel::smaps::Addresses;
 use plimsoll_programs::elf::Image;
 pub use plimsoll_programs::libgc::{LibGc, LinkedLibGc};
@@ -27,9 +27,9 @@ impl Labeller for LibGc {
         TITLE
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        if let Some(image) = self.image(&sight.candidate()) {
-            label(&image, sight, memory, labels);
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        if let Some(image) = self.image(&snapshot.candidate()) {
+            label(&image, snapshot, memory, labels);
         }
     }
 }
@@ -39,19 +39,19 @@ impl Labeller for LinkedLibGc {
         TITLE
     }
 
-    fn label(&self, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-        if let Some(image) = self.image(&sight.candidate()) {
-            label(&image, sight, memory, labels);
+    fn label(&self, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+        if let Some(image) = self.image(&snapshot.candidate()) {
+            label(&image, snapshot, memory, labels);
         }
     }
 }
 
 /// Labels what the collector in this file knows of.
-fn label(image: &Image, sight: &Sight, memory: &dyn Memory, labels: &mut Labels) {
-    let words = Words::new(sight, memory);
+fn label(image: &Image, snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
+    let words = Words::new(snapshot, memory);
     if let Some(table) = image.exported("plimsoll_gc_places") {
         match Places::read(&words, table.start) {
-            Some(places) => places.label(&words, &Ranges::allocated(sight), labels),
+            Some(places) => places.label(&words, &Ranges::allocated(snapshot), labels),
             None => labels.note(
                 "libgc (Plimsoll's): the table of its places is not in memory, or the program has \
                  not allocated yet; its heap is shown as other.",
@@ -64,7 +64,7 @@ fn label(image: &Image, sight: &Sight, memory: &dyn Memory, labels: &mut Labels)
     let size = arrays.and_then(|at| words.word(at.start));
     let variables: Vec<_> = image.variables().collect();
     label_sections(
-        sight,
+        snapshot,
         &words,
         &variables,
         size.filter(|&size| size > 0),
@@ -74,14 +74,16 @@ fn label(image: &Image, sight: &Sight, memory: &dyn Memory, labels: &mut Labels)
 
 /// Labels the heap of the original libgc; `size` is its size in bytes, if that is known.
 fn label_sections(
-    sight: &Sight,
+    snapshot: &Snapshot,
     words: &Words,
     variables: &[Addresses],
     size: Option<u64>,
     labels: &mut Labels,
 ) {
-    let allocated = Ranges::allocated(sight);
-    let private = Ranges::of(sight, |area| area.file.inode == 0 && !area.shared_mapping);
+    let allocated = Ranges::allocated(snapshot);
+    let private = Ranges::of(snapshot, |area| {
+        area.file.inode == 0 && !area.shared_mapping
+    });
     let Some(found) = sections::find(words, &private, variables, size) else {
         labels.note(
             "libgc: its list of heap sections was not found (its variables may not be in memory, \

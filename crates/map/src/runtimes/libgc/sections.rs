@@ -3,7 +3,7 @@
 //! heap's size (`GC_heapsize`), which stands in the same structure. Source: `include/private/gc_priv.h`
 //! of bdwgc 7.4 to 8.2.
 
-use crate::runtimes::words::{Ranges, Words, words_of};
+use crate::runtimes::process_words::{Ranges, Words, words_of};
 use plimsoll_kernel::smaps::Addresses;
 use std::collections::HashMap;
 

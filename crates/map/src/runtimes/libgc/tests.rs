@@ -1,7 +1,7 @@
 //! Made-up heaps.
 
 use super::*;
-use crate::runtimes::noise::{Noise, noise};
+use crate::runtimes::random_memory::{Noise, noise};
 use proptest::prelude::*;
 
 const START: u64 = 0x40_0000_0000;
@@ -32,9 +32,9 @@ fn heap(is_variable: bool) -> Noise {
 
 fn label(process: &Noise, size: Option<u64>) -> Labels {
     let mut labels = Labels::default();
-    let sight = process.sight();
-    let words = Words::new(&sight, process);
-    label_sections(&sight, &words, &process.variables(), size, &mut labels);
+    let snapshot = process.snapshot();
+    let words = Words::new(&snapshot, process);
+    label_sections(&snapshot, &words, &process.variables(), size, &mut labels);
     process.check(&labels);
     labels
 }
@@ -71,10 +71,10 @@ fn places() -> Noise {
 
 fn label_places(process: &Noise) -> Labels {
     let mut labels = Labels::default();
-    let sight = process.sight();
-    let words = Words::new(&sight, process);
+    let snapshot = process.snapshot();
+    let words = Words::new(&snapshot, process);
     if let Some(places) = Places::read(&words, START) {
-        places.label(&words, &Ranges::allocated(&sight), &mut labels);
+        places.label(&words, &Ranges::allocated(&snapshot), &mut labels);
     }
     process.check(&labels);
     labels

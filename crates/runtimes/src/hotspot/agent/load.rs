@@ -1,7 +1,7 @@
 //! Loads the agent into a running machine.
 
+use super::install::{self, Unplaced};
 use super::page::{Page, PageError};
-use super::place::{self, Unplaced};
 use super::refuse;
 use crate::hotspot::attach::{Attach, AttachError};
 use crate::hotspot::machine::Machine;
@@ -90,7 +90,7 @@ pub fn load(
     }
     let status = process.status().map_err(|_| AttachError::Gone { pid })?;
     let owner = (status.euid, status.egid);
-    let placed = place::place(process, library, owner).map_err(|unplaced| match unplaced {
+    let placed = install::place(process, library, owner).map_err(|unplaced| match unplaced {
         Unplaced::Library(path, source) => AgentError::Library { path, source },
         Unplaced::Nowhere(errno) => AgentError::Nowhere {
             pid,

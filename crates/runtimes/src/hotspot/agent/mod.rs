@@ -4,29 +4,29 @@
 //! | module | is |
 //! |---|---|
 //! | `page` | finds and maps the page of a machine that has the agent |
-//! | `place` | puts the library where the machine can read it |
+//! | `install` | puts the library where the machine can read it |
 //! | `load` | loads it into a running machine |
 //! | `refuse` | machines that it is not loaded into |
-//! | `tries` | when loading is tried again after a failure |
-//! | `told` | what the user is told of it |
+//! | `retry` | when loading is tried again after a failure |
+//! | `messages` | what the user is told of it |
 //!
 //! The agent is loaded when the machine starts (`-agentpath:`, see `start`), or later through the
 //! attach socket. Either way it is found by its page: a sealed memory file among the descriptors of
 //! the process. A machine that has one is never loaded into again.
 
+mod install;
 mod load;
+mod messages;
 mod page;
-mod place;
 mod refuse;
-mod told;
-mod tries;
+mod retry;
 
+pub use install::LIBRARY;
 pub use load::{AgentError, load};
+pub(super) use messages::Told;
 pub use page::{Page, PageError};
-pub use place::LIBRARY;
 pub use refuse::{refused_at_start, refused_version};
-pub(super) use told::Told;
-pub(super) use tries::Tries;
+pub(super) use retry::Tries;
 
 use super::attach::Attach;
 use super::collector::Collector;
@@ -48,11 +48,11 @@ pub(super) fn helps(collector: Collector, chosen: &Chosen) -> bool {
 /// The agent's library beside `program`, which is ours (in a build tree), or in the place of
 /// installation.
 pub fn library(program: &Path) -> Option<PathBuf> {
-    crate::ours::library(program, LIBRARY, LIBRARY)
+    crate::own_libraries::library(program, LIBRARY, LIBRARY)
 }
 
 /// The page of the agent in the machine, which is loaded into it if it is not there. `None` where the user
-/// does not want it, or it would not help, or it cannot be had; `tries` says when to ask again.
+/// does not want it, or it would not help, or it cannot be had; `retry` says when to ask again.
 pub(super) fn in_machine(
     target: &Target<'_>,
     attach: &Attach,
@@ -74,7 +74,7 @@ pub(super) fn in_machine(
     match page {
         Ok(page) => Some(page),
         Err(error) => {
-            let again = tries.failed(tries::may_pass(&error), Instant::now());
+            let again = tries.failed(retry::may_pass(&error), Instant::now());
             match again {
                 None => info!("{error}; it is steered from outside only"),
                 Some(_) if tries.is_first() => info!(

@@ -4,7 +4,7 @@ use crate::process::Process;
 use plimsoll_kernel::clock::{ahead_ns, now_ns};
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
-use plimsoll_kernel::sealed::{Mapping, Refused};
+use plimsoll_kernel::sealed_memfd::{Mapping, Refused};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
 use std::os::fd::OwnedFd;
 
@@ -134,7 +134,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_kernel::sealed;
+    use plimsoll_kernel::sealed_memfd;
     use plimsoll_wire::collections::{About, Totals, Writer};
     use rustix::fs::{
         FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
@@ -160,7 +160,7 @@ mod tests {
 
     /// A file like the agent's.
     fn good() -> OwnedFd {
-        let (file, mapping) = sealed::make(NAME, SIZE).unwrap();
+        let (file, mapping) = sealed_memfd::make(NAME, SIZE).unwrap();
         // SAFETY: as in `Page::words`; never unmapped.
         let words = unsafe { Words::new(mapping.for_ever()) };
         let about = About {
@@ -190,7 +190,7 @@ mod tests {
             assert!(matches!(found(), Err(PageError::Foreign { .. })), "{size}");
             drop(file);
         }
-        let (blank, _mapping) = sealed::make(NAME, SIZE).unwrap();
+        let (blank, _mapping) = sealed_memfd::make(NAME, SIZE).unwrap();
         assert!(matches!(found(), Err(PageError::Layout { .. })));
         let _page = good();
         let hides = "one that cannot be used hides none that can";

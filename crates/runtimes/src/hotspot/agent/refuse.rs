@@ -39,7 +39,7 @@ pub fn refused_at_start(given: &Given) -> Option<&'static str> {
 
 fn is_ours(option: &str) -> bool {
     let path = option.split('=').next().unwrap_or(option);
-    path.ends_with(super::place::LIBRARY)
+    path.ends_with(super::install::LIBRARY)
 }
 
 /// Why the agent is not loaded into a running machine.

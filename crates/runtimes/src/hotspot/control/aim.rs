@@ -2,7 +2,7 @@
 
 use super::seen::Seen;
 use super::watch::Watch;
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 /// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
 /// come in steps. Sizes in bytes.

@@ -38,7 +38,7 @@ mod seen;
 mod soft_max;
 mod watch;
 
-use super::levers::{Levers, SizedBy, Trigger};
+use super::heap_sizing::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
 use allowance::Allowance;
 use emptying::Emptying;

@@ -31,7 +31,7 @@ use super::aim::{Aim, size};
 use super::allowance::Allowance;
 use super::seen::{Action, Seen, slack, tolerance};
 use super::watch::Watch;
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 use grow::{grows, is_close, is_much_more, pays};
 use old_generation::OldGeneration;
 use plimsoll_unit::MIB;

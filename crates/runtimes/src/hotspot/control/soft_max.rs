@@ -3,7 +3,7 @@
 use super::allowance::Allowance;
 use super::seen::{Action, Seen, tolerance};
 use super::watch::Watch;
-use crate::hotspot::levers::Levers;
+use crate::hotspot::heap_sizing::Levers;
 
 /// How long after an upward change the use is expected to have settled, nanoseconds.
 const GROWING: u64 = 700_000_000;

@@ -7,7 +7,7 @@ mod serial;
 mod settling;
 
 use super::*;
-use crate::hotspot::levers::Trigger;
+use crate::hotspot::heap_sizing::Trigger;
 use crate::hotspot::snapshot::{Generation, Work};
 use plimsoll_unit::MIB;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use super::activity::Activity;
 use super::cost::Cost;
 use super::heap_size::HeapSize;
 use super::seen::{Seen, tolerance};
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 /// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
 /// young generation was filled once in that time.

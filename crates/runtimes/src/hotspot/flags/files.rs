@@ -101,6 +101,8 @@ pub(in crate::hotspot) fn path_below_root(process: &Process, link: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_kernel::mounts::Mounts;
+    use plimsoll_kernel::process as kernel;
     use rustix::fs::Mode;
     use std::fs::File;
     use std::os::fd::AsRawFd;
@@ -110,8 +112,9 @@ mod tests {
 
     /// The view of a process with this root and this folder in it.
     fn inner(root: &Path, folder: Option<&str>) -> Files {
+        let mounts = Mounts::of(&kernel::Process::own().unwrap()).unwrap();
         Files::Inner(Inner {
-            root: Root::at(root).unwrap(),
+            root: Root::open(root, mounts).unwrap(),
             folder: folder.map(PathBuf::from),
         })
     }

@@ -1,13 +1,13 @@
 //! Which flags are added, and which are left out because the user gave others.
 
 use super::*;
-use plimsoll_programs::Setting;
+use crate::testing::with_variables;
 use proptest::prelude::*;
 
 /// The options from an environment and a command line.
 fn given(variables: &[(&str, &str)], arguments: &[&str]) -> Given {
     let words = arguments.iter().map(|&word| word.to_owned());
-    Setting::of(variables, |setting| Given::collect(words, setting))
+    with_variables(variables, |setting| Given::collect(words, setting))
 }
 
 fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! What is undone when the machine is let go, and noted for the case that we are killed before.
 
 use super::HotSpotLever;
+use crate::hotspot::attach::AttachError;
 use crate::hotspot::release::{self, Had, NOTE, RELEASE};
-use plimsoll_kernel::notes::About;
+use plimsoll_kernel::undo_notes::About;
+use tracing::warn;
 
 impl HotSpotLever<'_> {
     /// A flag is about to be set.
@@ -31,17 +33,36 @@ impl HotSpotLever<'_> {
         self.had = had;
     }
 
-    /// Restores the machine's flags, so that it sizes its heap by itself again.
+    /// Restores the machine's flags, so that it sizes its heap by itself again. Warns once of those that
+    /// could not be restored.
     pub(super) fn let_go(&mut self) {
         if let Some(page) = &self.agent {
             page.wish(None);
         }
         self.speak();
         let had = std::mem::take(&mut self.had);
-        for (name, value) in release::settings(&self.machine.flags, &self.moved, &had) {
-            // Commands are carried out in the order sent, even if an answer is late.
-            let _ = self.ask("setflag", &[name, &value.to_string()], RELEASE);
-        }
+        let settings = release::settings(&self.machine.flags, &self.moved, &had);
         self.note = None;
+        let mut kept = Vec::new();
+        let mut why = String::new();
+        for (name, value) in settings {
+            let setting = [name, &value.to_string()];
+            // Commands are carried out in the order sent, even if an answer is late.
+            why = match self.attach.command("setflag", &setting, RELEASE) {
+                Ok(reply) if reply.code == 0 => continue,
+                Ok(reply) => reply.text.trim().to_owned(),
+                Err(AttachError::Gone { .. }) => return,
+                Err(error) => error.to_string(),
+            };
+            kept.push(setting.join("="));
+        }
+        if !kept.is_empty() {
+            warn!(
+                "process {} is let go, but may not have all flags back that it had: {} ({why}); \
+                 `jcmd {0} VM.set_flag` sets them",
+                self.target.process.pid,
+                kept.join(", "),
+            );
+        }
     }
 }

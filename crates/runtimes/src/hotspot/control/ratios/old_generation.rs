@@ -7,7 +7,7 @@
 
 use crate::hotspot::control::seen::Seen;
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 /// If garbage fills the old generation again within this time, it is expected to go on doing so,
 /// nanoseconds.

@@ -4,7 +4,7 @@ use super::Ratios;
 use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::seen::{SMALL, Seen};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::levers::Levers;
+use crate::hotspot::heap_sizing::Levers;
 
 impl Ratios {
     /// The aim for a limit, and whether to reach it by a collection that stops the program. `(urgent,

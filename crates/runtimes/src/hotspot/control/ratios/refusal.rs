@@ -4,7 +4,7 @@
 use super::state::{Held, Refusal, Resizing};
 use crate::hotspot::control::seen::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 impl Refusal {
     /// Judges a resizing, after its collection. The old generation of Parallel follows averages too, and

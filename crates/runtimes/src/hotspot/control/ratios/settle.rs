@@ -6,7 +6,7 @@ use super::state::Held;
 use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::seen::{Action, Seen, slack, tolerance};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::levers::{Levers, SizedBy};
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 /// How long after a resizing the use is expected to have settled, nanoseconds.
 const SETTLING: u64 = 700_000_000;

@@ -2,7 +2,7 @@
 
 use crate::hotspot::control::aim::size;
 use crate::hotspot::control::seen::Seen;
-use crate::hotspot::levers::Levers;
+use crate::hotspot::heap_sizing::Levers;
 use plimsoll_unit::SECOND;
 
 /// What the free ratios are now, with what was learned while they became that.

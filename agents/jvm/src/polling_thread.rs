@@ -1,0 +1,56 @@
+//! A thread for collectors that work beside the program: their stalls are not within pauses, so the
+//! process is read periodically.
+
+use crate::panic_guard::{is_over, unharmed};
+use crate::pauses::reading;
+use crate::signal::Reader;
+use crate::time_budget::TimeBudget;
+use plimsoll_kernel::clock::now_ns;
+use plimsoll_wire::collections::ProcessWriter;
+use std::time::Duration;
+
+/// The pause between two readings, where they are not dear.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Bytes of its stack; it calls nothing deep.
+const STACK: usize = 128 << 10;
+
+/// Starts the thread. It is none of Java's, takes no signal, and ends with the agent. Where no thread can
+/// be had, the process is just not read.
+pub fn start(mut process: ProcessWriter<'static>) {
+    let mut reader = Reader::open();
+    let mut ration = TimeBudget::default();
+    let work = move || {
+        while !is_over() {
+            unharmed((), || {
+                let at_ns = now_ns();
+                let now = reader.read(at_ns);
+                reader.tell_fall(&mut process);
+                process.read(&reading(now, at_ns));
+                let end_ns = now_ns();
+                ration.spent(end_ns.saturating_sub(at_ns), end_ns);
+            });
+            std::thread::sleep(PERIOD.max(Duration::from_nanos(ration.rest_ns())));
+        }
+    };
+    let builder = std::thread::Builder::new()
+        .name("plimsoll".into())
+        .stack_size(STACK);
+    without_signals(|| drop(builder.spawn(work)));
+}
+
+/// Runs `work` with all signals blocked, so that a thread that it makes takes none: the machine decides
+/// which of its threads get which.
+fn without_signals(work: impl FnOnce()) {
+    // SAFETY: a signal set is plain old data, and both are valid for the calls. The mask of this thread
+    // is restored right after.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        let blocked = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        work();
+        if blocked == 0 {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+    }
+}
