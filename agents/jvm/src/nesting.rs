@@ -22,6 +22,10 @@ impl Nesting {
 
     /// A pause ends. Returns whether it was within no other. One whose beginning was not told, because the
     /// agent came later, does not count.
+    #[allow(
+        deprecated,
+        reason = "Rust 1.90 does not know the new name, `try_update`"
+    )]
     pub fn end(&self) -> bool {
         let order = Ordering::Relaxed;
         let one_less = |depth: u32| depth.checked_sub(1);

@@ -39,6 +39,10 @@ const NOBODY: u64 = (1 << THREAD) - 1;
 /// recorded an event since this one did. A thread that looks before another one draws comes before it, and
 /// so it suffices to look. A thread that learns of what another one did, by a lock or by what it wrote, sees
 /// what that one saw here.
+#[allow(
+    deprecated,
+    reason = "Rust 1.90 does not know the new name, `try_update`"
+)]
 fn draw_turn(thread: ThreadId) -> Option<u64> {
     let own = u64::from(thread.0).min(NOBODY);
     let now = ORDER.load(Ordering::Acquire);

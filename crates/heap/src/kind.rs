@@ -137,6 +137,10 @@ impl Kinds {
     }
 
     /// Adds a kind and returns its number; `None` if there are [`KINDS`] already.
+    #[allow(
+        deprecated,
+        reason = "Rust 1.90 does not know the new name, `try_update`"
+    )]
     pub(crate) fn add(&self, kind: Kind) -> Option<KindId> {
         let next = |count: usize| (count < KINDS).then_some(count + 1);
         let id = self.count.fetch_update(Relaxed, Relaxed, next).ok()?;

@@ -38,6 +38,10 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`Unread`]; then `into` may be filled in part.
+    #[allow(
+        deprecated,
+        reason = "Rust 1.90 does not know the new name, `try_update`"
+    )]
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Unread>;
 
     /// The 64-bit word at an address.

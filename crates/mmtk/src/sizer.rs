@@ -398,6 +398,10 @@ impl<S: Sizing> Sizer<S> {
     /// Runs what gives memory back, between [`Sizer::ended`] and [`Sizer::pause_ended`], and counts how much
     /// less the process has afterwards, in memory and in swap. No lock is held meanwhile: `give` calls into
     /// the virtual machine, which may call any hook or getter.
+    #[allow(
+        deprecated,
+        reason = "Rust 1.90 does not know the new name, `try_update`"
+    )]
     pub fn giving_back(&self, give: impl FnOnce()) {
         let has = || {
             let anonymous = own::anonymous()?;

@@ -150,13 +150,16 @@ fn unanswered() -> Moved {
     }
 }
 
+/// What ends the steering; it may stop the link.
+type Ending<'a> = &'a mut dyn FnMut(&Cell<bool>);
+
 /// Steers a process with these moves until `then`, after this many turns, ends that. Returns how it ended,
 /// and the calls.
 fn run(
     runtime: &Made,
     process: Process,
     moves: impl IntoIterator<Item = Moved>,
-    (turns, then): (u32, &mut dyn FnMut(&Cell<bool>)),
+    (turns, then): (u32, Ending<'_>),
 ) -> (Ended, Vec<String>) {
     let calls = Calls::default();
     let options = Options::default();
