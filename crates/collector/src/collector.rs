@@ -162,8 +162,8 @@ impl<'h> Collector<'h> {
         let conditions = front.conditions();
         let used = self.central.used();
         self.workers
-            .call(self.heap, used, conditions.markers, |crew, count| {
-                front.start_workers(crew, count)
+            .call(self.heap, used, conditions.markers, |workers, count| {
+                front.start_workers(workers, count)
             });
         if self.may_page() {
             self.heap.ask_for_tables(&self.central);

@@ -50,8 +50,8 @@ impl<'h> Driver<'_, 'h, '_> {
     /// is left to mark.
     pub fn step(&mut self, front: &mut impl FrontEnd, step: Step<'_>, time: Duration) -> bool {
         let until = self.cycle.until(time);
-        let crew = self.workers.crew();
-        let done = step.mark(self.central, self.marker, crew, until, |marker| {
+        let workers = self.workers.shared();
+        let done = step.mark(self.central, self.marker, workers, until, |marker| {
             front.roots(marker);
         });
         self.start(front);
@@ -61,14 +61,14 @@ impl<'h> Driver<'_, 'h, '_> {
 
     /// Gives the steps up that are under way.
     pub fn give_up(&mut self, emptied: &Emptied<'_>) {
-        emptied.give_up(self.central, self.marker, self.workers.crew());
+        emptied.give_up(self.central, self.marker, self.workers.shared());
     }
 
     /// Marks everything that is reachable. Nothing is freed before the value that is returned ends.
     pub fn mark(&mut self, front: &mut impl FrontEnd, looked: Looked<'h>) -> Marked<'h> {
         let cleared = looked.at_once(self.central);
-        let crew = self.workers.crew();
-        cleared.mark(self.central, self.marker, crew, |marker| {
+        let workers = self.workers.shared();
+        cleared.mark(self.central, self.marker, workers, |marker| {
             front.roots(marker);
         })
     }
@@ -76,8 +76,8 @@ impl<'h> Driver<'_, 'h, '_> {
     /// Marks a second time, without summaries, if there is memory for that, and tells the front end if an
     /// object was lost.
     pub fn verify(&mut self, front: &mut impl FrontEnd, marked: &Marked<'_>) {
-        let crew = self.workers.crew();
-        let found = marked.verify(self.central, self.marker, crew, |marker| {
+        let workers = self.workers.shared();
+        let found = marked.verify(self.central, self.marker, workers, |marker| {
             front.roots(marker);
         });
         if let Some(lost) = found.ok().and_then(|found| found.lost) {

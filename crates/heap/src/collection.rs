@@ -29,7 +29,7 @@ use crate::address::Slot;
 use crate::census::Census;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::mark::{Crew, Marker};
+use crate::mark::{MarkWorkers, Marker};
 use crate::residency::{Look, Residency};
 use crate::verify::Difference;
 use crate::watch::{self, Watch};
@@ -145,13 +145,18 @@ impl<'h> Pause<'h> {
 impl<'h> Emptied<'h> {
     /// Gives up the collection in steps that is under way, if there is one: the collection that
     /// begins is then a whole one.
-    pub fn give_up(&self, central: &Central, marker: &mut Marker<'_>, crew: Option<&Crew>) {
+    pub fn give_up(
+        &self,
+        central: &Central,
+        marker: &mut Marker<'_>,
+        workers: Option<&MarkWorkers>,
+    ) {
         if !self.pause.heap.is_stepping() {
             return;
         }
         self.pause.heap.end_steps(central);
-        match crew {
-            Some(crew) => crew.forget(marker),
+        match workers {
+            Some(workers) => workers.forget(marker),
             None => marker.forget(),
         }
     }
@@ -215,7 +220,7 @@ impl Step<'_> {
         self,
         central: &Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         until: Instant,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
@@ -229,8 +234,8 @@ impl Step<'_> {
                 marker.written_in_steps();
             }
         };
-        let done = match crew {
-            Some(crew) => crew.step(marker, central, until, begin),
+        let done = match workers {
+            Some(workers) => workers.step(marker, central, until, begin),
             None => marker.step(central, until, begin),
         };
         if first == Some(Of::Whole) {
@@ -241,15 +246,15 @@ impl Step<'_> {
 }
 
 impl<'h> Cleared<'h> {
-    /// Marks from `roots`, together with the crew's helpers. No other marker runs meanwhile.
+    /// Marks from `roots`, together with the mark workers. No other marker runs meanwhile.
     pub fn mark(
         self,
         central: &Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> Marked<'h> {
-        mark_all(central, marker, crew, self.rest, roots);
+        mark_all(central, marker, workers, self.rest, roots);
         Marked { pause: self.pause }
     }
 }
@@ -259,7 +264,7 @@ impl<'h> Cleared<'h> {
 fn mark_all(
     central: &Central,
     marker: &mut Marker<'_>,
-    crew: Option<&Crew>,
+    workers: Option<&MarkWorkers>,
     rest: bool,
     roots: impl FnOnce(&mut Marker<'_>),
 ) {
@@ -267,11 +272,11 @@ fn mark_all(
         roots(marker);
         marker.uncollectable(central);
         if rest {
-            marker.written(central, crew.map(Crew::team));
+            marker.written(central, workers.map(MarkWorkers::team));
         }
     };
-    match crew {
-        Some(crew) => crew.lead(marker, central, begin),
+    match workers {
+        Some(workers) => workers.lead(marker, central, begin),
         None => marker.mark_from(central, begin),
     }
 }
@@ -286,14 +291,14 @@ impl<'h> Marked<'h> {
         &self,
         central: &mut Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> io::Result<Difference> {
         let heap = self.pause.heap;
         let verifier = &heap.stress.verifier;
         let before = verifier.begin(&heap.side, central.committed())?;
         heap.clear_marks(central);
-        mark_all(central, marker, crew, false, roots);
+        mark_all(central, marker, workers, false, roots);
         let is_looked_at = |slot: Slot, word| {
             let map = heap.map(slot.superpage);
             map.is_none_or(|map| map.has(word))

@@ -16,7 +16,7 @@
 //! | module | is |
 //! |---|---|
 //! | `marker` | one marker: a stack, two queues, and the loop that drains them |
-//! | `crew`, `sharing` | several markers at once; how any workers share work |
+//! | `workers`, `sharing` | several markers at once; how workers of any kind share work |
 //! | `queue`, `spans` | the short queues; what waits for marking |
 //! | `pending` | superpages that are read later, in address order |
 //! | `replay` | a superpage's summary in the place of its objects |
@@ -24,7 +24,6 @@
 //! | `young` | collections of young objects, by sticky mark bits |
 //! | `dying` | unreachable objects that a front end wants kept |
 
-mod crew;
 mod dying;
 mod marker;
 mod pending;
@@ -33,12 +32,13 @@ mod replay;
 mod sharing;
 mod shed;
 mod spans;
+mod workers;
 mod young;
 
-pub use crew::Crew;
 pub use dying::Dying;
 pub use marker::Marker;
 pub use spans::Marking;
+pub use workers::MarkWorkers;
 
 use crate::kind::KindId;
 

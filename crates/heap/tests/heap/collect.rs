@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use plimsoll_heap::collection::{Pause, Tail};
-use plimsoll_heap::mark::{Crew, Marker, NoTracer};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoTracer};
 use plimsoll_heap::{Census, Exhausted, LARGEST_SMALL, Look, SUPERPAGE};
 use plimsoll_unit::index::MIB;
 use proptest::prelude::*;
@@ -196,7 +196,7 @@ fn memory_that_is_given_back_is_gone_and_comes_back_zeroed() {
 
 /// Marks a graph with one marker and with three, with large and small stacks.
 #[test]
-fn a_crew_marks_what_one_marks() {
+fn mark_workers_mark_what_one_marks() {
     for (room, wide) in [(1 << 16, true), (1 << 16, false), (4, true)] {
         let mut world = World::new(256 * MIB);
         let wide = if wide { 300 } else { 1 };
@@ -211,11 +211,11 @@ fn a_crew_marks_what_one_marks() {
             roots,
             ..
         } = world;
-        let crew = Crew::new(heap).unwrap();
+        let workers = MarkWorkers::new(heap).unwrap();
         let (census, marking) = std::thread::scope(|scope| {
             let helper = || {
                 let mut marker = Marker::with_room(heap, &NoTracer, room).unwrap();
-                while crew.help(&mut marker) {}
+                while workers.help(&mut marker) {}
             };
             let helpers = [scope.spawn(helper), scope.spawn(helper)];
             let mut marker = Marker::with_room(heap, &NoTracer, room).unwrap();
@@ -224,12 +224,12 @@ fn a_crew_marks_what_one_marks() {
                 let emptied = Pause::begin(heap).empty(|_| {});
                 let looked = emptied.look(&mut central, Look::default());
                 let cleared = looked.at_once(&mut central);
-                let marked = cleared.mark(&central, &mut marker, Some(&crew), |marker| {
+                let marked = cleared.mark(&central, &mut marker, Some(&workers), |marker| {
                     roots.iter().for_each(|&root| marker.word(root));
                 });
                 (census, _) = marked.finish(&mut central, &mut marker, Tail::default());
             }
-            crew.end();
+            workers.end();
             let all = marker.take_marking();
             helpers
                 .into_iter()
