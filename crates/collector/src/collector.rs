@@ -14,6 +14,7 @@ use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
+use std::time::Duration;
 
 /// Settings of a new collector.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,10 +145,15 @@ impl<'h> Collector<'h> {
 
     /// Does a step that only marks, inside a pause that has begun.
     fn mark_some(&mut self, front: &mut impl FrontEnd, mut begun: Begun, step: Step<'_>) {
-        let time = incremental::time(self.young.on, &front.conditions());
+        let time = self.time_of_step(&front.conditions());
         let done = self.driver(&mut begun.cycle).step(front, step, time);
+        self.statistics.stopped(begun.cycle.overhead());
         let used = self.central.used();
         self.incremental.after(begun, done, used);
+    }
+
+    fn time_of_step(&self, conditions: &Conditions) -> Duration {
+        incremental::time(self.young.on, conditions, self.statistics.overhead())
     }
 
     /// Does a collection in one pause, or only its first step if it is to be incremental. With `earlier`,
@@ -209,6 +215,7 @@ impl<'h> Collector<'h> {
         front.after_marking(self.heap, &self.central, &mut self.marker);
         let watch = self.watch(young, &residency, &conditions);
         let ended = self.driver(&mut cycle).end(front, marked, watch);
+        self.statistics.stopped(cycle.overhead());
         self.reclaim(front, ended, &cycle, (young, residency), &conditions);
     }
 
@@ -247,7 +254,7 @@ impl<'h> Collector<'h> {
         conditions: &Conditions,
     ) -> bool {
         let expected = self.statistics.expected(self.heap, young);
-        let time = incremental::time(self.young.on, conditions);
+        let time = self.time_of_step(conditions);
         incremental::make_room(&mut self.central, &self.pace, expected, time, superpages)
     }
 

@@ -8,7 +8,7 @@ use crate::workers::Workers;
 use plimsoll_heap::collection::{Emptied, Ended, Looked, Marked, Pause, Step};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::{Central, Heap, Watch};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A heap, with all that marks in it. The thread that collects has it, and holds the lock of the front end.
 pub struct Driver<'a, 'h, 'm> {
@@ -27,8 +27,9 @@ pub struct Driver<'a, 'h, 'm> {
 impl<'h> Driver<'_, 'h, '_> {
     fn pause(&mut self, front: &mut impl FrontEnd, roots: bool) -> Pause<'h> {
         front.tell(Event::BeforeStop);
+        let begun = Instant::now();
         let stopped = front.stop(self.heap, roots);
-        self.cycle.stopped(stopped);
+        self.cycle.stopped(begun, stopped);
         front.tell(Event::AfterStop);
         front.tell(Event::MarkStart);
         Pause::begin(self.heap)
@@ -52,7 +53,9 @@ impl<'h> Driver<'_, 'h, '_> {
         let until = self.cycle.until(time);
         let workers = self.workers.shared();
         let done = step.mark(self.central, self.marker, workers, until, |marker| {
+            let begun = Instant::now();
             front.roots(marker);
+            self.cycle.read_roots(begun);
         });
         self.start(front);
         self.cycle.suspend();
@@ -69,7 +72,9 @@ impl<'h> Driver<'_, 'h, '_> {
         let cleared = looked.at_once(self.central);
         let workers = self.workers.shared();
         cleared.mark(self.central, self.marker, workers, |marker| {
+            let begun = Instant::now();
             front.roots(marker);
+            self.cycle.read_roots(begun);
         })
     }
 
