@@ -22,6 +22,8 @@
 //! pause. Then the world runs. Each further step is [`Pause::begin`], [`Pause::go_on`],
 //! [`Step::mark`]. The last step is a pause with all phases from 1 to 9.
 //!
+//! All are given the same [`Central`], and a [`Marker`] of the same heap.
+//!
 //! Dropping one of these values gives the collection up at that point: the files are closed, and
 //! the next collection begins anew.
 
@@ -132,6 +134,7 @@ impl<'h> Pause<'h> {
     /// Goes on with a collection in steps. If `look`, finds what the kernel evicted since the last
     /// look.
     pub fn go_on(self, central: &Central, look: bool) -> Step<'h> {
+        central.check(self.heap);
         if look {
             self.heap.look_again(central);
         }
@@ -151,6 +154,7 @@ impl<'h> Emptied<'h> {
         marker: &mut Marker<'_>,
         workers: Option<&MarkWorkers>,
     ) {
+        central.check(self.pause.heap);
         if !self.pause.heap.is_stepping() {
             return;
         }
@@ -165,6 +169,7 @@ impl<'h> Emptied<'h> {
     /// under way; `what` then says of what kind they were.
     pub fn look(self, central: &mut Central, what: Look) -> Looked<'h> {
         let heap = self.pause.heap;
+        central.check(heap);
         let last = heap.is_stepping();
         if last {
             heap.end_steps(central);

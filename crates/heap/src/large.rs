@@ -25,6 +25,7 @@ impl Heap {
         bytes: usize,
         first_only: bool,
     ) -> Result<usize, Exhausted> {
+        central.check(self);
         let bytes = bytes
             .checked_next_multiple_of(GRANULE)
             .ok_or(Exhausted::Memory)?;
@@ -79,6 +80,7 @@ impl Heap {
     /// # Safety
     /// `slot` is that of a large object that is no longer used and was not freed before.
     pub unsafe fn free_large(&self, central: &mut Central, slot: Slot) {
+        central.check(self);
         let it = self.side.descriptor(slot.superpage);
         if it.usage() != Use::Head {
             return;

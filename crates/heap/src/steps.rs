@@ -53,6 +53,7 @@ impl Heap {
     /// must tell for most of the heap what has to be scanned again. The marks must be those of the
     /// previous collection.
     pub fn can_step(&self, central: &Central) -> bool {
+        central.check(self);
         if !self.can_watch() {
             return false;
         }
