@@ -294,8 +294,8 @@ impl<'h> Collector<'h> {
         let unwatch = (!young || cycle.was_in_steps())
             && !young::is_for_eviction(&residency, self.surroundings.short);
         let counted = ended.count(&mut self.central, unwatch);
-        let census = counted.census;
-        let found = found(&census, &scanned);
+        let swept = counted.swept;
+        let found = found(&swept, &scanned);
         let marking = self.marker.take_marking();
         self.pace.after(&found, marking.replayed > 0);
         let ended = Ended {
@@ -322,7 +322,7 @@ impl<'h> Collector<'h> {
         counted.end(&self.central);
         front.tell(Event::ReclaimEnd);
         let record = cycle.record(Work {
-            census,
+            swept,
             residency,
             marking,
             young,
@@ -344,17 +344,17 @@ impl<'h> Collector<'h> {
 }
 
 /// The findings of a collection, for the pace of the next ones.
-fn found(census: &plimsoll_heap::Census, scanned: &Scanned) -> Found {
+fn found(swept: &plimsoll_heap::SweepStatistics, scanned: &Scanned) -> Found {
     Found {
-        composite: (census.live - census.opaque) as usize,
-        atomic: census.opaque as usize,
-        small: census.small_opaque as usize,
-        small_objects: census.small_opaque_objects as usize,
+        composite: (swept.live - swept.opaque) as usize,
+        atomic: swept.opaque as usize,
+        small: swept.small_opaque as usize,
+        small_objects: swept.small_opaque_objects as usize,
         roots: scanned.roots,
         stacks: scanned.stacks,
         finalized: scanned.finalized,
-        holes: census.holes as usize,
-        freed: census.freed_bytes() as usize,
+        holes: swept.holes as usize,
+        freed: swept.freed_bytes() as usize,
     }
 }
 

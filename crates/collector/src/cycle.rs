@@ -2,7 +2,7 @@
 
 use libc::rusage;
 use plimsoll_heap::mark::Marking;
-use plimsoll_heap::{Census, Residency};
+use plimsoll_heap::{Residency, SweepStatistics};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -170,7 +170,7 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// The objects that it found.
-    pub census: Census,
+    pub swept: SweepStatistics,
     /// The state of the heap's pages when it began.
     pub residency: Residency,
     /// The marking.
@@ -209,7 +209,7 @@ pub struct Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Work {
-            census,
+            swept,
             residency,
             marking,
             young,
@@ -237,8 +237,8 @@ impl fmt::Display for Record {
             self.pause.as_micros(),
             self.whole.as_micros(),
             self.faults,
-            census.live >> 10,
-            census.objects,
+            swept.live >> 10,
+            swept.objects,
             marking.shared,
             marking.overflows,
             residency.absent,
@@ -247,7 +247,7 @@ impl fmt::Display for Record {
             residency.dropped,
             marking.summarised,
             summaries >> 10,
-            census.freed,
+            swept.freed,
             settled.given,
             settled.paged_out,
         )

@@ -1,7 +1,7 @@
 //! Statistics of all collections. Durations, bytes.
 
 use crate::cycle::Record;
-use plimsoll_heap::{Census, Heap};
+use plimsoll_heap::{Heap, SweepStatistics};
 use std::time::Duration;
 
 /// A collection of fewer bytes does not show how long others take.
@@ -50,8 +50,8 @@ pub struct Statistics {
     /// The smoothed time that a stop takes without marking: until all threads stand still, and for the
     /// roots; `None` before the first one.
     overhead: Option<Duration>,
-    /// The census of the last collection.
-    last: Census,
+    /// The sweep of the last collection.
+    last: SweepStatistics,
     /// The last collection was incremental.
     in_steps: bool,
 }
@@ -60,7 +60,7 @@ impl Statistics {
     /// Adds a collection that ended when `allocated` bytes had ever been allocated.
     pub(crate) fn record(&mut self, record: &Record, allocated: u64) {
         let work = &record.work;
-        let live = work.census.live;
+        let live = work.swept.live;
         self.collections += 1;
         self.total += record.whole;
         let (took, bytes) = match work.young {
@@ -81,7 +81,7 @@ impl Statistics {
             (self.last.live + allocated - self.allocated_before).saturating_sub(live);
         self.reclaimed += self.reclaimed_last;
         self.allocated_before = allocated;
-        self.last = work.census;
+        self.last = work.swept;
         self.in_steps = record.steps > 1;
         self.obtained = self.obtained.max(work.size);
     }

@@ -69,7 +69,7 @@ impl FrontEnd for Program {
     }
 
     fn ended(&mut self, record: &Record) {
-        assert_eq!(record.work.census.objects, self.roots.len() as u64);
+        assert_eq!(record.work.swept.objects, self.roots.len() as u64);
         self.note("ended");
     }
 

@@ -204,7 +204,7 @@ impl Bins {
         self.more = None;
     }
 
-    /// Empties all bins. The census of the collection that begins with this finds again what was
+    /// Empties all bins. The sweep of the collection that begins with this finds again what was
     /// not handed out.
     pub fn retire(&mut self, heap: &Heap) {
         self.refilled = 0;

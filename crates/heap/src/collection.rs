@@ -13,7 +13,7 @@
 //! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
 //!    closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
 //! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
-//! 8. [`Counted::shed`]: cold superpages are summarised, and paged out.
+//! 8. [`Counted::page_out`]: cold superpages are summarised, and paged out.
 //! 9. [`Counted::end`].
 //!
 //! [`Marked::finish`] does 6 to 9 for callers that have nothing to do in between.
@@ -28,13 +28,13 @@
 //! the next collection begins anew.
 
 use crate::address::Slot;
-use crate::census::Census;
 use crate::central::Central;
 use crate::heap::Heap;
 use crate::mark::{MarkWorkers, Marker};
 use crate::residency::{Look, Residency};
+use crate::sweep::SweepStatistics;
+use crate::tracking::{self, Watch};
 use crate::verify::Difference;
-use crate::watch::{self, Watch};
 use std::io;
 use std::time::Instant;
 
@@ -51,7 +51,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// All bins are empty. The census finds again what they held.
+/// All bins are empty. The sweep finds again what they held.
 pub struct Emptied<'h> {
     pause: Pause<'h>,
 }
@@ -88,7 +88,7 @@ pub struct Ended<'h> {
 pub struct Counted<'h> {
     heap: &'h Heap,
     /// What the collection found.
-    pub census: Census,
+    pub swept: SweepStatistics,
 }
 
 /// A step that is not the last.
@@ -114,7 +114,7 @@ pub struct Tail {
     /// Whether to disarm superpages into which threads will allocate.
     pub unwatch: bool,
     /// The most superpages to page out.
-    pub shed: usize,
+    pub page_out: usize,
 }
 
 impl<'h> Pause<'h> {
@@ -327,10 +327,10 @@ impl<'h> Marked<'h> {
         central: &mut Central,
         marker: &mut Marker<'_>,
         tail: Tail,
-    ) -> (Census, usize) {
+    ) -> (SweepStatistics, usize) {
         let counted = self.end(central, tail.watch).count(central, tail.unwatch);
-        let shed = counted.shed(central, marker, tail.shed);
-        (counted.end(central), shed)
+        let paged_out = counted.page_out(central, marker, tail.page_out);
+        (counted.end(central), paged_out)
     }
 }
 
@@ -338,11 +338,11 @@ impl<'h> Ended<'h> {
     /// If `unwatch`, disarms superpages that are not worth watching. Frees unmarked slots.
     pub fn count(self, central: &mut Central, unwatch: bool) -> Counted<'h> {
         if unwatch {
-            watch::unwatch(&self.heap.side, central.committed());
+            tracking::unwatch(&self.heap.side, central.committed());
         }
         Counted {
             heap: self.heap,
-            census: self.heap.census(central),
+            swept: self.heap.sweep(central),
         }
     }
 }
@@ -350,14 +350,14 @@ impl<'h> Ended<'h> {
 impl Counted<'_> {
     /// Summarises cold superpages, and pages out at most `superpages` of them. Returns how many it did. The
     /// program may run, because writes to armed superpages show.
-    pub fn shed(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
-        marker.shed(central, superpages)
+    pub fn page_out(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
+        marker.page_out_cold(central, superpages)
     }
 
-    /// Ends the collection and returns its census.
-    pub fn end(self, central: &Central) -> Census {
+    /// Ends the collection and returns the statistics of its sweep.
+    pub fn end(self, central: &Central) -> SweepStatistics {
         let heap = self.heap;
         heap.stress.evict_some(&heap.side, central.committed());
-        self.census
+        self.swept
     }
 }

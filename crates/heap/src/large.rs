@@ -5,7 +5,7 @@ use crate::central::{Central, Exhausted};
 use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use crate::kind::KindId;
-use crate::watch;
+use crate::tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// From this many bytes on, memory that must be zeroed may be given back to the kernel instead of
@@ -37,7 +37,7 @@ impl Heap {
             self.side.descriptor(head).raise(flag::FIRST_ONLY);
         }
         self.add_allocated(bytes);
-        watch::unwatch_taken(&self.side, head, count);
+        tracking::unwatch_taken(&self.side, head, count);
         let of = self.kind(kind);
         if of.zeroed {
             self.clear_large(head, count);

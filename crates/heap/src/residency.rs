@@ -6,7 +6,7 @@ use crate::bits;
 use crate::central::Central;
 use crate::descriptor::{Use, age, flag};
 use crate::heap::Heap;
-use crate::watch::Means;
+use crate::tracking::Means;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

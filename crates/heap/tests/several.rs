@@ -59,8 +59,8 @@ impl Own {
             watch: Some(Watch::All),
             ..Tail::default()
         };
-        let (census, _) = marked.finish(&mut self.central, &mut marker, tail);
-        census.objects
+        let (swept, _) = marked.finish(&mut self.central, &mut marker, tail);
+        swept.objects
     }
 
     /// Walks over the list, and returns its length.

@@ -54,8 +54,8 @@ fn what_is_moved_behind_the_marker_is_found_by_the_last_step() {
     for _ in 0..5 {
         world.step(&mut marker);
     }
-    let census = world.collect(&mut marker);
-    assert_eq!(census.objects, 10_000);
+    let swept = world.collect(&mut marker);
+    assert_eq!(swept.objects, 10_000);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn what_was_written_to_is_looked_into_a_window_at_a_time() {
         world.step(&mut marker);
     }
     assert_eq!(marker.marked(), 1, "what was written before the first step");
-    let census = world.collect(&mut marker);
-    assert_eq!(census.objects, 1_602);
+    let swept = world.collect(&mut marker);
+    assert_eq!(swept.objects, 1_602);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn mark_workers_take_steps_together_and_give_them_up() {
         return;
     };
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
-    let census = world.collect(&mut marker);
+    let swept = world.collect(&mut marker);
     let roots = world.roots.clone();
     with_workers(world.heap, |workers| {
         for round in 0..20 {
@@ -198,7 +198,7 @@ fn mark_workers_take_steps_together_and_give_them_up() {
             let marked = cleared.mark(&world.central, &mut marker, Some(workers), from);
             let tail = Tail::default();
             let (found, _) = marked.finish(&mut world.central, &mut marker, tail);
-            assert_eq!(found, census, "{round}");
+            assert_eq!(found, swept, "{round}");
         }
     });
 }

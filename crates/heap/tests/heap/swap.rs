@@ -81,7 +81,7 @@ proptest! {
                 3 => pages.blind.store(usize::from(one % 8 == 0), SeqCst),
                 4 => world.complete = one % 4 == 0,
                 6 => world.young = one % 4 != 0,
-                5 => world.shed = (one % 8 * (other % 16)) as usize,
+                5 => world.page_out = (one % 8 * (other % 16)) as usize,
                 10 => hang(&mut world, one, other),
                 7 | 8 => (0..one % 4).for_each(|_| world.step(&mut marker)),
                 9 if one % 4 == 0 => {
@@ -215,13 +215,13 @@ fn what_died_in_swap_is_dropped_unread() {
     let asked = pages.asked.load(SeqCst);
     world.roots.clear();
     let ended = world.mark(&mut marker);
-    let census = ended.count(&mut world.central, false).census;
-    assert_eq!(census.objects, 0);
+    let swept = ended.count(&mut world.central, false).swept;
+    assert_eq!(swept.objects, 0);
     let (given, _) = world.central.give_back(world.heap, usize::MAX);
     assert!(
-        given >= census.freed,
+        given >= swept.freed,
         "what is absent is not kept for later: {given} of {}",
-        census.freed
+        swept.freed
     );
     assert_eq!(
         (pages.asked.load(SeqCst), pages.faults.load(SeqCst)),
