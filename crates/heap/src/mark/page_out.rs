@@ -14,7 +14,8 @@ use crate::descriptor::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// [`Counted::page_out`](crate::collection::Counted::page_out). The marks are those that the sweep counted.
+    /// [`Counted::page_out`](crate::collection::Counted::page_out). The marks are those that the sweep
+    /// counted.
     pub(crate) fn page_out_cold(&mut self, central: &Central, superpages: usize) -> usize {
         let mut paged_out = 0;
         for opaque in [true, false] {
