@@ -101,7 +101,7 @@ fn step(
                 1 => world.young = !world.young,
                 2 | 3 => return world.step(marker),
                 4 => world.give_up(),
-                5 => world.shed = how / 8,
+                5 => world.page_out = how / 8,
                 _ => {}
             }
             world.collect(marker);

@@ -14,6 +14,7 @@ use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
+use std::time::Duration;
 
 /// Settings of a new collector.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,10 +145,15 @@ impl<'h> Collector<'h> {
 
     /// Does a step that only marks, inside a pause that has begun.
     fn mark_some(&mut self, front: &mut impl FrontEnd, mut begun: Begun, step: Step<'_>) {
-        let time = incremental::time(self.young.on, &front.conditions());
+        let time = self.time_of_step(&front.conditions());
         let done = self.driver(&mut begun.cycle).step(front, step, time);
+        self.statistics.stopped(begun.cycle.overhead());
         let used = self.central.used();
         self.incremental.after(begun, done, used);
+    }
+
+    fn time_of_step(&self, conditions: &Conditions) -> Duration {
+        incremental::time(self.young.on, conditions, self.statistics.overhead())
     }
 
     /// Does a collection in one pause, or only its first step if it is to be incremental. With `earlier`,
@@ -162,8 +168,8 @@ impl<'h> Collector<'h> {
         let conditions = front.conditions();
         let used = self.central.used();
         self.workers
-            .call(self.heap, used, conditions.markers, |crew, count| {
-                front.start_workers(crew, count)
+            .call(self.heap, used, conditions.markers, |workers, count| {
+                front.start_workers(workers, count)
             });
         if self.may_page() {
             self.heap.ask_for_tables(&self.central);
@@ -209,6 +215,7 @@ impl<'h> Collector<'h> {
         front.after_marking(self.heap, &self.central, &mut self.marker);
         let watch = self.watch(young, &residency, &conditions);
         let ended = self.driver(&mut cycle).end(front, marked, watch);
+        self.statistics.stopped(cycle.overhead());
         self.reclaim(front, ended, &cycle, (young, residency), &conditions);
     }
 
@@ -247,7 +254,7 @@ impl<'h> Collector<'h> {
         conditions: &Conditions,
     ) -> bool {
         let expected = self.statistics.expected(self.heap, young);
-        let time = incremental::time(self.young.on, conditions);
+        let time = self.time_of_step(conditions);
         incremental::make_room(&mut self.central, &self.pace, expected, time, superpages)
     }
 
@@ -287,8 +294,8 @@ impl<'h> Collector<'h> {
         let unwatch = (!young || cycle.was_in_steps())
             && !young::is_for_eviction(&residency, self.surroundings.short);
         let counted = ended.count(&mut self.central, unwatch);
-        let census = counted.census;
-        let found = found(&census, &scanned);
+        let swept = counted.swept;
+        let found = found(&swept, &scanned);
         let marking = self.marker.take_marking();
         self.pace.after(&found, marking.replayed > 0);
         let ended = Ended {
@@ -315,7 +322,7 @@ impl<'h> Collector<'h> {
         counted.end(&self.central);
         front.tell(Event::ReclaimEnd);
         let record = cycle.record(Work {
-            census,
+            swept,
             residency,
             marking,
             young,
@@ -337,17 +344,17 @@ impl<'h> Collector<'h> {
 }
 
 /// The findings of a collection, for the pace of the next ones.
-fn found(census: &plimsoll_heap::Census, scanned: &Scanned) -> Found {
+fn found(swept: &plimsoll_heap::SweepStatistics, scanned: &Scanned) -> Found {
     Found {
-        composite: (census.live - census.opaque) as usize,
-        atomic: census.opaque as usize,
-        small: census.small_opaque as usize,
-        small_objects: census.small_opaque_objects as usize,
+        composite: (swept.live - swept.opaque) as usize,
+        atomic: swept.opaque as usize,
+        small: swept.small_opaque as usize,
+        small_objects: swept.small_opaque_objects as usize,
         roots: scanned.roots,
         stacks: scanned.stacks,
         finalized: scanned.finalized,
-        holes: census.holes as usize,
-        freed: census.freed_bytes() as usize,
+        holes: swept.holes as usize,
+        freed: swept.freed_bytes() as usize,
     }
 }
 

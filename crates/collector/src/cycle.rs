@@ -2,7 +2,7 @@
 
 use libc::rusage;
 use plimsoll_heap::mark::Marking;
-use plimsoll_heap::{Census, Residency};
+use plimsoll_heap::{Residency, SweepStatistics};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,12 @@ pub struct Cycle {
     /// `pause`: the longest pause so far. `before`: the time that earlier steps took.
     pause: Duration,
     before: Duration,
-    /// The total time for which the world was stopped, over all steps.
+    /// The total time for which the world was stopped, over all steps. `roots`: for the roots, of that.
     still: Duration,
+    roots: Duration,
+    /// The time of the last stop that is not spent marking: until all threads stood still, and for the
+    /// roots.
+    overhead: Duration,
     steps: u32,
     /// Major faults. `faults`: during a step, the process's count when the collection began, plus
     /// the faults between its steps; the difference to the current count is the number during the
@@ -71,6 +75,8 @@ impl Cycle {
             pause: Duration::ZERO,
             before: Duration::ZERO,
             still: Duration::ZERO,
+            roots: Duration::ZERO,
+            overhead: Duration::ZERO,
             steps: 1,
             faults: major_faults(),
             before_pause: 0,
@@ -100,10 +106,23 @@ impl Cycle {
         self.steps > 1
     }
 
-    /// Notes that the world has been stopped since `stopped`.
-    pub(crate) fn stopped(&mut self, stopped: Instant) {
+    /// Notes that the world has been stopped since `stopped`, which was begun at `begun`.
+    pub(crate) fn stopped(&mut self, begun: Instant, stopped: Instant) {
         self.stopped = stopped;
+        self.overhead = stopped.saturating_duration_since(begun);
         self.before_pause = major_faults();
+    }
+
+    /// Notes that the roots were read since `begun`.
+    pub(crate) fn read_roots(&mut self, begun: Instant) {
+        let roots = begun.elapsed();
+        self.roots += roots;
+        self.overhead += roots;
+    }
+
+    /// The time that the last stop took without marking.
+    pub(crate) fn overhead(&self) -> Duration {
+        self.overhead
     }
 
     /// When a step with this time limit ends, if it has just stopped the world.
@@ -130,6 +149,7 @@ impl Cycle {
             steps: self.steps,
             pause: self.pause,
             still: self.still,
+            roots: self.roots,
             whole: self.so_far(),
             faults: major_faults() - self.faults,
             work,
@@ -150,7 +170,7 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// The objects that it found.
-    pub census: Census,
+    pub swept: SweepStatistics,
     /// The state of the heap's pages when it began.
     pub residency: Residency,
     /// The marking.
@@ -176,6 +196,8 @@ pub struct Record {
     pub pause: Duration,
     /// The sum of all pauses.
     pub still: Duration,
+    /// The part of it in which roots were read.
+    pub roots: Duration,
     /// The duration of all pauses and of the work outside of them.
     pub whole: Duration,
     /// Major faults of the process meanwhile.
@@ -187,7 +209,7 @@ pub struct Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Work {
-            census,
+            swept,
             residency,
             marking,
             young,
@@ -215,8 +237,8 @@ impl fmt::Display for Record {
             self.pause.as_micros(),
             self.whole.as_micros(),
             self.faults,
-            census.live >> 10,
-            census.objects,
+            swept.live >> 10,
+            swept.objects,
             marking.shared,
             marking.overflows,
             residency.absent,
@@ -225,7 +247,7 @@ impl fmt::Display for Record {
             residency.dropped,
             marking.summarised,
             summaries >> 10,
-            census.freed,
+            swept.freed,
             settled.given,
             settled.paged_out,
         )

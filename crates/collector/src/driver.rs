@@ -8,7 +8,7 @@ use crate::workers::Workers;
 use plimsoll_heap::collection::{Emptied, Ended, Looked, Marked, Pause, Step};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::{Central, Heap, Watch};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A heap, with all that marks in it. The thread that collects has it, and holds the lock of the front end.
 pub struct Driver<'a, 'h, 'm> {
@@ -27,8 +27,9 @@ pub struct Driver<'a, 'h, 'm> {
 impl<'h> Driver<'_, 'h, '_> {
     fn pause(&mut self, front: &mut impl FrontEnd, roots: bool) -> Pause<'h> {
         front.tell(Event::BeforeStop);
+        let begun = Instant::now();
         let stopped = front.stop(self.heap, roots);
-        self.cycle.stopped(stopped);
+        self.cycle.stopped(begun, stopped);
         front.tell(Event::AfterStop);
         front.tell(Event::MarkStart);
         Pause::begin(self.heap)
@@ -50,9 +51,11 @@ impl<'h> Driver<'_, 'h, '_> {
     /// is left to mark.
     pub fn step(&mut self, front: &mut impl FrontEnd, step: Step<'_>, time: Duration) -> bool {
         let until = self.cycle.until(time);
-        let crew = self.workers.crew();
-        let done = step.mark(self.central, self.marker, crew, until, |marker| {
+        let workers = self.workers.shared();
+        let done = step.mark(self.central, self.marker, workers, until, |marker| {
+            let begun = Instant::now();
             front.roots(marker);
+            self.cycle.read_roots(begun);
         });
         self.start(front);
         self.cycle.suspend();
@@ -61,23 +64,25 @@ impl<'h> Driver<'_, 'h, '_> {
 
     /// Gives the steps up that are under way.
     pub fn give_up(&mut self, emptied: &Emptied<'_>) {
-        emptied.give_up(self.central, self.marker, self.workers.crew());
+        emptied.give_up(self.central, self.marker, self.workers.shared());
     }
 
     /// Marks everything that is reachable. Nothing is freed before the value that is returned ends.
     pub fn mark(&mut self, front: &mut impl FrontEnd, looked: Looked<'h>) -> Marked<'h> {
         let cleared = looked.at_once(self.central);
-        let crew = self.workers.crew();
-        cleared.mark(self.central, self.marker, crew, |marker| {
+        let workers = self.workers.shared();
+        cleared.mark(self.central, self.marker, workers, |marker| {
+            let begun = Instant::now();
             front.roots(marker);
+            self.cycle.read_roots(begun);
         })
     }
 
     /// Marks a second time, without summaries, if there is memory for that, and tells the front end if an
     /// object was lost.
     pub fn verify(&mut self, front: &mut impl FrontEnd, marked: &Marked<'_>) {
-        let crew = self.workers.crew();
-        let found = marked.verify(self.central, self.marker, crew, |marker| {
+        let workers = self.workers.shared();
+        let found = marked.verify(self.central, self.marker, workers, |marker| {
             front.roots(marker);
         });
         if let Some(lost) = found.ok().and_then(|found| found.lost) {

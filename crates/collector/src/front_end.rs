@@ -2,8 +2,9 @@
 //! answers for objects that die.
 
 use crate::cycle::Record;
-use plimsoll_heap::mark::{Crew, Marker};
+use plimsoll_heap::mark::{MarkWorkers, Marker};
 use plimsoll_heap::{Central, Heap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The points of a collection that a front end can hear of, in this order. A collection that marks
@@ -146,9 +147,10 @@ pub trait FrontEnd {
         let _ = (heap, central);
     }
 
-    /// Starts `count` threads that [help](Crew::help) to mark. Returns how many it started.
-    fn start_workers(&mut self, crew: &'static Crew, count: usize) -> usize {
-        let _ = (crew, count);
+    /// Starts `count` threads that [help](MarkWorkers::help) to mark until they must return, which they must
+    /// when the collector is dropped. Returns how many it started.
+    fn start_workers(&mut self, workers: &Arc<MarkWorkers>, count: usize) -> usize {
+        let _ = (workers, count);
         0
     }
 

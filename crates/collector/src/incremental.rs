@@ -8,7 +8,7 @@ use crate::pace::Pace;
 use plimsoll_heap::{Central, Residency, SUPERPAGE};
 use std::time::Duration;
 
-/// The duration of a step, unless the program sets one.
+/// The duration of a step, unless the program sets one or a stop takes longer.
 const STEP: Duration = Duration::from_millis(5);
 
 /// The shortest step: in less time hardly anything is marked.
@@ -104,33 +104,44 @@ impl Incremental {
 }
 
 /// The time limit of a step, if the program set one. `on`: it asked for incremental mode.
-fn limit(on: bool, conditions: &Conditions) -> Option<Duration> {
+pub(crate) fn limit(on: bool, conditions: &Conditions) -> Option<Duration> {
     let limit = conditions.pause.filter(|_| on)?;
     Some(limit.max(SHORTEST))
 }
 
-/// How long a step may take.
-pub(crate) fn time(on: bool, conditions: &Conditions) -> Duration {
-    limit(on, conditions)
-        .or_else(|| conditions.stress.map(|stress| stress.step))
-        .unwrap_or(STEP)
+/// How long a step may mark, if a stop takes `overhead` besides. A step that marked for less would cost more
+/// than it saves.
+fn budget(overhead: Duration) -> Duration {
+    STEP.max(overhead)
 }
 
-/// Whether a collection that would stop the world for `expected` is worth being incremental.
+/// How long a step may take, if a stop takes `overhead` without marking.
+pub(crate) fn time(on: bool, conditions: &Conditions, overhead: Duration) -> Duration {
+    limit(on, conditions)
+        .or_else(|| conditions.stress.map(|stress| stress.step))
+        .unwrap_or(budget(overhead))
+}
+
+/// Whether a collection that would mark for `expected` in one pause is worth being incremental, if a stop
+/// takes `overhead` without marking.
 pub(crate) fn is_worth(
     central: &Central,
     pace: &Pace,
-    expected: Duration,
-    on: bool,
-    conditions: &Conditions,
+    (expected, overhead): (Duration, Duration),
+    limit: Option<Duration>,
 ) -> bool {
-    let worth = match pace.is_ragged() {
+    central.used() * SUPERPAGE >= LARGE
+        && !pace.wants_complete()
+        && expected > limit.unwrap_or(least(pace.is_ragged(), overhead))
+}
+
+/// A collection that is expected to mark for less is made in one pause.
+fn least(is_ragged: bool, overhead: Duration) -> Duration {
+    let worth = match is_ragged {
         true => WORTH_IF_RAGGED,
         false => WORTH,
     };
-    central.used() * SUPERPAGE >= LARGE
-        && !pace.wants_complete()
-        && expected > limit(on, conditions).unwrap_or(worth * STEP)
+    worth * budget(overhead)
 }
 
 /// Bytes to reserve for allocation during the steps of the next collection.
@@ -162,4 +173,34 @@ pub(crate) fn make_room(
 /// The size in superpages beyond which the last step is next, of a heap that has `used` when it begins.
 pub(crate) fn most(used: usize) -> usize {
     used + (used / MOST).max(4 * LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_step_marks_for_at_least_as_long_as_its_stop_takes() {
+        let conditions = Conditions::default();
+        assert_eq!(time(false, &conditions, ms(1)), STEP);
+        assert_eq!(time(false, &conditions, ms(25)), ms(25));
+        // The program's own wish goes first, if it asked for short pauses.
+        let wishes = Conditions {
+            pause: Some(ms(2)),
+            ..conditions
+        };
+        assert_eq!(time(true, &wishes, ms(25)), ms(2));
+        assert_eq!(time(false, &wishes, ms(25)), ms(25));
+    }
+
+    #[test]
+    fn what_few_stops_would_mark_is_marked_in_one_pause() {
+        assert_eq!(least(false, ms(0)), WORTH * STEP);
+        assert_eq!(least(false, ms(25)), WORTH * ms(25));
+        assert_eq!(least(true, ms(25)), WORTH_IF_RAGGED * ms(25));
+    }
 }

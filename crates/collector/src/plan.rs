@@ -60,8 +60,9 @@ impl Facts<'_> {
     pub(crate) fn is_incremental(&self, young: bool) -> bool {
         let is_worth = || {
             let expected = self.statistics.expected(self.heap, young);
-            let on = self.young.on;
-            incremental::is_worth(self.central, self.pace, expected, on, self.conditions)
+            let overhead = self.statistics.overhead();
+            let limit = incremental::limit(self.young.on, self.conditions);
+            incremental::is_worth(self.central, self.pace, (expected, overhead), limit)
         };
         let stress = self.conditions.stress;
         !self.young.forbidden

@@ -1,4 +1,4 @@
-//! The end of a collection, after the census: gives back memory that is not needed, pages out what there is
+//! The end of a collection, after the sweep: gives back memory that is not needed, pages out what there is
 //! no room for, and sets how far the heap may grow.
 
 use crate::cycle::Settled;
@@ -67,7 +67,7 @@ pub(crate) fn settle(
     let mut paged_out = 0;
     if surroundings.short || ended.residency.evicted > 0 {
         let most = decision.shed as usize / SUPERPAGE;
-        paged_out = counted.shed(central, marker, most);
+        paged_out = counted.page_out(central, marker, most);
         heap.cool(central);
     }
     surroundings.absent = ended.residency.absent + paged_out;

@@ -1,11 +1,22 @@
 //! Statistics of all collections. Durations, bytes.
 
 use crate::cycle::Record;
-use plimsoll_heap::{Census, Heap};
+use plimsoll_heap::{Heap, SweepStatistics};
 use std::time::Duration;
 
 /// A collection of fewer bytes does not show how long others take.
 const MUCH: u64 = 1 << 20;
+
+/// For how long a collection stopped the world.
+#[derive(Default)]
+struct Took {
+    /// Bytes on which that depends.
+    bytes: u64,
+    /// All pauses.
+    still: Duration,
+    /// The part of them that depends on threads and static data.
+    roots: Duration,
+}
 
 /// Sums over the life of a heap. Guarded by the lock of the front end.
 #[derive(Default)]
@@ -32,14 +43,15 @@ pub struct Statistics {
     pub obtained: usize,
     /// Bytes ever allocated, as of the last collection.
     pub allocated_before: u64,
-    /// The live bytes that the last whole collection marked, and for how long the world was stopped
-    /// for that.
-    went_through: (u64, Duration),
-    /// The same for the last collection of young objects, counting the bytes that had been
-    /// allocated before it.
-    went_through_young: (u64, Duration),
-    /// The census of the last collection.
-    last: Census,
+    /// The last whole collection, with the live bytes that it marked.
+    whole: Took,
+    /// The last collection of young objects, with the bytes that had been allocated before it.
+    young: Took,
+    /// The smoothed time that a stop takes without marking: until all threads stand still, and for the
+    /// roots; `None` before the first one.
+    overhead: Option<Duration>,
+    /// The sweep of the last collection.
+    last: SweepStatistics,
     /// The last collection was incremental.
     in_steps: bool,
 }
@@ -48,13 +60,18 @@ impl Statistics {
     /// Adds a collection that ended when `allocated` bytes had ever been allocated.
     pub(crate) fn record(&mut self, record: &Record, allocated: u64) {
         let work = &record.work;
-        let live = work.census.live;
+        let live = work.swept.live;
         self.collections += 1;
         self.total += record.whole;
-        match work.young {
-            true => self.went_through_young = (allocated - self.allocated_before, record.still),
-            false => self.went_through = (live, record.still),
-        }
+        let (took, bytes) = match work.young {
+            true => (&mut self.young, allocated - self.allocated_before),
+            false => (&mut self.whole, live),
+        };
+        *took = Took {
+            bytes,
+            still: record.still,
+            roots: record.roots,
+        };
         self.longest = self.longest.max(record.pause);
         self.last_pause = record.pause;
         self.absent = work.residency.absent;
@@ -64,7 +81,7 @@ impl Statistics {
             (self.last.live + allocated - self.allocated_before).saturating_sub(live);
         self.reclaimed += self.reclaimed_last;
         self.allocated_before = allocated;
-        self.last = work.census;
+        self.last = work.swept;
         self.in_steps = record.steps > 1;
         self.obtained = self.obtained.max(work.size);
     }
@@ -88,23 +105,34 @@ impl Statistics {
     /// How many bytes of live objects the last whole collection marked per second.
     #[must_use]
     pub fn speed(&self) -> Option<u64> {
-        let (live, took) = (
-            self.went_through.0 as f64,
-            self.went_through.1.as_secs_f64(),
-        );
+        let (live, took) = (self.whole.bytes as f64, self.whole.still.as_secs_f64());
         (took > 0.0).then(|| ((live / took) as u64).max(1))
     }
 
-    /// Roughly the longest time for which a collection in one pause would stop the world now.
+    /// Adds the time that a stop took without marking.
+    pub(crate) fn stopped(&mut self, overhead: Duration) {
+        self.overhead = Some(match self.overhead {
+            Some(before) => (before * 3 + overhead) / 4,
+            None => overhead,
+        });
+    }
+
+    /// The time that a stop takes without marking, smoothed.
+    pub(crate) fn overhead(&self) -> Duration {
+        self.overhead.unwrap_or_default()
+    }
+
+    /// Roughly the longest time for which a collection in one pause would mark now, without the roots.
     pub(crate) fn expected(&self, heap: &Heap, young: bool) -> Duration {
         let new = heap.allocated() - self.allocated_before;
-        let ((bytes, still), most) = match young {
-            true => (self.went_through_young, new),
-            false => (self.went_through, self.last.live + new),
+        let (took, most) = match young {
+            true => (&self.young, new),
+            false => (&self.whole, self.last.live + new),
         };
-        if bytes < MUCH {
-            return still;
+        let marking = took.still.saturating_sub(took.roots);
+        if took.bytes < MUCH {
+            return marking;
         }
-        still.mul_f64(most as f64 / bytes as f64)
+        marking.mul_f64(most as f64 / took.bytes as f64)
     }
 }

@@ -1,9 +1,10 @@
-//! Mark workers: threads that help to mark, one for each further processor, started once the heap is
-//! large enough.
+//! Starts mark workers: threads that help to mark, one for each further processor, once the heap is large
+//! enough. They end with the collector.
 
-use plimsoll_heap::mark::Crew;
+use plimsoll_heap::mark::MarkWorkers;
 use plimsoll_heap::{Heap, SUPERPAGE};
 use plimsoll_kernel::process::own;
+use std::sync::Arc;
 
 /// A heap of fewer superpages is marked before a worker wakes up.
 const WORTH: usize = (8 << 20) / SUPERPAGE;
@@ -17,7 +18,7 @@ const MOST: usize = 16;
 #[derive(Default)]
 pub struct Workers {
     /// `None` while the heap is too small to be worth it, and on a machine with one processor.
-    crew: Option<&'static Crew>,
+    shared: Option<Arc<MarkWorkers>>,
     /// Workers were called already.
     called: bool,
 }
@@ -30,7 +31,7 @@ impl Workers {
         heap: &Heap,
         used: usize,
         markers: Option<usize>,
-        start: impl FnOnce(&'static Crew, usize) -> usize,
+        start: impl FnOnce(&Arc<MarkWorkers>, usize) -> usize,
     ) {
         if self.called || used < WORTH {
             return;
@@ -44,20 +45,31 @@ impl Workers {
         if markers < 2 {
             return;
         }
-        let Ok(crew) = Crew::new(heap) else { return };
-        let crew: &'static Crew = Box::leak(Box::new(crew));
-        let started = start(crew, markers.min(MOST) - 1);
-        self.crew = (started > 0).then_some(crew);
+        let Ok(workers) = MarkWorkers::new(heap) else {
+            return;
+        };
+        let workers = Arc::new(workers);
+        let started = start(&workers, markers.min(MOST) - 1);
+        self.shared = (started > 0).then_some(workers);
     }
 
     /// The state that the workers share, if there are any.
-    pub(crate) fn crew(&self) -> Option<&'static Crew> {
-        self.crew
+    pub(crate) fn shared(&self) -> Option<&MarkWorkers> {
+        self.shared.as_deref()
     }
 
     /// Called in a child of fork, where there are no workers. The state that they share may be
     /// inconsistent, so it is not touched again.
     pub(crate) fn forked(&mut self) {
-        (self.crew, self.called) = (None, false);
+        std::mem::forget(self.shared.take());
+        self.called = false;
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.end();
+        }
     }
 }

@@ -82,7 +82,7 @@ impl Young {
 
     /// The approximate share of the bytes allocated since the last collection that is still alive, if
     /// `grown` more objects live than the `objects` that had `live` bytes after it. It is an estimate,
-    /// because before the census only objects are counted, not bytes.
+    /// because before the sweep only objects are counted, not bytes.
     pub(crate) fn survival(&self, heap: &Heap, grown: u64, (objects, live): (u64, u64)) -> f64 {
         let grown = grown as f64 * live as f64;
         let allocated = heap.allocated() - self.allocated;

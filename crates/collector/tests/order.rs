@@ -1,10 +1,12 @@
 //! The order in which a front end is called, and collections of a heap at its limit.
 
-use plimsoll_collector::{Collector, Event, FrontEnd, Record, Scanned, Settings, Why};
-use plimsoll_heap::mark::{Marker, NoTracer};
+use plimsoll_collector::{Collector, Conditions, Event, FrontEnd, Record, Scanned, Settings, Why};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoTracer};
 use plimsoll_heap::os::Linux;
 use plimsoll_heap::{Bins, Central, Class, Heap, Kind, KindId};
 use plimsoll_unit::index::MIB;
+use std::sync::{Arc, Weak};
+use std::thread::Scope;
 use std::time::Instant;
 
 /// A program with one thread, which notes each call.
@@ -67,7 +69,7 @@ impl FrontEnd for Program {
     }
 
     fn ended(&mut self, record: &Record) {
-        assert_eq!(record.work.census.objects, self.roots.len() as u64);
+        assert_eq!(record.work.swept.objects, self.roots.len() as u64);
         self.note("ended");
     }
 
@@ -136,4 +138,69 @@ fn a_heap_at_its_limit_is_collected_and_stays_small() {
         assert!(collector.size() < 2 * MIB, "{}", collector.size());
         assert_eq!(collector.statistics.live(), 64);
     });
+}
+
+/// A program whose collector starts mark workers.
+struct Parallel<'s, 'e> {
+    bins: Box<Bins>,
+    scope: &'s Scope<'s, 'e>,
+    heap: &'e Heap,
+    workers: Weak<MarkWorkers>,
+}
+
+impl FrontEnd for Parallel<'_, '_> {
+    fn conditions(&self) -> Conditions {
+        Conditions {
+            markers: Some(3),
+            ..Conditions::default()
+        }
+    }
+
+    fn start_workers(&mut self, workers: &Arc<MarkWorkers>, count: usize) -> usize {
+        self.workers = Arc::downgrade(workers);
+        for _ in 0..count {
+            let (workers, heap) = (workers.clone(), self.heap);
+            self.scope.spawn(move || {
+                let mut marker = Marker::new(heap, &NoTracer).unwrap();
+                while workers.help(&mut marker) {}
+            });
+        }
+        count
+    }
+
+    fn retire(&mut self, heap: &Heap, _: &Central, _: bool) {
+        self.bins.retire(heap);
+    }
+
+    fn roots(&mut self, _: &mut Marker<'_>) {}
+}
+
+#[test]
+fn mark_workers_end_with_their_collector() {
+    let (heap, central) = Heap::new(Box::new(Linux::new()), 64 * MIB).unwrap();
+    let marker = Marker::new(&heap, &NoTracer).unwrap();
+    let settings = Settings {
+        initial: 32 * MIB,
+        untracked: true,
+        ..Settings::default()
+    };
+    let mut collector = Collector::new(&heap, central, marker, &settings);
+    let kind = heap.add_kind(Kind::WORDS).unwrap();
+    let workers = std::thread::scope(|scope| {
+        let mut program = Parallel {
+            bins: Box::default(),
+            scope,
+            heap: &heap,
+            workers: Weak::new(),
+        };
+        heap.allocate_large(&mut collector.central, kind, 16 * MIB, false)
+            .unwrap();
+        for _ in 0..2 {
+            collector.collect(&mut program, Why::Asked);
+        }
+        assert_eq!(program.workers.strong_count(), 3, "two threads have them");
+        drop(collector);
+        program.workers
+    });
+    assert_eq!(workers.strong_count(), 0);
 }

@@ -91,6 +91,7 @@ impl Heap {
         kind: KindId,
         class: Class,
     ) -> Result<(), Exhausted> {
+        central.check(self);
         while !self.next_hole(bin, kind, class) {
             let (superpage, start) = match central.take_rest(kind, class) {
                 Some(rest) => rest,

@@ -81,7 +81,8 @@ impl Bin {
     }
 }
 
-/// All bins of one thread. All-zero bins are empty.
+/// All bins of one thread, for one heap. All-zero bins are empty. They hold addresses of the heap that filled
+/// them: no other heap is to be called with them.
 ///
 /// A collection empties the bins of every thread ([`Bins::retire`]), so no thread may be stopped while it
 /// uses one: the front end lets it leave [`Bin::take`], [`Heap::next_hole`] and [`Heap::free`] first.
@@ -203,7 +204,7 @@ impl Bins {
         self.more = None;
     }
 
-    /// Empties all bins. The census of the collection that begins with this finds again what was
+    /// Empties all bins. The sweep of the collection that begins with this finds again what was
     /// not handed out.
     pub fn retire(&mut self, heap: &Heap) {
         self.refilled = 0;

@@ -52,8 +52,10 @@ fn take(first: &mut u32, side: &Side) -> Option<Superpage> {
 }
 
 /// The free superpages of one heap, and those with holes. Threads share it behind a lock of the
-/// front end.
+/// front end. A function that is given one of another heap panics.
 pub struct Central {
+    /// The address of the heap.
+    heap: usize,
     /// Superpages with holes, by kind and class.
     lists: Table<Lists>,
     /// Superpages that can be read and written: the first ones of the heap.
@@ -87,7 +89,10 @@ impl Heap {
         let mut bytes = most.max(SMALLEST).next_multiple_of(SUPERPAGE);
         loop {
             match Side::reserve(os.clone(), bytes) {
-                Ok(side) => return Ok((Heap::over(side), Central::new())),
+                Ok(side) => {
+                    let central = Central::new(side.heap());
+                    return Ok((Heap::over(side), central));
+                }
                 Err(source) if bytes == SMALLEST => return Err(Error::NoRoom { bytes, source }),
                 Err(_) => bytes = (bytes / 2).max(SMALLEST).next_multiple_of(SUPERPAGE),
             }
@@ -96,8 +101,9 @@ impl Heap {
 }
 
 impl Central {
-    fn new() -> Central {
+    fn new(heap: usize) -> Central {
         Central {
+            heap,
             lists: Table::default(),
             committed: FIRST,
             used: 0,
@@ -106,6 +112,15 @@ impl Central {
             freed: usize::MAX,
             blocked: false,
         }
+    }
+
+    /// Panics unless this belongs to the heap: with another one, what is not mapped there would be read.
+    pub(crate) fn check(&self, heap: &Heap) {
+        assert_eq!(
+            heap.side.heap(),
+            self.heap,
+            "each heap has a `Central` of its own"
+        );
     }
 
     /// Superpages in use.
@@ -270,6 +285,7 @@ impl Central {
     /// Commits the beginning of the heap if nothing is committed yet: the kernel tracks writes only to
     /// what is mapped.
     pub fn begin(&mut self, heap: &Heap) {
+        self.check(heap);
         if self.committed == FIRST {
             // Without memory, the first allocation says so.
             let _ = self.grow(heap, 1);
@@ -329,6 +345,7 @@ impl Central {
     /// is in swap is dropped unread. Returns how many superpages it gave back, and how many it
     /// kept.
     pub fn give_back(&mut self, heap: &Heap, keep: usize) -> (usize, usize) {
+        self.check(heap);
         let side = &heap.side;
         let (mut kept, mut given) = (0, 0);
         let mut dirty: Option<(usize, usize)> = None;

@@ -13,7 +13,7 @@
 //! 6. [`Marked::end`]: superpages are armed from here on, if they are to be watched; the files are
 //!    closed. (The world is started. Dead objects may be kept: [`Heap::each_unmarked`].)
 //! 7. [`Ended::count`]: some superpages are disarmed, and unmarked slots become free.
-//! 8. [`Counted::shed`]: cold superpages are summarised, and paged out.
+//! 8. [`Counted::page_out`]: cold superpages are summarised, and paged out.
 //! 9. [`Counted::end`].
 //!
 //! [`Marked::finish`] does 6 to 9 for callers that have nothing to do in between.
@@ -22,17 +22,19 @@
 //! pause. Then the world runs. Each further step is [`Pause::begin`], [`Pause::go_on`],
 //! [`Step::mark`]. The last step is a pause with all phases from 1 to 9.
 //!
+//! All are given the same [`Central`], and a [`Marker`] of the same heap.
+//!
 //! Dropping one of these values gives the collection up at that point: the files are closed, and
 //! the next collection begins anew.
 
 use crate::address::Slot;
-use crate::census::Census;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::mark::{Crew, Marker};
+use crate::mark::{MarkWorkers, Marker};
 use crate::residency::{Look, Residency};
+use crate::sweep::SweepStatistics;
+use crate::tracking::{self, Watch};
 use crate::verify::Difference;
-use crate::watch::{self, Watch};
 use std::io;
 use std::time::Instant;
 
@@ -49,7 +51,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// All bins are empty. The census finds again what they held.
+/// All bins are empty. The sweep finds again what they held.
 pub struct Emptied<'h> {
     pause: Pause<'h>,
 }
@@ -86,7 +88,7 @@ pub struct Ended<'h> {
 pub struct Counted<'h> {
     heap: &'h Heap,
     /// What the collection found.
-    pub census: Census,
+    pub swept: SweepStatistics,
 }
 
 /// A step that is not the last.
@@ -112,7 +114,7 @@ pub struct Tail {
     /// Whether to disarm superpages into which threads will allocate.
     pub unwatch: bool,
     /// The most superpages to page out.
-    pub shed: usize,
+    pub page_out: usize,
 }
 
 impl<'h> Pause<'h> {
@@ -132,6 +134,7 @@ impl<'h> Pause<'h> {
     /// Goes on with a collection in steps. If `look`, finds what the kernel evicted since the last
     /// look.
     pub fn go_on(self, central: &Central, look: bool) -> Step<'h> {
+        central.check(self.heap);
         if look {
             self.heap.look_again(central);
         }
@@ -145,13 +148,19 @@ impl<'h> Pause<'h> {
 impl<'h> Emptied<'h> {
     /// Gives up the collection in steps that is under way, if there is one: the collection that
     /// begins is then a whole one.
-    pub fn give_up(&self, central: &Central, marker: &mut Marker<'_>, crew: Option<&Crew>) {
+    pub fn give_up(
+        &self,
+        central: &Central,
+        marker: &mut Marker<'_>,
+        workers: Option<&MarkWorkers>,
+    ) {
+        central.check(self.pause.heap);
         if !self.pause.heap.is_stepping() {
             return;
         }
         self.pause.heap.end_steps(central);
-        match crew {
-            Some(crew) => crew.forget(marker),
+        match workers {
+            Some(workers) => workers.forget(marker),
             None => marker.forget(),
         }
     }
@@ -160,6 +169,7 @@ impl<'h> Emptied<'h> {
     /// under way; `what` then says of what kind they were.
     pub fn look(self, central: &mut Central, what: Look) -> Looked<'h> {
         let heap = self.pause.heap;
+        central.check(heap);
         let last = heap.is_stepping();
         if last {
             heap.end_steps(central);
@@ -215,7 +225,7 @@ impl Step<'_> {
         self,
         central: &Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         until: Instant,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
@@ -229,8 +239,8 @@ impl Step<'_> {
                 marker.written_in_steps();
             }
         };
-        let done = match crew {
-            Some(crew) => crew.step(marker, central, until, begin),
+        let done = match workers {
+            Some(workers) => workers.step(marker, central, until, begin),
             None => marker.step(central, until, begin),
         };
         if first == Some(Of::Whole) {
@@ -241,15 +251,15 @@ impl Step<'_> {
 }
 
 impl<'h> Cleared<'h> {
-    /// Marks from `roots`, together with the crew's helpers. No other marker runs meanwhile.
+    /// Marks from `roots`, together with the mark workers. No other marker runs meanwhile.
     pub fn mark(
         self,
         central: &Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> Marked<'h> {
-        mark_all(central, marker, crew, self.rest, roots);
+        mark_all(central, marker, workers, self.rest, roots);
         Marked { pause: self.pause }
     }
 }
@@ -259,7 +269,7 @@ impl<'h> Cleared<'h> {
 fn mark_all(
     central: &Central,
     marker: &mut Marker<'_>,
-    crew: Option<&Crew>,
+    workers: Option<&MarkWorkers>,
     rest: bool,
     roots: impl FnOnce(&mut Marker<'_>),
 ) {
@@ -267,11 +277,11 @@ fn mark_all(
         roots(marker);
         marker.uncollectable(central);
         if rest {
-            marker.written(central, crew.map(Crew::team));
+            marker.written(central, workers.map(MarkWorkers::team));
         }
     };
-    match crew {
-        Some(crew) => crew.lead(marker, central, begin),
+    match workers {
+        Some(workers) => workers.lead(marker, central, begin),
         None => marker.mark_from(central, begin),
     }
 }
@@ -286,14 +296,14 @@ impl<'h> Marked<'h> {
         &self,
         central: &mut Central,
         marker: &mut Marker<'_>,
-        crew: Option<&Crew>,
+        workers: Option<&MarkWorkers>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> io::Result<Difference> {
         let heap = self.pause.heap;
         let verifier = &heap.stress.verifier;
         let before = verifier.begin(&heap.side, central.committed())?;
         heap.clear_marks(central);
-        mark_all(central, marker, crew, false, roots);
+        mark_all(central, marker, workers, false, roots);
         let is_looked_at = |slot: Slot, word| {
             let map = heap.map(slot.superpage);
             map.is_none_or(|map| map.has(word))
@@ -317,10 +327,10 @@ impl<'h> Marked<'h> {
         central: &mut Central,
         marker: &mut Marker<'_>,
         tail: Tail,
-    ) -> (Census, usize) {
+    ) -> (SweepStatistics, usize) {
         let counted = self.end(central, tail.watch).count(central, tail.unwatch);
-        let shed = counted.shed(central, marker, tail.shed);
-        (counted.end(central), shed)
+        let paged_out = counted.page_out(central, marker, tail.page_out);
+        (counted.end(central), paged_out)
     }
 }
 
@@ -328,11 +338,11 @@ impl<'h> Ended<'h> {
     /// If `unwatch`, disarms superpages that are not worth watching. Frees unmarked slots.
     pub fn count(self, central: &mut Central, unwatch: bool) -> Counted<'h> {
         if unwatch {
-            watch::unwatch(&self.heap.side, central.committed());
+            tracking::unwatch(&self.heap.side, central.committed());
         }
         Counted {
             heap: self.heap,
-            census: self.heap.census(central),
+            swept: self.heap.sweep(central),
         }
     }
 }
@@ -340,14 +350,14 @@ impl<'h> Ended<'h> {
 impl Counted<'_> {
     /// Summarises cold superpages, and pages out at most `superpages` of them. Returns how many it did. The
     /// program may run, because writes to armed superpages show.
-    pub fn shed(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
-        marker.shed(central, superpages)
+    pub fn page_out(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
+        marker.page_out_cold(central, superpages)
     }
 
-    /// Ends the collection and returns its census.
-    pub fn end(self, central: &Central) -> Census {
+    /// Ends the collection and returns the statistics of its sweep.
+    pub fn end(self, central: &Central) -> SweepStatistics {
         let heap = self.heap;
         heap.stress.evict_some(&heap.side, central.committed());
-        self.census
+        self.swept
     }
 }

@@ -6,7 +6,7 @@ use crate::kind::{KINDS, Kind, KindId, Kinds, Layout, PointerMap};
 use crate::side::{self, Side, UsedBy};
 use crate::stress::Stress;
 use crate::summary::Summaries;
-use crate::watch::Tracking;
+use crate::tracking::Tracking;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -5,7 +5,7 @@ use crate::central::{Central, Exhausted};
 use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use crate::kind::KindId;
-use crate::watch;
+use crate::tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// From this many bytes on, memory that must be zeroed may be given back to the kernel instead of
@@ -25,6 +25,7 @@ impl Heap {
         bytes: usize,
         first_only: bool,
     ) -> Result<usize, Exhausted> {
+        central.check(self);
         let bytes = bytes
             .checked_next_multiple_of(GRANULE)
             .ok_or(Exhausted::Memory)?;
@@ -36,7 +37,7 @@ impl Heap {
             self.side.descriptor(head).raise(flag::FIRST_ONLY);
         }
         self.add_allocated(bytes);
-        watch::unwatch_taken(&self.side, head, count);
+        tracking::unwatch_taken(&self.side, head, count);
         let of = self.kind(kind);
         if of.zeroed {
             self.clear_large(head, count);
@@ -79,6 +80,7 @@ impl Heap {
     /// # Safety
     /// `slot` is that of a large object that is no longer used and was not freed before.
     pub unsafe fn free_large(&self, central: &mut Central, slot: Slot) {
+        central.check(self);
         let it = self.side.descriptor(slot.superpage);
         if it.usage() != Use::Head {
             return;

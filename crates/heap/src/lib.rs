@@ -25,19 +25,19 @@
 //! | `bits`, `sparse`, `prefetch`, `sync` | bits in words, tables by kind and class, prefetching, locks |
 //! | `os`, `area` | every system call; a stack of values in addresses of its own |
 //! | `descriptor`, `side` | what is known of a superpage; the address ranges, and all tables of metadata |
-//! | `summary`, `watch` | absent superpages' references; what was written to |
+//! | `summary`, `tracking` | absent superpages' references; what was written to |
 //! | `verify`, `stress` | checks that nothing was lost; injected faults |
 //! | `heap` | the heap: its kinds, and queries about addresses |
 //! | `central`, `bins` | the state that threads share, what each thread has of its own |
 //! | `alloc`, `large` | small objects, large objects |
-//! | `objects`, `census` | walks over objects; counting what is marked |
+//! | `objects`, `sweep` | walks over objects; counting what is marked |
 //! | `residency`, `steps` | what is in swap; marking while the program runs |
 //! | `mark` | marking what is reachable |
 //! | `collection` | the phases of a collection, in their only order |
 //! | `fuzz` | entry points for fuzzers |
 //!
 //! Data flows one way: [`Heap`] knows its ranges (`os`, `side`); [`Bin`]s are filled from
-//! superpages (`alloc`, over `central`); a collection marks (`mark`) and then counts (`census`),
+//! superpages (`alloc`, over `central`); a collection marks (`mark`) and then counts (`sweep`),
 //! which gives superpages back to `central`. The types of [`collection`] enforce the order of a
 //! collection's phases.
 //!
@@ -52,7 +52,6 @@ mod alloc;
 mod area;
 mod bins;
 mod bits;
-mod census;
 mod central;
 mod class;
 pub mod collection;
@@ -72,19 +71,20 @@ mod sparse;
 mod steps;
 mod stress;
 mod summary;
+mod sweep;
 mod sync;
+mod tracking;
 mod verify;
-mod watch;
 
 pub use address::{GRANULE, SUPERPAGE, Slot, Superpage};
 pub use alloc::Freed;
 pub use bins::{Bin, Bins};
-pub use census::Census;
 pub use central::{Central, Exhausted};
 pub use class::{CLASSES, Class, LARGEST_SMALL};
 pub use heap::{Error, Heap, Places};
 pub use kind::{KINDS, Kind, KindId, Layout, PointerMap};
 pub use residency::{Look, Residency};
 pub use side::UsedBy;
+pub use sweep::SweepStatistics;
+pub use tracking::{Means, Watch};
 pub use verify::Difference;
-pub use watch::{Means, Watch};

@@ -13,6 +13,7 @@ impl Heap {
     /// Calls `each` with every marked slot, in address order: the objects that the last collection
     /// found, and uncollectable ones.
     pub fn each_marked(&self, central: &Central, mut each: impl FnMut(Slot)) {
+        central.check(self);
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.side.descriptor(superpage);
@@ -52,6 +53,7 @@ impl Heap {
         central: &Central,
         kind: KindId,
     ) -> impl Iterator<Item = Slot> + Clone + use<'_> {
+        central.check(self);
         let slots_of = move |superpage: Superpage| {
             let it = self.side.descriptor(superpage);
             match it.usage() {
@@ -73,6 +75,7 @@ impl Heap {
     /// superpage of which a bin left a part, only the slots marked then are told: it is not known
     /// which of the others hold objects.
     pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
+        central.check(self);
         for at in 0..central.committed() as u32 {
             let superpage = Superpage(at);
             let it = self.side.descriptor(superpage);

@@ -6,7 +6,7 @@ use crate::bits;
 use crate::central::Central;
 use crate::descriptor::{Use, age, flag};
 use crate::heap::Heap;
-use crate::watch::Means;
+use crate::tracking::Means;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -70,6 +70,7 @@ impl Heap {
     /// memory is short. The program does not use the tables, so they are among the first pages that
     /// the kernel evicts.
     pub fn ask_for_tables(&self, central: &Central) {
+        central.check(self);
         let tables = self.side.read_by_collections(central.committed());
         let summaries = self.summaries.range(&self.side);
         for table in tables.into_iter().chain([summaries]) {
@@ -84,6 +85,7 @@ impl Heap {
     /// conclude that the program uses all of them, and find nothing to evict. Pages that the
     /// program does use are accessed again soon.
     pub fn cool(&self, central: &Central) {
+        central.check(self);
         let used = |at: &usize| {
             let it = self.side.descriptor(Superpage(*at as u32));
             it.usage() != Use::Free && !it.has(flag::ABSENT)

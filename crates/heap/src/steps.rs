@@ -9,13 +9,13 @@
 //! step does not trust these summaries (`GONE_PARTLY`).
 //!
 //! While the steps are under way, mark bits do not tell which slots are free. So threads allocate
-//! from free superpages only; the census finds the holes again.
+//! from free superpages only; the sweep finds the holes again.
 
 use crate::address::Superpage;
 use crate::central::Central;
 use crate::descriptor::flag;
 use crate::heap::Heap;
-use crate::watch::Watch;
+use crate::tracking::Watch;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Superpages that only the front end can trace are scanned again in any case. They may be at most
@@ -53,6 +53,7 @@ impl Heap {
     /// must tell for most of the heap what has to be scanned again. The marks must be those of the
     /// previous collection.
     pub fn can_step(&self, central: &Central) -> bool {
+        central.check(self);
         if !self.can_watch() {
             return false;
         }

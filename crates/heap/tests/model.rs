@@ -15,6 +15,7 @@ mod sync {
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sharing::{Given, Sharing, Worker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The references of each object. Two of them refer to the last one, and one to an earlier one.
 const GRAPH: [&[usize]; 5] = [&[1, 2], &[3, 0], &[4], &[4], &[]];
@@ -45,6 +46,8 @@ struct Marker {
     spent: usize,
     left: bool,
     round: u32,
+    /// It panics when it has scanned an object.
+    panics: bool,
 }
 
 impl Marker {
@@ -57,6 +60,7 @@ impl Marker {
             spent: 0,
             left: false,
             round: 0,
+            panics: false,
         }
     }
 
@@ -98,6 +102,10 @@ impl Worker for Marker {
         self.left = true;
         while let Some(object) = self.stack.pop() {
             self.scanned += 1;
+            if self.panics {
+                // Without the report.
+                std::panic::resume_unwind(Box::new(()));
+            }
             GRAPH[object].iter().for_each(|&to| self.reach(to));
             if self.stack.len() > 1 && sharing.is_wanted() {
                 sharing.give(|objects| objects.given.push(self.stack.remove(0)));
@@ -200,5 +208,27 @@ fn what_is_given_up_does_not_come_back() {
             while !leader.lead(sharing) {}
             assert_all_scanned(sharing, marks);
         });
+    });
+}
+
+/// The leader does not wait for a helper that panics, and does not take its work for done.
+#[test]
+fn who_panics_is_not_waited_for() {
+    check(2, || {
+        let marks: Marks = Arc::new(GRAPH.iter().map(|_| AtomicUsize::new(0)).collect());
+        let sharing = Arc::new(Sharing::new(Objects::default()));
+        let (shared, mut helper) = (sharing.clone(), Marker::new(&marks, None));
+        helper.panics = true;
+        let helper = loom::thread::spawn(move || {
+            catch_unwind(AssertUnwindSafe(|| while helper.help(&shared) {})).is_err()
+        });
+        let mut leader = Marker::new(&marks, None);
+        let led = catch_unwind(AssertUnwindSafe(|| leader.lead(&sharing)));
+        sharing.end();
+        let panicked = helper.join().unwrap();
+        assert_eq!(led.is_err(), panicked);
+        if !panicked {
+            assert_all_scanned(&sharing, &marks);
+        }
     });
 }

@@ -2,7 +2,7 @@
 //! descriptors when it is dropped. A suite of its own, because it counts what the whole process has.
 
 use plimsoll_heap::collection::{Pause, Tail};
-use plimsoll_heap::mark::{Crew, Marker, NoTracer};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoTracer};
 use plimsoll_heap::os::Linux;
 use plimsoll_heap::{Bins, Central, Class, Heap, Kind, KindId, Look, Watch};
 use plimsoll_unit::index::{KIB, MIB, PAGE};
@@ -47,20 +47,20 @@ impl Own {
     }
 
     /// Collects, and returns how many objects live.
-    fn collect(&mut self, crew: Option<&Crew>) -> u64 {
+    fn collect(&mut self, workers: Option<&MarkWorkers>) -> u64 {
         let mut marker = Marker::new(&self.heap, &NoTracer).unwrap();
         let emptied = Pause::begin(&self.heap).empty(|heap| self.bins.retire(heap));
         let looked = emptied.look(&mut self.central, Look::default());
         let cleared = looked.at_once(&mut self.central);
-        let marked = cleared.mark(&self.central, &mut marker, crew, |marker| {
+        let marked = cleared.mark(&self.central, &mut marker, workers, |marker| {
             marker.word(self.first);
         });
         let tail = Tail {
             watch: Some(Watch::All),
             ..Tail::default()
         };
-        let (census, _) = marked.finish(&mut self.central, &mut marker, tail);
-        census.objects
+        let (swept, _) = marked.finish(&mut self.central, &mut marker, tail);
+        swept.objects
     }
 
     /// Walks over the list, and returns its length.
@@ -144,21 +144,24 @@ fn in_turn() {
         let mut own = Own::new((64 << (round % 8)) * MIB);
         own.grow(20_000, 48);
         own.heap.can_watch();
-        let crew = Crew::new(&own.heap).unwrap();
+        let workers = MarkWorkers::new(&own.heap).unwrap();
         std::thread::scope(|scope| {
             let heap = &own.heap;
             let mut helper = Marker::new(heap, &NoTracer).unwrap();
-            let crew = &crew;
-            let end = scope.spawn(move || while crew.help(&mut helper) {});
+            let workers = &workers;
+            let end = scope.spawn(move || while workers.help(&mut helper) {});
             let mut other = Own::new(16 * MIB);
             other.grow(1000, 200);
             assert_eq!((other.collect(None), other.length()), (1000, 1000));
-            crew.end();
+            workers.end();
             end.join().unwrap();
         });
-        assert_eq!((own.collect(Some(&crew)), own.length()), (20_000, 20_000));
+        assert_eq!(
+            (own.collect(Some(&workers)), own.length()),
+            (20_000, 20_000)
+        );
         let addresses = own.addresses();
-        drop((own, crew));
+        drop((own, workers));
         assert!(is_unmapped(&addresses), "round {round}: {addresses:x?}");
         if round == 7 {
             before = Some(has());

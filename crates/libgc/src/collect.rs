@@ -5,7 +5,7 @@ use crate::finalization::invoke;
 use crate::front::{allowed, collect, may_go_on};
 use crate::state::{self, Locked};
 use crate::thread::registers::with_registers;
-use crate::{lock, lost, report};
+use crate::{leak_report, lock, report};
 use plimsoll_collector::{Collector, Why};
 
 /// Gives the heap's free memory back to the kernel.
@@ -38,7 +38,7 @@ pub(crate) fn ask(stop: Option<StopFunc>) -> bool {
     let due = gc.program.finalization.is_due();
     drop(gc);
     lock::give_way();
-    lost::report();
+    leak_report::report();
     if due {
         invoke::notify_or_invoke();
     }

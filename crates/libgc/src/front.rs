@@ -19,8 +19,9 @@ use crate::unwind::Whole;
 use crate::{follow, heap, quantum, report, stress};
 use libc::c_uint;
 use plimsoll_collector::{Conditions, Event, FrontEnd, Record, Scanned, Why};
-use plimsoll_heap::mark::{Crew, Marker};
+use plimsoll_heap::mark::{MarkWorkers, Marker};
 use plimsoll_heap::{Central, Heap};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The program, during a collection by this thread.
@@ -139,12 +140,13 @@ impl FrontEnd for Front<'_> {
         self.program.leaks.prepare(heap, central);
     }
 
-    fn start_workers(&mut self, crew: &'static Crew, count: usize) -> usize {
+    fn start_workers(&mut self, workers: &Arc<MarkWorkers>, count: usize) -> usize {
         let Some(heap) = heap::made() else { return 0 };
         let start = |_: &usize| {
+            let workers = workers.clone();
             spawn(c"gc-marker", move || {
                 if let Ok(mut marker) = Marker::new(heap, &kinds::Descriptors) {
-                    while crew.help(&mut marker) {}
+                    while workers.help(&mut marker) {}
                 }
             })
         };

@@ -1,6 +1,6 @@
 //! Finding mistakes of the program: objects that it lost without freeing them (`GC_find_leak`), and
 //! objects of the debugging functions whose bounds it overwrote. A collection's findings are
-//! [reported](crate::lost) once the lock is free again.
+//! [reported](crate::leak_report) once the lock is free again.
 //!
 //! While the program looks for leaks, every object is allocated with the lock and recorded; so
 //! threads that are registered in this mode have no fast path to their bins

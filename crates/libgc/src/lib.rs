@@ -15,7 +15,7 @@
 //! | `objects` | allocating objects, freeing them, changing their size; where references are in them |
 //! | `roots`, `thread` | roots: static data, loaded libraries, threads' stacks |
 //! | `finalization` | what happens when an object dies |
-//! | `leaks`, `lost` | objects that a program lost, and writes past the end of an object; their report |
+//! | `leaks`, `leak_report` | objects that a program lost, writes past the end of an object; their report |
 //! | `follow` | following a broker's limit |
 //! | `environ`, `output`, `report` | environment variables, messages, giving up |
 //! | `quantum` | threads that give their processors up by what they allocate |
@@ -51,9 +51,9 @@ mod follow;
 mod fork;
 mod front;
 mod heap;
+mod leak_report;
 mod leaks;
 mod lock;
-mod lost;
 mod memory;
 mod objects;
 mod output;

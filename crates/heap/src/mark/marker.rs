@@ -70,7 +70,7 @@ pub struct Marker<'a> {
     pub(super) pending_from: u32,
     /// Spans scanned: the clock is not read for each.
     looked: u32,
-    /// The marker stopped with work left, in the current round of its crew.
+    /// The marker stopped with work left, in the current round of the mark workers.
     pub(super) left: bool,
     pub(super) round: u32,
     /// What it did since this was last taken.

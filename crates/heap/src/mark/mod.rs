@@ -9,36 +9,36 @@
 //! full, the object's superpage becomes *pending* instead, and all of its marked objects are
 //! scanned later. An absent superpage becomes pending too, unless it has a valid summary. Pending
 //! superpages are read in address order, and summarised while they are in memory. Before that, the
-//! superpages that are likely to be evicted next are summarised and paged out (`shed`).
+//! superpages that are likely to be evicted next are summarised and paged out (`page_out`).
 //!
 //! # Map
 //!
 //! | module | is |
 //! |---|---|
 //! | `marker` | one marker: a stack, two queues, and the loop that drains them |
-//! | `crew`, `sharing` | several markers at once; how any workers share work |
+//! | `workers`, `sharing` | several markers at once; how workers of any kind share work |
 //! | `queue`, `spans` | the short queues; what waits for marking |
 //! | `pending` | superpages that are read later, in address order |
 //! | `replay` | a superpage's summary in the place of its objects |
-//! | `shed` | pages out before the kernel has to evict |
+//! | `page_out` | pages out before the kernel has to evict |
 //! | `young` | collections of young objects, by sticky mark bits |
-//! | `dying` | unreachable objects that a front end wants kept |
+//! | `finalizable` | unreachable objects that a front end wants kept |
 
-mod crew;
-mod dying;
+mod finalizable;
 mod marker;
+mod page_out;
 mod pending;
 mod queue;
 mod replay;
 mod sharing;
-mod shed;
 mod spans;
+mod workers;
 mod young;
 
-pub use crew::Crew;
-pub use dying::Dying;
+pub use finalizable::Finalizable;
 pub use marker::Marker;
 pub use spans::Marking;
+pub use workers::MarkWorkers;
 
 use crate::kind::KindId;
 

@@ -51,6 +51,19 @@ pub(crate) struct State<G> {
     pub(crate) round: u32,
     /// Helpers must return.
     ended: bool,
+    /// A worker panicked, and its work is lost.
+    failed: bool,
+}
+
+/// Takes a worker that panics out of its turn, for which the others would wait.
+struct Leaving<'a, G: Given>(&'a Sharing<G>);
+
+impl<G: Given> Drop for Leaving<'_, G> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.failed = true;
+        self.0.leave(state);
+    }
 }
 
 impl<G: Given> Sharing<G> {
@@ -64,6 +77,7 @@ impl<G: Given> Sharing<G> {
                 left: 0,
                 round: 0,
                 ended: false,
+                failed: false,
             }),
             changed: Condvar::new(),
             hungry: AtomicUsize::new(0),
@@ -91,6 +105,9 @@ impl<G: Given> Sharing<G> {
     }
 
     /// Leads the turn that it began. True if nothing is left; `has_left` is asked whether the leader has.
+    ///
+    /// # Panics
+    /// A helper panicked.
     pub(crate) fn lead<W: Worker<Given = G>>(
         &self,
         worker: &mut W,
@@ -98,7 +115,11 @@ impl<G: Given> Sharing<G> {
     ) -> bool {
         self.work(worker, true);
         let state = self.state();
-        !has_left(worker) && state.left == 0 && state.given.is_empty()
+        let done = !has_left(worker) && state.left == 0 && state.given.is_empty();
+        let failed = state.failed;
+        drop(state);
+        assert!(!failed, "a mark worker panicked, and its work is lost");
+        done
     }
 
     /// Helps once: waits until a turn begins, and returns when it is done. `join` is told the state, and says
@@ -153,21 +174,32 @@ impl<G: Given> Sharing<G> {
         }
     }
 
+    /// Notes that a worker has no work. `None` if it was the last one: then the turn has ended.
+    fn leave<'a>(&self, mut state: MutexGuard<'a, State<G>>) -> Option<MutexGuard<'a, State<G>>> {
+        state.working -= 1;
+        if state.working > 0 {
+            return Some(state);
+        }
+        state.on = false;
+        drop(state);
+        self.changed.notify_all();
+        None
+    }
+
     /// Works until no worker has work, or the time is over.
     fn work<W: Worker<Given = G>>(&self, worker: &mut W, leads: bool) {
         let turn = self.state().turn;
         loop {
+            let leaving = Leaving(self);
             let done = worker.drain(self);
+            std::mem::forget(leaving);
             let mut state = self.state();
             if !done || state.given.is_empty() {
                 worker.settle(&mut state.given);
-                state.working -= 1;
                 state.left += usize::from(!done && !leads);
-                if state.working == 0 {
-                    state.on = false;
-                    drop(state);
-                    self.changed.notify_all();
-                    return;
+                match self.leave(state) {
+                    Some(others) => state = others,
+                    None => return,
                 }
                 let is_on = |state: &State<G>| state.on && state.turn == turn;
                 self.hungry.fetch_add(usize::from(done), Relaxed);

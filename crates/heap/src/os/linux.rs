@@ -13,14 +13,15 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Makes the system calls.
 #[derive(Debug, Default)]
 pub struct Linux {
     files: Mutex<Files>,
-    /// The heap's place, of which only the committed parts are mapped; unset if all of it is mapped.
-    place: OnceLock<Range<usize>>,
+    /// The place of the reservation, of which only the committed parts are mapped; empty without one, and if
+    /// all of it is mapped.
+    place: Mutex<Range<usize>>,
 }
 
 /// The part of [`Linux`] under its lock.
@@ -44,7 +45,7 @@ impl Linux {
                 tracker: None,
                 untrackable: false,
             }),
-            place: OnceLock::new(),
+            place: Mutex::new(0..0),
         }
     }
 
@@ -52,9 +53,12 @@ impl Linux {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn place(&self) -> MutexGuard<'_, Range<usize>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_in_place(&self, range: &Range<usize>) -> bool {
-        let place = self.place.get();
-        place.is_some_and(|place| place.contains(&range.start))
+        self.place().contains(&range.start)
     }
 
     fn advise(range: Range<usize>, advice: Advice) {
@@ -67,10 +71,14 @@ impl Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         let files = self.files.get_mut();
-        let tracker = files.unwrap_or_else(PoisonError::into_inner).tracker.take();
-        if let Some(tracker) = tracker.filter(|tracker| !is_a_tracker(tracker)) {
-            std::mem::forget(tracker);
-        }
+        close(files.unwrap_or_else(PoisonError::into_inner).tracker.take());
+    }
+}
+
+/// Closes a tracker, if its number is its own still.
+fn close(tracker: Option<OwnedFd>) {
+    if let Some(tracker) = tracker.filter(|tracker| !is_a_tracker(tracker)) {
+        std::mem::forget(tracker);
     }
 }
 
@@ -160,10 +168,11 @@ impl Files {
 // SAFETY: mmap gives fresh memory; the kernel documents the rest (mmap(2), mprotect(2), madvise(2)).
 unsafe impl Os for Linux {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
-        if let Ok(place) = place::find(bytes, alignment) {
-            return Ok(self.place.get_or_init(|| place).start);
-        }
-        reserve_mapped(bytes, alignment)
+        let Ok(place) = place::find(bytes, alignment) else {
+            return reserve_mapped(bytes, alignment);
+        };
+        *self.place() = place.clone();
+        Ok(place.start)
     }
 
     fn commit(&self, range: Range<usize>) -> io::Result<()> {
@@ -173,8 +182,11 @@ unsafe impl Os for Linux {
             unsafe { mprotect(range.start as *mut _, range.len(), flags)? };
             return Ok(());
         }
+        let begins = self.place().start == range.start;
         match place::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
             Ok(()) => Ok(()),
+            // What ends where the reservation begins is somebody else's.
+            Err(why) if begins => Err(why.into()),
             // A process that has no mappings left can still make one longer.
             Err(why) => lengthen(range).map_err(|_| why.into()),
         }
@@ -189,6 +201,7 @@ unsafe impl Os for Linux {
 
     unsafe fn release(&self, range: Range<usize>) {
         if self.is_in_place(&range) {
+            *self.place() = 0..0;
             return place::give_back(range.start);
         }
         // SAFETY: the caller's.
@@ -258,10 +271,13 @@ unsafe impl Os for Linux {
 
     fn track(&self, range: Range<usize>) -> io::Result<()> {
         let mut files = self.files();
-        if let Some(tracker) = &files.tracker
-            && write_tracking::register(tracker, range.clone()).is_ok()
-        {
-            return Ok(());
+        if let Some(tracker) = &files.tracker {
+            match write_tracking::register(tracker, range.clone()) {
+                // Without this tracker, the ranges that it tracks could not be tracked by another one.
+                Err(why) if is_a_tracker(tracker) => return Err(why),
+                Ok(()) => return Ok(()),
+                Err(_) => {}
+            }
         }
         // The number may by now be that of a descriptor of the program's, so it is not closed.
         std::mem::forget(files.tracker.take());
@@ -297,13 +313,14 @@ unsafe impl Os for Linux {
         let mut files = self.files();
         // These files describe the parent's pages; the parent's own descriptors stay open.
         files.pagemap = None;
-        files.tracker = None;
+        close(files.tracker.take());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn what_is_reserved_is_aligned_zero_and_zero_again() {
@@ -338,6 +355,69 @@ mod tests {
         assert!(lengthen(first.end + (1 << 20)..first.end + (2 << 20)).is_ok());
         let other = Linux::new().reserve(1 << 40, 2 << 20).unwrap();
         assert!(other >= start + (1 << 40) || other + (1 << 40) <= start);
+    }
+
+    /// A heap that got no memory at its first place looks for another one.
+    #[test]
+    fn a_second_reservation_is_at_a_place_of_its_own() {
+        let (linux, bytes, alignment) = (Linux::new(), 1 << 30, 2 << 20);
+        let first = linux.reserve(bytes, alignment).unwrap();
+        // SAFETY: nothing was committed.
+        unsafe { linux.release(first..first + bytes) };
+        place::map(first..first + alignment, ProtFlags::empty()).expect("nothing is mapped");
+        let second = linux.reserve(bytes, alignment).unwrap();
+        let part = second..second + alignment;
+        linux.commit(part.clone()).expect("nobody has it");
+        // SAFETY: nobody uses it.
+        unsafe {
+            linux.uncommit(part.clone());
+            linux.release(second..second + bytes);
+            linux.uncommit(first..first + alignment);
+        }
+        place::map(part.clone(), ProtFlags::empty()).expect("it was unmapped");
+    }
+
+    /// A range that cannot be tracked leaves others tracked.
+    #[test]
+    fn tracking_goes_on_after_a_range_that_cannot_be_tracked() {
+        let (linux, bytes) = (Linux::new(), 1 << 20);
+        let start = linux.reserve(2 * bytes, bytes).unwrap();
+        let range = start..start + bytes;
+        linux.commit(range.clone()).unwrap();
+        if let Err(error) = linux.track(range.clone()) {
+            plimsoll_testbed::skip(format_args!("no write tracking here: {error}"));
+            return;
+        }
+        assert!(
+            linux.track(range.end..range.end + bytes).is_err(),
+            "not mapped"
+        );
+        linux.track(range).expect("as before");
+    }
+
+    /// The program closed the tracker, and its number is that of another file.
+    #[test]
+    fn a_child_closes_no_file_of_the_program() {
+        let linux = Linux::new();
+        let start = linux.reserve(1 << 20, 1 << 20).unwrap();
+        linux.commit(start..start + (1 << 20)).unwrap();
+        if let Err(error) = linux.track(start..start + (1 << 20)) {
+            plimsoll_testbed::skip(format_args!("no write tracking here: {error}"));
+            return;
+        }
+        let number = linux
+            .files()
+            .tracker
+            .as_ref()
+            .map(AsRawFd::as_raw_fd)
+            .unwrap();
+        let other = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: the number is that of the tracker, which nobody uses meanwhile.
+        unsafe {
+            assert_eq!(libc::dup2(other.as_raw_fd(), number), number);
+            linux.forked();
+            assert_eq!(libc::close(number), 0, "it is open");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use crate::world::World;
 use plimsoll_heap::collection::{Pause, Tail};
-use plimsoll_heap::mark::{Crew, Marker, NoTracer};
-use plimsoll_heap::{Census, Exhausted, LARGEST_SMALL, Look, SUPERPAGE};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoTracer};
+use plimsoll_heap::{Exhausted, LARGEST_SMALL, Look, SUPERPAGE, SweepStatistics};
 use plimsoll_unit::index::MIB;
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ fn interior_pointers_keep_an_object_and_what_is_left_over_keeps_none() {
         }
         world.roots = vec![start + bytes - 1];
         let ended = world.mark(&mut marker);
-        assert_eq!(ended.count(&mut world.central, false).census.objects, 1);
+        assert_eq!(ended.count(&mut world.central, false).swept.objects, 1);
         world.objects.clear();
         world.roots.clear();
         world.collect(&mut marker);
@@ -184,9 +184,9 @@ fn memory_that_is_given_back_is_gone_and_comes_back_zeroed() {
         let start = world.allocate(world.words, 4096).unwrap();
         world.write(start, 3, 5);
     }
-    let census = world.collect(&mut marker);
-    assert_eq!(census.objects, 0);
-    assert_eq!(census.freed, 125);
+    let swept = world.collect(&mut marker);
+    assert_eq!(swept.objects, 0);
+    assert_eq!(swept.freed, 125);
     assert_eq!(world.central.give_back(world.heap, 25), (100, 25));
     assert_eq!(world.central.give_back(world.heap, 25), (0, 25));
     for _ in 0..500 {
@@ -196,7 +196,7 @@ fn memory_that_is_given_back_is_gone_and_comes_back_zeroed() {
 
 /// Marks a graph with one marker and with three, with large and small stacks.
 #[test]
-fn a_crew_marks_what_one_marks() {
+fn mark_workers_mark_what_one_marks() {
     for (room, wide) in [(1 << 16, true), (1 << 16, false), (4, true)] {
         let mut world = World::new(256 * MIB);
         let wide = if wide { 300 } else { 1 };
@@ -211,32 +211,32 @@ fn a_crew_marks_what_one_marks() {
             roots,
             ..
         } = world;
-        let crew = Crew::new(heap).unwrap();
-        let (census, marking) = std::thread::scope(|scope| {
+        let workers = MarkWorkers::new(heap).unwrap();
+        let (swept, marking) = std::thread::scope(|scope| {
             let helper = || {
                 let mut marker = Marker::with_room(heap, &NoTracer, room).unwrap();
-                while crew.help(&mut marker) {}
+                while workers.help(&mut marker) {}
             };
             let helpers = [scope.spawn(helper), scope.spawn(helper)];
             let mut marker = Marker::with_room(heap, &NoTracer, room).unwrap();
-            let mut census = Census::default();
+            let mut swept = SweepStatistics::default();
             for _ in 0..20 {
                 let emptied = Pause::begin(heap).empty(|_| {});
                 let looked = emptied.look(&mut central, Look::default());
                 let cleared = looked.at_once(&mut central);
-                let marked = cleared.mark(&central, &mut marker, Some(&crew), |marker| {
+                let marked = cleared.mark(&central, &mut marker, Some(&workers), |marker| {
                     roots.iter().for_each(|&root| marker.word(root));
                 });
-                (census, _) = marked.finish(&mut central, &mut marker, Tail::default());
+                (swept, _) = marked.finish(&mut central, &mut marker, Tail::default());
             }
-            crew.end();
+            workers.end();
             let all = marker.take_marking();
             helpers
                 .into_iter()
                 .for_each(|helper| helper.join().unwrap());
-            (census, all)
+            (swept, all)
         });
-        assert_eq!(census.objects, expected.objects);
+        assert_eq!(swept.objects, expected.objects);
         assert_eq!(
             marking.objects,
             20 * expected.objects,

@@ -71,8 +71,8 @@ fn what_a_thread_frees_of_a_kind_that_it_never_used_is_found_by_the_next_collect
         assert_eq!(again, None, "freed once");
     }
     others.retire(world.heap);
-    let (census, _) = world.collect_unchecked(&mut marker);
-    assert_eq!(census.objects, 100);
+    let (swept, _) = world.collect_unchecked(&mut marker);
+    assert_eq!(swept.objects, 100);
     for _ in 0..900 {
         world.allocate(kind, 48).unwrap();
     }
@@ -95,6 +95,6 @@ fn large_objects_may_be_of_any_kind() {
     world.write(root, 2 * SUPERPAGE / 8, leaf);
     world.roots.push(root);
     world.allocate(kinds[7], SUPERPAGE).unwrap();
-    let census = world.collect(&mut marker);
-    assert_eq!((census.objects, census.opaque as usize), (2, 5 * SUPERPAGE));
+    let swept = world.collect(&mut marker);
+    assert_eq!((swept.objects, swept.opaque as usize), (2, 5 * SUPERPAGE));
 }

@@ -161,8 +161,8 @@ fn a_stack_that_may_not_grow_loses_no_object() {
             world.write(father, at, son);
         }
         world.roots.push(father);
-        let census = world.collect(&mut marker);
-        assert_eq!(census.objects, SONS as u64 + 1);
+        let swept = world.collect(&mut marker);
+        assert_eq!(swept.objects, SONS as u64 + 1);
         let overflows = marker.take_marking().overflows;
         assert_eq!(overflows > 0, refused, "{overflows}");
         assert!(luck.asked(Call::Map) > 0);

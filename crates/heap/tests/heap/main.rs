@@ -1,12 +1,12 @@
 //! Whole collections.
 
 mod collect;
-mod dying;
+mod finalizable;
 mod kernel;
 mod kinds;
 mod luck;
 mod mapped;
-mod shed;
+mod page_out;
 mod steps;
 mod swap;
 mod tables;

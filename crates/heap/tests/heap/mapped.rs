@@ -119,13 +119,13 @@ fn what_is_cold_is_paged_out_before_the_kernel_has_to() {
     let [structure, _] = kinds(&world);
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
     list(&mut world, structure, 3000);
-    world.shed = usize::MAX;
+    world.page_out = usize::MAX;
     world.collect_unchecked(&mut marker);
-    let (census, shed) = world.collect_unchecked(&mut marker);
-    assert!(shed > 30, "{shed}");
+    let (swept, paged_out) = world.collect_unchecked(&mut marker);
+    assert!(paged_out > 30, "{paged_out}");
     marker.take_marking();
     let (again, _) = world.collect_unchecked(&mut marker);
-    assert_eq!((census.objects, again.objects), (3000, 3000));
+    assert_eq!((swept.objects, again.objects), (3000, 3000));
     assert_eq!(
         (marker.take_marking().read, pages.faults.load(SeqCst)),
         (0, 0)
@@ -196,7 +196,7 @@ proptest! {
         for (pattern, how) in evictions {
             evict(&world, &pages, pattern);
             world.young = how == 1;
-            world.shed = if how == 2 { usize::MAX } else { 0 };
+            world.page_out = if how == 2 { usize::MAX } else { 0 };
             if how == 3 {
                 (0..3).for_each(|_| world.step(&mut marker));
             }

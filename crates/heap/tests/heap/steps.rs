@@ -1,6 +1,6 @@
 //! Collections whose marking is done in steps, while the program changes references.
 
-use crate::swap::with_crew;
+use crate::swap::with_workers;
 use crate::world::World;
 use plimsoll_heap::collection::{Pause, Tail};
 use plimsoll_heap::mark::{Marker, NoTracer};
@@ -54,8 +54,8 @@ fn what_is_moved_behind_the_marker_is_found_by_the_last_step() {
     for _ in 0..5 {
         world.step(&mut marker);
     }
-    let census = world.collect(&mut marker);
-    assert_eq!(census.objects, 10_000);
+    let swept = world.collect(&mut marker);
+    assert_eq!(swept.objects, 10_000);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn what_was_written_to_is_looked_into_a_window_at_a_time() {
         world.step(&mut marker);
     }
     assert_eq!(marker.marked(), 1, "what was written before the first step");
-    let census = world.collect(&mut marker);
-    assert_eq!(census.objects, 1_602);
+    let swept = world.collect(&mut marker);
+    assert_eq!(swept.objects, 1_602);
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn large_objects_are_looked_into_again_by_the_parts_that_were_written_to() {
 }
 
 #[test]
-fn a_crew_takes_steps_together_and_gives_them_up() {
+fn mark_workers_take_steps_together_and_give_them_up() {
     let Some(mut world) = tracked(lists(40, 2_000)) else {
         return;
     };
     let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
-    let census = world.collect(&mut marker);
+    let swept = world.collect(&mut marker);
     let roots = world.roots.clone();
-    with_crew(world.heap, |crew| {
+    with_workers(world.heap, |workers| {
         for round in 0..20 {
             // Collections of young objects and whole ones; every second one is given up.
             let (young, given_up) = (round % 3 == 2, round % 2 == 1);
@@ -182,23 +182,23 @@ fn a_crew_takes_steps_together_and_gives_them_up() {
             let (mut done, mut count) = (false, 0);
             while !(done || given_up && count == 6) {
                 let now = Instant::now();
-                done = step.mark(&world.central, &mut marker, Some(crew), now, from);
+                done = step.mark(&world.central, &mut marker, Some(workers), now, from);
                 step = Pause::begin(world.heap).go_on(&world.central, false);
                 count += 1;
             }
             drop(step);
             let emptied = Pause::begin(world.heap).empty(|_| {});
             if given_up {
-                emptied.give_up(&world.central, &mut marker, Some(crew));
+                emptied.give_up(&world.central, &mut marker, Some(workers));
             } else {
                 assert!(done);
             }
             let looked = emptied.look(&mut world.central, what(young && !given_up));
             let cleared = looked.at_once(&mut world.central);
-            let marked = cleared.mark(&world.central, &mut marker, Some(crew), from);
+            let marked = cleared.mark(&world.central, &mut marker, Some(workers), from);
             let tail = Tail::default();
             let (found, _) = marked.finish(&mut world.central, &mut marker, tail);
-            assert_eq!(found, census, "{round}");
+            assert_eq!(found, swept, "{round}");
         }
     });
 }

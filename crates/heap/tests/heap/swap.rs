@@ -5,7 +5,7 @@ use crate::collect::{Step, step, take};
 use crate::kernel::{Fake, Pages};
 use crate::world::World;
 use plimsoll_heap::collection::Pause;
-use plimsoll_heap::mark::{Crew, Marker, NoTracer, Tracer};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoTracer, Tracer};
 use plimsoll_heap::{Heap, Kind, KindId, Layout, Look, Means, SUPERPAGE};
 use plimsoll_unit::index::MIB;
 use proptest::prelude::*;
@@ -81,7 +81,7 @@ proptest! {
                 3 => pages.blind.store(usize::from(one % 8 == 0), SeqCst),
                 4 => world.complete = one % 4 == 0,
                 6 => world.young = one % 4 != 0,
-                5 => world.shed = (one % 8 * (other % 16)) as usize,
+                5 => world.page_out = (one % 8 * (other % 16)) as usize,
                 10 => hang(&mut world, one, other),
                 7 | 8 => (0..one % 4).for_each(|_| world.step(&mut marker)),
                 9 if one % 4 == 0 => {
@@ -215,13 +215,13 @@ fn what_died_in_swap_is_dropped_unread() {
     let asked = pages.asked.load(SeqCst);
     world.roots.clear();
     let ended = world.mark(&mut marker);
-    let census = ended.count(&mut world.central, false).census;
-    assert_eq!(census.objects, 0);
+    let swept = ended.count(&mut world.central, false).swept;
+    assert_eq!(swept.objects, 0);
     let (given, _) = world.central.give_back(world.heap, usize::MAX);
     assert!(
-        given >= census.freed,
+        given >= swept.freed,
         "what is absent is not kept for later: {given} of {}",
-        census.freed
+        swept.freed
     );
     assert_eq!(
         (pages.asked.load(SeqCst), pages.faults.load(SeqCst)),
@@ -282,29 +282,29 @@ pub(crate) fn random_graph(world: &mut World) {
 }
 
 /// Two helpers run until `body` ends, in whatever way.
-pub(crate) fn with_crew(heap: &Heap, body: impl FnOnce(&Crew)) {
-    struct Ending<'a>(&'a Crew);
+pub(crate) fn with_workers(heap: &Heap, body: impl FnOnce(&MarkWorkers)) {
+    struct Ending<'a>(&'a MarkWorkers);
     impl Drop for Ending<'_> {
         fn drop(&mut self) {
             self.0.end();
         }
     }
-    let crew = Crew::new(heap).unwrap();
+    let workers = MarkWorkers::new(heap).unwrap();
     std::thread::scope(|scope| {
         let helper = || {
             let mut marker = Marker::with_room(heap, &NoTracer, 100).unwrap();
-            while crew.help(&mut marker) {}
+            while workers.help(&mut marker) {}
         };
-        let _end = Ending(&crew);
+        let _end = Ending(&workers);
         scope.spawn(helper);
         scope.spawn(helper);
-        body(&crew);
+        body(&workers);
     });
 }
 
-/// A crew uses summaries for absent superpages, with bookmarks, and finds what one marker finds.
+/// Mark workers use summaries for absent superpages, with bookmarks, and find what one marker finds.
 #[test]
-fn a_crew_passes_over_what_is_absent() {
+fn mark_workers_pass_over_what_is_absent() {
     let (mut world, pages) = world();
     random_graph(&mut world);
     let mut alone = Marker::new(world.heap, &NoTracer).unwrap();
@@ -314,13 +314,13 @@ fn a_crew_passes_over_what_is_absent() {
     world.mark(&mut alone);
     let expected = alone.take_marking();
     let (heap, roots) = (world.heap, world.roots.clone());
-    with_crew(heap, |crew| {
+    with_workers(heap, |workers| {
         for _ in 0..5 {
             let emptied = Pause::begin(heap).empty(|_| {});
             let looked = emptied.look(&mut world.central, Look::default());
             assert!(looked.residency().summarised > 0);
             let cleared = looked.at_once(&mut world.central);
-            cleared.mark(&world.central, &mut alone, Some(crew), |marker| {
+            cleared.mark(&world.central, &mut alone, Some(workers), |marker| {
                 roots.iter().for_each(|&root| marker.word(root));
             });
             assert_eq!(alone.take_marking().objects, expected.objects);

@@ -3,8 +3,8 @@
 use crate::kernel::Fake;
 use crate::world::World;
 use plimsoll_heap::mark::{Marker, NoTracer};
-use plimsoll_heap::os::{Call, Unlucky};
-use plimsoll_heap::{Exhausted, Heap, SUPERPAGE};
+use plimsoll_heap::os::{Call, Linux, Unlucky};
+use plimsoll_heap::{Exhausted, Heap, Kind, SUPERPAGE};
 use plimsoll_unit::index::MIB;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -76,4 +76,17 @@ fn tables_may_be_refused() {
         // SAFETY: the world goes with this.
         unsafe { pages.unmap() };
     }
+}
+
+/// With the superpages of a larger heap, a smaller one would read what it did not map.
+#[test]
+#[should_panic(expected = "a `Central` of its own")]
+fn a_heap_takes_no_superpages_of_another() {
+    let new = |bytes| Heap::new(Box::new(Linux::new()), bytes).unwrap();
+    let ((large, mut superpages), (small, _)) = (new(64 * MIB), new(16 * MIB));
+    let kind = large.add_kind(Kind::WORDS).unwrap();
+    large
+        .allocate_large(&mut superpages, kind, 32 * MIB, false)
+        .unwrap();
+    small.each_marked(&superpages, |_| ());
 }

@@ -62,7 +62,7 @@ fn the_verifier_knows_what_a_summary_speaks_of() {
         between.push(one);
     }
     world.roots = [&firsts[..], &between].concat();
-    world.shed = usize::MAX;
+    world.page_out = usize::MAX;
     world.collect_unchecked(&mut marker);
     world.roots = firsts.to_vec();
     for _ in 0..3 {
@@ -74,7 +74,7 @@ fn the_verifier_knows_what_a_summary_speaks_of() {
         std::hint::black_box(world.read(start, 1));
     }
     world.roots = [&firsts[..], &between].concat();
-    world.shed = 0;
+    world.page_out = 0;
     world.collect_unchecked(&mut marker);
     pages.evict(world.heap.range());
     let marked = world.reach(&mut marker);

@@ -6,7 +6,7 @@ use plimsoll_heap::collection::{Ended, Marked};
 use plimsoll_heap::mark::Marker;
 use plimsoll_heap::os::{Linux, Os};
 use plimsoll_heap::{
-    Bins, Census, Central, Class, Exhausted, Heap, Kind, KindId, Look, Residency, Watch,
+    Bins, Central, Class, Exhausted, Heap, Kind, KindId, Look, Residency, SweepStatistics, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct World {
     /// Trust no summaries.
     pub(crate) complete: bool,
     /// The most superpages to page out after each collection.
-    pub(crate) shed: usize,
+    pub(crate) page_out: usize,
     /// Keep the marks (a collection of young objects).
     pub(crate) young: bool,
     /// The last collection was begun in steps.
@@ -85,7 +85,7 @@ impl World {
             objects: BTreeMap::new(),
             roots: Vec::new(),
             complete: false,
-            shed: 0,
+            page_out: 0,
             young: false,
             begun: false,
             gives_up: false,
@@ -199,18 +199,21 @@ impl World {
         reached
     }
 
-    pub(crate) fn collect(&mut self, marker: &mut Marker<'_>) -> Census {
-        let (census, _) = self.collect_unchecked(marker);
-        self.check(census)
+    pub(crate) fn collect(&mut self, marker: &mut Marker<'_>) -> SweepStatistics {
+        let (swept, _) = self.collect_unchecked(marker);
+        self.check(swept)
     }
 
     /// Collects without checking objects. Also returns how many superpages were paged out.
-    pub(crate) fn collect_unchecked(&mut self, marker: &mut Marker<'_>) -> (Census, usize) {
+    pub(crate) fn collect_unchecked(
+        &mut self,
+        marker: &mut Marker<'_>,
+    ) -> (SweepStatistics, usize) {
         let ended = self.mark(marker);
-        let unwatch = self.shed == 0 && (!self.young || self.begun);
+        let unwatch = self.page_out == 0 && (!self.young || self.begun);
         let counted = ended.count(&mut self.central, unwatch);
-        let shed = counted.shed(&self.central, marker, self.shed);
-        (counted.end(&self.central), shed)
+        let paged_out = counted.page_out(&self.central, marker, self.page_out);
+        (counted.end(&self.central), paged_out)
     }
 
     /// The driver of a collection, and the front end that it calls.
@@ -235,7 +238,7 @@ impl World {
 
     /// Which superpages to watch until the next collection.
     fn watch(&self) -> Option<Watch> {
-        match (self.shed > 0, self.young) {
+        match (self.page_out > 0, self.young) {
             (true, _) => Some(Watch::Still),
             (false, true) => Some(Watch::Old),
             (false, false) => None,
@@ -301,7 +304,7 @@ impl World {
     }
 
     /// Compares the marks with what the model reaches.
-    fn check(&mut self, census: Census) -> Census {
+    fn check(&mut self, swept: SweepStatistics) -> SweepStatistics {
         let reached = self.reached();
         // Summaries stand for whole superpages, and so also for objects that have died since.
         let exact = self.residency.summarised == 0 && !self.young && !self.begun;
@@ -319,13 +322,13 @@ impl World {
                 assert_eq!(self.read(start, object.words.len()), object.words);
             }
         }
-        assert!(census.objects >= reached.len() as u64);
+        assert!(swept.objects >= reached.len() as u64);
         assert!(
-            exact.is_none_or(|count| count == census.objects),
-            "{exact:?} {census:?}"
+            exact.is_none_or(|count| count == swept.objects),
+            "{exact:?} {swept:?}"
         );
         self.objects.retain(|start, _| reached.contains(start));
-        census
+        swept
     }
 
     /// Removes unreachable objects from the model.

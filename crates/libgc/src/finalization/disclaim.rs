@@ -7,7 +7,7 @@
 //! only once per object.
 
 use libc::{c_int, c_void};
-use plimsoll_heap::mark::{Dying, Marker};
+use plimsoll_heap::mark::{Finalizable, Marker};
 use plimsoll_heap::{Central, Heap, KindId};
 
 pub(crate) type Disclaim = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -47,7 +47,7 @@ impl Disclaims {
     pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         for entry in self.all.iter().filter(|entry| entry.mark_from_all) {
             let dead = heap.unmarked(central, entry.kind);
-            let dying = dead.map(|slot| Dying { slot, itself: true });
+            let dying = dead.map(|slot| Finalizable { slot, itself: true });
             marker.contents(central, dying, |_| {});
         }
     }

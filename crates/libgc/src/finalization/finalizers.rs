@@ -4,7 +4,7 @@ use crate::abi::variables::{GC_java_finalization, await_finalize, bytes_per_fina
 use crate::report;
 use crate::table::{self, Most, Table};
 use libc::c_void;
-use plimsoll_heap::mark::{Dying, Marker};
+use plimsoll_heap::mark::{Finalizable, Marker};
 use plimsoll_heap::{Central, Heap};
 
 pub(crate) type Procedure = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
@@ -189,7 +189,7 @@ fn mark_contents(
     let dying = due[first..].iter().filter_map(|&(object, finalizer)| {
         let slot = heap.slot(object)?;
         let itself = !finalizer.is(Order::IgnoreSelf);
-        Some(Dying { slot, itself })
+        Some(Finalizable { slot, itself })
     });
     marker.contents(central, dying, |slot| cycles.push(heap.start(slot)));
     due.truncate(first);

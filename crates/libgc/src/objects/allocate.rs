@@ -12,7 +12,7 @@ use crate::thread::record::Thread;
 use crate::thread::registered::running;
 use crate::thread::registers::with_registers;
 use crate::variable::share;
-use crate::{lost, quantum, report, start, state, stress};
+use crate::{leak_report, quantum, report, start, state, stress};
 use libc::c_void;
 use plimsoll_collector::Why;
 use plimsoll_heap::{Bin, Class, Exhausted, KindId};
@@ -174,7 +174,7 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
     drop(gc);
     clear_stack();
     if !lent {
-        lost::report();
+        leak_report::report();
         if due {
             invoke::notify_or_invoke();
         }

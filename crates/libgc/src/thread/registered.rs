@@ -114,7 +114,7 @@ impl Threads {
         let Some(this) = (unsafe { thread.as_mut() }) else {
             return 0;
         };
-        // The next census finds again what its bins hold.
+        // The next sweep finds again what its bins hold.
         this.bins.abandon(heap);
         let freed = this.freed.swap(0, Relaxed);
         current::set(null_mut());

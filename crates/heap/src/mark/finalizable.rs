@@ -16,7 +16,7 @@ const PLENTY: usize = 1024;
 
 /// An object whose referents are to be marked, but not the object itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dying {
+pub struct Finalizable {
     /// Where the object is.
     pub slot: Slot,
     /// Mark the object too if it refers to itself.
@@ -48,7 +48,7 @@ impl Marker<'_> {
     pub fn contents(
         &mut self,
         central: &Central,
-        objects: impl Iterator<Item = Dying> + Clone,
+        objects: impl Iterator<Item = Finalizable> + Clone,
         found: impl FnMut(Slot),
     ) {
         self.mark_from(central, |marker| {
@@ -62,7 +62,7 @@ impl Marker<'_> {
     fn look_into_all(
         &mut self,
         central: &Central,
-        objects: impl Iterator<Item = Dying> + Clone,
+        objects: impl Iterator<Item = Finalizable> + Clone,
         mut found: impl FnMut(Slot),
     ) {
         let mut ahead = objects.clone();
@@ -74,7 +74,8 @@ impl Marker<'_> {
             let next = self.next_absent(&mut ahead, &mut last);
             self.ask_for(&next);
             let end = next.all().next();
-            let is_before = |object: &Dying| end.is_none_or(|end| object.slot.superpage.0 < end.0);
+            let is_before =
+                |object: &Finalizable| end.is_none_or(|end| object.slot.superpage.0 < end.0);
             while let Some(object) = objects.next_if(is_before) {
                 if !self.heap.is_marked(object.slot) {
                     self.look_into(central, object);
@@ -94,11 +95,11 @@ impl Marker<'_> {
     /// The next superpages to read objects from; `last` is the last one so far.
     fn next_absent(
         &self,
-        ahead: &mut impl Iterator<Item = Dying>,
+        ahead: &mut impl Iterator<Item = Finalizable>,
         last: &mut Option<Superpage>,
     ) -> Window {
         let mut window = Window::new();
-        for Dying { slot, .. } in ahead {
+        for Finalizable { slot, .. } in ahead {
             let flags = self.heap.side.descriptor(slot.superpage).flags();
             if flags & (flag::OPAQUE | flag::ABSENT) == flag::ABSENT
                 && *last != Some(slot.superpage)
@@ -120,7 +121,7 @@ impl Marker<'_> {
     }
 
     /// Scans one unmarked object, and those of its referents that are in memory.
-    fn look_into(&mut self, central: &Central, object: Dying) {
+    fn look_into(&mut self, central: &Central, object: Finalizable) {
         let flags = self.heap.side.descriptor(object.slot.superpage).flags();
         if flags & flag::OPAQUE != 0 {
             return;

@@ -6,18 +6,18 @@ use crate::kernel::Pages;
 use crate::swap::{Ends, full, world};
 use crate::world::World;
 use plimsoll_heap::SUPERPAGE;
-use plimsoll_heap::mark::{Dying, Marker, NoTracer};
+use plimsoll_heap::mark::{Finalizable, Marker, NoTracer};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Dying objects by address, and whether each is marked if it refers to itself.
+/// Finalizable objects by address, and whether each is marked if it refers to itself.
 type Objects = Vec<(usize, bool)>;
 
 /// Marks what the objects refer to. Returns the objects found in cycles.
 fn mark_contents(world: &World, marker: &mut Marker<'_>, objects: &Objects) -> Vec<usize> {
     let mut found = Vec::new();
-    let dying = objects.iter().map(|&(start, itself)| Dying {
+    let dying = objects.iter().map(|&(start, itself)| Finalizable {
         slot: world.heap.slot(start).unwrap(),
         itself,
     });

@@ -14,27 +14,28 @@ use crate::descriptor::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Marker<'_> {
-    /// [`Counted::shed`](crate::collection::Counted::shed). The marks are those that the census counted.
-    pub(crate) fn shed(&mut self, central: &Central, superpages: usize) -> usize {
-        let mut shed = 0;
+    /// [`Counted::page_out`](crate::collection::Counted::page_out). The marks are those that the sweep
+    /// counted.
+    pub(crate) fn page_out_cold(&mut self, central: &Central, superpages: usize) -> usize {
+        let mut paged_out = 0;
         for opaque in [true, false] {
             for first in (0..central.committed()).step_by(WINDOW) {
-                if shed == superpages {
-                    return shed;
+                if paged_out == superpages {
+                    return paged_out;
                 }
                 let mut window = Window::new();
                 for at in first..central.committed().min(first + WINDOW) {
                     let superpage = Superpage(at as u32);
                     // A superpage that stays needs no summary.
-                    if shed < superpages && self.may_go(superpage, opaque) {
+                    if paged_out < superpages && self.may_go(superpage, opaque) {
                         window.push(superpage, true);
-                        shed += 1;
+                        paged_out += 1;
                     }
                 }
                 self.page_out(&window);
             }
         }
-        shed
+        paged_out
     }
 
     fn may_go(&mut self, superpage: Superpage, opaque: bool) -> bool {

@@ -10,26 +10,34 @@ use std::io;
 use std::time::Instant;
 
 /// The state that the markers of one heap share.
-pub struct Crew {
+pub struct MarkWorkers {
     team: Team,
+    /// The address of the heap.
+    heap: usize,
 }
 
-impl Crew {
-    /// A crew without members.
+impl MarkWorkers {
+    /// No workers yet.
     ///
     /// # Errors
     /// There is no address space for the shared stack.
-    pub fn new(heap: &Heap) -> io::Result<Crew> {
+    pub fn new(heap: &Heap) -> io::Result<MarkWorkers> {
         let team = Sharing::new(Spans::new(heap)?);
-        Ok(Crew { team })
+        let heap = heap.side.heap();
+        Ok(MarkWorkers { team, heap })
     }
 
-    /// The state and the work that its members share.
+    fn check(&self, marker: &Marker<'_>) {
+        let heap = marker.heap.side.heap();
+        assert_eq!(heap, self.heap, "mark workers share the work of one heap");
+    }
+
+    /// The state and the work that they share.
     pub(crate) fn team(&self) -> &Team {
         &self.team
     }
 
-    /// Marks from `roots` together with all that [help](Crew::help), and returns when everything is
+    /// Marks from `roots` together with all that [help](MarkWorkers::help), and returns when everything is
     /// marked.
     pub(crate) fn lead(
         &self,
@@ -70,6 +78,7 @@ impl Crew {
         until: Option<Instant>,
         roots: impl FnOnce(&mut Marker<'_>),
     ) -> bool {
+        self.check(marker);
         marker.begin(true);
         marker.until = until;
         self.team.begin(|spans| spans.until = until);
@@ -81,9 +90,12 @@ impl Crew {
         done
     }
 
-    /// Helps once: waits until marking begins, and returns when it is done. False if the crew has
-    /// ended.
+    /// Helps once: waits until marking begins, and returns when it is done. False if helpers must return.
+    ///
+    /// # Panics
+    /// The marker is that of another heap.
     pub fn help(&self, marker: &mut Marker<'_>) -> bool {
+        self.check(marker);
         let helped = self.team.help(marker, |marker, state| {
             if marker.round != state.round {
                 marker.round = state.round;
@@ -100,7 +112,7 @@ impl Crew {
         helped
     }
 
-    /// Ends the crew: its helpers return.
+    /// Has helpers return.
     pub fn end(&self) {
         self.team.end();
     }

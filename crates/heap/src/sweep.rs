@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// What a collection found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Census {
+pub struct SweepStatistics {
     /// Live objects.
     pub objects: u64,
     /// Bytes of their slots.
@@ -46,8 +46,8 @@ impl Heap {
 
     /// Counts marked slots, frees superpages without any, and lists those with holes, lowest
     /// address first.
-    pub(crate) fn census(&self, central: &mut Central) -> Census {
-        let mut census = Census::default();
+    pub(crate) fn sweep(&self, central: &mut Central) -> SweepStatistics {
+        let mut swept = SweepStatistics::default();
         central.clear_partial();
         for at in (0..central.committed() as u32).rev() {
             let superpage = Superpage(at);
@@ -62,18 +62,18 @@ impl Heap {
                         superpage,
                         index: 0,
                     });
-                    census.count(live as u64, bytes, it.has(flag::OPAQUE));
+                    swept.count(live as u64, bytes, it.has(flag::OPAQUE));
                     if it.has(flag::OPAQUE) {
-                        census.small_opaque += (live * bytes) as u64;
-                        census.small_opaque_objects += live as u64;
+                        swept.small_opaque += (live * bytes) as u64;
+                        swept.small_opaque_objects += live as u64;
                     }
                     if live == 0 {
                         central.release(self, superpage, 1);
-                        census.freed += 1;
+                        swept.freed += 1;
                     } else if live < slots {
                         central.add_partial(&self.side, superpage);
-                        census.partial += 1;
-                        census.holes += ((slots - live) * bytes) as u64;
+                        swept.partial += 1;
+                        swept.holes += ((slots - live) * bytes) as u64;
                     }
                 }
                 Use::Head => {
@@ -82,20 +82,20 @@ impl Heap {
                         index: 0,
                     };
                     if self.side.is_marked(slot) {
-                        census.count(1, self.side.size(slot), it.has(flag::OPAQUE));
+                        swept.count(1, self.side.size(slot), it.has(flag::OPAQUE));
                     } else {
                         let extent = it.extent.load(Relaxed) as usize;
                         central.release(self, superpage, extent);
-                        census.freed += extent;
+                        swept.freed += extent;
                     }
                 }
             }
         }
-        census
+        swept
     }
 }
 
-impl Census {
+impl SweepStatistics {
     fn count(&mut self, objects: u64, bytes: usize, opaque: bool) {
         let bytes = objects * bytes as u64;
         self.objects += objects;
