@@ -55,9 +55,8 @@ pub(crate) fn found(
         if let Some(history) = history.as_deref_mut() {
             unseen = follow(process, &snapshot, limit, false, history, reads);
         }
-        early = Some((
-            places(process, &snapshot, &parts, limit, false, reads),
-            cached(&snapshot, &parts, limit, reads),
+        early = Some(beside_sizes(
+            process, &snapshot, &parts, limit, false, reads,
         ));
     }
     let mappings = sizes.wait(limit, &mut reads.process)?;
@@ -70,12 +69,8 @@ pub(crate) fn found(
     if words && let Some(history) = history.as_deref_mut() {
         unseen = follow(process, &snapshot, limit, true, history, reads);
     }
-    let (outcome, (caches, untold)) = early.unwrap_or_else(|| {
-        (
-            places(process, &snapshot, &parts, limit, true, reads),
-            cached(&snapshot, &parts, limit, reads),
-        )
-    });
+    let late = || beside_sizes(process, &snapshot, &parts, limit, true, reads);
+    let (outcome, (caches, untold)) = early.unwrap_or_else(late);
     let mut notes = snapshot.notes.clone();
     notes.append(&mut of_labels);
     if all > MAX_LABELS {
@@ -224,6 +219,22 @@ fn follow(
 
 /// What came of counting pages.
 type Outcome = Result<Result<Counted, KernelError>, Missed>;
+
+/// All that needs no sizes from the kernel: the places of pages, and the files in the page cache. `sized`:
+/// whether the sizes are known.
+fn beside_sizes(
+    process: &Arc<Process>,
+    snapshot: &Arc<Snapshot>,
+    parts: &Arc<Vec<Part>>,
+    limit: Duration,
+    sized: bool,
+    reads: &mut Reads,
+) -> (Outcome, Caches) {
+    (
+        places(process, snapshot, parts, limit, sized, reads),
+        cached(snapshot, parts, limit, reads),
+    )
+}
 
 /// Counts where pages are.
 fn places(

@@ -116,7 +116,7 @@ struct HotSpotLever<'a> {
     wishes: Wishes,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
-    /// What its heap gave up lately.
+    /// Memory that its heap gave up lately.
     returning: footprint::Returning,
     /// Its native memory over time.
     growth: Growth,

@@ -49,7 +49,7 @@ impl Runtime for Made {
 struct Scripted<'a> {
     calls: &'a Calls,
     moves: VecDeque<Moved>,
-    /// What the program uses at each look, bytes.
+    /// Use of the program at each look, bytes.
     uses: VecDeque<u64>,
 }
 
@@ -150,7 +150,7 @@ fn unanswered() -> Moved {
     }
 }
 
-/// What ends the steering; it may stop the link.
+/// Ends the steering; it may stop the link.
 type Ending<'a> = &'a mut dyn FnMut(&Cell<bool>);
 
 /// Steers a process with these moves until `then`, after this many turns, ends that. Returns how it ended,
