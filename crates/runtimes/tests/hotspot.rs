@@ -217,7 +217,7 @@ fn flags_that_are_not_restored_are_told_once() {
     assert!(told[0].contains("MaxHeapFreeRatio=70"), "{log}");
 }
 
-/// What was logged.
+/// The logged lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
