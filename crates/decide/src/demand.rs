@@ -7,6 +7,8 @@
 //!   little. A program that grows fast wants the size it is about to reach: it has become active,
 //!   and its adapter has not reported that yet.
 //!
+//! Without lending no collector counts as known.
+//!
 //! While all demands fit, nobody is asked to give anything up.
 
 use super::Nanos;

@@ -18,6 +18,9 @@ pub struct Config {
     pub max_budget: u64,
     /// Least bytes of the root domain to hold back; by default only the measured watermark.
     pub min_reserve: u64,
+    /// Whether programs lend what they would hardly miss, by what their adapters report about their
+    /// collectors. Without it nothing is shared out by these figures.
+    pub lending: bool,
 }
 
 impl Default for Config {
@@ -27,6 +30,7 @@ impl Default for Config {
             first_id: 1,
             max_budget: u64::MAX,
             min_reserve: 0,
+            lending: true,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod calm;
 mod commands;
 mod debts;
+mod lending;
 mod shares;
 mod users;
 
