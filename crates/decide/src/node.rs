@@ -58,6 +58,8 @@ pub(super) struct Account {
     pub(super) bound: u64,
     /// Bytes of their entitlement that it and its descendants have lacked for too long.
     pub(super) subtree_need: u64,
+    /// Inactive bytes of its children that are past their deadlines.
+    pub(super) inactive: u64,
     /// Whether the demands of all descendants fit without anybody giving memory up.
     pub(super) roomy: bool,
 }

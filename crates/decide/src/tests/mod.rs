@@ -49,6 +49,8 @@ struct Bench {
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
+    /// Bytes that some touched recently.
+    working_sets: Vec<(Id, u64)>,
     /// Principals without a process.
     absent: Vec<Id>,
     /// No principal has a cgroup.
@@ -65,6 +67,7 @@ impl Bench {
             capacity,
             outsiders: 0,
             uses: Vec::new(),
+            working_sets: Vec::new(),
             absent: Vec::new(),
             bare: false,
             cliff: false,
@@ -103,6 +106,11 @@ impl Bench {
             .iter()
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
+                working_set: self
+                    .working_sets
+                    .iter()
+                    .find(|one| one.0 == id)
+                    .map(|one| one.1),
                 absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })
