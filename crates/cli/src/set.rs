@@ -198,7 +198,8 @@ mod tests {
         };
         assert_eq!(
             changes(&sample(), &set),
-            "`search`: weight 40 -> 10, own weight 30, own priority -2, max 1.00G -> none, now below `an editor with a rather long name`"
+            "`search`: weight 40 -> 10, own weight 30, own priority -2, max 1.00G -> none, \
+             now below `an editor with a rather long name`"
         );
     }
 

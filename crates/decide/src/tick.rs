@@ -68,6 +68,7 @@ impl Core {
             node.read_at = one.read_at;
             node.answers |= one.answers;
             node.swapped = one.swapped;
+            node.wanted = one.wanted;
             node.working_set = one.working_set;
             node.bare = one.bare;
             node.absent = one.absent;
@@ -165,7 +166,7 @@ impl Core {
             if node.trust.is_doubted(now) {
                 node.demand = node.demand.min(node.limit.max(node.uses));
             }
-            node.modest = demand::calmed(node.modest, demand::modest(node));
+            node.modest = demand::calmed(node.modest, demand::modest(node, now));
             let kept = if node.adaptive { node.uses } else { 0 };
             let below = node.account.subtree_demand;
             let all = below.saturating_add(node.demand.max(kept));
@@ -219,6 +220,7 @@ impl Core {
                 modest: node.modest,
                 max: node.account.bound,
                 last_limit: node.limit,
+                last_target: node.share.target,
                 reach: node.reach(reach, self.clock.now),
                 claims: node.claims(),
                 slight: debt::slop(node.limit),

@@ -251,6 +251,9 @@ pub struct SensedPrincipal {
     pub answers: bool,
     /// Bytes in swap.
     pub swapped: u64,
+    /// Processor time that it wanted lately (in which it ran or was ready to run), in thousandths of that in
+    /// which it ran; 0 when unknown.
+    pub wanted: u32,
     /// Bytes touched recently, where it was sampled.
     pub working_set: Option<u64>,
     /// It has no cgroup of its own, or not all of its memory is charged to it. It can be paged out,

@@ -4,8 +4,8 @@
 //!   neighbours page for that.
 //! - *under*: how much a program has below its share, or below what it can have: what it used when it was
 //!   ready (at its first line of progress) and what it has allocated since, if that is less.
-//! - *rest*: how far programs are from their shares, above or below, when they had time to settle. A collected
-//!   heap saw-tooths below its limit, so the most that a program used in the last second counts.
+//! - *rest*: how far programs are from their shares, above or below, when they had time to settle. A
+//!   collected heap saw-tooths below its limit, so the most that a program used in the last second counts.
 
 use crate::harness::scenario::{Program, Scenario};
 use crate::harness::trace::{Sample, Trace};
@@ -212,8 +212,8 @@ impl Run<'_> {
         self.in_reach(index, sample).min(share) - uses(sample, index)
     }
 
-    /// The most that a program can have in a sample: what it used when it was ready, and what it has allocated
-    /// since.
+    /// The most that a program can have in a sample: what it used when it was ready, and what it has
+    /// allocated since.
     fn in_reach(&self, index: usize, sample: &Sample) -> f64 {
         let Some(unit) = self.rules.unit else {
             return f64::INFINITY;
@@ -228,8 +228,8 @@ impl Run<'_> {
         (then as f64 + work * unit as f64) / budget(sample)
     }
 
-    /// What an arrival lacks, some time after it was ready. One that is not ready before the next change lacks
-    /// all.
+    /// What an arrival lacks, some time after it was ready. One that is not ready before the next change
+    /// lacks all.
     fn arrival_lacks(&self, index: usize, program: &Program, span: &Span) -> f64 {
         let ready = self.lines[index].first().filter(|ready| ready.at < span.to);
         let then = ready.and_then(|ready| {

@@ -5,6 +5,26 @@ use plimsoll_wire::messages::Report;
 use proptest::prelude::*;
 
 impl Bench {
+    /// Ticks for so many seconds, ten a second. Each program reports each second, with this rate and this part
+    /// of the processor time that it wants.
+    fn busy(&mut self, seconds: usize, programs: &[(Id, u64, u32)]) {
+        for tenth in 0..10 * seconds {
+            for &(id, rate, obtained) in programs.iter().filter(|_| tenth % 10 == 0) {
+                let report = Report {
+                    id,
+                    live: Some(100 * MIB),
+                    allocation_rate: Some(rate * u64::from(obtained) / 1000),
+                    collection_speed: Some(1000 * MIB),
+                    ..Report::default()
+                };
+                self.core.report(&report).expect("is registered");
+                self.wanted.retain(|one| one.0 != id);
+                self.wanted.push((id, 1_000_000 / obtained));
+            }
+            self.tick(100 * MILLISECOND);
+        }
+    }
+
     /// A core that is set up without lending.
     fn without_lending(capacity: u64) -> Bench {
         let mut bench = Bench::new(capacity);
@@ -143,4 +163,89 @@ fn lending_can_be_switched_at_any_time() {
     assert_eq!(idle, equal, "equal weights");
     assert!(lent > equal + equal / 2, "{lent} and {equal}");
     assert_eq!(switch(true).1, lent);
+}
+
+/// Three equal programs of weights 10, 40 and 20 begin ten seconds apart on two processors. The second obtains a
+/// tenth to a half of the processor time that it wants, and that changes every other second.
+#[test]
+fn a_newcomer_has_its_share_while_others_take_its_processor() {
+    let rate = 1000 * MIB;
+    let mut bench = Bench::new(1500 * MIB);
+    let add = |bench: &mut Bench, number| {
+        bench.add(
+            &NewPrincipal {
+                weight: weight(number),
+                ..new("p")
+            },
+            0,
+        )
+    };
+    let ten = add(&mut bench, 10);
+    bench.busy(10, &[(ten, rate, 1000)]);
+    let forty = add(&mut bench, 40);
+    let mut limits = Vec::new();
+    let watch = |bench: &Bench, limits: &mut Vec<(u64, u64)>| {
+        let share = bench.numbers(forty).share;
+        limits.push((bench.target(forty), share));
+    };
+    for obtained in [100, 300, 150, 500, 200] {
+        bench.busy(2, &[(ten, rate, 900), (forty, rate, obtained)]);
+        watch(&bench, &mut limits);
+    }
+    for (target, share) in &limits {
+        assert!(target >= share, "a newcomer lends nothing: {limits:?}");
+    }
+    let twenty = add(&mut bench, 20);
+    limits.clear();
+    for obtained in [250, 400, 150, 500, 200, 300, 125, 450] {
+        bench.busy(
+            2,
+            &[
+                (ten, rate, 500),
+                (forty, rate, obtained),
+                (twenty, rate, 600),
+            ],
+        );
+        watch(&bench, &mut limits);
+    }
+    // They want the same, so the one that obtains little loses nothing by that. The room of the lightest is
+    // greater than by weight.
+    let (least, most) = limits
+        .iter()
+        .fold((u64::MAX, 0), |(least, most), &(target, _)| {
+            (least.min(target), most.max(target))
+        });
+    assert!(most - least < most / 20, "{limits:?}");
+    assert!(least > limits[0].1 * 3 / 4, "{limits:?}");
+}
+
+#[test]
+fn who_has_not_reported_twice_does_not_lend() {
+    let mut bench = Bench::new(1000 * MIB);
+    let [quiet, busy] = ["quiet", "busy"].map(|name| bench.add(&new(name), 100 * MIB));
+    let told = |bench: &mut Bench, id, rate| {
+        let report = Report {
+            id,
+            live: Some(100 * MIB),
+            allocation_rate: Some(rate),
+            collection_speed: Some(1000 * MIB),
+            ..Report::default()
+        };
+        bench.core.report(&report).expect("is registered");
+    };
+    let slow = 50 * MIB;
+    for _ in 0..2 {
+        told(&mut bench, busy, 4000 * MIB);
+    }
+    told(&mut bench, quiet, slow);
+    bench.ticks(200, 100 * MILLISECOND);
+    let share = bench.numbers(quiet).share;
+    assert!(bench.target(quiet) >= share, "{}", bench.target(quiet));
+    told(&mut bench, quiet, slow);
+    bench.ticks(2, 100 * MILLISECOND);
+    assert!(
+        bench.target(quiet) < share / 4 * 3,
+        "{}",
+        bench.target(quiet)
+    );
 }

@@ -49,6 +49,8 @@ struct Bench {
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
+    /// Processor time that some wanted, in thousandths of that in which they ran.
+    wanted: Vec<(Id, u32)>,
     /// Bytes that some touched recently.
     working_sets: Vec<(Id, u64)>,
     /// Principals without a process.
@@ -67,6 +69,7 @@ impl Bench {
             capacity,
             outsiders: 0,
             uses: Vec::new(),
+            wanted: Vec::new(),
             working_sets: Vec::new(),
             absent: Vec::new(),
             bare: false,
@@ -106,6 +109,11 @@ impl Bench {
             .iter()
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
+                wanted: self
+                    .wanted
+                    .iter()
+                    .find(|one| one.0 == id)
+                    .map_or(0, |one| one.1),
                 working_set: self
                     .working_sets
                     .iter()
