@@ -35,7 +35,7 @@ const LIVE_BESIDE: Work = Work {
 };
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;
-/// What the name of a kind with lending ends in.
+/// The end of the name of a kind with lending.
 const LENDING: &str = " lending";
 
 /// A kind of programs.
@@ -55,8 +55,8 @@ pub(super) fn without_lending(name: &str) -> Option<&str> {
     name.strip_suffix(LENDING)
 }
 
-/// The kinds, by name. `classes` is the class path of the programs in Java. Those that also run with lending are
-/// followed by that.
+/// The kinds, by name. `classes` is the class path of the programs in Java. Those that also run with
+/// lending are followed by that.
 pub(super) fn kinds(classes: &Path) -> Vec<(String, Kind)> {
     let mut kinds = Vec::new();
     for jvm in JVMS {
@@ -76,7 +76,14 @@ pub(super) fn kinds(classes: &Path) -> Vec<(String, Kind)> {
         let kind = shown(Some(REQUEST), three(fixed)).with_agent();
         kinds.push((format!("{} fixed heap agent", jvm.name()), kind));
     }
-    let libgc = || gcbench(u32::MAX);
+    // A line of progress for each iteration: the slowest of three takes half a second for one.
+    let libgc = || {
+        [
+            gcbench(u32::MAX),
+            ["--every", "1"].map(str::to_owned).to_vec(),
+        ]
+        .concat()
+    };
     kinds.push(("libgc".to_owned(), asked(ITERATION, SOON, three(libgc))));
     kinds.push((
         "thirty libgc".to_owned(),

@@ -1,10 +1,11 @@
-//! What lending costs those who lend.
+//! The cost of lending to those who lend.
 
 use super::outcome::{Outcome, Part, TOLERANCE};
 use crate::report::statistics::{quantile, spread};
 use std::collections::BTreeMap;
 
-/// What a program lent, and its work with lending in ratio to that without: a value for each pair of runs.
+/// The memory that a program lent, and its work with lending in ratio to that without: a value for
+/// each pair of runs.
 #[derive(Debug, Default)]
 pub(super) struct Lender {
     /// Parts of the budget.
@@ -50,7 +51,7 @@ fn ratio(pairs: &[(&Part, &Part)], time: fn(&Part) -> f64) -> f64 {
     rate(true) / f64::max(rate(false), 1e-9)
 }
 
-/// What lenders lose of their work: the median of the one that loses most, and nineteen of twenty of all.
+/// The loss of work of lenders: the median of the one that loses most, and nineteen of twenty of all.
 pub(super) fn losses(lenders: &BTreeMap<String, Lender>) -> (f64, f64) {
     let medians = lenders.values().map(|one| 1.0 - spread(&one.work).median);
     let all: Vec<f64> = lenders

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const TOLERANCE: f64 = 0.03;
 /// Programs are at rest from so many seconds after a change on.
 const REST: f64 = 5.0;
-/// Seconds of which the highest use counts at rest.
+/// At rest the highest use of so many seconds counts.
 const CYCLE: f64 = 1.0;
 
 /// How the programs of a scenario are judged.
@@ -40,9 +40,9 @@ pub(super) struct Outcome {
 /// programs count, the largest one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Turn {
-    /// What changed.
+    /// The change.
     pub(super) what: String,
-    /// Of those whose share fell; `None` if there are none.
+    /// The largest over, of programs whose share fell; `None` if there are none.
     pub(super) over: Option<f64>,
     /// Under, of those that ran before the change; `None` if there are none.
     pub(super) incumbents: Option<f64>,
@@ -55,7 +55,8 @@ pub(super) struct Turn {
     pub(super) parts: Vec<Part>,
 }
 
-/// What a program had and did in a turn, from the time at which over is read until the next change.
+/// The limits and the work of a program in a turn, from the time at which over is read until the
+/// next change.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -93,9 +94,9 @@ struct Span {
     to: f64,
 }
 
-/// What happens at one time is one change.
+/// Events at one time are one change.
 fn turns(scenario: &Scenario) -> Vec<Span> {
-    /// Of more than so many events their number is told.
+    /// Where there are more events than this, their number is told.
     const TOLD: usize = 3;
     let points = scenario.turning_points();
     let together: Vec<&[(f64, String)]> = points.chunk_by(|a, b| a.0 == b.0).collect();
@@ -206,7 +207,7 @@ impl Run<'_> {
         self.scenario.ideal(&program.name, span.from)
     }
 
-    /// What a program lacks in a sample of its share, or of what it can have.
+    /// The bytes that a program lacks in a sample of its share, or of what it can have.
     fn lacks(&self, index: usize, program: &Program, span: &Span, sample: &Sample) -> f64 {
         let share = self.share(program, span);
         self.in_reach(index, sample).min(share) - uses(sample, index)
@@ -228,8 +229,8 @@ impl Run<'_> {
         (then as f64 + work * unit as f64) / budget(sample)
     }
 
-    /// What an arrival lacks, some time after it was ready. One that is not ready before the next change
-    /// lacks all.
+    /// The part of the budget that an arrival lacks, some time after it was ready. One that is not
+    /// ready before the next change lacks all.
     fn arrival_lacks(&self, index: usize, program: &Program, span: &Span) -> f64 {
         let ready = self.lines[index].first().filter(|ready| ready.at < span.to);
         let then = ready.and_then(|ready| {

@@ -8,11 +8,11 @@ use crate::report::statistics::{quantile, spread};
 use crate::runner::{Runner, Variant};
 use std::collections::BTreeMap;
 
-/// What an arrival may lack, as a part of the budget.
+/// The most that an arrival may lack, as a part of the budget.
 const NEWCOMER: f64 = 0.10;
 /// The part of the budget that is to be in use.
 const IN_USE: f64 = 0.95;
-/// What a lender may lose of its work.
+/// The part of its work that a lender may lose.
 const LOSS: f64 = 0.05;
 
 pub(super) const ASKS: &[&str] = &[
@@ -24,22 +24,25 @@ pub(super) const ASKS: &[&str] = &[
     "*: no lender loses more than 5 % of its work",
 ];
 
-const METHOD: &str = "Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its \
-     weight to 40, then the second leaves. Of thirty, twenty start at once, ten 10 s later, and three end. \
-     Distances are percent of the budget that the broker shares out; resident memory is read from outside \
-     ten times a second, and the farthest program counts. Over: above its share, of programs whose share \
-     fell, 2 s after (ZGC: 2.4 s on 17 and 4 s on 25, in which it was measured to give memory back). Under: \
-     below its share, or below what it used at its first line of progress and has allocated since, if that is \
-     less; of programs that ran before the change as soon after it, of arrivals as soon after their first \
-     line. Rest: from 5 s after a change to the next, the distance from its share of the most that a program \
-     used in the last second. In use: the sum of all, then. Each with the median of all changes and runs and \
-     with what nineteen of twenty are within. The broker is set up without lending. Lending: the same beside it, with \
-     lending, in turns: the work of the programs that had less than their share by more than 3 % of the \
-     budget, against their work without lending at the same time of the run. The programs are the paper's \
-     benchmark, GCBench in our writing: in C on libgc; for ZGC and Shenandoah with 25 MB live and buffers of \
-     4 KiB instead of trees, 400 MB/s at the most: three programs that build all the trees they can leave two \
-     processors no time for collectors that run beside them; for the other collectors of Java a service with \
-     100 MB of records, of which a quarter of what it allocates replaces some. Agent: with `--agent auto`. \
+const METHOD: &str = "\
+     Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its \
+     weight to 40, then the second leaves. Of thirty, twenty start at once, ten 10 s later, and \
+     three end. Distances are percent of the budget that the broker shares out; resident memory \
+     is read from outside ten times a second, and the farthest program counts. Over: above its \
+     share, of programs whose share fell, 2 s after (ZGC: 2.4 s on 17 and 4 s on 25, in which it \
+     was measured to give memory back). Under: below its share, or below what it used at its \
+     first line of progress and has allocated since, if that is less; of programs that ran before \
+     the change as soon after it, of arrivals as soon after their first line. Rest: from 5 s \
+     after a change to the next, the distance from its share of the most that a program used in \
+     the last second. In use: the sum of all, then. Each with the median of all changes and runs \
+     and with what nineteen of twenty are within. The broker is set up without lending. Lending: \
+     the same beside it, with lending, in turns: the work of the programs that had less than \
+     their share by more than 3 % of the budget, against their work without lending at the same \
+     time of the run. The programs are the paper's benchmark, GCBench in our writing: in C on \
+     libgc; for ZGC and Shenandoah with 25 MB live and buffers of 4 KiB instead of trees, 400 \
+     MB/s at the most: three programs that build all the trees they can leave two processors no \
+     time for collectors that run beside them; for the other collectors of Java a service with \
+     100 MB of records; a quarter of its allocation replaces some. Agent: with `--agent auto`. \
      Fixed heap: -Xms and -Xmx 1500 MiB, which shrinks only by what the agent gives back.";
 
 /// Reports all variants.
@@ -117,7 +120,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// Of a distance.
+    /// The figure of a distance.
     fn of(values: &[f64]) -> Figure {
         Figure {
             median: spread(values).median,
@@ -125,7 +128,7 @@ impl Figure {
         }
     }
 
-    /// Of a part that should be large.
+    /// The figure of a part that should be large.
     fn of_part(values: &[f64]) -> Figure {
         Figure {
             median: spread(values).median,

@@ -1,5 +1,6 @@
-//! The sampling thread: working sets by reference bits, shared memory by access frequency, and the processor
-//! time that programs want. Its cost is bounded as a share of one processor; an idle process is sampled less and less often.
+//! The sampling thread: working sets by reference bits, shared memory by access frequency, and the
+//! processor time that programs want. Its cost is bounded as a share of one processor; an idle process is
+//! sampled less and less often.
 
 use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed, wanted};
 use super::shared::SharedMemory;
@@ -26,8 +27,8 @@ const HURRIED_NS: u64 = 500_000_000;
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
-/// Threads whose processor time is read in a round, at most: a few milliseconds. Processes beyond that are not
-/// known to want more than they get.
+/// Threads whose processor time is read in a round, at most: a few milliseconds. Processes beyond that are
+/// not known to want more than they get.
 const THREADS: usize = 512;
 
 /// The thread and the data exchanged with the daemon.

@@ -5,8 +5,8 @@ use plimsoll_wire::messages::Report;
 use proptest::prelude::*;
 
 impl Bench {
-    /// Ticks for so many seconds, ten a second. Each program reports each second, with this rate and this part
-    /// of the processor time that it wants.
+    /// Ticks ten times a second. Each program reports each second: its rate with all the processor time
+    /// that it wants, and the thousandths of that time that it obtains.
     fn busy(&mut self, seconds: usize, programs: &[(Id, u64, u32)]) {
         for tenth in 0..10 * seconds {
             for &(id, rate, obtained) in programs.iter().filter(|_| tenth % 10 == 0) {
@@ -165,8 +165,8 @@ fn lending_can_be_switched_at_any_time() {
     assert_eq!(switch(true).1, lent);
 }
 
-/// Three equal programs of weights 10, 40 and 20 begin ten seconds apart on two processors. The second obtains a
-/// tenth to a half of the processor time that it wants, and that changes every other second.
+/// Three equal programs of weights 10, 40 and 20 begin ten seconds apart on two processors. The second
+/// obtains a tenth to a half of the processor time that it wants, and that changes every other second.
 #[test]
 fn a_newcomer_has_its_share_while_others_take_its_processor() {
     let rate = 1000 * MIB;
