@@ -271,7 +271,7 @@ pub fn threads(process: &Process, max: usize) -> Result<Vec<i32>> {
     }
 }
 
-/// What threads of a process used so far, together. Those that have ended do not count.
+/// The processor time that threads of a process used so far, together. Those that have ended do not count.
 pub fn ran(process: &Process, threads: &[i32]) -> Ran {
     let each = threads.iter().filter_map(|tid| {
         let path = proc_path(process.pid(), &format!("task/{tid}/schedstat"));

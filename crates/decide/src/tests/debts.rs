@@ -292,7 +292,7 @@ fn pages_beat_once_a_second_in_the_deepest_calm() {
     assert!(bench.now - written <= 1_000 * MILLISECOND);
 }
 
-/// Three passive programs, of which two have more than their shares, and one waits for its own. Both debtors
+/// Three passive programs: two have more than their shares, and one waits for its own. Both debtors
 /// are taken down by what the core asks for. Returns the use of the first when its neighbour has paid or has
 /// no inactive memory, and at the end.
 fn taken_from_the_active(active: u64, neighbour_touches: u64) -> (u64, u64) {

@@ -47,7 +47,7 @@ pub(super) struct Node {
     pub(super) cost: f64,
     /// Its target as decided last.
     pub(super) last: u64,
-    /// What it keeps of its target in the square-root rule.
+    /// The part of its target that it keeps in the square-root rule.
     pub(super) base: u64,
     /// Whether the collectors of all descendants that want memory are known.
     pub(super) known: bool,
