@@ -88,7 +88,7 @@ const ROWS: [Row; 7] = [
     Row {
         measurement: "shares",
         claim: "G1 17: within 3 % of the budget",
-        words: "How far Java programs (G1, JDK 17) are from their share 2 s after it changed",
+        words: "How far Java programs (G1, JDK 17) are from their share of memory",
         asked: "at most 3 % of the budget",
         brief: false,
     },

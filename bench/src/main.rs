@@ -28,7 +28,8 @@ struct Arguments {
     /// Repetitions of each variant.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
-    /// Only variants whose name contains one of these, separated by commas. The rows of the others stay.
+    /// Only variants whose name contains one of these, separated by commas; `=NAME` is the one of that name.
+    /// The rows of the others stay.
     #[arg(long)]
     only: Option<String>,
     #[arg(long, help = help_of_slice())]

@@ -24,6 +24,14 @@ impl Broker {
     /// # Errors
     /// When it cannot be started or does not open its socket within 10 s.
     pub fn start(folder: &Path, cgroup: Option<&Cgroup>) -> Result<Self> {
+        Broker::configured(folder, cgroup, "")
+    }
+
+    /// The same with a configuration: the text of a `plimsoll.toml`.
+    ///
+    /// # Errors
+    /// As [`Broker::start`]; and when the file cannot be written.
+    pub fn configured(folder: &Path, cgroup: Option<&Cgroup>, settings: &str) -> Result<Self> {
         /// How long it is waited for the socket.
         const PATIENCE: Duration = Duration::from_secs(10);
         let (socket, told) = (folder.join("broker.sock"), folder.join("broker.log"));
@@ -37,6 +45,11 @@ impl Broker {
             .stderr(log);
         if let Some(cgroup) = cgroup {
             command.arg("--domain").arg(cgroup.dir());
+        }
+        if !settings.is_empty() {
+            let path = folder.join("plimsoll.toml");
+            std::fs::write(&path, settings).map_err(Error::file("write", &path))?;
+            command.arg("--config").arg(&path);
         }
         children::end_with_us(&mut command);
         let child = command.spawn().map_err(Error::start(&command))?;

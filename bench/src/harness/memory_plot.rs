@@ -10,7 +10,7 @@ use plimsoll_unit::float::MIB;
 const TOLD_APART: usize = 8;
 
 /// The name and the colour of each program in a plot.
-fn looks(programs: &[Program]) -> Vec<(String, usize)> {
+pub(super) fn looks(programs: &[Program]) -> Vec<(String, usize)> {
     let each = programs.iter().enumerate();
     if programs.len() <= TOLD_APART {
         return each.map(|(i, it)| (it.name.clone(), i)).collect();

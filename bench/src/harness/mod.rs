@@ -20,6 +20,7 @@
 //! | `watch` | looks at the programs and their cgroup from outside |
 //! | `follow` | the same for programs that `plimsoll run -f` started |
 //! | `memory_plot` | a plot of the memory of programs while they run |
+//! | `progress_plot` | a plot of the work that they do |
 //! | `trace` | samples of a run, and the ends of its programs |
 //! | `mapped` | a principal's page, mapped as any program may map it |
 //! | `job` | programs that run to their end |
@@ -52,6 +53,7 @@ pub mod pauses;
 pub mod play;
 pub mod processor;
 pub mod programs;
+pub mod progress_plot;
 pub mod scenario;
 pub mod servers;
 pub mod trace;

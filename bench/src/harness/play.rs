@@ -34,8 +34,10 @@ pub fn play(
     progress: &Progress,
 ) -> Result<Trace> {
     ground.limit(scenario.budget)?;
+    let start = |settings| Broker::configured(ground.folder(), Some(ground.cgroup()), settings);
     let broker = match conditions {
-        Conditions::Broker => Some(Broker::start(ground.folder(), Some(ground.cgroup()))?),
+        Conditions::Broker => Some(start("")?),
+        Conditions::BrokerWithoutLending => Some(start("lending = false\n")?),
         Conditions::Bare => None,
     };
     let mut run = Run::new(ground, scenario, broker)?;

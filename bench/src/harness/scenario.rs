@@ -61,6 +61,8 @@ pub struct Scenario {
 pub enum Conditions {
     /// Every program is started by `plimsoll run`, under a broker that serves this run only.
     Broker,
+    /// The same under a broker that does not lend: shares are by weight alone.
+    BrokerWithoutLending,
     /// Programs are started without a broker, in the same cgroup.
     Bare,
 }

@@ -23,8 +23,8 @@ pub struct Said {
 }
 
 impl Said {
-    /// Reads the counts from a line: JSON with `"work"` (and `"collections"`, `"gc_time"` in seconds), or
-    /// Lucene's `added 4000 docs`.
+    /// Reads the counts from a line: JSON with `"work"` or `"iteration"` (and
+    /// `"collections"`, `"gc_time"` in seconds), or Lucene's `added 4000 docs`.
     fn hear(&mut self, line: &str) {
         if !line.starts_with('{') {
             self.work = self.work.max(documents(line).unwrap_or(0.0));
@@ -32,7 +32,8 @@ impl Said {
         }
         let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
         let number = |key: &str| value.get(key).and_then(serde_json::Value::as_f64);
-        self.work = self.work.max(number("work").unwrap_or(0.0));
+        let work = number("work").or_else(|| number("iteration"));
+        self.work = self.work.max(work.unwrap_or(0.0));
         let collections = number("collections").unwrap_or(0.0) as u64;
         self.collections = self.collections.max(collections);
         let nanoseconds = (number("gc_time").unwrap_or(0.0) * 1e9) as u64;
@@ -136,6 +137,7 @@ mod tests {
             (guile.work, guile.collections, guile.collection_ns),
             (12.5, 3, 250_000_000)
         );
+        assert_eq!(said(r#"{"event": "progress", "iteration": 20}"#).work, 20.0);
         assert_eq!(
             said("   2.05 sec --> main added      8000 docs").work,
             8000.0

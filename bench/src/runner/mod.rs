@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Repetitions of each variant, 1 at least.
     pub repeat: usize,
-    /// Only variants whose name contains one of these, separated by commas.
+    /// Only variants whose name contains one of these, separated by commas, or is one of them after its `=`.
     pub only: Option<String>,
     /// Whether a representative part is enough, in a measurement that has one.
     pub slice: bool,
@@ -301,7 +301,11 @@ impl Runner {
 
 /// Whether `--only` names a variant. Without it, all are named.
 fn names(only: Option<&String>, variant: &str) -> bool {
-    only.is_none_or(|only| only.split(',').any(|part| variant.contains(part)))
+    let is_named = |part: &str| match part.strip_prefix('=') {
+        Some(whole) => variant == whole,
+        None => variant.contains(part),
+    };
+    only.is_none_or(|only| only.split(',').any(is_named))
 }
 
 /// Where a measurement of this name leaves what is not recorded.

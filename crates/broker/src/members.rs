@@ -79,6 +79,8 @@ pub struct Member {
     pub shared: Option<Portion>,
     /// Shared memory last reported to the sampling thread, bytes.
     pub shmem_told: u64,
+    /// Processor time that it wanted lately, in thousandths of that in which it ran; 0 when unknown.
+    pub wanted: u32,
     /// Bytes touched recently, as sampled last.
     pub working_set: Option<u64>,
     /// Its refaults, as measured last.

@@ -32,9 +32,10 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
         id,
         weight: args.weight,
         priority: args.priority,
+        own_weight: args.own_weight,
+        own_priority: args.own_priority,
         max: max.transpose().map_err(refused)?,
         parent,
-        ..Set::default()
     };
     control.set(&set)?;
     if !args.quiet {
@@ -81,6 +82,13 @@ fn changes(listing: &Listing, set: &Set) -> String {
     }
     if let Some(priority) = set.priority {
         changed.push(format!("priority {} -> {priority}", before.priority));
+    }
+    // Listings do not tell the values before.
+    if let Some(weight) = set.own_weight {
+        changed.push(format!("own weight {weight}"));
+    }
+    if let Some(priority) = set.own_priority {
+        changed.push(format!("own priority {priority}"));
     }
     if let Some(max) = set.max {
         changed.push(format!(
@@ -139,7 +147,7 @@ pub fn resolve(listing: &Listing, which: &str) -> Result<Id, CliError> {
 mod tests {
     use super::*;
     use crate::rows::tests::sample;
-    use plimsoll_wire::messages::Weight;
+    use plimsoll_wire::messages::{Priority, Weight};
 
     #[test]
     fn finds_by_name_then_by_number() {
@@ -182,13 +190,16 @@ mod tests {
         let set = Set {
             id: 4,
             weight: Weight::new(10).ok(),
+            own_weight: Weight::new(30).ok(),
+            own_priority: Priority::new(-2).ok(),
             max: Max::or_none(0).ok(),
             parent: Some(1),
             ..Set::default()
         };
         assert_eq!(
             changes(&sample(), &set),
-            "`search`: weight 40 -> 10, max 1.00G -> none, now below `an editor with a rather long name`"
+            "`search`: weight 40 -> 10, own weight 30, own priority -2, max 1.00G -> none, \
+             now below `an editor with a rather long name`"
         );
     }
 

@@ -34,6 +34,7 @@ impl Core {
         self.next_id += 1;
         let mut node = Node::new(id, new, parent, level as u8);
         node.joined = now;
+        node.begun = self.clock.now;
         self.tree.insert(node);
         self.reserve();
         self.pacer.prompt();
@@ -118,6 +119,8 @@ impl Core {
         let slot = self.tree.find(report.id)?;
         let node = self.tree.at_mut(slot);
         node.reported_at = Some(self.clock.now);
+        let tells = report.live.is_some() && report.collection_speed.is_some();
+        node.reports = node.reports.saturating_add(u8::from(tells));
         let known = &mut node.reported;
         take(&mut known.live, report.live);
         take(&mut known.allocation_rate, report.allocation_rate);

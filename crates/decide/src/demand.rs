@@ -7,6 +7,8 @@
 //!   little. A program that grows fast wants the size it is about to reach: it has become active,
 //!   and its adapter has not reported that yet.
 //!
+//! Without lending no collector counts as known. A newcomer does not lend.
+//!
 //! While all demands fit, nobody is asked to give anything up.
 
 use super::Nanos;
@@ -26,6 +28,14 @@ const LENDING: u32 = 50;
 const WAKING: u64 = 4;
 /// A lower allocation rate counts only once it has stayed low for this long, nanoseconds.
 const LULL: Nanos = 5_000_000_000;
+/// A program is a newcomer for this long, nanoseconds: its figures are those of its start, when it has not
+/// all of its memory and others take its processor.
+const NEW: Nanos = 10_000_000_000;
+/// It also is one until the figures of its collector were reported this often.
+const FEW_REPORTS: u8 = 2;
+/// An allocation rate is multiplied by this at most for the time in which the program waited for a processor,
+/// thousandths.
+const MOST_WANTED: u32 = 8000;
 /// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
@@ -71,8 +81,8 @@ fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
 }
 
 /// Size in bytes beyond which a program lends its guarantee; `u64::MAX` when it lends nothing.
-pub(super) fn modest(node: &Node) -> u64 {
-    let room = room(LENDING, &node.collector).filter(|_| node.adaptive);
+pub(super) fn modest(node: &Node, now: Nanos) -> u64 {
+    let room = room(LENDING, &node.collector).filter(|_| node.adaptive && !is_new(node, now));
     room.map_or(u64::MAX, |room| {
         floor(&node.reported, &node.collector).saturating_add(room)
     })
@@ -113,6 +123,18 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
     }
 }
 
+/// Whether a program is a newcomer.
+fn is_new(node: &Node, now: Nanos) -> bool {
+    now.saturating_sub(node.begun) < NEW || node.reports < FEW_REPORTS
+}
+
+/// The allocation rate that a program would have if it got all the processor time that it wants, bytes per
+/// second. By what it obtains, the memory of a program would follow how many others compute beside it.
+fn wanted_rate(rate: u64, wanted: u32) -> u64 {
+    let wanted = wanted.clamp(1000, MOST_WANTED);
+    rate.saturating_mul(wanted.into()) / 1000
+}
+
 /// Takes over the collector's figures, only when one of them moved much, so that the square-root rule
 /// does not move memory because of noise. A rate that is wrong by half makes the room differ by a
 /// quarter from the best. That costs a thirtieth more collection time: less than the collections by
@@ -124,7 +146,7 @@ pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.collector, &node.reported);
     let mut new = Collector {
         live: reported.live.unwrap_or(0),
-        allocation_rate: reported.allocation_rate.unwrap_or(0),
+        allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };
     let turns = turned(held.allocation_rate, new.allocation_rate);

@@ -5,6 +5,9 @@
 //! because pages of a live heap that are paged out come back with the next collection. So the lower
 //! rungs come later for it.
 //!
+//! Active memory is spared: nothing is taken from a principal below its working set while a sibling that
+//! owes has memory outside of its own.
+//!
 //! A rung that works is repeated a few times. A principal without a cgroup has one rung, paging
 //! out, which is repeated as long as it owes, less often while it does not help. A bound follows
 //! the limit. It is lifted some time after the debt is paid, later for a principal that overran
@@ -33,7 +36,7 @@ const TRIES: u8 = 4;
 /// Most doublings of the pause where paging out is the only rung and does not help: once in 6.4 s.
 const MOST_DOUBLINGS: u8 = 5;
 /// Fewer bytes than this are not worth an action.
-const LEAST: u64 = 64 << 10;
+pub(super) const LEAST: u64 = 64 << 10;
 
 /// Situation of a principal at this tick.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,9 @@ pub(super) struct Standing {
     pub(super) limit: u64,
     /// Bytes needed in the domains of the principal.
     pub(super) need: u64,
+    /// The use in bytes below which nothing is taken from it: its working set, while a sibling that owes has
+    /// inactive bytes (paper 4.5.1); otherwise 0.
+    pub(super) spared: u64,
     /// The reserve of one of these domains is nearly used up: every byte counts.
     pub(super) urgent: bool,
     /// Paging out is the only possible action.
@@ -64,6 +70,17 @@ impl Standing {
     /// Bytes of the batch that may be taken by force.
     fn overdue(&self, debt: &Debt) -> u64 {
         debt.overdue(self.uses, self.now.saturating_sub(self.grace))
+    }
+
+    /// Bytes to take now.
+    fn due(&self, debt: &Debt) -> u64 {
+        let inactive = self.uses.saturating_sub(self.spared);
+        self.overdue(debt).min(self.need).min(inactive)
+    }
+
+    /// The least bound for a principal that must come down to `bytes`.
+    fn bound(&self, bytes: u64) -> u64 {
+        bytes.saturating_add(self.room(bytes)).max(self.spared)
     }
 }
 
@@ -147,6 +164,11 @@ impl Ladder {
         }
     }
 
+    /// Whether more can be expected of its present rung, or of one above it.
+    pub(super) fn gives(&self) -> bool {
+        self.rung < Rung::Bound && self.tries <= TRIES
+    }
+
     /// Notes that the daemon finished or gave up the last action. A `bound` that was given up is
     /// sent again.
     pub(super) fn acted(&mut self, bound: bool) {
@@ -214,13 +236,13 @@ impl Ladder {
         if standing.limit > bound {
             return Some(self.raise_bound(standing.limit));
         }
-        let overdue = standing.overdue(debt).min(standing.need);
-        let lower = debt.due.saturating_add(standing.room(debt.due)) < bound;
+        let overdue = standing.due(debt);
+        let lower = standing.bound(debt.due) < bound;
         let escaped = standing.uses > bound.saturating_add(slop(bound));
         if overdue >= LEAST && (lower || escaped) && self.is_ready(standing) {
             self.start(standing, overdue);
             let least = debt.due.max(standing.limit);
-            return Some(self.set_bound(least.saturating_add(standing.room(least))));
+            return Some(self.set_bound(standing.bound(least)));
         }
         None
     }
@@ -232,7 +254,7 @@ impl Ladder {
             return None;
         }
         self.rung = self.rung.max(Rung::Asked);
-        let bytes = overdue.min(standing.need);
+        let bytes = standing.due(debt);
         if bytes < LEAST || !self.is_ready(standing) {
             return None;
         }
@@ -241,7 +263,7 @@ impl Ladder {
         Some(match self.rung {
             Rung::PageOut => Step::PageOut(bytes),
             Rung::Take => Step::Take(bytes),
-            _ => self.set_bound(debt.due.saturating_add(standing.room(debt.due))),
+            _ => self.set_bound(standing.bound(debt.due)),
         })
     }
 

@@ -58,6 +58,8 @@ pub(super) struct Account {
     pub(super) bound: u64,
     /// Bytes of their entitlement that it and its descendants have lacked for too long.
     pub(super) subtree_need: u64,
+    /// Inactive bytes of its children that are past their deadlines.
+    pub(super) inactive: u64,
     /// Whether the demands of all descendants fit without anybody giving memory up.
     pub(super) roomy: bool,
 }
@@ -97,6 +99,10 @@ pub(super) struct Node {
     /// When it was registered, on the clock of the pages.
     pub(super) joined: Nanos,
     pub(super) reported: Reported,
+    /// When it was registered, in core time.
+    pub(super) begun: Nanos,
+    /// How often its adapter reported the figures of its collector; counted up to 255.
+    pub(super) reports: u8,
     /// When its adapter reported last, in core time.
     pub(super) reported_at: Option<Nanos>,
     /// Smoothed figures for the square-root rule.
@@ -115,6 +121,8 @@ pub(super) struct Node {
     pub(super) answers: bool,
     /// Bytes in swap.
     pub(super) swapped: u64,
+    /// Processor time that it wanted lately, in thousandths of that in which it ran; 0 when unknown.
+    pub(super) wanted: u32,
     /// Bytes touched recently, where sampled.
     pub(super) working_set: Option<u64>,
     /// Paging out is the only way to take memory from it.
@@ -171,6 +179,8 @@ impl Node {
             own_priority: Priority::default(),
             max: new.max,
             joined: 0,
+            begun: 0,
+            reports: 0,
             reported: Reported::default(),
             reported_at: None,
             collector: Collector::default(),
@@ -180,6 +190,7 @@ impl Node {
             read_at: 0,
             answers: false,
             swapped: 0,
+            wanted: 0,
             working_set: None,
             bare: false,
             absent: false,

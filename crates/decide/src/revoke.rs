@@ -1,7 +1,7 @@
 //! The revoke phase: which bytes are needed where, and from which principals they are taken.
 
 use super::debt::tolerance;
-use super::ladder::{Standing, Step};
+use super::ladder::{LEAST, Standing, Step};
 use super::pace::Mood;
 use super::settle::Moment;
 use super::{Action, Core, MAX_DEPTH, Nanos};
@@ -23,25 +23,20 @@ impl Core {
     /// because bytes taken from them lower what is needed from the others.
     pub(super) fn revoke(&mut self, moment: &Moment) {
         self.add_up_needs(moment);
-        self.revoke_from_victims(moment);
+        let inactive = self.add_up_inactive(moment);
+        self.revoke_from_victims(moment, inactive);
         for place in 0..self.tree.len() {
-            self.step(self.tree.ordered(place), moment);
+            self.step(self.tree.ordered(place), moment, inactive);
         }
     }
 
     /// Applies Algorithm 1 to the overdue principals. The round over all principals then skips
     /// those treated here, because their ladders wait for the end of the action.
-    fn revoke_from_victims(&mut self, moment: &Moment) {
+    fn revoke_from_victims(&mut self, moment: &Moment, inactive: u64) {
         let mut overdue = 0;
         for place in 0..self.tree.len() {
             let slot = self.tree.ordered(place);
-            let node = self.tree.at(slot);
-            let grace = node.grace(self.urgent_around(slot), moment.now);
-            let then = moment.now.saturating_sub(grace);
-            let late = node
-                .debt
-                .is_some_and(|debt| debt.overdue(node.uses, then) > 0);
-            if late && node.kind == Kind::Process && self.need_around(slot) > 0 {
+            if self.is_late(slot, moment) && self.need_around(slot) > 0 {
                 overdue += 1;
             } else {
                 spare(&mut self.inputs[place]);
@@ -51,15 +46,64 @@ impl Core {
             let Some(victim) = self.shares.victim(&self.inputs) else {
                 return;
             };
-            self.step(self.tree.ordered(victim.principal), moment);
+            self.step(self.tree.ordered(victim.principal), moment, inactive);
             spare(&mut self.inputs[victim.principal]);
         }
     }
 
+    /// Whether a process owes bytes that may be taken by force.
+    fn is_late(&self, slot: u32, moment: &Moment) -> bool {
+        let node = self.tree.at(slot);
+        let grace = node.grace(self.urgent_around(slot), moment.now);
+        let then = moment.now.saturating_sub(grace);
+        let owes = node
+            .debt
+            .is_some_and(|debt| debt.overdue(node.uses, then) > 0);
+        owes && node.kind == Kind::Process
+    }
+
+    /// Inactive bytes that can be taken from a principal now.
+    fn inactive(&self, slot: u32, moment: &Moment) -> u64 {
+        let node = self.tree.at(slot);
+        let active = node.working_set.unwrap_or(node.uses);
+        match node.uses.saturating_sub(active) {
+            few if few < LEAST => 0,
+            inactive if self.is_late(slot, moment) && node.ladder.gives() => inactive,
+            _ => 0,
+        }
+    }
+
+    /// Sums up the inactive bytes of the children of each principal; returns those at the top.
+    fn add_up_inactive(&mut self, moment: &Moment) -> u64 {
+        let mut top = 0u64;
+        for place in 0..self.tree.len() {
+            let slot = self.tree.ordered(place);
+            let inactive = self.inactive(slot, moment);
+            let all = match self.tree.at(slot).parent {
+                None => &mut top,
+                Some(above) => &mut self.tree.at_mut(above).account.inactive,
+            };
+            *all = all.saturating_add(inactive);
+        }
+        top
+    }
+
+    /// The use below which nothing is taken from a principal; `top` are the inactive bytes at the top.
+    fn spared(&self, slot: u32, moment: &Moment, top: u64) -> u64 {
+        let node = self.tree.at(slot);
+        let above = node.parent.map(|above| self.tree.at(above));
+        let all = above.map_or(top, |above| above.account.inactive);
+        match all > self.inactive(slot, moment) {
+            true => node.working_set.unwrap_or(0),
+            false => 0,
+        }
+    }
+
     /// The next step of one principal's ladder, if one is due.
-    fn step(&mut self, slot: u32, moment: &Moment) {
+    fn step(&mut self, slot: u32, moment: &Moment, inactive: u64) {
         let need = self.need_around(slot);
         let urgent = self.urgent_around(slot);
+        let spared = self.spared(slot, moment, inactive);
         let node = self.tree.at_mut(slot);
         if node.kind == Kind::Group {
             return;
@@ -72,6 +116,7 @@ impl Core {
             uses: node.uses,
             limit: node.limit,
             need,
+            spared,
             urgent,
             bare: node.bare,
             grace: node.grace(urgent, moment.now),

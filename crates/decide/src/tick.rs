@@ -7,7 +7,7 @@ use super::settle::{Moment, Publication};
 use super::{
     Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, flow, settle,
 };
-use plimsoll_policy::shares::Principal;
+use plimsoll_policy::shares::{Collector, Principal};
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
@@ -68,6 +68,7 @@ impl Core {
             node.read_at = one.read_at;
             node.answers |= one.answers;
             node.swapped = one.swapped;
+            node.wanted = one.wanted;
             node.working_set = one.working_set;
             node.bare = one.bare;
             node.absent = one.absent;
@@ -153,16 +154,19 @@ impl Core {
 
     /// Computes the demands, and whether all fit without anybody giving memory up.
     fn estimate_demand(&mut self) {
-        let (mut total, now) = (0u64, self.clock.now);
+        let (mut total, now, lending) = (0u64, self.clock.now, self.config.lending);
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            demand::steady_collector(node, now);
+            match lending {
+                true => demand::steady_collector(node, now),
+                false => node.collector = Collector::default(),
+            }
             node.demand = demand::steadied(node.demand, demand::wanted(node));
             if node.trust.is_doubted(now) {
                 node.demand = node.demand.min(node.limit.max(node.uses));
             }
-            node.modest = demand::calmed(node.modest, demand::modest(node));
+            node.modest = demand::calmed(node.modest, demand::modest(node, now));
             let kept = if node.adaptive { node.uses } else { 0 };
             let below = node.account.subtree_demand;
             let all = below.saturating_add(node.demand.max(kept));
@@ -216,6 +220,7 @@ impl Core {
                 modest: node.modest,
                 max: node.account.bound,
                 last_limit: node.limit,
+                last_target: node.share.target,
                 reach: node.reach(reach, self.clock.now),
                 claims: node.claims(),
                 slight: debt::slop(node.limit),

@@ -18,6 +18,9 @@ pub struct Config {
     pub max_budget: u64,
     /// Least bytes of the root domain to hold back; by default only the measured watermark.
     pub min_reserve: u64,
+    /// Whether programs lend what they would hardly miss, by what their adapters report about their
+    /// collectors. Without it nothing is shared out by these figures.
+    pub lending: bool,
 }
 
 impl Default for Config {
@@ -27,6 +30,7 @@ impl Default for Config {
             first_id: 1,
             max_budget: u64::MAX,
             min_reserve: 0,
+            lending: true,
         }
     }
 }
@@ -247,6 +251,9 @@ pub struct SensedPrincipal {
     pub answers: bool,
     /// Bytes in swap.
     pub swapped: u64,
+    /// Processor time that it wanted lately (in which it ran or was ready to run), in thousandths of that in
+    /// which it ran; 0 when unknown.
+    pub wanted: u32,
     /// Bytes touched recently, where it was sampled.
     pub working_set: Option<u64>,
     /// It has no cgroup of its own, or not all of its memory is charged to it. It can be paged out,

@@ -271,6 +271,19 @@ pub fn threads(process: &Process, max: usize) -> Result<Vec<i32>> {
     }
 }
 
+/// The processor time that threads of a process used so far, together. Those that have ended do not count.
+pub fn ran(process: &Process, threads: &[i32]) -> Ran {
+    let each = threads.iter().filter_map(|tid| {
+        let path = proc_path(process.pid(), &format!("task/{tid}/schedstat"));
+        parse_schedstat(&std::fs::read(path).ok()?)
+    });
+    each.fold(Ran::default(), |sum, one| Ran {
+        ran: sum.ran.saturating_add(one.ran),
+        waited: sum.waited.saturating_add(one.waited),
+        turns: sum.turns.saturating_add(one.turns),
+    })
+}
+
 /// Processors that a process may use now (`sched_getaffinity(2)`); 1 at least.
 pub fn processors(process: &Process) -> usize {
     // SAFETY: a set of zeros is a valid value.

@@ -33,6 +33,7 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
         },
         modest: u64::MAX,
         last_limit: scrambled % (2 << 20),
+        last_target: 0,
         reach: u64::MAX,
         claims: 0,
         slight: 0,

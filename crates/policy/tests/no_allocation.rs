@@ -75,6 +75,7 @@ fn decisions_allocate_nothing() {
             demand: u64::from(i % 1000) << 16,
             max: if i % 5 == 0 { 1 << 22 } else { u64::MAX },
             last_limit: 0,
+            last_target: 0,
             reach: u64::MAX,
             claims: 0,
             slight: 0,

@@ -34,7 +34,7 @@ pub enum ConfigError {
 }
 
 const KNOWN: &str = "known are budget, reserve, max_principals, max_per_user, cgroups, working_sets, \
-                     sharing, revoke, show_others, \
+                     sharing, revoke, lending, show_others, \
                      [balance] with measure, shift, [pin] with enabled, budget, window \
                      and [[rule]] with cgroup, unit, user, executable, weight, priority, adapter, \
                      user_weight, \
@@ -282,7 +282,7 @@ mod tests {
         std::fs::create_dir(&drop_in).unwrap();
         std::fs::write(
             &path,
-            "budget = 1\nreserve = 2\n[[rule]]\nexecutable=\"*\"\nweight=5\npriority=4\n",
+            "budget = 1\nreserve = 2\nlending = false\n[[rule]]\nexecutable=\"*\"\nweight=5\npriority=4\n",
         )
         .unwrap();
         std::fs::write(
@@ -294,6 +294,7 @@ mod tests {
         let config = load(&path, true).unwrap();
         assert_eq!(config.budget.unwrap().bytes(0), 9);
         assert_eq!(config.reserve.unwrap().bytes(0), 2);
+        assert!(!config.lending);
         let given = config.given(&Facts {
             executable: "/bin/x".into(),
             ..Facts::default()

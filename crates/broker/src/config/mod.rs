@@ -95,6 +95,7 @@ pub struct File {
     working_sets: Option<bool>,
     sharing: Option<bool>,
     revoke: Option<bool>,
+    lending: Option<bool>,
     show_others: Option<bool>,
     balance: BalanceFile,
     pin: PinFile,
@@ -121,6 +122,8 @@ pub struct Config {
     pub sharing: bool,
     /// Whether memory may be taken from a principal that owes (the ladder's later rungs).
     pub revoke: bool,
+    /// Whether programs lend memory that they would hardly miss.
+    pub lending: bool,
     /// Whether a listing tells a user what the principals of other users are called. `None`: where `/proc`
     /// shows their processes too.
     pub show_others: Option<bool>,
@@ -143,6 +146,7 @@ impl Default for Config {
             working_sets: true,
             sharing: true,
             revoke: true,
+            lending: true,
             show_others: None,
             balance: Balance {
                 measure: true,
@@ -199,6 +203,7 @@ impl Config {
         self.working_sets = file.working_sets.unwrap_or(self.working_sets);
         self.sharing = file.sharing.unwrap_or(self.sharing);
         self.revoke = file.revoke.unwrap_or(self.revoke);
+        self.lending = file.lending.unwrap_or(self.lending);
         self.show_others = file.show_others.or(self.show_others);
         self.balance = Balance {
             measure: file.balance.measure.unwrap_or(self.balance.measure),

@@ -278,6 +278,7 @@ impl Daemon {
             released_at: None,
             shared: None,
             shmem_told: 0,
+            wanted: 0,
             working_set: None,
             refaults: None,
             swappiness: None,

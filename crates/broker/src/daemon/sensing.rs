@@ -126,6 +126,7 @@ impl Sensing {
                 read_at: member.read_at,
                 answers,
                 swapped,
+                wanted: member.wanted,
                 working_set: member.working_set,
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
                 absent: member.is_absent(),

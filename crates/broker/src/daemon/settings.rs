@@ -56,6 +56,7 @@ impl Settings {
             first_id,
             max_budget: budget.min(self.options.budget.unwrap_or(u64::MAX)),
             min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity)),
+            lending: config.lending,
         }
     }
 }

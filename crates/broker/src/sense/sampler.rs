@@ -1,7 +1,8 @@
-//! The sampling thread: working sets by reference bits, and shared memory by access frequency. Its
-//! cost is bounded as a share of one processor; an idle process is sampled less and less often.
+//! The sampling thread: working sets by reference bits, shared memory by access frequency, and the
+//! processor time that programs want. Its cost is bounded as a share of one processor; an idle process is
+//! sampled less and less often.
 
-use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed};
+use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed, wanted};
 use super::shared::SharedMemory;
 use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
@@ -11,6 +12,7 @@ use crate::members::Members;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
+use plimsoll_kernel::sched;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +27,10 @@ const HURRIED_NS: u64 = 500_000_000;
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
 const SHARE: f64 = 0.01;
+/// Threads whose processor time is read in a round, at most: a few milliseconds. Processes beyond that are
+/// not known to want more than they get.
+const THREADS: usize = 512;
+
 /// The thread and the data exchanged with the daemon.
 #[derive(Debug)]
 pub struct Sampler {
@@ -64,6 +70,7 @@ impl Sampler {
         for member in members.iter_mut() {
             if let Some(found) = exchange.found.get(&member.id) {
                 member.working_set = found.working_set.or(member.working_set);
+                member.wanted = found.wanted;
                 member.shared = found.shared;
             }
         }
@@ -131,6 +138,7 @@ impl Thread {
     fn run(mut self) {
         while self.monitor.rest_while(ROUND, |exchange| !exchange.hurry) {
             self.refresh();
+            self.time();
             if self.working_sets {
                 self.sample();
             }
@@ -178,9 +186,23 @@ impl Thread {
                         sampler,
                         in_window: false,
                         touched: None,
+                        ran: None,
+                        lately: None,
                     },
                 );
             }
+        }
+    }
+
+    /// Reads how long the threads of each process ran and waited for a processor.
+    fn time(&mut self) {
+        let mut left = THREADS;
+        for probe in self.probes.values_mut() {
+            let threads = sched::threads(&probe.process, left).unwrap_or_default();
+            left -= threads.len();
+            // If the last thread that may be read was, there may be others.
+            let all = (left > 0 && !threads.is_empty()).then_some(&threads);
+            probe.note(all.map(|threads| sched::ran(&probe.process, threads)));
         }
     }
 
@@ -220,9 +242,10 @@ impl Thread {
             .processes
             .iter()
             .filter_map(|key| self.probes.get(key));
-        let touched = probes.filter_map(|probe| probe.touched);
+        let touched = probes.clone().filter_map(|probe| probe.touched);
         Sampled {
             working_set: touched.reduce(u64::saturating_add),
+            wanted: wanted(probes.filter_map(|probe| probe.lately)),
             shared: self
                 .shared
                 .as_ref()

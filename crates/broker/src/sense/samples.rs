@@ -2,6 +2,7 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
+use plimsoll_kernel::sched::Ran;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 
@@ -19,11 +20,13 @@ pub struct Subject {
     pub shmem: u64,
 }
 
-/// Results for a principal, bytes.
+/// Results for a principal, bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// Memory touched recently.
     pub working_set: Option<u64>,
+    /// Processor time that it wanted lately, in thousandths of that in which it ran; 0 when unknown.
+    pub wanted: u32,
     /// Shared memory that it pays for.
     pub shared: Option<Portion>,
 }
@@ -82,7 +85,57 @@ pub(super) struct Probe {
     pub(super) in_window: bool,
     /// Working set as estimated last, bytes; `None` before the first estimate.
     pub(super) touched: Option<u64>,
+    /// Processor time of its threads at the last look; `None` if not all were read.
+    pub(super) ran: Option<Ran>,
+    /// Between the last two looks, in nanoseconds: the time in which they ran, and in which they waited for a
+    /// processor.
+    pub(super) lately: Option<(u64, u64)>,
+}
+
+impl Probe {
+    /// Takes in what its threads used so far; `None` if not all were read.
+    pub(super) fn note(&mut self, now: Option<Ran>) {
+        let before = std::mem::replace(&mut self.ran, now);
+        self.lately = before.zip(now).and_then(|(before, now)| {
+            let ran = now.ran.checked_sub(before.ran)?;
+            Some((ran, now.waited.checked_sub(before.waited)?))
+        });
+    }
+}
+
+/// Processor time that threads wanted, in thousandths of that in which they ran; 0 if they hardly ran.
+/// `lately`: for each process, how long they ran and waited, ns.
+pub(super) fn wanted(lately: impl Iterator<Item = (u64, u64)>) -> u32 {
+    /// A program that ran less than this, ns, says nothing about how it runs.
+    const HARDLY: u64 = 20_000_000;
+    let (ran, waited) = lately.fold((0u64, 0u64), |sum, one| {
+        (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+    });
+    if ran < HARDLY {
+        return 0;
+    }
+    let all = u128::from(ran) + u128::from(waited);
+    u32::try_from(all * 1000 / u128::from(ran)).unwrap_or(u32::MAX)
 }
 
 /// Sampled processes by process id and start time.
 pub(super) type Probes = HashMap<(i32, u64), Probe>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_a_processor_wants_more_than_it_gets() {
+        let milliseconds = |ran: u64, waited: u64| (ran * 1_000_000, waited * 1_000_000);
+        assert_eq!(wanted([milliseconds(500, 1500)].into_iter()), 4000);
+        let several = [milliseconds(900, 0), milliseconds(100, 1000)];
+        assert_eq!(wanted(several.into_iter()), 2000);
+        assert_eq!(
+            wanted([milliseconds(10, 900)].into_iter()),
+            0,
+            "it hardly ran"
+        );
+        assert_eq!(wanted(std::iter::empty()), 0);
+    }
+}

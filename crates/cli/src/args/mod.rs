@@ -332,6 +332,22 @@ pub struct Set {
         group = "change"
     )]
     pub priority: Option<Priority>,
+    /// Weight of its own memory against that of its children, 1 to 10000
+    #[arg(
+        long,
+        value_name = "W",
+        allow_negative_numbers = true,
+        group = "change"
+    )]
+    pub own_weight: Option<Weight>,
+    /// Priority class of its own memory among its children, -100 to 100
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        group = "change"
+    )]
+    pub own_priority: Option<Priority>,
     /// Most memory that it may use: 512M, 1.5G, 50%; 0 removes the bound
     #[arg(
         short,

@@ -291,3 +291,61 @@ fn pages_beat_once_a_second_in_the_deepest_calm() {
     }
     assert!(bench.now - written <= 1_000 * MILLISECOND);
 }
+
+/// Three passive programs: two have more than their shares, and one waits for its own. Both debtors
+/// are taken down by what the core asks for. Returns the use of the first when its neighbour has paid or has
+/// no inactive memory, and at the end.
+fn taken_from_the_active(active: u64, neighbour_touches: u64) -> (u64, u64) {
+    let mut bench = Bench::new(1000 * MIB);
+    let passive = NewPrincipal {
+        adaptive: false,
+        ..new("p")
+    };
+    let mut uses = [450, 450, 60].map(|mib| mib * MIB);
+    let ids = uses.map(|uses| bench.add(&passive, uses));
+    bench.working_sets = vec![
+        (ids[0], active),
+        (ids[1], neighbour_touches),
+        (ids[2], uses[2]),
+    ];
+    let mut before = None;
+    for _ in 0..1200 {
+        // It takes all that it may use, and wants more.
+        uses[2] = bench.numbers(ids[2]).limit.max(uses[2]);
+        bench.uses(ids[2], uses[2]);
+        bench.working_sets[2].1 = uses[2];
+        for action in bench.tick(50 * MILLISECOND) {
+            let (id, bytes) = match action {
+                Action::PageOut { id, bytes } | Action::Take { id, bytes } => (id, bytes),
+                Action::Bound { id, bytes } => {
+                    let at = ids.iter().position(|one| *one == id).expect("it is one");
+                    (id, uses[at].saturating_sub(bytes))
+                }
+                Action::Publish { .. } => continue,
+            };
+            let at = ids.iter().position(|one| *one == id).expect("it is one");
+            uses[at] -= bytes;
+            bench.uses(id, uses[at]);
+            bench.core.acted(id, true);
+        }
+        let owes = bench.numbers(ids[1]).owed > 0 && uses[1] > neighbour_touches;
+        if before.is_none() && uses[1] < 450 * MIB && !owes {
+            before = Some(uses[0]);
+        }
+    }
+    (before.unwrap_or(uses[0]), uses[0])
+}
+
+#[test]
+fn active_memory_is_not_taken_while_a_sibling_that_owes_has_inactive_memory() {
+    // Its share is about 320 MiB.
+    let active = 400 * MIB;
+    let (while_there_is, _) = taken_from_the_active(active, 150 * MIB);
+    assert!(while_there_is >= active, "{} MiB", while_there_is / MIB);
+}
+
+#[test]
+fn without_inactive_memory_the_debtor_gives_active_memory() {
+    let (_, end) = taken_from_the_active(440 * MIB, 450 * MIB);
+    assert!(end < 400 * MIB, "{} MiB", end / MIB);
+}

@@ -3,6 +3,7 @@
 mod calm;
 mod commands;
 mod debts;
+mod lending;
 mod shares;
 mod users;
 
@@ -48,6 +49,10 @@ struct Bench {
     capacity: u64,
     outsiders: u64,
     uses: Vec<(Id, u64)>,
+    /// Processor time that some wanted, in thousandths of that in which they ran.
+    wanted: Vec<(Id, u32)>,
+    /// Bytes that some touched recently.
+    working_sets: Vec<(Id, u64)>,
     /// Principals without a process.
     absent: Vec<Id>,
     /// No principal has a cgroup.
@@ -64,6 +69,8 @@ impl Bench {
             capacity,
             outsiders: 0,
             uses: Vec::new(),
+            wanted: Vec::new(),
+            working_sets: Vec::new(),
             absent: Vec::new(),
             bare: false,
             cliff: false,
@@ -102,6 +109,16 @@ impl Bench {
             .iter()
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
+                wanted: self
+                    .wanted
+                    .iter()
+                    .find(|one| one.0 == id)
+                    .map_or(0, |one| one.1),
+                working_set: self
+                    .working_sets
+                    .iter()
+                    .find(|one| one.0 == id)
+                    .map(|one| one.1),
                 absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })

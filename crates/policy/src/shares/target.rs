@@ -2,7 +2,12 @@
 //! documentation of [`super`] states the rule.
 
 use super::fill::{Filler, part};
-use super::tree::{Node, next_class};
+use super::tree::{Node, PULL_UNIT, next_class};
+
+/// Memory moves only if that saves more collection time within so many seconds than the resizings take.
+const PAYBACK: f64 = 20.0;
+/// A size that changes by less than this part of it is no resizing.
+const SLIGHT: u64 = 64;
 
 /// The quantity to compute.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,6 +89,16 @@ impl Node {
         self.entitlement.min(self.target).min(self.modest)
     }
 
+    /// Whether the square-root rule applies to it.
+    fn takes_part(&self) -> bool {
+        self.wants() && self.known
+    }
+
+    /// Bytes that the square-root rule neither gives nor takes: live ones, as far as it keeps them.
+    fn offset(&self) -> u64 {
+        self.live.min(self.base)
+    }
+
     fn cap(&self, goal: Goal) -> u64 {
         match goal {
             Goal::Entitlement => self.max,
@@ -115,24 +130,77 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
 /// proportion to sqrt(weight x live x allocation rate / collection speed). No member gets more than
 /// it wants, or less than its guarantee (or demand), except for what it would hardly miss (beyond
 /// `modest`).
+///
+/// The division of before stays while another would save too little for what the resizings cost.
 fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
-    filler.clear();
     let mut amount: u64 = 0;
+    let mut is_new = true;
     for &m in class {
-        let node = &nodes[m as usize];
-        if node.wants() && node.known {
-            let base = node.kept();
-            let offset = node.live.min(base);
-            amount += node.target - offset;
-            filler.push(m, node.pull, base - offset, node.demand - offset);
+        let node = &mut nodes[m as usize];
+        if node.takes_part() {
+            node.base = node.kept();
+            amount += node.target - node.offset();
+            is_new &= node.last == 0;
         }
     }
+    enter(nodes, class, filler, |node| node.pull);
     if filler.items.len() < 2 {
         return;
     }
     filler.fill(amount);
+    let best = spent(nodes, filler);
+    give(nodes, filler);
+    if is_new {
+        return;
+    }
+    enter(nodes, class, filler, |node| {
+        node.last.saturating_sub(node.offset())
+    });
+    filler.fill(amount);
+    if (spent(nodes, filler) - best) * PAYBACK <= resizings(nodes, filler) {
+        give(nodes, filler);
+    }
+}
+
+/// Enters the members with known collectors into the filler, with these weights.
+fn enter(nodes: &[Node], class: &[u32], filler: &mut Filler, weight: impl Fn(&Node) -> u64) {
+    filler.clear();
+    for &m in class {
+        let node = &nodes[m as usize];
+        if node.takes_part() {
+            let offset = node.offset();
+            filler.push(m, weight(node), node.base - offset, node.demand - offset);
+        }
+    }
+}
+
+/// Makes what the filler gives the targets.
+fn give(nodes: &mut [Node], filler: &Filler) {
     for item in &filler.items {
         let node = &mut nodes[item.node as usize];
-        node.target = node.live.min(node.kept()) + item.got;
+        node.target = node.offset() + item.got;
     }
+}
+
+/// Seconds per second that collections take with what the filler gives, weighted.
+fn spent(nodes: &[Node], filler: &Filler) -> f64 {
+    let each = filler.items.iter().map(|item| {
+        let root = nodes[item.node as usize].pull as f64 / PULL_UNIT;
+        root * root / (item.got.max(1) as f64)
+    });
+    each.sum()
+}
+
+/// Seconds that the resizings take by which members come from what the filler gives to their targets,
+/// weighted.
+fn resizings(nodes: &[Node], filler: &Filler) -> f64 {
+    let each = filler.items.iter().map(|item| {
+        let node = &nodes[item.node as usize];
+        let from = node.offset() + item.got;
+        match node.target.abs_diff(from) > from / SLIGHT {
+            true => node.cost,
+            false => 0.0,
+        }
+    });
+    each.sum()
 }

@@ -12,7 +12,7 @@ pub(super) const MOST_BUDGET: u64 = 1 << 56;
 /// Square-root coefficients stay below this.
 const MOST_PULL: f64 = (1u64 << 48) as f64;
 /// Square roots are kept in units of 1/256.
-const PULL_UNIT: f64 = 256.0;
+pub(super) const PULL_UNIT: f64 = 256.0;
 
 /// Whether what is held above a target must be given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +38,17 @@ pub(super) struct Node {
     pub(super) live: u64,
     /// Below this it lends nothing.
     pub(super) modest: u64,
-    /// Square-root coefficient; `pull` is the coefficient relative to its siblings.
+    /// Square-root coefficient in units of [`PULL_UNIT`]; `pull` is the coefficient relative to its siblings.
     pub(super) coefficient: u64,
     pub(super) pull: u64,
+    /// Seconds that collections take after which it has another size: one of the whole heap of each program
+    /// in it. `cost` is weighted among its siblings.
+    pub(super) resizing: f64,
+    pub(super) cost: f64,
+    /// Its target as decided last.
+    pub(super) last: u64,
+    /// The part of its target that it keeps in the square-root rule.
+    pub(super) base: u64,
     /// Whether the collectors of all descendants that want memory are known.
     pub(super) known: bool,
     /// It stands apart: collectors below it do not affect its siblings.
@@ -209,11 +217,14 @@ impl Tree {
             sum.working_set = sum.working_set.saturating_add(node.working_set);
             sum.expects = sum.expects.saturating_add(node.expects);
             sum.starts = sum.starts.saturating_add(node.starts);
+            sum.last = sum.last.saturating_add(node.last);
             if node.wants() {
                 // Floating point, but rounded once per node to a whole number, so the sum does not
                 // depend on the order.
                 let part = f64::from(node.weight) / weights as f64;
                 node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
+                node.cost = node.resizing * part;
+                sum.resizing += node.cost;
                 sum.demand = sum.demand.saturating_add(node.demand);
                 sum.live = sum.live.saturating_add(node.live);
                 sum.modest = sum.modest.max(scaled(node.modest, weights, node.weight));
@@ -240,6 +251,7 @@ impl Tree {
         // lower classes are served last, from less.
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
+        (node.resizing, node.last) = (sum.resizing, sum.last);
         node.known = sum.known && sum.demand > 0 && !node.apart;
     }
 }
@@ -270,11 +282,11 @@ fn leaf(p: &Principal) -> Node {
         .min(MOST_USED);
     let c = &p.collector;
     let known = c.is_known();
-    let root = if known {
-        (c.live as f64 * c.allocation_rate as f64 / c.collection_speed as f64).sqrt()
-    } else {
-        0.0
+    let resizing = match known {
+        true => c.live as f64 / c.collection_speed as f64,
+        false => 0.0,
     };
+    let root = (resizing * c.allocation_rate as f64).sqrt();
     Node {
         weight: p.own_weight.max(1),
         priority: p.own_priority,
@@ -284,6 +296,8 @@ fn leaf(p: &Principal) -> Node {
         working_set: p.working_set,
         live: c.live,
         modest: p.modest.min(MOST_BUDGET),
+        resizing,
+        last: p.last_target,
         coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,
         known,
         expects,

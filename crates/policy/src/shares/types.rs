@@ -46,6 +46,8 @@ pub struct Principal {
     pub max: u64,
     /// Its own limit as decided last, bytes; 0 for a new one.
     pub last_limit: u64,
+    /// Its own target as decided last, bytes; 0 for a new one.
+    pub last_target: u64,
     /// Bytes that its own memory comes to soon. While it may use more, it lacks nothing.
     pub reach: u64,
     /// Bytes that it says or shows that it wants. While it may use less, it lacks what is missing of its
