@@ -148,14 +148,15 @@ fn what_a_calm_program_does_not_need_serves_a_busy_one() {
     let programs = [
         Churn {
             time: 20 * MILLISECOND,
-            ..Churn::new(600, 50)
+            ..Churn::new(1000, 50)
         },
-        Churn::new(60_000, 50),
+        Churn::new(100_000, 50),
     ];
     let late = |policy| {
         let outcome = run(&setup(policy, 64 * MIB, &[100, 100]), &programs);
         [0, 1].map(|it| {
-            mean(&within(&outcome, it, 8 * SECOND, 11 * SECOND), |it| {
+            // A newcomer lends nothing for ten seconds.
+            mean(&within(&outcome, it, 13 * SECOND, 16 * SECOND), |it| {
                 it.limit
             })
         })
