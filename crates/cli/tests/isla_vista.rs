@@ -106,7 +106,7 @@ fn without_pressure_a_machine_is_left_alone() {
     };
     let said = stderr(&output);
     assert!(
-        said.contains("added after java: -XX:-ShrinkHeapInSteps\n"),
+        said.contains("added after java: -Xms32m -XX:-ShrinkHeapInSteps\n"),
         "{said}"
     );
     assert!(!said.contains("follows Isla Vista"), "{said}");
