@@ -401,6 +401,26 @@ mod tests {
         assert_eq!(attribute(&message[HEADERS..], CMD_PID), None);
     }
 
+    /// A `struct taskstats` of this version: word `n` of it is `n`.
+    fn stats(version: u16) -> Vec<u8> {
+        let mut stats: Vec<u8> = (0..70u64).flat_map(u64::to_ne_bytes).collect();
+        stats[..2].copy_from_slice(&version.to_ne_bytes());
+        stats
+    }
+
+    #[test]
+    fn waits_for_what_comes_back_are_found_in_each_version() {
+        let of = |version| TaskStalls::parse(&stats(version)).unwrap();
+        assert_eq!(of(8).thrashing_ns, 0, "the fields are others there");
+        assert_eq!(of(8).returning_ns(), of(8).swapin_ns);
+        for version in [9, 14, 16] {
+            let stalls = of(version);
+            assert_eq!((stalls.swapin_ns, stalls.thrashing_ns), (7, 42));
+            assert_eq!(stalls.returning_ns(), 42);
+        }
+        assert_eq!((of(15).swapin_ns, of(15).thrashing_ns), (11, 50));
+    }
+
     proptest! {
         #[test]
         fn nothing_panics(
