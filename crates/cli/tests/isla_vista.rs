@@ -88,22 +88,22 @@ impl Graph<'_> {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 struct Ran {
     output: Output,
     /// Major faults of its group.
     faults: u64,
 }
 
-/// The largest heap that a machine logged by `-Xlog:gc`, bytes.
-fn largest_heap(log: &str) -> Option<u64> {
+/// The last size of the heap that a machine logged by `-Xlog:gc`, bytes.
+fn last_heap(log: &str) -> Option<u64> {
     // "... Pause Young (Allocation Failure) 180M->145M(443M) 119.175ms"
     let sizes = log.lines().filter_map(|line| {
         let (_, after) = line.split_once("->")?;
         let (_, size) = after.split_once('(')?;
         size.split_once("M)")?.0.parse::<u64>().ok()
     });
-    sizes.max().map(|size| size * MIB)
+    sizes.last().map(|size| size * MIB)
 }
 
 /// The machine's first heap is a 64th of the memory, and Serial never shrinks below its first one.
@@ -132,7 +132,7 @@ fn a_heap_of_serial_stays_below_its_usual_first_size_where_memory_is_short() {
     let Some(steered) = graph.run_steered(&place, Some(limit), true) else {
         return;
     };
-    let heap = |ran: &Ran| largest_heap(&String::from_utf8_lossy(&ran.output.stdout)).unwrap();
+    let heap = |ran: &Ran| last_heap(&String::from_utf8_lossy(&ran.output.stdout)).unwrap();
     let heaps = [&by_default, &steered].map(heap);
     eprintln!(
         "heaps {heaps:?}, faults {} and {}",

@@ -23,7 +23,7 @@ pub(super) struct Delays {
     latest: (Waits, u64),
 }
 
-/// What a process waited for memory.
+/// The waits of a process for memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     /// For memory that it took.

@@ -131,8 +131,8 @@ impl Stalls {
         &self.declined
     }
 
-    /// How long the threads had waited for memory to come back that had been taken from the process, as of the
-    /// latest reading, ns: no allocation stalls, but time that a smaller heap may save. Known with
+    /// How long the threads had waited for memory to come back that had been taken from the process, as of
+    /// the latest reading, ns: no allocation stalls, but time that a smaller heap may save. Known with
     /// [`Tier::DelayAccounting`]. With other tiers this is 0; the time of [`Tier::Pressure`] has it in it.
     pub fn returning_ns(&self) -> u64 {
         match &self.source {

@@ -110,9 +110,9 @@ impl TaskStalls {
         })
     }
 
-    /// How long it waited for memory that had been taken from it, ns. The kernel counts the reading of a page
-    /// from swap as one delay, as the other, or for a part of the time as both, by the kind of the page and of
-    /// the disk; so this is the longer one.
+    /// How long it waited for memory that had been taken from it, ns. The kernel counts the reading of a
+    /// page from swap as one delay, as the other, or for a part of the time as both, by the kind of the page
+    /// and of the disk; so this is the longer one.
     pub fn returning_ns(&self) -> u64 {
         self.swapin_ns.max(self.thrashing_ns)
     }

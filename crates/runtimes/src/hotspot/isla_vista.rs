@@ -31,7 +31,7 @@ const LEAST: u64 = 32 << 20;
 const TOUCHED: f64 = 1.0 / 64.0;
 /// A heap is at its limit if it is within one part in this many of it.
 const NEAR: u64 = 16;
-/// What is free bounds the heap anew when that has changed by more than one part in this many: others take and
+/// Free memory bounds the heap anew when it has changed by more than one part in this many: others take and
 /// return a little all the time.
 const STEADY: u64 = 16;
 /// How long a heap may take to become smaller, nanoseconds.
@@ -46,7 +46,7 @@ pub(super) struct Moment {
     pub(super) collections: u64,
     /// Collections of the whole heap among them.
     pub(super) whole: u64,
-    /// What the heap takes, in memory and in swap.
+    /// The bytes that the heap takes, in memory and in swap.
     pub(super) heap: u64,
     /// What is in use after the last collection. After one of the whole heap that is what lives.
     pub(super) used: u64,

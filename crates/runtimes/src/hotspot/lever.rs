@@ -1,5 +1,14 @@
 //! The lever of a machine: what it uses, what the controller decides, and how that is carried out.
+//!
+//! | module | is |
+//! |---|---|
+//! | `by_stalls` | the stalls of the process and the memory that is free |
+//! | `helper` | calls of the agent's library |
+//! | `keep_output_clean` | the machine's warnings while we collect |
+//! | `let_go` | what is undone, and noted for it |
+//! | `limits` | the limit that holds |
 
+mod by_stalls;
 mod helper;
 mod keep_output_clean;
 mod let_go;
@@ -20,7 +29,7 @@ use super::snapshot::{Generation, Snapshot};
 use super::{NAME, NAME_WITH_AGENT};
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
-use limits::ByStalls;
+use by_stalls::ByStalls;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};

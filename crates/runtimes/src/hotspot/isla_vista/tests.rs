@@ -168,7 +168,7 @@ fn stalls_count_if_the_limit_was_kept_to_from_collection_to_collection() {
     assert_eq!(after(8, true), 150);
 }
 
-/// Of a second, so much was spent in stalls within pauses and in all.
+/// So many milliseconds of a second were spent in stalls, within pauses and in all.
 #[test]
 fn stalls_in_pauses_count_whole_unless_they_took_hardly_any_time() {
     let after = |in_pauses_ms: u64, stalled_ms: u64| {

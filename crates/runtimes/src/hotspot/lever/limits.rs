@@ -1,64 +1,12 @@
 //! The limit of a machine: the smaller of the broker's and of what its stalls say, or what is free.
 
-use super::super::isla_vista::{Feedback, Moment, Turn};
-use super::super::options::Policy;
+use super::super::isla_vista::{Moment, Turn};
 use super::super::snapshot::Snapshot;
-use super::super::stalls::Signal;
+use super::by_stalls::ByStalls;
 use super::{HotSpotLever, SizedBy};
 use crate::lever::Goal;
-use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::stalls::Stalled;
-use tracing::{debug, info, warn};
-
-/// One part in this many of the memory stays free until the first stall: for files that the program reads
-/// again and again, and for what is taken between two looks.
-const FREE_PART: u64 = 16;
-/// The most that stays free, bytes.
-const FREE_MOST: u64 = 1 << 30;
-
-/// What sizes a heap without a broker: the stalls of its process, and the memory that is free.
-#[derive(Debug)]
-pub(super) struct ByStalls {
-    /// The decisions.
-    pub(super) feedback: Feedback,
-    /// The stalls.
-    signal: Signal,
-    /// The memory that bounds the process; `None` if that cannot be read.
-    domain: Option<Domain>,
-}
-
-impl ByStalls {
-    /// That of process `pid` by this policy; `counted`: whether its collections are counted.
-    pub(super) fn of(policy: Policy, pid: u32, counted: bool) -> ByStalls {
-        let (signal, told) = Signal::open(pid);
-        for line in told {
-            info!("process {pid}, stalls: {line}");
-        }
-        if !counted {
-            warn!(
-                "process {pid}: when it collects is not known without counters, so stalls do not size its heap"
-            );
-        }
-        ByStalls {
-            feedback: match policy {
-                Policy::Printed => Feedback::printed(),
-                _ => Feedback::default(),
-            },
-            signal,
-            domain: Domain::of_process(i32::try_from(pid).unwrap_or(-1)).ok(),
-        }
-    }
-
-    /// What a process may take that has `resident` bytes in memory, bytes: with what is free, as far as
-    /// others may have it soon. `u64::MAX` if that is not known.
-    fn reach(&mut self, resident: u64) -> u64 {
-        let reading = self.domain.as_mut().and_then(|domain| domain.read().ok());
-        reading.map_or(u64::MAX, |reading| {
-            let kept = (reading.capacity / FREE_PART).min(FREE_MOST);
-            resident.saturating_add(reading.room()).saturating_sub(kept)
-        })
-    }
-}
+use tracing::{debug, info};
 
 impl HotSpotLever<'_> {
     /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. `uses`: of
