@@ -109,7 +109,11 @@ impl Pauses {
         let kind = counters.map_or(self.usual, Counters::kind);
         let within = self.read_within(begun.read, end_ns);
         let start_ns = begun.start_ns;
-        let resident = wished(&self.writer, start_ns);
+        let tier = self.reader.tier();
+        let is_short = within.zip(tier).is_some_and(|(within, tier)| {
+            tier.is_short(within.stalled, end_ns.saturating_sub(start_ns))
+        });
+        let resident = wished(&self.writer, start_ns, is_short);
         // SAFETY: as the caller promises.
         let free = self.try_heap(|heap| unsafe { heap.end(resident, kind, end_ns) });
         let counts = within.unwrap_or_default();
@@ -196,9 +200,12 @@ impl Pauses {
 }
 
 /// How much of the heap may stay resident after a pause that began at this time (ns). A wish that was fresh
-/// then counts, however long the pause took: while it lasts, the adapter may be waiting for its end.
-fn wished(writer: &Writer<'_>, start_ns: u64) -> Option<u64> {
-    writer.wish(start_ns).map(|wish| wish.resident)
+/// then counts, however long the pause took: while it lasts, the adapter may be waiting for its end. After a
+/// pause that was short of memory (`is_short`) nothing free may stay: the adapter would wish that for the
+/// next pause, when the kernel has written it to swap.
+fn wished(writer: &Writer<'_>, start_ns: u64, is_short: bool) -> Option<u64> {
+    let wish = writer.wish(start_ns)?;
+    Some(if is_short { 0 } else { wish.resident })
 }
 
 /// A reading as it is on the page.
@@ -257,16 +264,28 @@ mod tests {
         let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
         let words = Words::of(&page);
         let (writer, _) = Writer::new(words, &About::default());
-        assert_eq!(wished(&writer, 0), None, "nobody wished anything");
+        let wished = |start_ns| super::wished(&writer, start_ns, false);
+        assert_eq!(wished(0), None, "nobody wished anything");
         wish(words, Some(Wish { resident: 7 }), 3 * SECOND);
         // A minute long, or longer: what counts is when it began.
-        assert_eq!(wished(&writer, 4 * SECOND), Some(7));
-        assert_eq!(wished(&writer, 3 * SECOND + WISH_LASTS_NS), Some(7));
-        assert_eq!(wished(&writer, 4 * SECOND + WISH_LASTS_NS), None);
+        assert_eq!(wished(4 * SECOND), Some(7));
+        assert_eq!(wished(3 * SECOND + WISH_LASTS_NS), Some(7));
+        assert_eq!(wished(4 * SECOND + WISH_LASTS_NS), None);
         // Left or taken back meanwhile: the last word counts.
         wish(words, Some(Wish { resident: 9 }), 30 * SECOND);
-        assert_eq!(wished(&writer, 4 * SECOND), Some(9));
+        assert_eq!(wished(4 * SECOND), Some(9));
         wish(words, None, 31 * SECOND);
-        assert_eq!(wished(&writer, 4 * SECOND), None);
+        assert_eq!(wished(4 * SECOND), None);
+    }
+
+    #[test]
+    fn after_a_pause_that_was_short_of_memory_nothing_free_stays_if_anything_was_wished() {
+        let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
+        let words = Words::of(&page);
+        let (writer, _) = Writer::new(words, &About::default());
+        assert_eq!(wished(&writer, SECOND, true), None);
+        wish(words, Some(Wish { resident: 7 }), SECOND);
+        let after = [true, false].map(|is_short| wished(&writer, SECOND, is_short));
+        assert_eq!(after, [Some(0), Some(7)]);
     }
 }

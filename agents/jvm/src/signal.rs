@@ -104,10 +104,15 @@ impl Reader {
         }
     }
 
-    /// Which source it is. Its number is that of the tier.
+    /// Which source it is; `None` if nothing tells of stalls.
+    pub fn tier(&self) -> Option<Tier> {
+        self.stalls.as_ref().map(Stalls::tier)
+    }
+
+    /// The same for the page. Its number is that of the tier.
     pub fn signal(&self) -> Signal {
-        let tier = self.stalls.as_ref().map(Stalls::tier);
-        tier.map_or(Signal::None, |tier| Signal::from_number(tier as u64))
+        self.tier()
+            .map_or(Signal::None, |tier| Signal::from_number(tier as u64))
     }
 
     /// Which source it is and why not a better one, for a person.

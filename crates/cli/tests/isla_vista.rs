@@ -4,6 +4,7 @@ mod common;
 
 use common::ground::{alone, classes, enter, group, java, ours};
 use common::{Place, Started, stderr, wait_for};
+use plimsoll_kernel::capacity::Domain;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use plimsoll_unit::MIB;
 use std::path::PathBuf;
@@ -39,11 +40,18 @@ impl Graph<'_> {
     /// Runs it in a group with this limit (bytes), until the kernel lets it live. `None` where that cannot be
     /// done here.
     fn run(&self, place: &Place, limit: Option<u64>) -> Option<Output> {
+        let ran = self.run_steered(place, limit, true)?;
+        Some(ran.output)
+    }
+
+    /// The same, under Isla Vista or, not `steered`, by the machine's own rule.
+    fn run_steered(&self, place: &Place, limit: Option<u64>, steered: bool) -> Option<Ran> {
         for _ in 0..TRIES {
-            let (output, killed) = self.run_once(place, limit)?;
+            let (ran, killed) = self.run_once(place, limit, steered)?;
             if !killed {
-                assert!(output.status.success(), "{}", stderr(&output));
-                return Some(output);
+                let output = &ran.output;
+                assert!(output.status.success(), "{}", stderr(output));
+                return Some(ran);
             }
         }
         skip("the kernel found no memory in the group and killed the program, each time");
@@ -51,16 +59,20 @@ impl Graph<'_> {
     }
 
     /// Runs it once. Also tells whether the kernel killed something in its group.
-    fn run_once(&self, place: &Place, limit: Option<u64>) -> Option<(Output, bool)> {
+    fn run_once(&self, place: &Place, limit: Option<u64>, steered: bool) -> Option<(Ran, bool)> {
         let classes = classes(place, &["bench/programs/Graph.java"])?;
         let (own, java) = (ours(place), java());
-        let mut words = vec!["run", "-v", "--policy", "isla-vista"];
-        words.extend(["--agent", self.agent, "--", &java]);
+        let mut words = vec![own.to_str()?, "run", "-v", "--policy", "isla-vista"];
+        words.extend(["--agent", self.agent, "--"]);
+        if !steered {
+            words.clear();
+        }
+        words.push(&java);
         words.extend(self.flags);
         words.extend(["-cp", &classes, "Graph"]);
         words.extend(self.work);
         words.push("20");
-        let mut command = place.program(own.to_str()?, &words);
+        let mut command = place.program(words[0], &words[1..]);
         let group = match limit {
             Some(limit) => Some(group("isla-vista", limit)?),
             None => None,
@@ -70,8 +82,69 @@ impl Graph<'_> {
         }
         let output = command.output().unwrap();
         let killed = group.as_ref().is_some_and(|group| group.killed() > 0);
-        Some((output, killed))
+        let stat = group.as_ref().and_then(|group| group.cgroup().stat().ok());
+        let faults = stat.map_or(0, |stat| stat.major_faults);
+        Some((Ran { output, faults }, killed))
     }
+}
+
+/// The outcome of a run.
+struct Ran {
+    output: Output,
+    /// Major faults of its group.
+    faults: u64,
+}
+
+/// The last size of the heap that a machine logged by `-Xlog:gc`, bytes.
+fn last_heap(log: &str) -> Option<u64> {
+    // "... Pause Young (Allocation Failure) 180M->145M(443M) 119.175ms"
+    let mut sizes = log.lines().filter_map(|line| {
+        let (_, after) = line.split_once("->")?;
+        let (_, size) = after.split_once('(')?;
+        size.split_once("M)")?.0.parse::<u64>().ok()
+    });
+    sizes.next_back().map(|size| size * MIB)
+}
+
+/// The machine's first heap is a 64th of the memory, and Serial never shrinks below its first one.
+#[test]
+fn a_heap_of_serial_stays_below_its_usual_first_size_where_memory_is_short() {
+    let (_alone, place) = (alone(), Place::new());
+    let Some(_swap) = swap(&place) else { return };
+    let total = Domain::machine().unwrap().read().unwrap().capacity;
+    let limit = 176 * MIB;
+    if total / 64 < 2 * limit {
+        return skip("the first heap of a machine fits into a small group here");
+    }
+    let graph = Graph {
+        agent: "auto",
+        flags: &[
+            "-XX:+UseSerialGC",
+            "-Xmx400m",
+            "-XX:-UseContainerSupport",
+            "-Xlog:gc",
+        ],
+        work: ["64", "1000"],
+    };
+    let Some(by_default) = graph.run_steered(&place, Some(limit), false) else {
+        return;
+    };
+    let Some(steered) = graph.run_steered(&place, Some(limit), true) else {
+        return;
+    };
+    let heap = |ran: &Ran| last_heap(&String::from_utf8_lossy(&ran.output.stdout)).unwrap();
+    let heaps = [&by_default, &steered].map(heap);
+    eprintln!(
+        "heaps {heaps:?}, faults {} and {}",
+        by_default.faults, steered.faults
+    );
+    assert!(heaps[1] < total / 64, "{heaps:?} of {total}");
+    assert!(
+        2 * steered.faults < by_default.faults,
+        "{} by the default, {} under Isla Vista",
+        by_default.faults,
+        steered.faults
+    );
 }
 
 #[test]
@@ -94,7 +167,7 @@ fn a_heap_that_outgrows_memory_follows_its_stalls_and_no_broker_is_started() {
 }
 
 #[test]
-fn without_pressure_a_machine_is_left_alone() {
+fn without_pressure_no_stall_sizes_the_heap() {
     let (_alone, place) = (alone(), Place::new());
     let graph = Graph {
         agent: "never",
@@ -106,7 +179,7 @@ fn without_pressure_a_machine_is_left_alone() {
     };
     let said = stderr(&output);
     assert!(
-        said.contains("added after java: -XX:-ShrinkHeapInSteps\n"),
+        said.contains("added after java: -Xms32m -XX:-ShrinkHeapInSteps\n"),
         "{said}"
     );
     assert!(!said.contains("follows Isla Vista"), "{said}");

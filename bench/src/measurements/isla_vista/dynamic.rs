@@ -163,7 +163,7 @@ impl Case {
                 name: format!("service-{index}"),
                 start,
                 command: match ours {
-                    true => steered(java.clone(), true),
+                    true => steered(java.clone(), "isla-vista", true),
                     false => java.clone(),
                 },
                 env: [nobody(folder)].into(),

@@ -16,6 +16,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+/// Memory is short where the default takes this many times as long as with enough: what most of the paper's
+/// programs lose (Table 3).
+pub(super) const LOSES: f64 = 3.0;
+/// One part in so many is tried: of what a program takes more with the largest heap than with the tight one.
+const PARTS: [u64; 4] = [3, 6, 12, 1 << 20];
+/// Fixed heaps that are tried, with the largest, which the default has.
+const FIXED: u32 = 6;
+
 /// Time between two looks at whether a server is there.
 const PACE: Duration = Duration::from_millis(200);
 
@@ -28,6 +36,32 @@ pub(super) enum Rule {
     IslaVista,
     /// Isla Vista from outside.
     Outside,
+    /// Isla Vista as its paper prints it, with the agent.
+    Printed,
+    /// The machine, with the maximum heap that is the fastest in the same memory.
+    Fixed,
+}
+
+impl Rule {
+    fn name(self) -> &'static str {
+        match self {
+            Rule::Default => "default",
+            Rule::IslaVista => "isla-vista",
+            Rule::Outside => "isla-vista from-outside",
+            Rule::Printed => "isla-vista as-printed",
+            Rule::Fixed => "best-fixed",
+        }
+    }
+
+    /// The values of `--policy` and of `--agent`; `None` for the machine's own rule.
+    fn steered(self) -> Option<(&'static str, bool)> {
+        match self {
+            Rule::Default | Rule::Fixed => None,
+            Rule::IslaVista => Some(("isla-vista", true)),
+            Rule::Outside => Some(("isla-vista", false)),
+            Rule::Printed => Some(("isla-vista-printed", true)),
+        }
+    }
 }
 
 /// One way to run one program.
@@ -45,11 +79,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn name(self) -> String {
         let memory = if self.short { "short" } else { "enough" };
-        let rule = match self.rule {
-            Rule::Default => "default",
-            Rule::IslaVista => "isla-vista",
-            Rule::Outside => "isla-vista from-outside",
-        };
+        let rule = self.rule.name();
         let (program, jvm) = (self.program.name, self.jvm.name());
         // Without commas, which part the names that `--only` takes.
         format!("{program} {jvm} {} MiB {memory} {rule}", self.heap)
@@ -89,7 +119,8 @@ impl Case {
     /// it has many.
     fn counted(self) -> Vec<String> {
         let library = sibling(LIBRARY);
-        match self.short && self.rule != Rule::IslaVista {
+        let is_loaded_anyway = self.rule.steered().is_some_and(|(_, agent)| agent);
+        match self.short && !is_loaded_anyway {
             true => vec![format!("-agentpath:{}", library.display())],
             false => Vec::new(),
         }
@@ -110,6 +141,8 @@ pub(super) struct Run {
     pub(super) faults: f64,
     /// The memory that it had if memory was short, bytes.
     pub(super) room: Option<u64>,
+    /// The maximum heap of the best fixed one, MiB.
+    pub(super) fixed: Option<u64>,
 }
 
 impl Run {
@@ -152,33 +185,81 @@ impl Stage<'_> {
     }
 
     /// Runs a case once. Before the first one of a program and machine where memory is short, it measures how
-    /// much memory that is.
+    /// much memory that is; before the first one with the best fixed heap, which one that is.
     pub(super) fn run(&self, case: Case, progress: &Progress) -> Result<Run> {
         let room = match case.short {
             true => Some(self.room(case)?),
             false => None,
         };
-        let run = self.within(case, room, progress)?;
-        Ok(Run { room, ..run })
+        let fixed = match (case.rule, room) {
+            (Rule::Fixed, Some(room)) => Some(self.best_fixed(case, room)?),
+            _ => None,
+        };
+        let heap = fixed.unwrap_or(case.heap);
+        let run = self.within(Case { heap, ..case }, room, self.longest, progress)?;
+        Ok(Run { room, fixed, ..run })
     }
 
-    /// Memory that is short, bytes: what the program takes with the tight heap, and a third of what it takes
-    /// more with the largest. With half of that, some hardly page in their collections.
+    /// Memory that is short, bytes: as much as the default takes [`LOSES`] times as long in as with enough.
+    /// It is at most the use with the tight heap and the first of [`PARTS`] of what the program takes more
+    /// with the largest, and at least the use with the tight heap. Less is not tried where the default is
+    /// killed.
     fn room(&self, case: Case) -> Result<u64> {
         let name = format!("{} {} room", case.program.name, case.jvm.name());
         self.runner.known(&name, |progress| {
-            let mut takes = [0; 2];
-            for (takes, heap) in takes.iter_mut().zip(case.program.heaps(2)) {
-                let by_itself = case.like(false, Rule::Default);
-                let progress = progress.part(&format!("what {heap} MiB take"));
-                let run = self.within(Case { heap, ..by_itself }, None, &progress)?;
-                *takes = run.counted.most;
+            let by_default = |heap, room: Option<u64>, longest| {
+                let case = case.like(room.is_some(), Rule::Default);
+                let told = match room {
+                    Some(room) => format!("{} MiB of memory", room / MIB),
+                    None => format!("what {heap} MiB take"),
+                };
+                let progress = progress.part(&told);
+                self.within(Case { heap, ..case }, room, longest, &progress)
+            };
+            let tight = by_default(case.program.tight, None, self.longest)?;
+            let largest = by_default(LARGEST, None, self.longest)?;
+            let takes = [tight, largest].map(|run| run.counted.most);
+            let longest = (largest.seconds * LOSES).min(self.longest);
+            let mut found = short_of(takes, PARTS[0]);
+            for part in PARTS {
+                let room = short_of(takes, part);
+                let run = by_default(LARGEST, Some(room), longest)?;
+                if run.killed {
+                    break;
+                }
+                found = room;
+                if !run.finished {
+                    break;
+                }
             }
-            Ok(short_of(takes))
+            Ok(found)
         })
     }
 
-    fn within(&self, case: Case, room: Option<u64>, progress: &Progress) -> Result<Run> {
+    /// The maximum heap with which the default is fastest in this memory (bytes), MiB: of [`FIXED`] from the
+    /// tight one to the largest, each run once. One that takes longer than the best so far is stopped.
+    fn best_fixed(&self, case: Case, room: u64) -> Result<u64> {
+        let name = format!("{} {} best fixed", case.program.name, case.jvm.name());
+        self.runner.known(&name, |progress| {
+            let (mut best, mut seconds) = (case.program.tight, self.longest);
+            for heap in case.program.heaps(FIXED).filter(|&heap| heap < LARGEST) {
+                let progress = progress.part(&format!("at most {heap} MiB of heap"));
+                let run = self.within(Case { heap, ..case }, Some(room), seconds, &progress)?;
+                if run.finished && run.seconds < seconds {
+                    (best, seconds) = (heap, run.seconds);
+                }
+            }
+            Ok(best)
+        })
+    }
+
+    fn within(
+        &self,
+        case: Case,
+        room: Option<u64>,
+        longest: f64,
+        progress: &Progress,
+    ) -> Result<Run> {
         let folder = self.ground.folder();
         let log = folder.join("gc.log");
         let _ = std::fs::remove_file(&log);
@@ -190,21 +271,21 @@ impl Stage<'_> {
         } = case
             .program
             .prepare(case.jvm, case.heap, &case.counted(), &self.ours, files)?;
-        let is_launched = case.rule != Rule::Default;
+        let steering = case.rule.steered();
         let job = Job {
-            command: match case.rule {
-                Rule::Default => command,
-                rule => steered(command, rule == Rule::IslaVista),
+            command: match steering {
+                None => command,
+                Some((policy, is_with_agent)) => steered(command, policy, is_with_agent),
             },
             env: env.into_iter().chain([nobody(folder)]).collect(),
             ..Job::default()
         };
         let conditions = Conditions {
             limit: room,
-            longest: self.longest,
+            longest,
             ..Conditions::default()
         };
-        let mut watch = Watch::new(is_launched);
+        let mut watch = Watch::new(steering.is_some());
         let outcome = served(server.as_ref(), |is_done| {
             job::run_watched(&self.ground, &[job], &conditions, progress, &mut |pids| {
                 pids.iter().for_each(|pid| watch.look(*pid));
@@ -212,7 +293,7 @@ impl Stage<'_> {
             })
         })?;
         let outcome = outcome.into_iter().next();
-        let run = outcome.map_or_else(Run::default, |outcome| Run::of(&outcome, self.longest));
+        let run = outcome.map_or_else(Run::default, |outcome| Run::of(&outcome, longest));
         Ok(Run {
             logged: Logged::of(&std::fs::read_to_string(&log).unwrap_or_default()),
             counted: watch.counted(),
@@ -221,9 +302,9 @@ impl Stage<'_> {
     }
 }
 
-/// The least size, and a third of the way to the most, in whole MiB.
-fn short_of([least, most]: [u64; 2]) -> u64 {
-    (least + most.saturating_sub(least) / 3) / MIB * MIB
+/// The least size, and one part in `part` of the way to the most, in whole MiB.
+fn short_of([least, most]: [u64; 2], part: u64) -> u64 {
+    (least + most.saturating_sub(least) / part) / MIB * MIB
 }
 
 /// No load was carried out yet; it was; the program has ended.
@@ -258,11 +339,11 @@ fn served<T>(server: Option<&Liberty>, run: impl FnOnce(&dyn Fn() -> bool) -> T)
     })
 }
 
-/// A Java program under Isla Vista, with the agent or from outside.
-pub(super) fn steered(java: Vec<String>, is_with_agent: bool) -> Vec<String> {
+/// A Java program under this policy, with the agent or from outside.
+pub(super) fn steered(java: Vec<String>, policy: &str, is_with_agent: bool) -> Vec<String> {
     let plimsoll = sibling("plimsoll").display().to_string();
     let agent = agent(is_with_agent);
-    let words = ["run", "--policy", "isla-vista", "--agent", agent, "--"].map(str::to_owned);
+    let words = ["run", "--policy", policy, "--agent", agent, "--"].map(str::to_owned);
     [plimsoll].into_iter().chain(words).chain(java).collect()
 }
 
@@ -277,10 +358,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_is_a_third_of_the_way_from_the_least_to_the_most() {
-        assert_eq!(short_of([100 * MIB, 202 * MIB]), 134 * MIB);
+    fn short_is_a_part_of_the_way_from_the_least_to_the_most() {
+        assert_eq!(short_of([100 * MIB, 202 * MIB], 3), 134 * MIB);
         // One look ten times a second may miss the most.
-        assert_eq!(short_of([100 * MIB, 99 * MIB]), 100 * MIB);
+        assert_eq!(short_of([100 * MIB, 99 * MIB], 3), 100 * MIB);
+        assert!(PARTS.is_sorted());
+        assert_eq!(short_of([100 * MIB, 1024 * MIB], PARTS[3]), 100 * MIB);
     }
 
     #[test]
@@ -320,5 +403,8 @@ mod tests {
         let four = Case::four(super::super::programs::ALL[0], jvm, 224);
         let counted = four.map(|case| !case.counted().is_empty());
         assert_eq!(counted, [false, false, true, false]);
+        let fixed = four[0].like(true, Rule::Fixed);
+        let printed = four[0].like(true, Rule::Printed);
+        assert!(!fixed.counted().is_empty() && printed.counted().is_empty());
     }
 }

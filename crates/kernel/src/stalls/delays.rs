@@ -20,7 +20,33 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 pub(super) struct Delays {
     taskstats: Taskstats,
     /// The latest reading, and when (ns, monotonic); changed by each reading.
-    latest: (Stalled, u64),
+    latest: (Waits, u64),
+}
+
+/// The waits of a process for memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    /// For memory that it took.
+    stalled: Stalled,
+    /// For memory that had been taken from it, ns.
+    returning_ns: u64,
+}
+
+impl Waits {
+    fn of(stalls: &TaskStalls) -> Waits {
+        Waits {
+            stalled: Stalled {
+                count: stalls.reclaim_count,
+                ns: stalls.reclaim_ns,
+            },
+            returning_ns: stalls.returning_ns(),
+        }
+    }
+
+    /// All of it, ns.
+    fn ns(self) -> u64 {
+        self.stalled.ns.saturating_add(self.returning_ns)
+    }
 }
 
 impl Delays {
@@ -47,7 +73,7 @@ impl Delays {
                 true => Declined::OlderThanSwitch { pid: process.pid() },
             });
         }
-        let latest = stalled(&taskstats.process(process.pid())?);
+        let latest = Waits::of(&taskstats.process(process.pid())?);
         Ok(Delays {
             taskstats,
             latest: (latest, clock::now_ns()),
@@ -72,10 +98,16 @@ impl Delays {
         let taskstats = &mut self.taskstats;
         let elapsed_ns = now_ns.saturating_sub(then_ns);
         let now = settled(before, elapsed_ns, pause, &mut || {
-            Ok(stalled(&taskstats.process(pid)?))
+            Ok(Waits::of(&taskstats.process(pid)?))
         })?;
         self.latest = (now, now_ns);
-        Ok(now)
+        Ok(now.stalled)
+    }
+
+    /// How long its threads had waited for memory that had been taken from the process, as of the latest
+    /// reading, ns.
+    pub(super) fn returning_ns(&self) -> u64 {
+        self.latest.0.returning_ns
     }
 }
 
@@ -84,32 +116,25 @@ impl Delays {
 /// that grew by more than the time that passed is read again, and the lowest counts. Several threads that
 /// stalled at once look the same, and cost as many readings.
 fn settled(
-    before: Stalled,
+    before: Waits,
     elapsed_ns: u64,
     pause: Option<Duration>,
-    read: &mut dyn FnMut() -> Result<Stalled>,
-) -> Result<Stalled> {
+    read: &mut dyn FnMut() -> Result<Waits>,
+) -> Result<Waits> {
     let mut now = read()?;
     for _ in 0..MAX_AGAIN {
-        if now.since(before).ns <= elapsed_ns {
+        if now.ns().saturating_sub(before.ns()) <= elapsed_ns {
             break;
         }
         if let Some(pause) = pause {
             std::thread::sleep(pause);
         }
         let again = read()?;
-        if again.ns < now.ns {
+        if again.ns() < now.ns() {
             now = again;
         }
     }
     Ok(now)
-}
-
-fn stalled(stalls: &TaskStalls) -> Stalled {
-    Stalled {
-        count: stalls.reclaim_count,
-        ns: stalls.reclaim_ns,
-    }
 }
 
 /// Whether the switch is on, so that threads that are made now are counted.
@@ -125,12 +150,22 @@ mod tests {
 
     fn settle(before: u64, elapsed_ns: u64, readings: &[u64]) -> (u64, usize) {
         let mut used = 0;
-        let stalled = |ns| Stalled { count: ns, ns };
-        let read = settled(stalled(before), elapsed_ns, None, &mut || {
+        // One of two kinds of waits after the other.
+        let waits = |ns, returning| Waits {
+            stalled: Stalled {
+                count: 1,
+                ns: if returning { 0 } else { ns },
+            },
+            returning_ns: if returning { ns } else { 0 },
+        };
+        let read = settled(waits(before, false), elapsed_ns, None, &mut || {
             used += 1;
-            Ok(stalled(readings[(used - 1).min(readings.len() - 1)]))
+            Ok(waits(
+                readings[(used - 1).min(readings.len() - 1)],
+                used % 2 == 0,
+            ))
         });
-        (read.unwrap().ns, used)
+        (read.unwrap().ns(), used)
     }
 
     #[test]

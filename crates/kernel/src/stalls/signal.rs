@@ -131,6 +131,16 @@ impl Stalls {
         &self.declined
     }
 
+    /// How long the threads had waited for memory to come back that had been taken from the process, as of
+    /// the latest reading, ns: no allocation stalls, but time that a smaller heap may save. Known with
+    /// [`Tier::DelayAccounting`]. With other tiers this is 0; the time of [`Tier::Pressure`] has it in it.
+    pub fn returning_ns(&self) -> u64 {
+        match &self.source {
+            Source::Delays(delays) => delays.returning_ns(),
+            _ => 0,
+        }
+    }
+
     /// The stalls so far. See [`Tier`] for what they are, and [`Stalled`] for where they begin.
     ///
     /// # Errors

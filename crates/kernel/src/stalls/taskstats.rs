@@ -46,6 +46,9 @@ pub struct TaskStalls {
     pub block_count: u64,
     /// How long that took, ns.
     pub block_ns: u64,
+    /// How long it waited for pages to come back that had been in use when they were taken, from swap or of
+    /// files, ns; 0 before Linux 4.20, which did not count that.
+    pub thrashing_ns: u64,
     /// How often it waited for a copy of a page that it shared until it wrote to it; `None` before
     /// Linux 6.0, which did not count that.
     pub copy_count: Option<u64>,
@@ -56,9 +59,12 @@ struct Layout {
     block: usize,
     swapin: usize,
     reclaim: usize,
+    thrashing: usize,
     copy: usize,
 }
 
+/// From this version on waits for pages that come back are counted.
+const COUNTS_THRASHING: u16 = 9;
 /// From this version on copies are counted.
 const COUNTS_COPIES: u16 = 13;
 
@@ -67,6 +73,7 @@ const USUAL: Layout = Layout {
     block: 32,
     swapin: 48,
     reclaim: 312,
+    thrashing: 328,
     copy: 400,
 };
 /// Version 15 (Linux 6.14 and 6.15) had two more fields after each of the first totals; version 16
@@ -75,6 +82,7 @@ const VERSION_15: Layout = Layout {
     block: 48,
     swapin: 80,
     reclaim: 360,
+    thrashing: 392,
     copy: 496,
 };
 
@@ -91,11 +99,22 @@ impl TaskStalls {
             swapin_ns: field(at.swapin + 8)?,
             reclaim_count: field(at.reclaim)?,
             reclaim_ns: field(at.reclaim + 8)?,
+            thrashing_ns: match version >= COUNTS_THRASHING {
+                true => field(at.thrashing + 8)?,
+                false => 0,
+            },
             copy_count: match version >= COUNTS_COPIES {
                 true => Some(field(at.copy)?),
                 false => None,
             },
         })
+    }
+
+    /// How long it waited for memory that had been taken from it, ns. The kernel counts the reading of a
+    /// page from swap as one delay, as the other, or for a part of the time as both, by the kind of the page
+    /// and of the disk; so this is the longer one.
+    pub fn returning_ns(&self) -> u64 {
+        self.swapin_ns.max(self.thrashing_ns)
     }
 
     /// Whether the kernel has counted any delay. Once a thread has run, it has copied pages of its
@@ -380,6 +399,26 @@ mod tests {
             Some(&42i32.to_ne_bytes()[..])
         );
         assert_eq!(attribute(&message[HEADERS..], CMD_PID), None);
+    }
+
+    /// A `struct taskstats` of this version: word `n` of it is `n`.
+    fn stats(version: u16) -> Vec<u8> {
+        let mut stats: Vec<u8> = (0..70u64).flat_map(u64::to_ne_bytes).collect();
+        stats[..2].copy_from_slice(&version.to_ne_bytes());
+        stats
+    }
+
+    #[test]
+    fn waits_for_what_comes_back_are_found_in_each_version() {
+        let of = |version| TaskStalls::parse(&stats(version)).unwrap();
+        assert_eq!(of(8).thrashing_ns, 0, "the fields are others there");
+        assert_eq!(of(8).returning_ns(), of(8).swapin_ns);
+        for version in [9, 14, 16] {
+            let stalls = of(version);
+            assert_eq!((stalls.swapin_ns, stalls.thrashing_ns), (7, 42));
+            assert_eq!(stalls.returning_ns(), 42);
+        }
+        assert_eq!((of(15).swapin_ns, of(15).thrashing_ns), (11, 50));
     }
 
     proptest! {

@@ -2,6 +2,10 @@
 
 use crate::Error;
 
+/// The pressure of a group tells a shortage of one of its processes if it took more than one part in this
+/// many of the time.
+const PRESSED: u64 = 64;
+
 /// A way to learn of a process's allocation stalls, best first. The numbers are stable: they are
 /// written to pages that other programs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +48,16 @@ impl Tier {
         match self {
             Tier::MajorFaults => 10,
             _ => 0,
+        }
+    }
+
+    /// Whether these stalls of a process within `ns` nanoseconds tell that it is short of memory. The
+    /// pressure of a group is that of all its processes, so one stall of a neighbour tells nothing.
+    pub fn is_short(self, stalled: Stalled, ns: u64) -> bool {
+        match self {
+            Tier::Pressure => stalled.ns > ns / PRESSED,
+            Tier::MajorFaults => stalled.count >= self.few(),
+            _ => stalled.any(),
         }
     }
 

@@ -64,6 +64,11 @@ pub fn hotspot_alone(now: u64, limit: u64, most: u64) -> HotSpotAlone {
     IslaVista::new(Ratios::ALL_TIME, limit, most).beginning(now)
 }
 
+/// The same by the rule as its paper prints it ([`Ratios::PAPER`]), to compare with.
+pub fn hotspot_printed(now: u64, limit: u64, most: u64) -> HotSpotAlone {
+    IslaVista::new(Ratios::PAPER, limit, most).beginning(now)
+}
+
 /// Which part of a heap a collection examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {

@@ -186,17 +186,17 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         "{collector} is expected, by the flags given or by the machine's own choice"
     )];
     if around.own_rule {
-        let flags = levers_alone(collector, given, around).into_iter();
-        let flags = flags.filter(|flag| around.known.has(flag) && !given.contradicts(flag));
+        let mut flags = levers_alone(collector, given, around);
+        flags.retain(|flag| around.known.has(flag) && !given.contradicts(flag));
         return Added {
-            flags: unlocked(flags.map(str::to_owned).collect(), given),
+            flags: unlocked(flags, given),
             notes,
         };
     }
     let mut flags = Vec::new();
     let follows = has_lever(collector, around);
     if follows && may_start_least(given, around) {
-        flags.push(format!("-Xms{LEAST_HEAP_MIB}m"));
+        flags.push(least_first());
     }
     let beyond = match given.has(&UNSTEERED) {
         true => 0,
@@ -367,18 +367,33 @@ fn by_collector(
     }
 }
 
-/// The flags without which a machine could not follow a limit that comes later. They change nothing
-/// until then, or little: Serial shrinks at once where it would in four collections. Only G1 is an
-/// exception. It enlarges its heap by itself soon after it was made smaller, and the flag against
-/// that cannot be changed while it runs, so its heap is sized from the start.
-fn levers_alone(collector: Collector, given: &Given, around: &Surroundings) -> Vec<&'static str> {
+/// The flags without which a machine could not follow a limit that comes later. Serial and Parallel never
+/// shrink below their first heap, a 64th of the memory unless a flag says otherwise, so that is the least.
+/// G1 enlarges its heap by itself soon after it was made smaller, and the flag against that cannot be changed
+/// while it runs, so its heap is sized from the start.
+fn levers_alone(collector: Collector, given: &Given, around: &Surroundings) -> Vec<String> {
+    let first = may_start_least(given, around).then(least_first);
+    let with_first = |flag: &str| {
+        first
+            .into_iter()
+            .chain([flag.to_owned()])
+            .collect::<Vec<_>>()
+    };
     match collector {
-        Collector::Serial => vec!["-XX:-ShrinkHeapInSteps"],
-        Collector::Parallel => vec!["-XX:+UseAdaptiveSizePolicyWithSystemGC"],
-        Collector::G1 => g1(given.has(&YOUNG), stops(None, given, around), around),
-        Collector::Z if around.since(Z_SETTLED) => vec!["-XX:ZUncommitDelay=1"],
+        Collector::Serial => with_first("-XX:-ShrinkHeapInSteps"),
+        Collector::Parallel => with_first("-XX:+UseAdaptiveSizePolicyWithSystemGC"),
+        Collector::G1 => {
+            let flags = g1(given.has(&YOUNG), stops(None, given, around), around);
+            flags.into_iter().map(str::to_owned).collect()
+        }
+        Collector::Z if around.since(Z_SETTLED) => vec!["-XX:ZUncommitDelay=1".to_owned()],
         _ => Vec::new(),
     }
+}
+
+/// The option by which the heap starts at its smallest.
+fn least_first() -> String {
+    format!("-Xms{LEAST_HEAP_MIB}m")
 }
 
 /// The flags of G1. `GCTimeRatio=1`: G1 does not grow by itself while collecting takes less than

@@ -1,12 +1,13 @@
 //! Isla Vista for a machine: turns stalls into a limit of the process. At the end of a collection the
 //! policy hears how long the process stalled since the one before, as a part of that time.
 //!
-//! Until the first stall the machine sizes its heap by its own rule, as if nobody was there: the
-//! rule of the paper would let the heap grow to its maximum too. From the first stall on
-//! [`HotSpotAlone`] decides, and the limit that follows is kept like one of a broker. When the heap has
-//! grown back to its maximum without a stall, the machine is let go again. A machine that was
-//! started so that it does not grow by itself is enlarged until then where that pays: its limit is half of
-//! its maximum, or twice what it takes if that is more, so that it does not outgrow memory by much at once.
+//! Until the first stall the heap may take the memory that is free in the program's group or on the machine,
+//! so that it does not outgrow memory before anybody was stalled. From the first stall on [`HotSpotAlone`]
+//! decides. The limit of either is kept like one of a broker. When the heap has grown back to its maximum
+//! without a stall, what is free bounds it again.
+//!
+//! The rule as the paper prints it can be chosen instead, to compare with: the policy decides from the first
+//! look on, and each stall in a pause is one (each stall at all, where no agent tells pauses apart).
 //!
 //! Three things differ from a heap that asks the policy by itself:
 //! - A limit only grows as far as the heap follows. A collection that did not fill the limit proves
@@ -20,7 +21,7 @@
 
 use super::stalls::Span;
 use plimsoll_policy::footprint::Within;
-use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone};
+use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone, hotspot_printed};
 use std::cmp::Ordering::{Equal, Greater, Less};
 
 /// A heap is never asked to be smaller, bytes.
@@ -30,6 +31,9 @@ const LEAST: u64 = 32 << 20;
 const TOUCHED: f64 = 1.0 / 64.0;
 /// A heap is at its limit if it is within one part in this many of it.
 const NEAR: u64 = 16;
+/// Free memory bounds the heap anew when it has changed by more than one part in this many: others take and
+/// return a little all the time.
+const STEADY: u64 = 16;
 /// How long a heap may take to become smaller, nanoseconds.
 const FOLLOWS: u64 = 2_000_000_000;
 
@@ -42,12 +46,14 @@ pub(super) struct Moment {
     pub(super) collections: u64,
     /// Collections of the whole heap among them.
     pub(super) whole: u64,
-    /// What the heap takes, in memory and in swap.
+    /// The bytes that the heap takes, in memory and in swap.
     pub(super) heap: u64,
     /// What is in use after the last collection. After one of the whole heap that is what lives.
     pub(super) used: u64,
     /// The most that the heap may ever take.
     pub(super) most: u64,
+    /// The most that it may take of the memory that is there now: what it has there, and what is free.
+    pub(super) reach: u64,
     /// Stalls since the last moment. Its length is 0 if nothing new was read.
     pub(super) span: Span,
     /// Fewer stalls than this in a collection tell nothing.
@@ -72,6 +78,8 @@ pub(super) enum Turn {
 pub(super) struct Feedback {
     /// The policy; present from the first stall until the spike is over.
     policy: Option<HotSpotAlone>,
+    /// The bytes that the heap may take while there is no policy; 0 before the first look.
+    reach: u64,
     /// Collections at the last look; `None` before the first.
     collections: Option<u64>,
     /// Collections of the whole heap at the last look.
@@ -82,19 +90,18 @@ pub(super) struct Feedback {
     lowered_ns: Option<u64>,
     /// Stalls since the last collection.
     span: Span,
-    /// How many stalls there were in spans in which they took more than [`TOUCHED`].
-    felt: u64,
-    /// Those of them that came although it kept to a broker's limit.
+    /// How many stalls there were in spans in which they took more than [`TOUCHED`], although it kept to a
+    /// broker's limit.
     within: Within,
-    /// The machine does not grow by itself.
-    always: bool,
+    /// The rule is the printed one.
+    is_printed: bool,
 }
 
 impl Feedback {
-    /// `always`: the machine does not grow by itself, so it is never left its own rule.
-    pub(super) fn new(always: bool) -> Feedback {
+    /// By the rule that the paper prints.
+    pub(super) fn printed() -> Feedback {
         Feedback {
-            always,
+            is_printed: true,
             ..Feedback::default()
         }
     }
@@ -103,9 +110,13 @@ impl Feedback {
     pub(super) fn look(&mut self, moment: &Moment) -> Option<Turn> {
         self.span = self.span.and(moment.span);
         self.within.look(moment.keeps, None);
-        if self.always && self.felt == 0 {
-            let limit = moment.heap.saturating_mul(2).max(moment.most / 2);
-            self.begin(limit.max(self.size().unwrap_or(0)), moment);
+        let reach = moment.reach.min(moment.most);
+        if reach.abs_diff(self.reach) > self.reach / STEADY {
+            self.reach = reach;
+        }
+        if self.is_printed && self.policy.is_none() {
+            let limit = moment.heap.max(LEAST).min(moment.most);
+            self.policy = Some(hotspot_printed(self.heard_ns, limit, moment.most));
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections < before {
@@ -119,7 +130,7 @@ impl Feedback {
         }
         self.collections = Some(moment.collections);
         let span = match std::mem::take(&mut self.span) {
-            Span { stalled, ns } if stalled.count < moment.few => Span {
+            Span { stalled, ns, .. } if stalled.count < moment.few => Span {
                 ns,
                 ..Span::default()
             },
@@ -128,14 +139,13 @@ impl Feedback {
         let ended = self.ended(span, moment);
         let touched = ended.stalled_part() > TOUCHED;
         // The first stall tells that the heap has outgrown memory, whatever its limit was until then.
-        let begun = touched && (self.policy.is_none() || self.felt == 0);
+        let begun = touched && self.policy.is_none();
         let felt = if touched { ended.stalls } else { 0 };
-        self.felt = self.felt.saturating_add(felt);
         self.within.look(moment.keeps, Some(felt));
         if begun {
             self.begin(moment.heap, moment);
         }
-        let size = self.size()?;
+        let size = self.size();
         let followed = moment.heap <= size.saturating_add(size / NEAR);
         let late = |since| moment.now_ns.saturating_sub(since) > FOLLOWS;
         if followed || self.lowered_ns.is_some_and(late) {
@@ -159,7 +169,7 @@ impl Feedback {
         if policy.size() < size {
             self.lowered_ns = Some(moment.now_ns);
         }
-        if !touched && policy.size() >= moment.most && !self.always {
+        if !touched && policy.size() >= moment.most && !self.is_printed {
             self.policy = None;
             return Some(Turn::Over);
         }
@@ -173,13 +183,24 @@ impl Feedback {
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
-    /// were counted in.
+    /// were counted in; but those within pauses, if they took a part that counts, as all of it: nobody worked
+    /// meanwhile, and the next pause walks the same way.
     fn ended(&mut self, span: Span, moment: &Moment) -> Ended {
         let whole = moment.whole != self.whole;
         self.whole = moment.whole;
         let kind = match whole {
             true => Kind::Full,
             false => Kind::Nursery,
+        };
+        let in_pauses = span.in_pauses.unwrap_or_default();
+        let counts_whole = in_pauses.ns as f64 > span.ns as f64 * TOUCHED;
+        // A signal without a number has a time.
+        let all = span.stalled.count.max(u64::from(span.stalled.any()));
+        let (stalls, stalled) = match (self.is_printed, span.in_pauses) {
+            (false, _) if counts_whole => (all, span.ns),
+            (false, _) => (all, span.stalled.ns),
+            (true, Some(in_pauses)) => (in_pauses.count, in_pauses.ns),
+            (true, None) => (all, span.stalled.ns),
         };
         Ended {
             now: self.heard_ns.saturating_add(span.ns),
@@ -188,9 +209,8 @@ impl Feedback {
             kind,
             live: moment.used,
             growth: u64::MAX,
-            // A signal without a number has a time.
-            stalls: span.stalled.count.max(u64::from(span.stalled.any())),
-            stalled: span.stalled.ns,
+            stalls,
+            stalled,
             ..Ended::default()
         }
     }
@@ -201,10 +221,15 @@ impl Feedback {
         self.within.count()
     }
 
-    /// The bytes that the heap may take; `None` while the machine's own rule holds.
-    pub(super) fn size(&self) -> Option<u64> {
-        let size = self.policy.as_ref()?.size();
-        Some(size.max(LEAST))
+    /// Whether a stall put the heap under the policy.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// The bytes that the heap may take, from the first look on.
+    pub(super) fn size(&self) -> u64 {
+        let size = self.policy.as_ref().map_or(self.reach, Sizing::size);
+        size.max(LEAST)
     }
 }
 

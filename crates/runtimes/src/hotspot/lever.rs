@@ -1,5 +1,14 @@
 //! The lever of a machine: what it uses, what the controller decides, and how that is carried out.
+//!
+//! | module | is |
+//! |---|---|
+//! | `by_stalls` | the stalls of the process and the memory that is free |
+//! | `helper` | calls of the agent's library |
+//! | `keep_output_clean` | the machine's warnings while we collect |
+//! | `let_go` | what is undone, and noted for it |
+//! | `limits` | the limit that holds |
 
+mod by_stalls;
 mod helper;
 mod keep_output_clean;
 mod let_go;
@@ -7,22 +16,20 @@ mod limits;
 
 use super::agent::{Page, Told, Tries};
 use super::attach::{Attach, AttachError};
-use super::collector::Collector;
 use super::concurrent_work::Beside;
 use super::control::{Action, Control, Seen};
 use super::footprint;
 use super::heap_sizing::{Levers, SizedBy, Trigger};
-use super::isla_vista::Feedback;
 use super::machine::Machine;
 use super::native_growth::Growth;
 use super::options::Policy;
 use super::release::Had;
 use super::resident_target::Wishes;
 use super::snapshot::{Generation, Snapshot};
-use super::stalls::Signal;
 use super::{NAME, NAME_WITH_AGENT};
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
+use by_stalls::ByStalls;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
@@ -104,8 +111,8 @@ struct HotSpotLever<'a> {
     levers: Levers,
     /// The decisions.
     control: Control,
-    /// The limit by stalls, and their signal; `None` if the user wants the broker's limit alone.
-    feedback: Option<(Feedback, Signal)>,
+    /// The limit by stalls; `None` if the user wants the broker's limit alone.
+    by_stalls: Option<ByStalls>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
     /// What the user was told of it.
@@ -153,25 +160,6 @@ fn introduce(pid: u32, machine: &Machine, levers: &Levers) {
     }
 }
 
-/// What sizes the heap of a process by its own stalls; `counted`: whether its collections are counted.
-fn by_stalls_of(pid: u32, machine: &Machine, counted: bool) -> (Feedback, Signal) {
-    let (signal, told) = Signal::open(pid);
-    for line in told {
-        info!("process {pid}, stalls: {line}");
-    }
-    if !counted {
-        warn!(
-            "process {pid}: when it collects is not known without counters, so stalls do not size its heap"
-        );
-    }
-    let ratio = machine.flags.number("GCTimeRatio");
-    let held = ratio.is_some_and(|ratio| ratio <= 1);
-    (
-        Feedback::new(machine.collector == Collector::G1 && held),
-        signal,
-    )
-}
-
 impl<'a> HotSpotLever<'a> {
     fn new(target: Target<'a>, attach: Attach, machine: Machine) -> HotSpotLever<'a> {
         let mut levers = Levers::of(&machine);
@@ -188,9 +176,10 @@ impl<'a> HotSpotLever<'a> {
             }
         };
         let share = target.options.collection_share;
-        let by_stalls = Policy::of(&target.options.chosen).is_by_stalls();
-        let feedback =
-            by_stalls.then(|| by_stalls_of(target.process.pid, &machine, perf.is_some()));
+        let policy = Policy::of(&target.options.chosen);
+        let by_stalls = policy
+            .is_by_stalls()
+            .then(|| ByStalls::of(policy, target.process.pid, perf.is_some()));
         let growth = Growth::of(&levers);
         let beside = (levers.sized_by == SizedBy::SoftMax).then(|| Beside::of(&machine.flags));
         let mut lever = HotSpotLever {
@@ -204,7 +193,7 @@ impl<'a> HotSpotLever<'a> {
             warned: false,
             control: Control::new(levers.clone(), share),
             levers,
-            feedback,
+            by_stalls,
             agent: None,
             told: Told::default(),
             tries: Tries::default(),
@@ -247,7 +236,7 @@ impl<'a> HotSpotLever<'a> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = ns(self.started.elapsed());
         let native = self.native(uses, &heap, now_ns);
-        let limit = self.limit(goal, uses, &heap);
+        let limit = self.limit(goal, (uses, swapped), &heap);
         self.growth.look(now_ns, native, heap.committed(), uses);
         let process = &self.target.process;
         let worked = process.processor_ns();
@@ -280,12 +269,9 @@ impl<'a> HotSpotLever<'a> {
             return seen;
         };
         let limit = seen.limit;
-        let felt = self.feedback.as_ref();
-        let by_stalls = felt.is_some_and(|(feedback, _)| feedback.size().is_some());
-        let ample = if by_stalls {
-            0
-        } else {
-            self.growth.ample(limit, capacity)
+        let ample = match self.by_stalls {
+            Some(_) => 0,
+            None => self.growth.ample(limit, capacity),
         };
         Seen {
             spare: self.growth.spare(limit),
@@ -447,7 +433,7 @@ impl Lever for HotSpotLever<'_> {
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
             collection_ms: Some(seen.heap.collection_ns() / MILLISECOND),
-            stalls: self.feedback.as_ref().map(|(felt, _)| felt.within()),
+            stalls: self.by_stalls.as_ref().map(|by| by.feedback.within()),
             ..Report::default()
         }
     }

@@ -18,6 +18,10 @@ pub const POLICY: LeverOption = LeverOption {
             help: "The program's own allocation stalls: needs no broker, and if one runs, its limit holds \
                    too",
         },
+        Choice {
+            name: "isla-vista-printed",
+            help: "The same as its paper prints it, to compare with",
+        },
     ],
 };
 
@@ -46,19 +50,21 @@ pub enum Policy {
     /// Isla Vista: the stalls of the program's collections. The limit of a broker holds too, if
     /// there is one.
     IslaVista,
+    /// The same by the rule that the paper prints, to compare with.
+    Printed,
 }
 
 impl Policy {
     /// The chosen value.
     pub fn of(chosen: &Chosen) -> Policy {
-        [Policy::Limit, Policy::IslaVista][chosen.place(&POLICY)]
+        [Policy::Limit, Policy::IslaVista, Policy::Printed][chosen.place(&POLICY)]
     }
 
     /// Whether the program's own stalls decide. Then an adapter counts them, and no broker is needed.
     pub fn is_by_stalls(self) -> bool {
         match self {
             Policy::Limit => false,
-            Policy::IslaVista => true,
+            Policy::IslaVista | Policy::Printed => true,
         }
     }
 }

@@ -2,18 +2,16 @@
 //!
 //! With a limit, what it leaves beside the native part may stay. While the kernel makes the process wait for
 //! memory, nothing free may: what a collection has found dead is the first that the kernel writes to swap,
-//! and the program pays for that twice. The pressure of a group is that of all its processes: it counts only
-//! where stalls take a good part of the time, so that one stall of a neighbour means nothing. Where the whole
+//! and the program pays for that twice. (The agent does the same in the pause that stalled.) Where the whole
 //! machine is short, the kernel mostly writes in the background, and no program stalls; so more of the
 //! process in swap counts as well. The agent itself keeps what is taken again at once.
 
-use plimsoll_kernel::stalls::{Stalled, Tier};
+use super::stalls::tier;
+use plimsoll_kernel::stalls::Stalled;
 use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
 const LASTS_NS: u64 = 5_000_000_000;
-/// The pressure of a group counts if it took more than one part in this many of the time: as for Isla Vista.
-const TOUCHED: u64 = 64;
 /// Growth of the process's swap between two looks, bytes, from which it counts as being written to swap.
 /// Single pages that nobody uses go now and then.
 const MORE_SWAPPED: u64 = 1 << 20;
@@ -38,7 +36,8 @@ impl Wishes {
         }
         self.last = Some(process);
         let stalled = stalls(process).since(stalls(last));
-        if is_short(stalled, signal, process.at_ns.saturating_sub(last.at_ns)) {
+        let ns = process.at_ns.saturating_sub(last.at_ns);
+        if tier(signal).is_some_and(|tier| tier.is_short(stalled, ns)) {
             let until = process.at_ns.saturating_add(LASTS_NS);
             self.pressed_until = self.pressed_until.max(until);
         }
@@ -72,15 +71,6 @@ fn stalls(process: Process) -> Stalled {
     Stalled {
         count: process.stalls,
         ns: process.stall_ns,
-    }
-}
-
-/// Whether these stalls, by this signal, within `ns` nanoseconds, tell that the process is short of memory.
-fn is_short(stalled: Stalled, signal: Signal, ns: u64) -> bool {
-    match signal {
-        Signal::Pressure => stalled.ns > ns / TOUCHED,
-        Signal::MajorFaults => stalled.count >= Tier::MajorFaults.few(),
-        _ => stalled.any(),
     }
 }
 
@@ -127,12 +117,12 @@ mod tests {
         let mut wishes = Wishes::default();
         wishes.look(read(SECOND, 0, 500), Signal::Pressure);
         // A neighbour stalled now and then.
-        let some = 500 + SECOND / TOUCHED;
+        let some = 500 + SECOND / 64;
         wishes.look(read(2 * SECOND, 0, some), Signal::Pressure);
         assert_eq!(wishes.resident(2 * SECOND, 0, 10), None);
         wishes.look(read(4 * SECOND, 0, some + 1), Signal::Pressure);
         assert_eq!(wishes.resident(4 * SECOND, 0, 10), None);
-        let more = some + 2 + SECOND / TOUCHED;
+        let more = some + 2 + SECOND / 64;
         wishes.look(read(5 * SECOND, 0, more), Signal::Pressure);
         assert_eq!(wishes.resident(6 * SECOND, 0, 10), Some(0));
         assert_eq!(wishes.resident(11 * SECOND, 0, 10), None);

@@ -4,7 +4,8 @@
 //! and outside of collections. Isla Vista (Grzegorczyk and others, section 3.1) counts those within
 //! collections only, because its machine touches new pages only there. A Java program walks into memory
 //! that went to swap by itself, too; `docs/src/isla-vista.md` shows what a rule is worth that does not
-//! hear of it. What is weighed is always the time in stalls as a part of the span.
+//! hear of it. So the time that it waits for such memory counts as time in stalls, where it is known. Stalls
+//! within pauses are told apart where an agent counts them: all of the program waits for those.
 //!
 //! We read the process from outside. The agent in the machine, which may have rights that we have not, is
 //! asked where its signal is better than ours.
@@ -22,8 +23,10 @@ const MAX_LATE: u32 = 10;
 /// Stalls of the process in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
-    /// The stalls, all threads together.
+    /// The stalls, all threads together, with the time in which they waited for memory to come back.
     pub(super) stalled: Stalled,
+    /// The allocation stalls within pauses; `None` where no agent counts them.
+    pub(super) in_pauses: Option<Stalled>,
     /// Its length, nanoseconds; 0 if nothing was read.
     pub(super) ns: u64,
 }
@@ -32,10 +35,16 @@ impl Span {
     /// This one and the one after it.
     #[must_use]
     pub(super) fn and(self, next: Span) -> Span {
+        let sum = |a: Stalled, b: Stalled| Stalled {
+            count: a.count.saturating_add(b.count),
+            ns: a.ns.saturating_add(b.ns),
+        };
+        let both = self.in_pauses.zip(next.in_pauses);
         Span {
-            stalled: Stalled {
-                count: self.stalled.count.saturating_add(next.stalled.count),
-                ns: self.stalled.ns.saturating_add(next.stalled.ns),
+            stalled: sum(self.stalled, next.stalled),
+            in_pauses: match both {
+                Some((a, b)) => Some(sum(a, b)),
+                None => self.in_pauses.or(next.in_pauses),
             },
             ns: self.ns.saturating_add(next.ns),
         }
@@ -59,6 +68,7 @@ impl Reading {
         Span {
             stalled: self.stalled.since(before.stalled),
             ns: self.at_ns.saturating_sub(before.at_ns),
+            ..Span::default()
         }
     }
 }
@@ -74,6 +84,8 @@ pub(super) struct Signal {
     last: Option<Reading>,
     /// The last reading of the agent's page; `None` likewise.
     page: Option<Reading>,
+    /// The stalls within pauses that the agent's page told last; `None` without one.
+    in_pauses: Option<Stalled>,
     /// Looks that saw further collections since the page last changed.
     late: u32,
     /// Collections at the last look.
@@ -101,6 +113,7 @@ impl Signal {
             outside: opened.ok().map(Box::new),
             last: None,
             page: None,
+            in_pauses: None,
             late: 0,
             collections: 0,
         };
@@ -120,6 +133,21 @@ impl Signal {
     /// The span since the last call; of the agent's page, up to the last moment that it tells of. `page`:
     /// that of an agent in the machine. `collections`: how many have ended.
     pub(super) fn read(&mut self, page: Option<View<'_>>, collections: u64) -> Span {
+        let in_pauses = page.as_ref().and_then(View::totals);
+        let in_pauses = in_pauses.map(|totals| Stalled {
+            count: totals.stalls,
+            ns: totals.stall_ns,
+        });
+        let before = std::mem::replace(&mut self.in_pauses, in_pauses);
+        let both = in_pauses.zip(before);
+        Span {
+            in_pauses: both.map(|(now, before)| now.since(before)),
+            ..self.read_all(page, collections)
+        }
+    }
+
+    /// The same, without telling pauses apart.
+    fn read_all(&mut self, page: Option<View<'_>>, collections: u64) -> Span {
         let collected = std::mem::replace(&mut self.collections, collections) < collections;
         let told = page.and_then(|view| told(view, self.tier()));
         let Some(now) = told else {
@@ -158,6 +186,10 @@ impl Signal {
             return Span::default();
         };
         let at_ns = now_ns();
+        let stalled = Stalled {
+            ns: stalled.ns.saturating_add(stalls.returning_ns()),
+            ..stalled
+        };
         Reading { stalled, at_ns }.since(&mut self.last)
     }
 }
@@ -190,14 +222,16 @@ fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
 }
 
 /// The tier that a number on a page means.
-fn tier(told: Told) -> Option<Tier> {
+pub(super) fn tier(told: Told) -> Option<Tier> {
     u8::try_from(told as u64).ok().and_then(Tier::from_number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_wire::collections::{About, Process, ProcessWriter, SIZE, Words, Writer};
+    use plimsoll_wire::collections::{
+        About, Pause, Process, ProcessWriter, SIZE, Totals, Words, Writer,
+    };
     use std::sync::atomic::AtomicU64;
 
     type Page = [AtomicU64; SIZE / 8];
@@ -247,7 +281,11 @@ mod tests {
             count,
             ns: stalled_ns,
         };
-        Span { stalled, ns }
+        Span {
+            stalled,
+            ns,
+            ..Span::default()
+        }
     }
 
     #[test]
@@ -318,6 +356,36 @@ mod tests {
         assert_eq!(read(true), span(1000, 0, 0), "counters went backwards");
         agent.read(&at(5000, 2, 30));
         assert_eq!(read(true), span(1000, 1, 20));
+    }
+
+    #[test]
+    fn stalls_in_pauses_are_told_apart_whatever_source_tells_of_all() {
+        let page = page(Told::Delays);
+        let mut writer = Writer::new(Words::of(&page), &About::default()).0;
+        let mut signal = Signal {
+            outside: Some(Box::new(Stalls::own().unwrap())),
+            ..blind()
+        };
+        let mut after = |stalls: u64| {
+            let totals = Totals {
+                pauses: stalls,
+                stalls,
+                stall_ns: 10 * stalls,
+                ..Totals::default()
+            };
+            writer.ended(&Pause::default(), &totals);
+            signal.read(view(&page), stalls).in_pauses
+        };
+        let of = |count, ns| Some(Stalled { count, ns });
+        assert_eq!(after(3), None, "what was before us is not ours");
+        assert_eq!(after(5), of(2, 20));
+        assert_eq!(after(1), of(0, 0), "counters went backwards");
+        let both = Span {
+            in_pauses: of(1, 5),
+            ..span(9, 0, 0)
+        };
+        assert_eq!(both.and(both).in_pauses, of(2, 10));
+        assert_eq!(span(1, 0, 0).and(both).in_pauses, of(1, 5));
     }
 
     #[test]
@@ -403,6 +471,7 @@ mod tests {
             outside: Some(Box::new(own)),
             last: None,
             page: None,
+            in_pauses: None,
             late: 0,
             collections: 0,
         };

@@ -489,7 +489,11 @@ fn a_machine_that_sizes_itself_until_a_shortage_is_given_only_levers() {
     };
     assert_eq!(
         flags(&["-XX:+UseSerialGC", "A"], &alone),
-        ["-XX:-ShrinkHeapInSteps"]
+        ["-Xms32m", "-XX:-ShrinkHeapInSteps"]
+    );
+    assert_eq!(
+        flags(&["-XX:+UseParallelGC", "A"], &alone),
+        ["-Xms32m", "-XX:+UseAdaptiveSizePolicyWithSystemGC"]
     );
     assert_eq!(
         flags(&["-XX:+UseZGC", "A"], &alone),
@@ -499,6 +503,14 @@ fn a_machine_that_sizes_itself_until_a_shortage_is_given_only_levers() {
     let g1 = flags(&["-XX:+UseG1GC", "A"], &alone);
     assert!(g1.contains(&"-XX:GCTimeRatio=1".to_owned()), "{g1:?}");
     assert!(!g1.iter().any(|flag| flag.starts_with("-Xm")), "{g1:?}");
-    let given = ["-XX:+ShrinkHeapInSteps", "-XX:+UseSerialGC", "A"];
-    assert!(flags(&given, &alone).is_empty(), "the user's flag wins");
+    let given = ["-XX:+ShrinkHeapInSteps", "-Xms64m", "-XX:+UseSerialGC", "A"];
+    assert!(flags(&given, &alone).is_empty(), "the user's flags win");
+    for first in ["-Xmx20m", "-XX:NewSize=40m"] {
+        let added = flags(&[first, "-XX:+UseSerialGC", "A"], &alone);
+        assert_eq!(
+            added,
+            ["-XX:-ShrinkHeapInSteps"],
+            "32 MiB do not fit {first}"
+        );
+    }
 }

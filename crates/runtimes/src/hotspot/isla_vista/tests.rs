@@ -10,6 +10,7 @@ fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
         used: 100 * MIB,
         whole: collections,
         most: 1000 * MIB,
+        reach: 1000 * MIB,
         span: span(100, stalled_ms),
         keeps: true,
         ..Moment::default()
@@ -23,29 +24,55 @@ fn span(ms: u64, stalled_ms: u64) -> Span {
     };
     Span {
         stalled,
+        in_pauses: None,
         ns: ms * MILLISECOND,
     }
 }
 
 #[test]
-fn a_machine_is_left_alone_until_a_collection_stalls_and_after_the_spike() {
+fn what_is_free_bounds_a_heap_until_a_collection_stalls_and_after_the_spike() {
     let mut feedback = Feedback::default();
     feedback.look(&moment(3, 400, 0));
+    assert!(!feedback.is_stalled());
+    assert_eq!(feedback.size(), 1000 * MIB);
     assert_eq!(feedback.look(&moment(4, 500, 90)), Some(Turn::Begun));
-    let size = feedback.size().unwrap();
+    let size = feedback.size();
     assert_eq!(size, 300 * MIB, "half of what is not live is lost");
     assert_eq!(feedback.look(&moment(4, 500, 0)), None, "no collection");
-    assert_eq!(feedback.size(), Some(size));
+    assert_eq!(feedback.size(), size);
     assert_eq!(feedback.look(&moment(5, 200, 0)), None);
-    assert_eq!(feedback.size(), Some(size), "the limit was not filled");
+    assert_eq!(feedback.size(), size, "the limit was not filled");
     let mut collections = 5;
     let over = (0..400).find(|_| {
         collections += 1;
-        let heap = feedback.size().unwrap() / MIB;
+        let heap = feedback.size() / MIB;
         feedback.look(&moment(collections, heap, 0)) == Some(Turn::Over)
     });
-    assert!(over.is_some());
-    assert_eq!(feedback.size(), None);
+    assert!(over.is_some() && !feedback.is_stalled());
+    feedback.look(&Moment {
+        reach: 700 * MIB,
+        ..moment(collections, 600, 0)
+    });
+    assert_eq!(feedback.size(), 700 * MIB);
+}
+
+/// Others take and return a little all the time, and each new limit would be waited for.
+#[test]
+fn a_bound_by_what_is_free_stays_until_that_changes_by_a_sixteenth() {
+    let mut feedback = Feedback::default();
+    let mut size = |reach: u64| {
+        feedback.look(&Moment {
+            reach: reach * MIB,
+            ..moment(1, 100, 0)
+        });
+        feedback.size() / MIB
+    };
+    assert_eq!([320, 301, 340, 299].map(&mut size), [320, 320, 320, 299]);
+    assert_eq!(
+        [5000, 1000, 0].map(&mut size),
+        [1000, 1000, 32],
+        "at most the maximum"
+    );
 }
 
 /// Where the limit of the group, or what the policy says, is less than what lives.
@@ -56,12 +83,12 @@ fn a_limit_is_between_what_lives_and_twice_that_where_all_stalls() {
     for collections in 1..50 {
         feedback.look(&moment(collections, 110, 60));
     }
-    let size = feedback.size().unwrap();
+    let size = feedback.size();
     assert!((100 * MIB..=200 * MIB).contains(&size), "{size}");
 }
 
 /// The sizes after a collection in each of these spans, of `ms` and with `stalled_ms` of stalls.
-fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<Option<u64>> {
+fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<u64> {
     let mut feedback = Feedback::default();
     feedback.look(&Moment {
         span: Span::default(),
@@ -69,7 +96,10 @@ fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<Option<u64>> {
     });
     let mut sizes = Vec::new();
     for (collections, (ms, stalled_ms)) in (1..).zip(spans) {
-        let heap = feedback.size().map_or(500, |size| size / MIB);
+        let heap = match feedback.is_stalled() {
+            true => feedback.size() / MIB,
+            false => 500,
+        };
         let piece = span(ms / pieces, stalled_ms / pieces);
         for part in 1..=pieces {
             // The collection ends with the last piece.
@@ -100,7 +130,7 @@ fn what_counts_is_the_part_of_the_time_in_stalls_whoever_tells() {
     let longer = spans.map(|(ms, stalled_ms)| (8 * ms, 8 * stalled_ms));
     assert_eq!(once, sizes(&longer, 1), "only the part matters");
     let (calm, begun) = (once[0], once[1]);
-    assert!(calm.is_none() && begun.is_some(), "{once:?}");
+    assert!(calm == 1000 * MIB && begun < 500 * MIB, "{once:?}");
     assert!(once[2] < begun, "16 of 400 ms is more than 1/32: {once:?}");
     assert!(once[4] > once[3], "1 of 1000 ms is nothing: {once:?}");
     assert!(once[5] < once[4], "{once:?}");
@@ -138,12 +168,58 @@ fn stalls_count_if_the_limit_was_kept_to_from_collection_to_collection() {
     assert_eq!(after(8, true), 150);
 }
 
+/// So many milliseconds of a second were spent in stalls, within pauses and in all.
+#[test]
+fn stalls_in_pauses_count_whole_unless_they_took_hardly_any_time() {
+    let after = |in_pauses_ms: u64, stalled_ms: u64| {
+        let mut feedback = Feedback::default();
+        feedback.look(&moment(1, 500, 0));
+        feedback.look(&moment(2, 500, 90));
+        let before = feedback.size();
+        feedback.look(&Moment {
+            span: Span {
+                in_pauses: Some(span(1000, in_pauses_ms).stalled),
+                ..span(1000, stalled_ms)
+            },
+            ..moment(3, before / MIB, 0)
+        });
+        (before / MIB, feedback.size() / MIB)
+    };
+    assert_eq!(after(20, 20), (300, 200), "half of what is not live");
+    assert_eq!(after(20, 20), after(900, 900));
+    let by_time = after(0, 60);
+    assert!(by_time.1 > 240 && by_time.1 < 300, "{by_time:?}");
+    assert_eq!(after(15, 60), by_time, "15 ms are less than a 64th");
+}
+
+#[test]
+fn the_printed_rule_begins_at_the_first_heap_and_hears_pauses_only() {
+    let mut feedback = Feedback::printed();
+    let mut after = |collections, heap, in_pauses: u64| {
+        feedback.look(&Moment {
+            span: Span {
+                in_pauses: Some(Stalled {
+                    count: in_pauses,
+                    ns: in_pauses,
+                }),
+                ..span(100, 90)
+            },
+            ..moment(collections, heap, 0)
+        });
+        feedback.size() / MIB
+    };
+    assert_eq!(after(1, 100, 0), 100, "not what is free");
+    assert_eq!(after(2, 100, 0), 118, "a fiftieth of what it may grow by");
+    assert_eq!(after(3, 118, 0), 136);
+    assert_eq!(after(4, 136, 1), 100, "a single stall of a nanosecond");
+}
+
 #[test]
 fn more_stalls_than_time_count_as_all_of_it() {
     // Eight threads that wait all the time.
     let sizes = [1, 8].map(|threads| sizes(&[(400, 400 * threads)], 1));
     assert_eq!(sizes[0], sizes[1]);
-    assert!(sizes[0][0].is_some());
+    assert!(sizes[0][0] < 500 * MIB);
 }
 
 #[test]
@@ -165,13 +241,13 @@ fn size_of_small_heap(stalled_ms: u64, close: impl Fn(u64) -> bool) -> u64 {
     feedback.look(&moment(1, 200, 0));
     feedback.look(&moment(2, 200, 90));
     for collections in 3..400 {
-        let size = feedback.size().unwrap_or(u64::MAX) / MIB;
+        let size = feedback.size() / MIB;
         feedback.look(&Moment {
             close: close(size),
             ..moment(collections, 120, stalled_ms)
         });
     }
-    feedback.size().map_or(u64::MAX, |size| size / MIB)
+    feedback.size() / MIB
 }
 
 #[test]
@@ -194,7 +270,6 @@ fn counters_that_go_backwards_begin_anew() {
     feedback.look(&moment(u64::MAX, 500, 0));
     assert_eq!(feedback.look(&moment(7, 500, 90)), None, "none has ended");
     assert_eq!(feedback.look(&moment(8, 500, 90)), Some(Turn::Begun));
-    let size = feedback.size();
     let wild = Moment {
         heap: 0,
         used: u64::MAX,
@@ -205,6 +280,7 @@ fn counters_that_go_backwards_begin_anew() {
                 count: u64::MAX,
                 ns: u64::MAX,
             },
+            in_pauses: None,
             ns: u64::MAX,
         },
         ..moment(9, 0, 0)
@@ -212,7 +288,7 @@ fn counters_that_go_backwards_begin_anew() {
     for _ in 0..3 {
         feedback.look(&wild);
     }
-    assert!(feedback.size() >= size.map(|_| LEAST));
+    assert!(feedback.size() >= LEAST);
 }
 
 #[test]
@@ -229,6 +305,7 @@ fn few_faults_tell_nothing() {
             span: Span {
                 stalled,
                 ns: 100 * MILLISECOND,
+                ..Span::default()
             },
             ..moment(2, 500, 0)
         })

@@ -1,29 +1,43 @@
-//! The limit of a machine: the smaller of the broker's and of what its stalls say.
+//! The limit of a machine: the smaller of the broker's and of what its stalls say, or what is free.
 
 use super::super::isla_vista::{Moment, Turn};
 use super::super::snapshot::Snapshot;
-use super::{Control, HotSpotLever, SizedBy};
+use super::by_stalls::ByStalls;
+use super::{HotSpotLever, SizedBy};
 use crate::lever::Goal;
 use plimsoll_kernel::stalls::Stalled;
 use tracing::{debug, info};
 
 impl HotSpotLever<'_> {
-    /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. The
-    /// feedback takes the native part as it was measured: memory that a smaller heap has not returned
-    /// yet must not count as native, or the limit would rise by it.
-    pub(super) fn limit(&mut self, goal: &Goal, uses: u64, heap: &Snapshot) -> u64 {
+    /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. `uses`: of
+    /// the process, with what of it is `swapped`. The feedback takes the native part as it was measured:
+    /// memory that a smaller heap has not returned yet must not count as native, or the limit would rise by
+    /// it.
+    pub(super) fn limit(
+        &mut self,
+        goal: &Goal,
+        (uses, swapped): (u64, u64),
+        heap: &Snapshot,
+    ) -> u64 {
         let granted = goal.limit;
         let native = self.footprint.native;
         let (live, close) = (self.control.live(), self.control.is_close());
-        let Some((feedback, signal)) = &mut self.feedback else {
+        let Some(by_stalls) = &mut self.by_stalls else {
             return granted;
         };
+        // A broker grants what is free, and knows what others are about to give back.
+        let reach = match granted {
+            0 => by_stalls.reach(uses.saturating_sub(swapped)),
+            _ => u64::MAX,
+        };
+        let ByStalls {
+            feedback, signal, ..
+        } = by_stalls;
         let page = self.agent.as_ref().and_then(|page| page.view().ok());
         let span = signal.read(page, heap.collections());
         let stalled = span.stalled;
         let now_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let own = feedback.size().map(|size| size.saturating_add(native));
-        let holds = granted == 0 || own.is_some_and(|own| own <= granted);
+        let holds = granted == 0 || feedback.size().saturating_add(native) <= granted;
         let maximum = self.machine.flags.number("MaxHeapSize");
         let turn = feedback.look(&Moment {
             now_ns,
@@ -36,29 +50,30 @@ impl HotSpotLever<'_> {
                 _ => heap.old.used,
             },
             most: maximum.unwrap_or(u64::MAX),
+            reach: reach.saturating_sub(native),
             span,
             few: signal.few(),
             keeps: granted > 0 && goal.owed == 0 && uses <= granted,
             close: close && holds,
         });
-        let size = feedback.size();
-        self.tell(stalled, size, uses.saturating_sub(native), heap);
-        self.turned(turn, granted);
-        match (size.map(|size| size.saturating_add(native).max(1)), granted) {
-            (None, granted) => granted,
-            (Some(felt), 0) => felt,
-            (Some(felt), granted) => felt.min(granted),
+        let (size, stalls) = (feedback.size(), feedback.is_stalled());
+        if stalls || stalled.any() {
+            self.tell(stalled, size, uses.saturating_sub(native), heap);
+        }
+        self.turned(turn);
+        let felt = size.saturating_add(native).max(1);
+        match granted {
+            0 => felt,
+            granted if stalls => felt.min(granted),
+            granted => granted,
         }
     }
 
     /// One line for each look at a machine that stalls or is under the policy. Bytes.
-    fn tell(&self, stalled: Stalled, size: Option<u64>, takes: u64, heap: &Snapshot) {
-        if !stalled.any() && size.is_none() {
-            return;
-        }
+    fn tell(&self, stalled: Stalled, size: u64, takes: u64, heap: &Snapshot) {
         debug!(
             "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; \
-             heap {} MiB ({} committed, {} old), may be {:?} MiB",
+             heap {} MiB ({} committed, {} old), may be {} MiB",
             self.target.process.pid,
             self.started.elapsed().as_secs_f64(),
             stalled.count,
@@ -68,25 +83,19 @@ impl HotSpotLever<'_> {
             takes >> 20,
             heap.committed() >> 20,
             heap.old.used >> 20,
-            size.map(|size| size >> 20),
+            size >> 20,
         );
     }
 
-    /// Tells that the policy took the heap over or left it. A machine that nobody limits any more
-    /// gets its flags back.
-    fn turned(&mut self, turn: Option<Turn>, granted: u64) {
+    /// Tells that the policy took the heap over or left it.
+    fn turned(&self, turn: Option<Turn>) {
         let pid = self.target.process.pid;
         match turn {
             Some(Turn::Begun) => {
                 info!("process {pid}: a collection stalled; its heap follows Isla Vista");
             }
             Some(Turn::Over) => {
-                info!("process {pid}: no stalls up to the maximum heap; it is left its own rule");
-                if granted == 0 {
-                    self.let_go();
-                    let share = self.target.options.collection_share;
-                    self.control = Control::new(self.levers.clone(), share);
-                }
+                info!("process {pid}: no stalls up to the maximum heap; it may take what is free");
             }
             None => {}
         }
