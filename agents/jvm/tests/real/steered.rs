@@ -17,10 +17,15 @@ use std::thread::JoinHandle;
 
 /// Steers a machine, with the agent, by what the script says; without a limit, by nothing.
 pub(crate) fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
+    steered_with(sums, Chosen::of([("agent", "auto")]))
+}
+
+/// The same, with these options.
+pub(crate) fn steered_with(sums: &Sums, chosen: Chosen) -> (Script, JoinHandle<Ended>) {
     let script = Script::default();
     let (mut link, pid) = (script.clone(), sums.program.child.id());
     let options = Options {
-        chosen: Chosen::of([("agent", "auto")]),
+        chosen,
         own: Some(library()),
         ..Options::default()
     };
@@ -94,6 +99,64 @@ fn it_is_collected_at_a_stop_where_usual_collections_are_concurrent() {
     if let Some((_, home)) = newer.next_back() {
         follows(&home, &["-XX:+UseG1GC", "-XX:+ExplicitGCInvokesConcurrent"]);
     }
+}
+
+/// Options of heaps that were touched in advance, and give back all the same.
+const ALWAYS: [(&str, &str); 2] = [("agent", "auto"), ("give-back", "always")];
+
+/// As many start files have it. The counters are in no file, and the program may ask for no collections.
+#[test]
+fn a_heap_that_was_touched_in_advance_is_given_back_where_that_is_allowed() {
+    let more = [
+        "-XX:+AlwaysPreTouch",
+        "-XX:+PerfDisableSharedMem",
+        "-XX:+DisableExplicitGC",
+    ];
+    let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
+    let collectors = ["-XX:+UseG1GC", "-XX:+UseSerialGC", "-XX:+UseParallelGC"];
+    for (row, (_, home)) in jdks.enumerate() {
+        for collector in cases::of_column(collectors, row, 2) {
+            let flags = [&[collector][..], &more, &ONE_SIZE].concat();
+            let sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+            let what = format!("{collector} of {}", home.display());
+            let process = sums.process;
+            assert!(resident(&process) > 300 * MIB, "{what}: all of it");
+            let (script, steering) = steered_with(&sums, Chosen::of(ALWAYS));
+            script.limit.store(140 * MIB, Ordering::Relaxed);
+            eventually(&format!("{what} is at its limit"), || {
+                sums.checked();
+                resident(&process) < 147 * MIB
+            });
+            eventually(&format!("{what} is counted"), || {
+                script.report.lock().unwrap().collections > Some(0)
+            });
+            let page = sums.page();
+            assert!(totals(&page).given_back > 0, "{what}");
+            sums.quit();
+            assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+        }
+    }
+}
+
+#[test]
+fn a_heap_that_was_touched_in_advance_stays_otherwise() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = [&["-XX:+UseG1GC", "-XX:+AlwaysPreTouch"], &ONE_SIZE[..]].concat();
+    let sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    let (script, steering) = steered(&sums);
+    script.limit.store(140 * MIB, Ordering::Relaxed);
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    let page = sums.page();
+    let told = sums.collects(&page, 5);
+    assert_eq!(
+        (told.given_back, told.full),
+        (0, 0),
+        "no collection is asked for"
+    );
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
 /// Empties the memory file of the agent's page, as only the program itself could.
