@@ -1,4 +1,5 @@
-//! `--agent` for machines that start, that run already, and in files of programs; `plimsoll ps` says where it is.
+//! `--agent` for machines that start, that run already, and in files of programs; `plimsoll ps` says where it
+//! is.
 
 mod common;
 

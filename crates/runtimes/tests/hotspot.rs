@@ -5,7 +5,6 @@
 
 mod support;
 
-use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
@@ -51,42 +50,6 @@ fn follows(home: &Path, flags: &[&str], collector: Collector) {
     });
     drop(program);
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
-}
-
-/// Such a machine makes no file of its counters.
-#[test]
-fn counters_that_are_in_no_file_are_found_in_memory() {
-    let _turn = TURN
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (row, (_, home)) in jdks().into_iter().enumerate() {
-        let collectors = [
-            ("-XX:+UseSerialGC", Collector::Serial),
-            ("-XX:+UseG1GC", Collector::G1),
-        ];
-        let (flag, collector) = collectors[row % 2];
-        let flags = [flag, "-XX:+PerfDisableSharedMem", "-Xmx600m"];
-        let mut program = Program::start(&home, &[], &flags, &["60", "200", "2"]);
-        let process = program.machine();
-        let machine = Machine::ask(&Attach::new(process).unwrap(), LONG).unwrap();
-        let absent = PerfFile::open(&process);
-        assert!(
-            matches!(absent, Err(PerfError::Absent { .. })),
-            "{absent:?}"
-        );
-        let size = machine.flags.number("PerfDataMemorySize").unwrap();
-        let (mut perf, searched) =
-            PerfFile::in_memory(&process, machine.heap.as_ref(), size).unwrap();
-        assert!(searched.found && !searched.cut, "{searched:?}");
-        assert!(perf.is_of(&process));
-        let mut young = || Snapshot::of(perf.read().unwrap()).work[0].invocations;
-        let before = young();
-        eventually("they are those of this moment", || young() > before + 2);
-        process.signal(Signal::KILL).unwrap();
-        program.child.wait().unwrap();
-        assert!(matches!(perf.read(), Err(PerfError::Gone { .. })));
-        follows(&home, &flags[..2], collector);
-    }
 }
 
 /// A starting machine has no heap yet. A look at that time must not spoil later measurements.
@@ -455,18 +418,6 @@ fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
     });
     drop(program);
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
-}
-
-#[test]
-fn without_counters_it_says_so() {
-    let Some((_, home)) = jdks().pop() else {
-        return;
-    };
-    let program = Program::start(&home, &[], &["-XX:-UsePerfData", "-Xmx64m"], &["5", "10"]);
-    assert!(matches!(
-        PerfFile::open(&program.machine()),
-        Err(PerfError::Absent { .. })
-    ));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 const HEAP: u64 = 400;
 const LIMIT: u64 = HEAP * 2 / 5;
 
-/// What starts a program in this way, and the options that its start file has by default.
+/// Kinds of programs, and the options that their start files have by default.
 const LINES: [(&str, &str); 9] = [
     (
         "a search server",
@@ -78,7 +78,7 @@ const LINES: [(&str, &str); 9] = [
     ),
 ];
 
-/// What the user chose: `always`, because most of these touch their heap in advance.
+/// The choice of the user: `always`, because most of these touch their heap in advance.
 fn chosen() -> Chosen {
     Chosen::of([("give-back", "always")])
 }

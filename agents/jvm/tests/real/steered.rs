@@ -186,6 +186,25 @@ fn ends_well(sums: Sums, script: &Script, steering: JoinHandle<Ended>) {
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
+/// Its limit would allow it all of its heap.
+#[test]
+fn a_program_that_is_idle_gives_back_what_it_does_not_need() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (mut sums, page, script, steering) = begun(&home);
+    eventually("it fills its heap", || {
+        sums.checked();
+        resident(&sums.process) > 180 * MIB
+    });
+    sums.rest(&page);
+    eventually("it gives back", || resident(&sums.process) < 140 * MIB);
+    let given = totals(&page).given_back;
+    assert!(given > 40 * MIB, "{given}");
+    sums.tell("go on");
+    ends_well(sums, &script, steering);
+}
+
 /// Ten times a second: faster than any heap can follow.
 #[test]
 fn a_limit_that_changes_all_the_time_harms_nothing() {

@@ -214,7 +214,8 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "give_back", "phases"])]
+        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "give_back",
+        "phases"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]

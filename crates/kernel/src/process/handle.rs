@@ -61,8 +61,8 @@ impl Handle {
         place(self.pid, name)
     }
 
-    /// Opens its memory for reading: an address is an offset. Of a process that ended or became another
-    /// program nothing can be read.
+    /// Opens its memory for reading: an address is an offset. Nothing can be read once the process has ended
+    /// or become another program.
     ///
     /// # Errors
     /// The system's error; `PermissionDenied` without the rights of a debugger.

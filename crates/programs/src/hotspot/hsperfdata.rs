@@ -9,7 +9,7 @@
 //! the offset of its name, the length of its vector (0 for a single value), its type, and the
 //! offset of its value.
 
-use crate::hotspot::perf_memory::{self, Searched};
+use crate::hotspot::perf_memory::{self, MAGIC, Searched};
 use crate::regular;
 use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::process::Handle as Process;
@@ -28,8 +28,6 @@ const MAX_LISTING: usize = 65_536;
 /// The longest name and the longest text that are kept, bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// The first bytes.
-pub(super) const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 /// The name of each user's folder begins with this.
 const FOLDER: &str = "hsperfdata_";
 
@@ -65,8 +63,8 @@ pub enum PerfError {
     },
     /// They are neither in a file nor found in the memory of the process.
     #[error(
-        "process {pid} publishes no counters in its /tmp, and none were found in {pages} pages of its memory: \
-         its heap keeps its size, unless its collector is ZGC or Shenandoah"
+        "process {pid} publishes no counters in its /tmp, and none were found in {pages} pages of its \
+         memory: its heap keeps its size, unless its collector is ZGC or Shenandoah"
     )]
     NotFound {
         /// Which process.
@@ -167,8 +165,8 @@ impl PerfFile {
     }
 
     /// Finds the counters that a machine keeps in its own memory. Looks through the process's memory for
-    /// 0.3 s of processor time at most, but not in its `heap`. `size`: what the counters take (`PerfDataMemorySize`), bytes.
-    /// Returns what was searched, too.
+    /// 0.3 s of processor time at most, but not in its `heap`. `size`: the bytes that the counters take
+    /// (`PerfDataMemorySize`). Returns the outcome of the search, too.
     ///
     /// # Errors
     /// [`PerfError::NotFound`] if there are none, [`PerfError::Hidden`] without the rights of a debugger.

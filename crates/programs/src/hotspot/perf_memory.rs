@@ -5,7 +5,6 @@
 //! machine writes them all the time, and nothing is brought back from swap for a look. Small mappings come
 //! first.
 
-use super::hsperfdata::MAGIC;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Handle, Process, page_size};
 use plimsoll_kernel::process_vm::{Piece, copy_pieces};
@@ -14,6 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ops::Range;
 
+/// The first bytes of counters.
+pub(super) const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 /// How long the search may take, processor time in nanoseconds: on a busy computer it waits for others.
 const LONGEST: u64 = 300_000_000;
 /// The most mappings that are looked at.
@@ -21,7 +22,7 @@ const MAX_AREAS: usize = 65_536;
 /// Pages that are looked at between two looks at the clock.
 const TOGETHER: usize = 1024;
 
-/// What a search looked at.
+/// The outcome of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Searched {
     /// Something was accepted.

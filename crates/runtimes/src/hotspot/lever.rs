@@ -93,7 +93,7 @@ struct HotSpotLever<'a> {
     answered: bool,
     /// Reads its memory.
     gauge: footprint::Gauge,
-    /// What it said of itself.
+    /// Its own words about itself.
     machine: Machine,
     /// The work of its collector beside the program; `None` for one that works in pauses.
     beside: Option<Beside>,
@@ -109,11 +109,11 @@ struct HotSpotLever<'a> {
     feedback: Option<(Feedback, Signal)>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
-    /// What the user was told of it.
+    /// The user was told this of it.
     told: Told,
     /// When the machine is asked again to load it.
     tries: Tries,
-    /// What the agent is asked to keep.
+    /// The bytes that the agent is asked to keep.
     wishes: Wishes,
     /// Why the agent gives nothing back, if the user's settings forbid it.
     kept: Option<&'static str>,
@@ -135,7 +135,7 @@ struct HotSpotLever<'a> {
     asked_processor_ns: u64,
     /// Wall-clock time of these commands.
     asked: Duration,
-    /// What was seen at the last look; `None` if that showed nothing.
+    /// The last look; `None` if that showed nothing.
     seen: Option<Seen>,
     /// When the steering began.
     started: Instant,

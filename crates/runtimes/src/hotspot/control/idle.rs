@@ -1,5 +1,5 @@
-//! What a program keeps that has not worked for a minute: its live data, and room for its next requests. The
-//! rest is free for others, though the limit would allow it.
+//! A program that has not worked for a minute keeps its live data, and room for its next requests. The rest
+//! is free for others, though the limit would allow it.
 //!
 //! This holds for a short time only. A program that allocates nothing does not grow afterwards, and where a
 //! collection frees less than expected, it is not asked for again and again.

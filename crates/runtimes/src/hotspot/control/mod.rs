@@ -135,7 +135,7 @@ impl Control {
         actions
     }
 
-    /// What the program may use, bytes: its limit, or less if it is idle.
+    /// The bytes that the program may use: its limit, or less if it is idle.
     pub fn limit(&self, seen: &Seen) -> u64 {
         idle::limit(seen, self.watch.live, self.watch.rests_since)
     }

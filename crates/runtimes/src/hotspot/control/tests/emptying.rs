@@ -11,7 +11,7 @@ struct Full {
     collections: u64,
     /// The last was asked for so that it stops the program.
     stopped: bool,
-    /// What the agent leaves if that is less than the limit, bytes.
+    /// The agent leaves these bytes if they are fewer than the limit.
     least: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
     idle.run(&mut control, 2000 * MIB, 0, 50);
     let looked = idle.collections;
     assert!(looked <= 1, "one shows what it has dropped: {looked}");
-    // What the agent leaves is what the controller calls the limit.
+    // The agent is told the limit of an idle program.
     idle.least = Some(idle.seen.native + idle.live + 32 * MIB);
     idle.run(&mut control, 2000 * MIB, 0, 30);
     assert_eq!(idle.collections, looked + 1);
