@@ -50,11 +50,10 @@ const MORE: [(&str, &str); 5] = [
     ("PerfMemory", "_capacity"),
 ];
 /// Flags that it reads.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 7] = [
     "UseSerialGC",
     "UseParallelGC",
     "UseG1GC",
-    "AlwaysPreTouch",
     "UseNUMA",
     "UseLargePages",
     "UseTransparentHugePages",

@@ -30,9 +30,9 @@
 //!    is checked when it is first met, and one is free only while its top is at its own bottom. If anything
 //!    is odd, nothing is given back ever after. Nothing of the machine is written. G1's bitmaps and tables of
 //!    cards are not part of the heap, and are not touched.
-//! 5. **Not against the user's wish**: memory that was touched in advance, large pages, heaps on a file or
-//!    divided between nodes are left alone. Regions of G1 into which the archive of class data is mapped
-//!    are, too.
+//! 5. **Not against the user's wish**: large pages, heaps on a file or divided between nodes are left alone.
+//!    Regions of G1 into which the archive of class data is mapped are, too. The adapter wishes nothing
+//!    of memory that was touched in advance, unless its user allows it.
 //!
 //! The objects that describe spaces and regions live as long as the heap. Survivor spaces change roles
 //! by swapping pointers to them, which does not matter here. G1 makes the object of a region when it first

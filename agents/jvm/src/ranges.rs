@@ -88,9 +88,6 @@ impl Giver {
 /// The size of the pages to give back, bytes.
 fn wanted_page(machine: &Machine) -> Result<u64, Refusal> {
     let flag = |name: &'static str| machine.is_set(name).ok_or(Refusal::NoFlag(name));
-    if flag("AlwaysPreTouch")? {
-        return Err(Refusal::Flag("+AlwaysPreTouch"));
-    }
     if flag("UseNUMA")? {
         return Err(Refusal::Flag("+UseNUMA"));
     }

@@ -290,12 +290,7 @@ impl Told {
 }
 
 /// Flags that must be known, and off.
-const FLAGS: [&str; 4] = [
-    "AlwaysPreTouch",
-    "UseNUMA",
-    "UseLargePages",
-    "UseTransparentHugePages",
-];
+const FLAGS: [&str; 3] = ["UseNUMA", "UseLargePages", "UseTransparentHugePages"];
 
 /// The heap that is found by tables, which is not used.
 fn found(tables: Tables) -> Result<crate::heap::Heap, Refusal> {

@@ -21,7 +21,7 @@
 //! start = "90s"
 //! ```
 
-use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, check_name};
+use crate::args::{AdapterChoice, AgentChoice, GiveBackChoice, PolicyChoice, check_name};
 use crate::size::{Human, bound};
 use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
@@ -84,6 +84,9 @@ pub struct Program {
     pub policy: Option<PolicyChoice>,
     /// Whether our agent is loaded into it.
     pub agent: Option<AgentChoice>,
+    /// Which free heap it gives back.
+    #[serde(rename = "give-back")]
+    pub give_back: Option<GiveBackChoice>,
     /// When it starts, after the file's start.
     #[serde(default, deserialize_with = "duration")]
     pub start: Duration,
@@ -280,7 +283,8 @@ impl Programs {
                 || outsider.max.is_some()
                 || outsider.adapter.is_some()
                 || outsider.policy.is_some()
-                || outsider.agent.is_some();
+                || outsider.agent.is_some()
+                || outsider.give_back.is_some();
             if told {
                 return Err(format!(
                     "outsider `{}`: weight, priority, max, adapter, policy and agent are for [[program]]s; \

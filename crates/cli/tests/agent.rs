@@ -1,4 +1,5 @@
-//! `--agent auto` for machines that run already, and in files of programs; `plimsoll ps` says where it is.
+//! `--agent` for machines that start, that run already, and in files of programs; `plimsoll ps` says where it
+//! is.
 
 mod common;
 
@@ -106,7 +107,7 @@ fn a_file_of_programs_says_where_the_agent_goes() {
     let file = [
         "name = \"two\"\nbudget = \"400M\"\n",
         &program("asked", "agent = \"auto\"\n"),
-        &program("plain", ""),
+        &program("plain", "agent = \"never\"\n"),
     ]
     .concat();
     place.write("programs.toml", &file);
@@ -119,4 +120,35 @@ fn a_file_of_programs_says_where_the_agent_goes() {
         (row(&place, "plain")["adapter"] == "hotspot").then_some(())
     });
     assert!(line(&place, "asked").contains("agent"));
+}
+
+/// The program's output is its own.
+#[test]
+fn a_program_that_is_started_gets_the_agent_unless_that_is_forbidden() {
+    let (_alone, mut place) = (alone(), Place::new());
+    let Some(classes) = classes(&place, &[PACED]) else {
+        return;
+    };
+    let own = ours(&place).display().to_string();
+    let java = java();
+    let words = [&[&*java], &FLAGS[..], &["-cp", &classes], &GCBENCH].concat();
+    let errors = place.path("errors");
+    for (name, agent) in [("usual", &[][..]), ("forbidden", &["--agent", "never"])] {
+        let run = [&["run", "-n", name], agent, &["--"], &words].concat();
+        let mut command = place.program(&own, &run);
+        let errors = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&errors);
+        command.stdout(Stdio::null()).stderr(errors.unwrap());
+        place.keep(Started(command.spawn().unwrap()));
+    }
+    has_the_agent(&place, "usual");
+    wait_for("the other is steered from outside", || {
+        (row(&place, "forbidden")["adapter"] == "hotspot").then_some(())
+    });
+    let pid = row(&place, "forbidden")["pid"].as_u64().unwrap() as u32;
+    assert!(page(pid).is_none(), "it was forbidden");
+    let errors = std::fs::read_to_string(errors).unwrap();
+    assert!(!errors.contains("agent"), "{errors}");
 }

@@ -5,7 +5,6 @@
 
 mod support;
 
-use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_runtimes::hotspot::attach::{Attach, AttachError};
 use plimsoll_runtimes::hotspot::collector::Collector;
 use plimsoll_runtimes::hotspot::footprint::Gauge;
@@ -419,18 +418,6 @@ fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
     });
     drop(program);
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
-}
-
-#[test]
-fn without_counters_it_says_so() {
-    let Some((_, home)) = jdks().pop() else {
-        return;
-    };
-    let program = Program::start(&home, &[], &["-XX:-UsePerfData", "-Xmx64m"], &["5", "10"]);
-    assert!(matches!(
-        PerfFile::open(&program.machine()),
-        Err(PerfError::Absent { .. })
-    ));
 }
 
 #[test]

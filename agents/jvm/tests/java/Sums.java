@@ -54,7 +54,7 @@ public final class Sums {
                 if (rests) {
                     RESTING.incrementAndGet();
                     while (rests && !quit) {
-                        Thread.sleep(5);
+                        Thread.sleep(50);
                     }
                     RESTING.decrementAndGet();
                 }

@@ -78,8 +78,6 @@ fn memory_that_the_user_wants_to_stay_stays() {
         return;
     };
     for (first, flag, named) in [
-        ("-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", "AlwaysPreTouch"),
-        ("-XX:+UseG1GC", "-XX:+AlwaysPreTouch", "AlwaysPreTouch"),
         (
             "-XX:+UseSerialGC",
             "-XX:AllocateHeapAt=/dev/shm",

@@ -11,5 +11,6 @@ mod giving_back;
 mod loading;
 mod machine;
 mod pressure;
+mod start_lines;
 mod steered;
 mod strange;

@@ -1,26 +1,34 @@
 //! Machines that the adapter steers by the agent.
 
 use crate::machine::{Sums, library, resident, totals};
-use crate::support::{Script, counters, eventually, jdks};
+use crate::support::{LONG, Script, counters, eventually, jdks};
 use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::{Ended, Options};
-use plimsoll_testbed::cases;
+use plimsoll_testbed::{cases, children, skip};
 use plimsoll_unit::MIB;
 use plimsoll_wire::collections;
 use rustix::fs::FallocateFlags;
+use rustix::process::Signal;
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Steers a machine, with the agent, by what the script says; without a limit, by nothing.
 pub(crate) fn steered(sums: &Sums) -> (Script, JoinHandle<Ended>) {
+    steered_with(sums, Chosen::of([("agent", "auto")]))
+}
+
+/// The same, with these options.
+pub(crate) fn steered_with(sums: &Sums, chosen: Chosen) -> (Script, JoinHandle<Ended>) {
     let script = Script::default();
     let (mut link, pid) = (script.clone(), sums.program.child.id());
     let options = Options {
-        chosen: Chosen::of([("agent", "auto")]),
+        chosen,
         own: Some(library()),
         ..Options::default()
     };
@@ -94,6 +102,159 @@ fn it_is_collected_at_a_stop_where_usual_collections_are_concurrent() {
     if let Some((_, home)) = newer.next_back() {
         follows(&home, &["-XX:+UseG1GC", "-XX:+ExplicitGCInvokesConcurrent"]);
     }
+}
+
+/// Options of heaps that were touched in advance, and give back all the same.
+const ALWAYS: [(&str, &str); 2] = [("agent", "auto"), ("give-back", "always")];
+
+/// As many start files have it. The counters are in no file, and the program may ask for no collections.
+#[test]
+fn a_heap_that_was_touched_in_advance_is_given_back_where_that_is_allowed() {
+    let more = [
+        "-XX:+AlwaysPreTouch",
+        "-XX:+PerfDisableSharedMem",
+        "-XX:+DisableExplicitGC",
+    ];
+    let jdks = jdks().into_iter().filter(|(version, _)| *version > 11);
+    let collectors = ["-XX:+UseG1GC", "-XX:+UseSerialGC", "-XX:+UseParallelGC"];
+    for (row, (_, home)) in jdks.enumerate() {
+        for collector in cases::of_column(collectors, row, 2) {
+            let flags = [&[collector][..], &more, &ONE_SIZE].concat();
+            let sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+            let what = format!("{collector} of {}", home.display());
+            let process = sums.process;
+            assert!(resident(&process) > 300 * MIB, "{what}: all of it");
+            let (script, steering) = steered_with(&sums, Chosen::of(ALWAYS));
+            script.limit.store(140 * MIB, Ordering::Relaxed);
+            eventually(&format!("{what} is at its limit"), || {
+                sums.checked();
+                resident(&process) < 147 * MIB
+            });
+            eventually(&format!("{what} is counted"), || {
+                script.report.lock().unwrap().collections > Some(0)
+            });
+            let page = sums.page();
+            assert!(totals(&page).given_back > 0, "{what}");
+            sums.quit();
+            assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+        }
+    }
+}
+
+#[test]
+fn a_heap_that_was_touched_in_advance_stays_otherwise() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let flags = [&["-XX:+UseG1GC", "-XX:+AlwaysPreTouch"], &ONE_SIZE[..]].concat();
+    let sums = Sums::start(&home, &[], &flags, ["20", "2"]);
+    let (script, steering) = steered(&sums);
+    script.limit.store(140 * MIB, Ordering::Relaxed);
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    let page = sums.page();
+    let told = sums.collects(&page, 5);
+    assert_eq!(
+        (told.given_back, told.full),
+        (0, 0),
+        "no collection is asked for"
+    );
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+}
+
+/// Steers a heap of one size whose limit is far above it, until it has the agent.
+fn begun(home: &Path) -> (Sums, Page, Script, JoinHandle<Ended>) {
+    let flags = [&["-XX:+UseG1GC"], &ONE_SIZE[..]].concat();
+    let sums = Sums::start(home, &[], &flags, ["20", "2"]);
+    let (script, steering) = steered(&sums);
+    script.limit.store(600 * MIB, Ordering::Relaxed);
+    eventually("it has the agent", || Page::of(&sums.process).is_ok());
+    let page = sums.page();
+    sums.collects(&page, 3);
+    (sums, page, script, steering)
+}
+
+/// It lives, does its work, and comes to the last limit.
+fn ends_well(sums: Sums, script: &Script, steering: JoinHandle<Ended>) {
+    script.limit.store(140 * MIB, Ordering::Relaxed);
+    eventually("it is at its limit", || {
+        sums.checked();
+        resident(&sums.process) < 147 * MIB
+    });
+    sums.goes_on();
+    sums.quit();
+    assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
+}
+
+/// Its limit would allow it all of its heap.
+#[test]
+fn a_program_that_is_idle_gives_back_what_it_does_not_need() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (mut sums, page, script, steering) = begun(&home);
+    eventually("it fills its heap", || {
+        sums.checked();
+        resident(&sums.process) > 180 * MIB
+    });
+    sums.rest(&page);
+    eventually("it gives back", || resident(&sums.process) < 140 * MIB);
+    eventually("the agent did so", || totals(&page).given_back > 40 * MIB);
+    sums.tell("go on");
+    ends_well(sums, &script, steering);
+}
+
+/// Ten times a second: faster than any heap can follow.
+#[test]
+fn a_limit_that_changes_all_the_time_harms_nothing() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (sums, page, script, steering) = begun(&home);
+    let (before, checked) = (totals(&page), sums.checked());
+    for turn in 0..100 {
+        let limit = [600, 130, 300, 90][turn % 4] * MIB;
+        script.limit.store(limit, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(sums.checked() > checked, "it does its work meanwhile");
+    let asked = totals(&page).full - before.full;
+    assert!(asked <= 100, "{asked} whole collections for 100 changes");
+    ends_well(sums, &script, steering);
+}
+
+#[test]
+fn a_machine_that_was_stopped_follows_when_it_goes_on() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (sums, page, script, steering) = begun(&home);
+    children::stop(sums.process.pid, LONG);
+    let before = totals(&page).pauses;
+    script.limit.store(140 * MIB, Ordering::Relaxed);
+    // Longer than the adapter waits for an answer.
+    std::thread::sleep(Duration::from_secs(7));
+    assert_eq!(totals(&page).pauses, before, "it stood still");
+    sums.process.signal(Signal::CONT).unwrap();
+    ends_well(sums, &script, steering);
+}
+
+/// The machine has threads for as many processors as it saw when it began.
+#[test]
+fn a_machine_that_loses_its_processors_follows_all_the_same() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (sums, _, script, steering) = begun(&home);
+    script.limit.store(200 * MIB, Ordering::Relaxed);
+    let pid = sums.process.pid.to_string();
+    let mut taskset = Command::new("taskset");
+    let bound = taskset.args(["-a", "-p", "-c", "0", &pid]).output();
+    match bound {
+        Ok(bound) if bound.status.success() => {}
+        _ => skip("taskset binds no other process here"),
+    }
+    ends_well(sums, &script, steering);
 }
 
 /// Empties the memory file of the agent's page, as only the program itself could.

@@ -1,9 +1,9 @@
-//! `--policy` and `--agent`: options of levers, with the values that the lever has.
+//! `--policy`, `--agent` and `--give-back`: options of levers, with the values that the lever has.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use plimsoll_runtimes::chosen::LeverOption;
-use plimsoll_runtimes::hotspot::options::{AGENT, POLICY};
+use plimsoll_runtimes::hotspot::options::{AGENT, GIVE_BACK, POLICY};
 use serde::{Deserialize, Deserializer, de};
 
 /// A type for the value of an option of a lever. The first value of the option is the default.
@@ -60,6 +60,11 @@ value_of!(
     AgentChoice,
     AGENT
 );
+value_of!(
+    /// Which free heap the agent gives back.
+    GiveBackChoice,
+    GIVE_BACK
+);
 
 fn place_of(given: &str, option: &LeverOption) -> Result<usize, String> {
     let place = option.values.iter().position(|value| value.name == given);
@@ -94,11 +99,11 @@ mod tests {
             }
         }
         assert_eq!(PolicyChoice::default().given(), ("policy", "limit"));
-        assert_eq!(AgentChoice::default().given(), ("agent", "never"));
+        assert_eq!(AgentChoice::default().given(), ("agent", "start"));
         assert!(
             place_of("always", &AGENT)
                 .unwrap_err()
-                .contains("never, auto")
+                .contains("start, auto, never")
         );
     }
 }

@@ -31,7 +31,7 @@ pub mod trace;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
-pub use lever::{AgentChoice, PolicyChoice};
+pub use lever::{AgentChoice, GiveBackChoice, PolicyChoice};
 pub use map::Map;
 pub use model::Model;
 pub use phases::{LeverChoice, Phases, PhasesChoice};
@@ -186,6 +186,9 @@ pub struct Principal {
     /// Whether the agent for the program's runtime is loaded into it
     #[arg(long, value_enum, default_value_t)]
     pub agent: AgentChoice,
+    /// Which free heap the agent gives back
+    #[arg(long, value_enum, default_value_t)]
+    pub give_back: GiveBackChoice,
 }
 
 /// `plimsoll run`.
@@ -211,7 +214,8 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "phases"])]
+        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "give_back",
+        "phases"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]

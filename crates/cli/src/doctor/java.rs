@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// What Java programs can get beside being steered from outside.
 #[derive(Debug, Default, Serialize)]
 pub struct Java {
-    /// The agent's library, which `--agent auto` loads; null if it is not installed.
+    /// The agent's library; null if it is not installed.
     pub agent: Option<PathBuf>,
     /// What a program that is started now has its stalls counted by, as in the capability `stalls`; empty if
     /// nothing works.
@@ -36,7 +36,7 @@ impl Java {
         };
         let agent = match &self.agent {
             Some(path) => format!(
-                "{}: loaded by `--agent auto`",
+                "{}: loaded by `plimsoll run`",
                 shown(&path.to_string_lossy(), 200)
             ),
             None => format!(
@@ -73,7 +73,7 @@ pub(super) mod tests {
     fn tells_where_the_agent_is_and_what_counts_stalls() {
         let expected = "\
 java     programs on HotSpot; their stalls by: delay accounting
-ok    agent  /p/libplimsoll_jvm.so: loaded by `--agent auto`
+ok    agent  /p/libplimsoll_jvm.so: loaded by `plimsoll run`
 ";
         assert_eq!(sample().text(80), expected);
         let text = Java::default().text(80);

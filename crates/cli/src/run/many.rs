@@ -248,6 +248,7 @@ impl Many {
             adapter: program.adapter.unwrap_or_default(),
             policy: program.policy.unwrap_or_default(),
             agent: program.agent.unwrap_or_default(),
+            give_back: program.give_back.unwrap_or_default(),
         };
         let steered = match slot.outsider {
             true => steer::untouched(&argv),

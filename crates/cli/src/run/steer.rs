@@ -2,7 +2,7 @@
 
 use super::member::{self, Member};
 use super::undo;
-use crate::args::{AdapterChoice, AgentChoice, PolicyChoice, Principal};
+use crate::args::{AdapterChoice, AgentChoice, GiveBackChoice, PolicyChoice, Principal};
 use crate::control::Control;
 use crate::own_broker::Place;
 use plimsoll_programs::Setting;
@@ -31,6 +31,8 @@ pub(crate) struct Choices {
     pub(crate) policy: PolicyChoice,
     /// Whether our agent is loaded into it.
     pub(crate) agent: AgentChoice,
+    /// Which free heap it gives back.
+    pub(crate) give_back: GiveBackChoice,
 }
 
 impl From<&Principal> for Choices {
@@ -39,6 +41,7 @@ impl From<&Principal> for Choices {
             adapter: given.adapter,
             policy: given.policy,
             agent: given.agent,
+            give_back: given.give_back,
         }
     }
 }
@@ -46,7 +49,11 @@ impl From<&Principal> for Choices {
 impl Choices {
     /// The values of the levers' options.
     pub(crate) fn chosen(self) -> Chosen {
-        Chosen::of([self.policy.given(), self.agent.given()])
+        Chosen::of([
+            self.policy.given(),
+            self.agent.given(),
+            self.give_back.given(),
+        ])
     }
 
     /// Whether the program's own stalls size its heap, so that it can do without a broker.

@@ -61,6 +61,16 @@ impl Handle {
         place(self.pid, name)
     }
 
+    /// Opens its memory for reading: an address is an offset. Nothing can be read once the process has ended
+    /// or become another program.
+    ///
+    /// # Errors
+    /// The system's error; `PermissionDenied` without the rights of a debugger.
+    pub fn memory_file(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(self.path("mem"), flags, Mode::empty())?)
+    }
+
     /// Whether it has our root and our mounts, so that a path means the same to both. Asks no server that
     /// a root may be behind.
     pub fn sees_our_files(&self) -> bool {

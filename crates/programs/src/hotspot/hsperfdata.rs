@@ -1,4 +1,5 @@
-//! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`.
+//! The file in which a Java virtual machine publishes its counters: `hsperfdata_<user>/<pid>` in its `/tmp`,
+//! or a part of its own memory, where it makes no such file (`-XX:+PerfDisableSharedMem`, or no room there).
 //!
 //! The file is read with `pread` into a buffer and never mapped, so that a truncated file causes a
 //! short read and no signal. Nothing in it is trusted: every offset and length is checked, and a
@@ -8,11 +9,13 @@
 //! the offset of its name, the length of its vector (0 for a single value), its type, and the
 //! offset of its value.
 
+use crate::hotspot::perf_memory::{self, MAGIC, Searched};
 use crate::regular;
 use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::process::Handle as Process;
 use plimsoll_kernel::smaps::each_mapping_of;
 use rustix::fs::{AtFlags, Mode, OFlags};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -30,6 +33,9 @@ const FOLDER: &str = "hsperfdata_";
 
 /// The counter that names the virtual machine.
 const NAME: &str = "java.property.java.vm.name";
+
+/// The names of counters that only the virtual machine has begin with this.
+const OWN: &str = "sun.";
 
 /// The error of [`Counters::parse`] for a file that its machine has not finished yet.
 const UNFINISHED: &str = "not complete yet";
@@ -54,6 +60,34 @@ pub enum PerfError {
         pid: u32,
         /// Why.
         source: std::io::Error,
+    },
+    /// They are neither in a file nor found in the memory of the process.
+    #[error(
+        "process {pid} publishes no counters in its /tmp, and none were found in {pages} pages of its \
+         memory: its heap keeps its size, unless its collector is ZGC or Shenandoah"
+    )]
+    NotFound {
+        /// Which process.
+        pid: u32,
+        /// Pages that were looked at.
+        pages: u64,
+    },
+    /// They are in the memory of the process, if anywhere, and that may not be read.
+    #[error(
+        "process {pid} keeps its counters in its own memory (-XX:+PerfDisableSharedMem), which may not be \
+         read: {source}; its heap keeps its size, unless its collector is ZGC or Shenandoah"
+    )]
+    Hidden {
+        /// Which process.
+        pid: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The process whose memory has them ended, or became another program.
+    #[error("process {pid} has ended, and its counters with it")]
+    Gone {
+        /// Which process.
+        pid: u32,
     },
     /// The machine is still starting.
     #[error("the Java virtual machine {pid} is still starting: its counters are not complete yet")]
@@ -84,10 +118,13 @@ pub enum Value<'a> {
 #[derive(Debug)]
 pub struct PerfFile {
     pid: u32,
-    /// The name of the file: the process's number in its own pid namespace.
-    name: String,
+    /// The name of the file: the process's number in its own pid namespace. `None` where the file is the
+    /// process's memory.
+    name: Option<String>,
     /// The open file.
     file: OwnedFd,
+    /// Where the counters are in it, bytes.
+    place: Range<u64>,
     /// A copy of its content; kept so that its memory is used again.
     buffer: Vec<u8>,
 }
@@ -114,8 +151,9 @@ impl PerfFile {
                 Ok(Some(file)) => {
                     return Ok(PerfFile {
                         pid,
-                        name,
+                        name: Some(name),
                         file,
+                        place: 0..MAX_FILE as u64,
                         buffer: Vec::new(),
                     });
                 }
@@ -126,11 +164,60 @@ impl PerfFile {
         found
     }
 
+    /// Finds the counters that a machine keeps in its own memory. Looks through the process's memory for
+    /// 0.3 s of processor time at most, but not in its `heap`. `size`: the bytes that the counters take
+    /// (`PerfDataMemorySize`). Returns the outcome of the search, too.
+    ///
+    /// # Errors
+    /// [`PerfError::NotFound`] if there are none, [`PerfError::Hidden`] without the rights of a debugger.
+    pub fn in_memory(
+        process: &Process,
+        heap: Option<&Range<u64>>,
+        size: u64,
+    ) -> Result<(PerfFile, Searched), PerfError> {
+        let pid = process.pid;
+        let hidden = |source| PerfError::Hidden { pid, source };
+        let file = process.memory_file().map_err(hidden)?;
+        let mut perf = PerfFile {
+            pid,
+            name: None,
+            file,
+            place: 0..0,
+            buffer: Vec::new(),
+        };
+        let size = size.min(MAX_FILE as u64);
+        let searched = perf_memory::search(process, heap, &mut |at| {
+            perf.place = at..at.saturating_add(size);
+            // A machine that is starting has not named itself yet.
+            match perf.read() {
+                Ok(counters) => counters.iter().any(|(name, _)| name.starts_with(OWN)),
+                Err(error) => matches!(error, PerfError::Unfinished { .. }),
+            }
+        });
+        let searched = searched.map_err(hidden)?;
+        match searched.found {
+            true => Ok((perf, searched)),
+            false => Err(PerfError::NotFound {
+                pid,
+                pages: searched.pages,
+            }),
+        }
+    }
+
+    /// Whether the counters name a `HotSpot` machine.
+    fn is_of_machine(&mut self) -> bool {
+        let names = ["OpenJDK", "HotSpot"];
+        let known = |name: &str| names.iter().any(|part| name.contains(part));
+        self.read()
+            .is_ok_and(|c| c.text_of(NAME).is_some_and(known))
+    }
+
     /// Whether this very process writes the file, and not an earlier process with its number or the
     /// program before an exec. Checks that the process has the file mapped or, if that is hidden,
     /// that the file changed since the process started.
     pub fn is_of(&self, process: &Process) -> bool {
-        let name = format!("/{}", self.name);
+        let Some(name) = &self.name else { return true };
+        let name = format!("/{name}");
         let mut is_mapped = false;
         let looked = each_mapping_of(self.pid, &mut |mapping| {
             let folder = mapping.name.strip_suffix(&name);
@@ -152,17 +239,19 @@ impl PerfFile {
     /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] if the header is invalid.
     pub fn read(&mut self) -> Result<Counters<'_>, PerfError> {
         let pid = self.pid;
-        self.buffer
-            .resize(self.buffer.capacity().clamp(64 * 1024, MAX_FILE), 0);
+        let most = (self.place.end - self.place.start) as usize;
+        let first = self.buffer.capacity().max(64 * 1024).min(most);
+        self.buffer.resize(first, 0);
         let mut length = 0;
         loop {
             if length == self.buffer.len() {
-                if length >= MAX_FILE {
+                if length >= most {
                     break;
                 }
-                self.buffer.resize((length * 2).min(MAX_FILE), 0);
+                self.buffer.resize((length * 2).min(most), 0);
             }
-            match rustix::io::pread(&self.file, &mut self.buffer[length..], length as u64) {
+            let at = self.place.start + length as u64;
+            match rustix::io::pread(&self.file, &mut self.buffer[length..], at) {
                 Ok(0) => break,
                 Ok(n) => length += n,
                 Err(rustix::io::Errno::INTR) => {}
@@ -173,6 +262,9 @@ impl PerfFile {
                     });
                 }
             }
+        }
+        if length == 0 && self.name.is_none() {
+            return Err(PerfError::Gone { pid });
         }
         Counters::parse(&self.buffer[..length]).map_err(|what| match what {
             UNFINISHED => PerfError::Unfinished { pid },
@@ -186,12 +278,7 @@ pub fn is_machine(process: &Process) -> bool {
     let Ok(mut perf) = PerfFile::open(process) else {
         return false;
     };
-    let names = ["OpenJDK", "HotSpot"];
-    let known = |name: &str| names.iter().any(|part| name.contains(part));
-    perf.is_of(process)
-        && perf
-            .read()
-            .is_ok_and(|c| c.text_of(NAME).is_some_and(known))
+    perf.is_of(process) && perf.is_of_machine()
 }
 
 /// Opens `directory/name` if it is a regular file of this user. Follows no link.
@@ -252,7 +339,7 @@ impl<'a> Counters<'a> {
         if bytes.len() < 32 {
             return Err("shorter than its header");
         }
-        if bytes[..4] != [0xca, 0xfe, 0xc0, 0xc0] {
+        if bytes[..4] != MAGIC {
             return Err("wrong magic number");
         }
         let little = match bytes[4] {

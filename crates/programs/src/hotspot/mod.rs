@@ -3,9 +3,11 @@
 //! | module | is |
 //! |---|---|
 //! | [`hsperfdata`] | the file with the counters |
+//! | `perf_memory` | counters that are in no file |
 //! | [`tables`] | the tables of types, fields, constants and flags |
 
 pub mod hsperfdata;
+mod perf_memory;
 pub mod tables;
 
 use crate::candidate::{Candidate, Jvm};
@@ -15,6 +17,8 @@ use crate::recognise::Recognise;
 use crate::regular::Root;
 use plimsoll_kernel::process::Handle;
 use std::path::Path;
+
+pub use perf_memory::Searched;
 
 /// Java virtual machines with `HotSpot`'s `libjvm.so`.
 #[derive(Clone, Copy, Debug)]

@@ -162,8 +162,8 @@ impl Levers {
         if by_ratios && fixed {
             self.sized_by = SizedBy::Fixed;
             self.remarks.push(
-                "-Xms as large as -Xmx: the heap keeps that size, and is not steered; leave -Xms out to \
-                 have it follow a limit",
+                "-Xms as large as -Xmx: the heap keeps that size, and only the agent can give back what is \
+                 free in it; leave -Xms out to have it follow a limit without the agent",
             );
         } else if by_ratios && least > OUR_LEAST {
             self.least_size = least;

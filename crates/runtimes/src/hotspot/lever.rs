@@ -22,13 +22,14 @@ use super::footprint;
 use super::heap_sizing::{Levers, SizedBy, Trigger};
 use super::machine::Machine;
 use super::native_growth::Growth;
-use super::options::Policy;
+use super::options::{Policy, gives_touched};
 use super::release::Had;
 use super::resident_target::Wishes;
 use super::snapshot::{Generation, Snapshot};
 use super::{NAME, NAME_WITH_AGENT};
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
+use crate::process::Process;
 use by_stalls::ByStalls;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::undo_notes::Note;
@@ -99,7 +100,7 @@ struct HotSpotLever<'a> {
     answered: bool,
     /// Reads its memory.
     gauge: footprint::Gauge,
-    /// What it said of itself.
+    /// Its own words about itself.
     machine: Machine,
     /// The work of its collector beside the program; `None` for one that works in pauses.
     beside: Option<Beside>,
@@ -115,12 +116,14 @@ struct HotSpotLever<'a> {
     by_stalls: Option<ByStalls>,
     /// The page of the agent in the machine, if there is one.
     agent: Option<Page>,
-    /// What the user was told of it.
+    /// The user was told this of it.
     told: Told,
     /// When the machine is asked again to load it.
     tries: Tries,
-    /// What the agent is asked to keep.
+    /// The bytes that the agent is asked to keep.
     wishes: Wishes,
+    /// Why the agent gives nothing back, if the user's settings forbid it.
+    kept: Option<&'static str>,
     /// Its memory by parts, as measured last.
     footprint: footprint::Footprint,
     /// Memory that its heap gave up lately.
@@ -139,32 +142,40 @@ struct HotSpotLever<'a> {
     asked_processor_ns: u64,
     /// Wall-clock time of these commands.
     asked: Duration,
-    /// What was seen at the last look; `None` if that showed nothing.
+    /// The last look; `None` if that showed nothing.
     seen: Option<Seen>,
     /// When the steering began.
     started: Instant,
 }
 
-/// Tells the user what the machine is, and how it can be steered.
-fn introduce(pid: u32, machine: &Machine, levers: &Levers) {
+/// Why the agent is to give nothing back of a heap that was touched in advance.
+const TOUCHED: &str =
+    "the heap was touched in advance (-XX:+AlwaysPreTouch); --give-back always allows it";
+
+/// The counters of a machine: its file, or else what it keeps in its own memory.
+fn counters(process: &Process, machine: &Machine) -> Result<PerfFile, PerfError> {
+    let flags = &machine.flags;
+    let absent = match PerfFile::open(process) {
+        Err(absent @ PerfError::Absent { .. }) if flags.on_or("UsePerfData", true) => absent,
+        other => return other,
+    };
+    let pid = process.pid;
+    info!("process {pid} makes no file of its counters: they are searched for in its memory");
+    let Some(size) = flags.number("PerfDataMemorySize") else {
+        return Err(absent);
+    };
+    let (perf, searched) = PerfFile::in_memory(process, machine.heap.as_ref(), size)?;
     info!(
-        "process {pid} is a Java {} virtual machine with {}",
-        machine.version, machine.collector
+        "process {pid}: its counters were found after a look at {} pages",
+        searched.pages
     );
-    for remark in &levers.remarks {
-        // That a machine cannot be steered at all is worth a warning, even without `-v`.
-        match levers.sized_by {
-            SizedBy::Fixed => warn!("process {pid}: {remark}"),
-            _ => info!("process {pid}: {remark}"),
-        }
-    }
+    Ok(perf)
 }
 
 impl<'a> HotSpotLever<'a> {
     fn new(target: Target<'a>, attach: Attach, machine: Machine) -> HotSpotLever<'a> {
         let mut levers = Levers::of(&machine);
-        introduce(target.process.pid, &machine, &levers);
-        let perf = match PerfFile::open(&target.process) {
+        let perf = match counters(&target.process, &machine) {
             Ok(perf) => Some(perf),
             Err(error) => {
                 // A soft maximum works without counters; ratios do not.
@@ -180,6 +191,8 @@ impl<'a> HotSpotLever<'a> {
         let by_stalls = policy
             .is_by_stalls()
             .then(|| ByStalls::of(policy, target.process.pid, perf.is_some()));
+        let touched = machine.flags.on("AlwaysPreTouch") && !gives_touched(&target.options.chosen);
+        let kept = touched.then_some(TOUCHED);
         let growth = Growth::of(&levers);
         let beside = (levers.sized_by == SizedBy::SoftMax).then(|| Beside::of(&machine.flags));
         let mut lever = HotSpotLever {
@@ -198,6 +211,7 @@ impl<'a> HotSpotLever<'a> {
             told: Told::default(),
             tries: Tries::default(),
             wishes: Wishes::default(),
+            kept,
             footprint: footprint::Footprint::default(),
             returning: footprint::Returning::default(),
             growth,
@@ -211,6 +225,7 @@ impl<'a> HotSpotLever<'a> {
             started: Instant::now(),
         };
         lever.load_agent();
+        lever.introduce();
         lever
     }
 
@@ -219,14 +234,17 @@ impl<'a> HotSpotLever<'a> {
         let Some(page) = &self.agent else { return };
         // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
         let Ok(view) = page.view() else { return };
-        self.told.look(self.target.process.pid, &view);
+        self.told.look(self.target.process.pid, &view, self.kept);
         if let Some(mut process) = view.process() {
             process.at_ns = page.our_time(process.at_ns);
             self.wishes.look(process, view.about().signal);
         }
         let now_ns = now_ns();
         self.wishes.look_at_swap(swapped, now_ns);
-        page.wish(self.wishes.resident(now_ns, seen.limit, seen.native));
+        let resident = self
+            .wishes
+            .resident(now_ns, self.control.limit(seen), seen.native);
+        page.wish(resident.filter(|_| self.kept.is_none()));
     }
 
     /// Looks at the machine, whose memory is to come to `goal`.
@@ -293,7 +311,7 @@ impl<'a> HotSpotLever<'a> {
     /// Whether an agent gives back what is above the limit.
     fn empties(&self) -> bool {
         let view = self.agent.as_ref().and_then(|page| page.view().ok());
-        view.is_some_and(|view| view.refusal().is_none())
+        self.kept.is_none() && view.is_some_and(|view| view.refusal().is_none())
     }
 
     /// The bytes that the machine would use if none of its heap was in swap, and those that are in swap.
@@ -324,13 +342,13 @@ impl<'a> HotSpotLever<'a> {
         };
         match perf.read() {
             Ok(counters) => Some(Snapshot::of(counters)),
-            Err(PerfError::Unfinished { .. }) => None,
+            Err(PerfError::Unfinished { .. } | PerfError::Gone { .. }) => None,
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
                     warn!("{error}; it is not steered while this lasts");
                 }
                 if matches!(error, PerfError::Unreadable { .. }) {
-                    self.perf = PerfFile::open(&self.target.process).ok();
+                    self.perf = counters(&self.target.process, &self.machine).ok();
                 }
                 None
             }

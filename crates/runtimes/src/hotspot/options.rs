@@ -3,7 +3,7 @@
 use crate::chosen::{Choice, Chosen, LeverOption};
 
 /// All options.
-pub const OPTIONS: &[LeverOption] = &[POLICY, AGENT];
+pub const OPTIONS: &[LeverOption] = &[POLICY, AGENT, GIVE_BACK];
 
 /// The rule for the size of the heap.
 pub const POLICY: LeverOption = LeverOption {
@@ -30,13 +30,32 @@ pub const AGENT: LeverOption = LeverOption {
     name: "agent",
     values: &[
         Choice {
-            name: "never",
-            help: "Nowhere: the program is steered from outside only",
+            name: "start",
+            help: "With the program, where it helps and nothing forbids it: Java programs with Serial, \
+                   Parallel or G1, or under Isla Vista. Never into one that runs",
         },
         Choice {
             name: "auto",
-            help: "Where it helps and nothing forbids it: Java programs with Serial, Parallel or G1, or \
-                   under Isla Vista",
+            help: "Into one that runs, too: Java 21 and later print a warning then",
+        },
+        Choice {
+            name: "never",
+            help: "Nowhere: the program is steered from outside only",
+        },
+    ],
+};
+
+/// Which free heap the agent gives back.
+pub const GIVE_BACK: LeverOption = LeverOption {
+    name: "give-back",
+    values: &[
+        Choice {
+            name: "auto",
+            help: "All but that of a heap that was touched in advance (-XX:+AlwaysPreTouch)",
+        },
+        Choice {
+            name: "always",
+            help: "That of a heap that was touched in advance, too",
         },
     ],
 };
@@ -69,7 +88,25 @@ impl Policy {
     }
 }
 
-/// Whether [`AGENT`] allows to load it where it helps.
-pub(super) fn allows_agent(chosen: &Chosen) -> bool {
-    chosen.place(&AGENT) == 1
+/// The value of [`AGENT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loading {
+    /// Before the program starts.
+    AtStart,
+    /// At any time.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+impl Loading {
+    /// The chosen value.
+    pub(super) fn of(chosen: &Chosen) -> Loading {
+        [Loading::AtStart, Loading::Always, Loading::Never][chosen.place(&AGENT)]
+    }
+}
+
+/// Whether [`GIVE_BACK`] allows to give back what was touched in advance.
+pub(super) fn gives_touched(chosen: &Chosen) -> bool {
+    chosen.place(&GIVE_BACK) == 1
 }

@@ -64,8 +64,9 @@ fn a_file_that_the_process_has_not_mapped_is_not_its_own() {
     let own = Process::new(std::process::id()).unwrap();
     let perf = PerfFile {
         pid: own.pid,
-        name: own.pid.to_string(),
+        name: Some(own.pid.to_string()),
         file: std::fs::File::open("/proc/self/status").unwrap().into(),
+        place: 0..4096,
         buffer: Vec::new(),
     };
     assert!(!perf.is_of(&own));

@@ -17,15 +17,17 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Tells the user what is new on the page of this process.
-    pub(crate) fn look(&mut self, pid: u32, view: &View<'_>) {
-        for line in self.news(view) {
+    /// Tells the user what is new on the page of this process. `kept`: why nothing is given back whatever the
+    /// page says.
+    pub(crate) fn look(&mut self, pid: u32, view: &View<'_>, kept: Option<&str>) {
+        for line in self.news(view, kept) {
             info!("process {pid} {line}");
         }
     }
 
-    fn news(&mut self, view: &View<'_>) -> Vec<String> {
-        let (about, refusal) = (view.about(), view.refusal());
+    fn news(&mut self, view: &View<'_>, kept: Option<&str>) -> Vec<String> {
+        let about = view.about();
+        let refusal = view.refusal().or(kept.map(str::to_owned));
         let signal = about.signal_text;
         let Some(before) = self.signal.replace(about.signal) else {
             let back = match &refusal {
@@ -71,7 +73,7 @@ mod tests {
         };
         let (mut writer, mut process) = Writer::new(words, &about);
         let mut told = Told::default();
-        let mut news = || told.news(&View::new(words).unwrap()).join("\n");
+        let mut news = || told.news(&View::new(words).unwrap(), None).join("\n");
         let first = "has the agent; stalls by delay accounting; free heap is given back";
         assert_eq!(news(), first);
         assert_eq!(news(), "");
@@ -102,11 +104,15 @@ mod tests {
         let (mut writer, _) = Writer::new(words, &About::default());
         writer.refuse("no tables");
         let mut told = Told::default();
-        let news = told.news(&View::new(words).unwrap()).join("\n");
+        let news = told.news(&View::new(words).unwrap(), None).join("\n");
         assert!(
             news.ends_with("free heap is not given back: no tables"),
             "{news}"
         );
-        assert!(told.news(&View::new(words).unwrap()).is_empty());
+        assert!(told.news(&View::new(words).unwrap(), None).is_empty());
+        writer.refuse("");
+        let kept = Some("its user keeps it");
+        let first = Told::default().news(&View::new(words).unwrap(), kept);
+        assert!(first[0].ends_with("not given back: its user keeps it"));
     }
 }

@@ -31,7 +31,7 @@ pub(super) use retry::Tries;
 use super::attach::Attach;
 use super::collector::Collector;
 use super::machine::Machine;
-use super::options::{Policy, allows_agent};
+use super::options::{Loading, Policy};
 use crate::chosen::Chosen;
 use crate::lever::Target;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,8 @@ use tracing::{debug, info};
 /// and sees the stalls by which a policy decides.
 pub(super) fn helps(collector: Collector, chosen: &Chosen) -> bool {
     let gives_back = [Collector::Serial, Collector::Parallel, Collector::G1];
-    allows_agent(chosen) && (gives_back.contains(&collector) || Policy::of(chosen).is_by_stalls())
+    Loading::of(chosen) != Loading::Never
+        && (gives_back.contains(&collector) || Policy::of(chosen).is_by_stalls())
 }
 
 /// The agent's library beside `program`, which is ours (in a build tree), or in the place of
@@ -66,6 +67,11 @@ pub(super) fn in_machine(
     }
     let page = match Page::of(process) {
         Ok(page) => Ok(page),
+        Err(_) if Loading::of(&options.chosen) == Loading::AtStart => {
+            // A machine that is starting may not have made it yet.
+            tries.failed(true, Instant::now());
+            return None;
+        }
         Err(_) => {
             let library = options.own.as_deref().and_then(library)?;
             load(process, attach, machine, &library)

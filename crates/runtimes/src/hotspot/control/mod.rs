@@ -25,6 +25,7 @@
 //! | `ratios` | G1, Serial and Parallel |
 //! | `soft_max` | ZGC and Shenandoah |
 //! | `emptying` | heaps of one size, which the agent empties |
+//! | `idle` | programs that have not worked for a minute |
 //! | `allowance` | how often collections may be asked for |
 
 mod activity;
@@ -33,6 +34,7 @@ mod allowance;
 mod cost;
 mod emptying;
 mod heap_size;
+mod idle;
 mod ratios;
 mod seen;
 mod soft_max;
@@ -97,14 +99,18 @@ impl Control {
         if self.watch.limit_changed_ns == seen.now_ns {
             self.allowance.renew();
         }
-        // No collection shrinks a heap of fixed size, however long the program rests.
-        let fixed = self.levers.sized_by == SizedBy::Fixed;
+        // No collection shrinks a heap of fixed size that no agent empties, however long the program rests.
+        let fixed = self.levers.sized_by == SizedBy::Fixed && !seen.empties;
         if seen.limit == 0 || seen.heap.committed() == 0 {
             return Vec::new();
         }
         if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
+        let seen = &Seen {
+            limit: self.limit(seen),
+            ..*seen
+        };
         let mut actions = match self.levers.sized_by {
             SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 self.ratios
@@ -127,6 +133,11 @@ impl Control {
             actions.insert(measures.unwrap_or(actions.len()), Action::TrimNative);
         }
         actions
+    }
+
+    /// The bytes that the program may use: its limit, or less if it is idle.
+    pub fn limit(&self, seen: &Seen) -> u64 {
+        idle::limit(seen, self.watch.live, self.watch.rests_since)
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,

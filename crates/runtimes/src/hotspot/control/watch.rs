@@ -70,6 +70,8 @@ pub(super) struct Watch {
     rate: f64,
     /// How much of a processor the program uses.
     activity: Activity,
+    /// Since when it has been resting, nanoseconds; `None` while it works.
+    pub(super) rests_since: Option<u64>,
     /// Measurements of the rate so far.
     samples: u32,
     /// Bytes per second of requested collections of the whole heap, smoothed. Reported until `cost`
@@ -120,6 +122,8 @@ impl Watch {
         let old = seen.heap.old;
         self.old_peak = self.old_peak.min(old.capacity).max(old.used);
         self.activity.look(seen);
+        let since = self.rests_since.unwrap_or(seen.now_ns);
+        self.rests_since = self.activity.rests().then_some(since);
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         let tells_live = if generational {

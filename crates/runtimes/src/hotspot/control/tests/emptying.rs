@@ -11,6 +11,8 @@ struct Full {
     collections: u64,
     /// The last was asked for so that it stops the program.
     stopped: bool,
+    /// The agent leaves these bytes if they are fewer than the limit.
+    least: Option<u64>,
 }
 
 impl Full {
@@ -36,6 +38,7 @@ impl Full {
             seen,
             collections: 0,
             stopped: false,
+            least: None,
         }
     }
 
@@ -66,7 +69,8 @@ impl Full {
         self.collections += 1;
         if self.seen.empties {
             let rest = self.seen.native + self.live;
-            self.uses = self.uses.min(rest.max(limit));
+            let most = self.least.unwrap_or(limit).min(limit);
+            self.uses = self.uses.min(rest.max(most));
         }
         control.collected(50_000_000, self.live, false);
     }
@@ -145,4 +149,27 @@ fn a_collection_that_stops_the_program_is_asked_for_where_usual_ones_are_concurr
     let mut full = Full::new(100 * MIB, true);
     full.run(&mut self::control(), 200 * MIB, MIB, 1);
     assert!(full.collections == 1 && !full.stopped);
+}
+
+/// The program works for a while and then rests, far below its limit.
+#[test]
+fn what_an_idle_program_does_not_need_is_given_back_once() {
+    let mut idle = Full::new(100 * MIB, true);
+    let mut control = control();
+    for _ in 0..30 {
+        idle.seen.processor_ns += 900_000_000;
+        idle.run(&mut control, 2000 * MIB, 0, 1);
+    }
+    assert_eq!(idle.collections, 0, "it may have all of it");
+    idle.seen.heap.work[0].invocations += 1;
+    idle.run(&mut control, 2000 * MIB, 0, 50);
+    let looked = idle.collections;
+    assert!(looked <= 1, "one shows what it has dropped: {looked}");
+    // The agent is told the limit of an idle program.
+    idle.least = Some(idle.seen.native + idle.live + 32 * MIB);
+    idle.run(&mut control, 2000 * MIB, 0, 30);
+    assert_eq!(idle.collections, looked + 1);
+    assert_eq!(idle.uses, 162 * MIB);
+    idle.run(&mut control, 2000 * MIB, 0, 300);
+    assert_eq!(idle.collections, looked + 1, "it is left alone");
 }
