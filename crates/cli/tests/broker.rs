@@ -78,13 +78,17 @@ fn a_program_whose_first_thread_has_ended_is_counted_and_mapped() {
     });
     let map = place.text(&["map", &counted.pid.unwrap().to_string()]);
     assert!(map.contains("total"), "{map}");
-    // It is followed by its number too.
-    let adopted = place.call(&["adopt", &counted.pid.unwrap().to_string()]);
-    assert!(
-        !stderr(&adopted).contains("no process"),
-        "{}",
-        stderr(&adopted)
-    );
+    // It is found by its number too, whether `run` has begun to look after it or not.
+    let log = place.path("adopt.log");
+    let mut adopt = place.command(&["adopt", &counted.pid.unwrap().to_string()]);
+    adopt.stderr(std::fs::File::create(&log).unwrap());
+    let mut adopt = Started(adopt.stdout(Stdio::null()).spawn().unwrap());
+    let said = wait_for("adopt takes it, or says why not", || {
+        let has_ended = adopt.0.try_wait().unwrap().is_some();
+        let said = std::fs::read_to_string(&log).unwrap();
+        (has_ended || said.contains("is adopted")).then_some(said)
+    });
+    assert!(!said.contains("no process"), "{said}");
 }
 
 #[test]
