@@ -106,7 +106,7 @@ fn a_whole_collection_that_would_take_long_is_made_in_steps() {
     }
     let most = |run: &Run| run.steps.iter().copied().max().unwrap_or(0);
     assert!(most(&with) >= 5, "{:?}", with.steps);
-    // Of one collection alone that would not hold: a step that loses its processor marks little.
+    // Not the most: a step that loses its processor marks little.
     let mean = |run: &Run| run.steps.iter().sum::<u32>() as usize / run.steps.len().max(1);
     assert!(
         mean(&limited) > mean(&with),
