@@ -243,7 +243,7 @@ impl<'a> HotSpotLever<'a> {
         self.wishes.look_at_swap(swapped, now_ns);
         let resident = self
             .wishes
-            .resident(now_ns, self.control.limit(seen), seen.native);
+            .resident(now_ns, self.control.leaves(seen), seen.native);
         page.wish(resident.filter(|_| self.kept.is_none()));
     }
 

@@ -33,13 +33,13 @@ impl Emptying {
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Vec<Action> {
-        if let Some((before, stopped)) = self.asked.take() {
-            let less = seen.uses.saturating_add(before / HELPED) < before;
-            allowance.judged(less || seen.uses <= seen.limit, seen.now_ns);
-            self.in_vain = seen.uses > seen.limit && !stopped;
-        }
         let used = seen.uses.saturating_add(seen.kept);
         let over = used > seen.limit.saturating_add(tolerance(seen.limit));
+        if let Some((before, stopped)) = self.asked.take() {
+            let less = seen.uses.saturating_add(before / HELPED) < before;
+            allowance.judged(less || !over, seen.now_ns);
+            self.in_vain = seen.uses > seen.limit && !stopped;
+        }
         let may = allowance.may(1, watch.changed_lately(seen)) || seen.owed > 0;
         let idle = !seen.heap.collecting && allowance.must(seen.now_ns);
         if !(seen.empties && over && may && idle) {

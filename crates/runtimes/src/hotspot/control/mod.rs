@@ -136,8 +136,18 @@ impl Control {
     }
 
     /// The bytes that the program may use: its limit, or less if it is idle.
-    pub fn limit(&self, seen: &Seen) -> u64 {
+    fn limit(&self, seen: &Seen) -> u64 {
         idle::limit(seen, self.watch.live, self.watch.rests_since)
+    }
+
+    /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps that
+    /// can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
+    pub fn leaves(&self, seen: &Seen) -> u64 {
+        let spare = match self.levers.sized_by {
+            SizedBy::Fixed => seen.spare,
+            _ => 0,
+        };
+        self.limit(seen).min(seen.limit.saturating_sub(spare))
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,

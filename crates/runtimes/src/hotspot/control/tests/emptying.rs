@@ -3,7 +3,7 @@
 use super::*;
 use crate::hotspot::control::seen::tolerance;
 
-/// A heap of 500 MiB with some live bytes, in which the agent leaves `limit - native` resident.
+/// A heap of 500 MiB with some live bytes, in which the agent leaves what the controller says.
 struct Full {
     live: u64,
     uses: u64,
@@ -60,16 +60,17 @@ impl Full {
                     [Action::Collect | Action::CollectWhole]
                 ));
                 self.stopped = actions == [Action::CollectWhole];
-                self.collect(control, limit);
+                self.collect(control);
             }
         }
     }
 
-    fn collect(&mut self, control: &mut Control, limit: u64) {
+    fn collect(&mut self, control: &mut Control) {
         self.collections += 1;
         if self.seen.empties {
             let rest = self.seen.native + self.live;
-            let most = self.least.unwrap_or(limit).min(limit);
+            let leaves = control.leaves(&self.seen);
+            let most = self.least.unwrap_or(leaves).min(leaves);
             self.uses = self.uses.min(rest.max(most));
         }
         control.collected(50_000_000, self.live, false);
@@ -114,6 +115,22 @@ fn what_does_not_help_or_costs_too_much_is_not_done_again_and_again() {
     full.run(&mut control(), 200 * MIB, 500 * MIB, 120);
     let most = 120 + 60;
     assert!(full.collections <= most, "{} collections", full.collections);
+}
+
+/// An excess would end the program, so some memory stays free below its limit.
+#[test]
+fn a_heap_of_one_size_on_a_cliff_is_emptied_below_its_limit_at_once() {
+    let mut full = Full::new(20 * MIB, true);
+    full.seen.spare = 50 * MIB;
+    full.seen.kept = 13 * MIB;
+    full.run(&mut control(), 200 * MIB, 0, 5);
+    assert_eq!((full.collections, full.uses), (1, 150 * MIB));
+    // Less than that is not reached: it is not asked for at each look.
+    let mut full = Full::new(165 * MIB, true);
+    full.seen.spare = 50 * MIB;
+    full.seen.kept = 13 * MIB;
+    full.run(&mut control(), 200 * MIB, 0, 5);
+    assert!(full.collections < 8, "{} collections", full.collections);
 }
 
 /// What a program owes, others wait for: the share of the time does not bind then. But what does not help is
