@@ -287,8 +287,8 @@ impl Programs {
                 || outsider.give_back.is_some();
             if told {
                 return Err(format!(
-                    "outsider `{}`: weight, priority, max, adapter, policy and agent are for [[program]]s; \
-                     an outsider is unknown to the broker",
+                    "outsider `{}`: weight, priority, max, adapter, policy, agent and give-back are for \
+                     [[program]]s; an outsider is unknown to the broker",
                     outsider.name
                 ));
             }

@@ -13,8 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// The level of the programs: not the usual one, so that a level which is put back is told from that. With a
-/// higher one they would hardly run beside the tests that start many Java programs.
+/// The level of the programs: not the usual one, so that a level which is put back is told from that, and a
+/// low one, because they share a processor with other tests.
 const NICE: i32 = 2;
 /// `run` without a broker and without another adapter, and then its words.
 const ALONE: [&str; 6] = ["run", "-v", "--policy", "isla-vista", "--adapter", "none"];

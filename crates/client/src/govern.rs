@@ -126,14 +126,9 @@ impl Governor {
         (self.resident, self.limit, self.owed) = (own.resident, limit, granted.owed);
         self.excess = above.max(granted.owed);
         let owes = granted.owed > Bytes::ZERO;
-        let tolerated = if owes {
-            Bytes::ZERO
-        } else {
-            unused / TOLERATED_PART
-        };
-        let is_over = above > tolerated;
+        let is_over = is_over(above, owes, unused);
         // A release may take effect later, where another thread collects.
-        self.last.reached |= self.excess == Bytes::ZERO;
+        self.last.reached |= !is_over && !owes;
         let may_release = self.may_release(now, owes, own.guard);
         let left = |most| match self.pays_alone(now) {
             true => process_limit(most, family),
@@ -155,7 +150,8 @@ impl Governor {
     pub fn released(&mut self, began: Nanos, ended: Nanos, resident: Bytes) {
         let usable = Bytes(threshold(self.limit.0));
         let above = resident + self.family.least() - usable;
-        let excess = above.max(self.owed - (self.resident - resident));
+        let owed = self.owed - (self.resident - resident);
+        let owes = owed > Bytes::ZERO;
         let pause = match self.again {
             true => (self.last.pause * 2).min(LONGEST_PAUSE),
             false => FIRST_PAUSE,
@@ -164,8 +160,8 @@ impl Governor {
             at: ended,
             took: ended - began,
             limit: self.limit,
-            excess,
-            reached: excess == Bytes::ZERO,
+            excess: above.max(owed),
+            reached: !owes && !is_over(above, owes, self.limit - usable),
             pause,
         };
     }
@@ -210,6 +206,15 @@ impl Governor {
             ..Report::default()
         })
     }
+}
+
+/// Whether `above` bytes above the threshold are too many, below a limit that leaves `unused` bytes above it.
+fn is_over(above: Bytes, owes: bool, unused: Bytes) -> bool {
+    let tolerated = match owes {
+        true => Bytes::ZERO,
+        false => unused / TOLERATED_PART,
+    };
+    above > tolerated
 }
 
 /// The part of `usable` bytes of a program that is left to one process beside its family. Holds as well for
@@ -311,7 +316,7 @@ struct Released {
     limit: Bytes,
     /// Use above the threshold after it, or what was still owed.
     excess: Bytes,
-    /// Whether the use fell to the threshold and nothing was owed, then or later.
+    /// Whether the use fell to what is tolerated and nothing was owed, then or later.
     reached: bool,
     /// Time until it is repeated if it did not help and memory is owed.
     pause: Nanos,

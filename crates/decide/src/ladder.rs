@@ -164,9 +164,13 @@ impl Ladder {
         }
     }
 
-    /// Whether more can be expected of its present rung, or of one above it.
-    pub(super) fn gives(&self) -> bool {
-        self.rung < Rung::Bound && self.tries <= TRIES
+    /// Bytes that its present rung, or one above it, is about to take: nothing within the tolerance.
+    pub(super) fn yields(&self, standing: &Standing) -> u64 {
+        let is_worn = self.rung >= Rung::Bound || self.tries > TRIES;
+        let debt = standing.debt.filter(|_| !is_worn);
+        let debt = debt.filter(|debt| standing.overdue(debt) > standing.room(debt.due));
+        let due = debt.map_or(0, |debt| standing.due(&debt));
+        if due < LEAST { 0 } else { due }
     }
 
     /// Notes that the daemon finished or gave up the last action. A `bound` that was given up is
@@ -322,5 +326,40 @@ impl Ladder {
     fn set_bound(&mut self, bytes: u64) -> Step {
         self.bound = Some(bytes);
         Step::Bound(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_unit::MIB;
+
+    /// Collectors come to a limit within some percent, and stay there for long.
+    #[test]
+    fn nothing_is_expected_within_the_tolerance_nor_of_active_memory() {
+        let yields = |uses: u64, spared: u64, urgent: bool| {
+            let debt = Debt {
+                due: 320 * MIB,
+                from: 450 * MIB,
+                deadline: 0,
+            };
+            let standing = Standing {
+                debt: Some(debt),
+                uses: uses * MIB,
+                limit: 320 * MIB,
+                need: 100 * MIB,
+                spared: spared * MIB,
+                urgent,
+                bare: false,
+                grace: 0,
+                now: 1,
+            };
+            Ladder::default().yields(&standing) / MIB
+        };
+        assert_eq!(yields(324, 150, false), 0);
+        assert_eq!(yields(324, 150, true), 4);
+        assert_eq!(yields(400, 150, false), 80);
+        assert_eq!(yields(400, 370, false), 30);
+        assert_eq!(yields(400, 400, false), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The revoke phase: which bytes are needed where, and from which principals they are taken.
 
 use super::debt::tolerance;
-use super::ladder::{LEAST, Standing, Step};
+use super::ladder::{Standing, Step};
 use super::pace::Mood;
 use super::settle::Moment;
 use super::{Action, Core, MAX_DEPTH, Nanos};
@@ -62,14 +62,27 @@ impl Core {
         owes && node.kind == Kind::Process
     }
 
-    /// Inactive bytes that can be taken from a principal now.
+    /// Inactive bytes that its ladder is about to take from a principal.
     fn inactive(&self, slot: u32, moment: &Moment) -> u64 {
         let node = self.tree.at(slot);
         let active = node.working_set.unwrap_or(node.uses);
-        match node.uses.saturating_sub(active) {
-            few if few < LEAST => 0,
-            inactive if self.is_late(slot, moment) && node.ladder.gives() => inactive,
-            _ => 0,
+        node.ladder.yields(&self.standing(slot, moment, active))
+    }
+
+    /// How a principal stands, of which the `spared` bytes are not taken.
+    fn standing(&self, slot: u32, moment: &Moment, spared: u64) -> Standing {
+        let node = self.tree.at(slot);
+        let urgent = self.urgent_around(slot);
+        Standing {
+            debt: node.debt.filter(|_| node.kind == Kind::Process),
+            uses: node.uses,
+            limit: node.limit,
+            need: self.need_around(slot),
+            spared,
+            urgent,
+            bare: node.bare,
+            grace: node.grace(urgent, moment.now),
+            now: moment.now,
         }
     }
 
@@ -101,27 +114,15 @@ impl Core {
 
     /// The next step of one principal's ladder, if one is due.
     fn step(&mut self, slot: u32, moment: &Moment, inactive: u64) {
-        let need = self.need_around(slot);
-        let urgent = self.urgent_around(slot);
         let spared = self.spared(slot, moment, inactive);
+        let standing = self.standing(slot, moment, spared);
         let node = self.tree.at_mut(slot);
         if node.kind == Kind::Group {
             return;
         }
-        if need > 0 && node.debt.is_some() {
+        if standing.need > 0 && standing.debt.is_some() {
             self.pacer.record(Mood::Urgent);
         }
-        let standing = Standing {
-            debt: node.debt,
-            uses: node.uses,
-            limit: node.limit,
-            need,
-            spared,
-            urgent,
-            bare: node.bare,
-            grace: node.grace(urgent, moment.now),
-            now: moment.now,
-        };
         let id = node.id;
         let Some(step) = node.ladder.step(&standing) else {
             return;

@@ -21,6 +21,9 @@ use std::time::Duration;
 /// A collection makes room for at least this much of the live data to be allocated, one part in `GUARD_PART`.
 const GUARD_PART: u64 = 16;
 
+/// After a release in which the program did not allow a collection, the next waits for this long.
+const REFUSED: Nanos = Nanos::millis(500);
+
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Whether this is a forked child: then the parent reports.
 static CHILD: AtomicBool = AtomicBool::new(false);
@@ -66,6 +69,8 @@ struct Companion {
     collect: fn(u64) -> bool,
     /// The rule for its numbers.
     governor: Governor,
+    /// No release before then: the program did not allow the last one to collect.
+    not_before: Nanos,
 }
 
 impl Companion {
@@ -74,6 +79,7 @@ impl Companion {
             follower,
             collect,
             governor: Governor::new(now(), allocated()),
+            not_before: Nanos::ZERO,
         }
     }
 
@@ -103,7 +109,7 @@ impl Companion {
         };
         let govern = self.governor.step(now(), granted, own);
         bound(Some(govern.heap_limit.0));
-        if let Some(goal) = govern.release_to {
+        if let Some(goal) = govern.release_to.filter(|_| now() >= self.not_before) {
             self.release(goal, own.beside, uses.resident);
         }
         if let Some(report) = govern.report.filter(|_| self.follower.is_principal()) {
@@ -119,9 +125,10 @@ impl Companion {
         let tried = look().resident <= goal + beside || (self.collect)(goal.0);
         let ended = now();
         let after = look().resident;
-        // A release that the program did not allow says nothing about the next one.
-        if tried {
-            self.governor.released(began, ended, after);
+        match tried {
+            true => self.governor.released(began, ended, after),
+            // It says nothing about what a release would give.
+            false => self.not_before = ended + REFUSED,
         }
         self.follower.released((before - after).0);
     }

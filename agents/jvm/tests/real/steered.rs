@@ -134,7 +134,10 @@ fn a_heap_that_was_touched_in_advance_is_given_back_where_that_is_allowed() {
                 script.report.lock().unwrap().collections > Some(0)
             });
             let page = sums.page();
-            assert!(totals(&page).given_back > 0, "{what}");
+            // It is told at the end of the pause in which the memory goes.
+            eventually(&format!("{what} was emptied by the agent"), || {
+                totals(&page).given_back > 0
+            });
             sums.quit();
             assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
         }

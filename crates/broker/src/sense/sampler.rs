@@ -202,7 +202,8 @@ impl Thread {
             left -= threads.len();
             // If the last thread that may be read was, there may be others.
             let all = (left > 0 && !threads.is_empty()).then_some(&threads);
-            probe.note(all.map(|threads| sched::ran(&probe.process, threads)));
+            let ran = all.map(|threads| (sched::ran(&probe.process, threads), now_ns()));
+            probe.note(ran, sched::processors(&probe.process));
         }
     }
 

@@ -85,20 +85,28 @@ pub(super) struct Probe {
     pub(super) in_window: bool,
     /// Working set as estimated last, bytes; `None` before the first estimate.
     pub(super) touched: Option<u64>,
-    /// Processor time of its threads at the last look; `None` if not all were read.
-    pub(super) ran: Option<Ran>,
-    /// Between the last two looks, in nanoseconds: the time in which they ran, and in which they waited for a
-    /// processor.
+    /// Processor time of its threads at the last look, and when that was (monotonic, nanoseconds); `None` if
+    /// not all were read.
+    pub(super) ran: Option<(Ran, u64)>,
+    /// Between the last two looks, in nanoseconds: the time in which they ran, and in which they waited for
+    /// others to leave a processor.
     pub(super) lately: Option<(u64, u64)>,
 }
 
 impl Probe {
-    /// Takes in what its threads used so far; `None` if not all were read.
-    pub(super) fn note(&mut self, now: Option<Ran>) {
+    /// Takes in what its threads used so far, and when that was read (monotonic, nanoseconds); `None` if not
+    /// all were read. On as many `processors` as it may use.
+    pub(super) fn note(&mut self, now: Option<(Ran, u64)>, processors: usize) {
         let before = std::mem::replace(&mut self.ran, now);
         self.lately = before.zip(now).and_then(|(before, now)| {
-            let ran = now.ran.checked_sub(before.ran)?;
-            Some((ran, now.waited.checked_sub(before.waited)?))
+            let ran = now.0.ran.checked_sub(before.0.ran)?;
+            let waited = now.0.waited.checked_sub(before.0.waited)?;
+            // Threads that wait for others of the same program could not run if it were alone.
+            let all = now
+                .1
+                .saturating_sub(before.1)
+                .saturating_mul(processors as u64);
+            Some((ran, waited.min(all.saturating_sub(ran))))
         });
     }
 }
@@ -124,6 +132,33 @@ pub(super) type Probes = HashMap<(i32, u64), Probe>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of 64 threads on two processors that nobody else uses.
+    #[test]
+    fn threads_that_wait_for_those_of_their_own_program_want_no_more() {
+        let at = |seconds: u64, ran: u64, waited: u64| {
+            let ran = Ran {
+                ran: ran * 1_000_000_000,
+                waited: waited * 1_000_000_000,
+                ..Ran::default()
+            };
+            Some((ran, seconds * 1_000_000_000))
+        };
+        let process = Process::own().expect("this process");
+        let mut probe = Probe {
+            sampler: referenced::Sampler::new(referenced::Pace::default(), 0),
+            process,
+            in_window: false,
+            touched: None,
+            ran: None,
+            lately: None,
+        };
+        probe.note(at(10, 0, 0), 2);
+        probe.note(at(12, 4, 124), 2);
+        assert_eq!(wanted(probe.lately.into_iter()), 1000);
+        probe.note(at(14, 5, 130), 2);
+        assert_eq!(wanted(probe.lately.into_iter()), 4000);
+    }
 
     #[test]
     fn who_waits_for_a_processor_wants_more_than_it_gets() {

@@ -64,13 +64,16 @@ pub enum PerfError {
     /// They are neither in a file nor found in the memory of the process.
     #[error(
         "process {pid} publishes no counters in its /tmp, and none were found in {pages} pages of its \
-         memory: its heap keeps its size, unless its collector is ZGC or Shenandoah"
+         memory{}: its heap keeps its size, unless its collector is ZGC or Shenandoah",
+        if *cut { ", where the search took too long and ended" } else { "" }
     )]
     NotFound {
         /// Which process.
         pid: u32,
         /// Pages that were looked at.
         pages: u64,
+        /// The search took longer than it may.
+        cut: bool,
     },
     /// They are in the memory of the process, if anywhere, and that may not be read.
     #[error(
@@ -200,6 +203,7 @@ impl PerfFile {
             false => Err(PerfError::NotFound {
                 pid,
                 pages: searched.pages,
+                cut: searched.cut,
             }),
         }
     }

@@ -5,11 +5,11 @@
 //! machine writes them all the time, and nothing is brought back from swap for a look. Small mappings come
 //! first.
 
+use plimsoll_kernel::clock::thread_cpu_ns;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Handle, Process, page_size};
 use plimsoll_kernel::process_vm::{Piece, copy_pieces};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ops::Range;
 
@@ -17,6 +17,8 @@ use std::ops::Range;
 pub(super) const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 /// How long the search may take, processor time in nanoseconds: on a busy computer it waits for others.
 const LONGEST: u64 = 300_000_000;
+/// A larger mapping is not looked at, bytes: before Linux 6.7 each of its pages has to be asked for.
+const LARGEST: u64 = 16 << 30;
 /// The most mappings that are looked at.
 const MAX_AREAS: usize = 65_536;
 /// Pages that are looked at between two looks at the clock.
@@ -49,7 +51,7 @@ pub(super) fn search(
         process: &process,
         accept,
         pages: Vec::with_capacity(TOGETHER),
-        until_ns: worked_ns() + LONGEST,
+        until_ns: thread_cpu_ns() + LONGEST,
         searched: Searched::default(),
     };
     for area in areas(&process, heap)? {
@@ -69,19 +71,14 @@ pub(super) fn search(
     Ok(search.searched)
 }
 
-/// The processor time of this thread so far, nanoseconds.
-fn worked_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// Private memory of no file that can be written, the smallest first.
 fn areas(process: &Process, heap: Option<&Range<u64>>) -> io::Result<Vec<Addresses>> {
     let mut found = Vec::new();
     each_mapping(process, &mut |area| {
         let is_heap = heap
             .is_some_and(|heap| heap.start < area.addresses.end && area.addresses.start < heap.end);
-        if is_of_counters(area) && !is_heap {
+        let is_large = area.addresses.end - area.addresses.start > LARGEST;
+        if is_of_counters(area) && !is_heap && !is_large {
             found.push(area.addresses.clone());
         }
         found.len() < MAX_AREAS
@@ -142,7 +139,7 @@ impl Search<'_> {
                 return Ok(false);
             }
         }
-        self.searched.cut = worked_ns() >= self.until_ns;
+        self.searched.cut = thread_cpu_ns() >= self.until_ns;
         Ok(!self.searched.cut)
     }
 }

@@ -133,8 +133,11 @@ impl Signal {
     /// The span since the last call; of the agent's page, up to the last moment that it tells of. `page`:
     /// that of an agent in the machine. `collections`: how many have ended.
     pub(super) fn read(&mut self, page: Option<View<'_>>, collections: u64) -> Span {
-        let in_pauses = page.as_ref().and_then(View::totals);
-        let in_pauses = in_pauses.map(|totals| Stalled {
+        // The pressure of a group tells of its other processes too.
+        let own = page
+            .as_ref()
+            .filter(|view| view.about().signal != Told::Pressure);
+        let in_pauses = own.and_then(View::totals).map(|totals| Stalled {
             count: totals.stalls,
             ns: totals.stall_ns,
         });

@@ -14,14 +14,43 @@ const ASKED: u64 = 20 * SECOND;
 /// Room for the next requests, at least a quarter of the live data, bytes.
 const ROOM: u64 = 32 * MIB;
 
-/// The limit of a program with these `live` bytes that rests since then (nanoseconds), if it rests.
-pub(super) fn limit(seen: &Seen, live: u64, since: Option<u64>) -> u64 {
-    let rested = since.map_or(0, |since| seen.now_ns.saturating_sub(since));
-    if !(IDLE..IDLE + ASKED).contains(&rested) {
-        return seen.limit;
+/// What is known of a program that rests.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// The rest in which it was asked to give back, by its begin (nanoseconds), and the number of young
+    /// collections then.
+    asked: Option<(u64, u64)>,
+}
+
+impl Idle {
+    /// Takes in a moment of a program that rests since then (nanoseconds), if it rests, after this number of
+    /// `young` collections. It is asked once for each rest after which it has worked: collections that we ask for may
+    /// look like work.
+    pub(super) fn look(&mut self, now_ns: u64, since: Option<u64>, young: u64) {
+        let Some(since) = since.filter(|&since| is_asked(now_ns, since)) else {
+            return;
+        };
+        let is_new = |(asked, then): (u64, u64)| asked != since && then != young;
+        if self.asked.is_none_or(is_new) {
+            self.asked = Some((since, young));
+        }
     }
-    let needs = live.saturating_add((live / 4).max(ROOM));
-    seen.limit.min(seen.native.saturating_add(needs))
+
+    /// The limit of a program with these `live` bytes that rests since then (nanoseconds), if it rests.
+    pub(super) fn limit(&self, seen: &Seen, live: u64, since: Option<u64>) -> u64 {
+        let asked = self.asked.map(|(asked, _)| asked);
+        let since = since.filter(|&since| asked == Some(since) && is_asked(seen.now_ns, since));
+        if since.is_none() {
+            return seen.limit;
+        }
+        let needs = live.saturating_add((live / 4).max(ROOM));
+        seen.limit.min(seen.native.saturating_add(needs))
+    }
+}
+
+/// Whether a rest that began at `since` is as long as a program is asked in. Nanoseconds.
+fn is_asked(now_ns: u64, since: u64) -> bool {
+    (IDLE..IDLE + ASKED).contains(&now_ns.saturating_sub(since))
 }
 
 #[cfg(test)]
@@ -37,7 +66,10 @@ mod tests {
                 native: 50 * MIB,
                 ..Seen::default()
             };
-            limit(&seen, live * MIB, since.map(|since| since * SECOND)) / MIB
+            let since = since.map(|since| since * SECOND);
+            let mut idle = Idle::default();
+            idle.look(seen.now_ns, since, 7);
+            idle.limit(&seen, live * MIB, since) / MIB
         };
         assert_eq!(at(500, None, 100), 1000, "it works");
         assert_eq!(at(69, Some(10), 100), 1000, "not for long");
@@ -45,5 +77,23 @@ mod tests {
         assert_eq!(at(70, Some(10), 200), 300);
         assert_eq!(at(70, Some(10), 2000), 1000, "the limit holds");
         assert_eq!(at(90, Some(10), 100), 1000, "it has given back by now");
+    }
+
+    #[test]
+    fn it_is_asked_again_only_after_it_has_worked() {
+        let mut idle = Idle::default();
+        let mut asks = |seconds: u64, since: u64, young: u64| {
+            let seen = Seen {
+                now_ns: seconds * SECOND,
+                limit: 1000 * MIB,
+                ..Seen::default()
+            };
+            let since = Some(since * SECOND);
+            idle.look(seen.now_ns, since, young);
+            idle.limit(&seen, MIB, since) < seen.limit
+        };
+        assert!(asks(70, 10, 7) && asks(75, 10, 7));
+        assert!(!asks(170, 100, 7), "there was no collection of its own");
+        assert!(asks(370, 300, 8));
     }
 }

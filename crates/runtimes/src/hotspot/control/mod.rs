@@ -44,6 +44,7 @@ use super::heap_sizing::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
 use allowance::Allowance;
 use emptying::Emptying;
+use idle::Idle;
 pub(super) use seen::RETURNING;
 pub use seen::{Action, Seen};
 pub use watch::Facts;
@@ -67,6 +68,8 @@ pub struct Control {
     soft_max: soft_max::SoftMax,
     /// For heaps of one size that an agent empties.
     emptying: Emptying,
+    /// For programs that rest for long.
+    idle: Idle,
     /// The program rested at the last look. There is at most one collection for each rest.
     looked: bool,
     /// The number of young collections when a collection was last asked for in a rest.
@@ -85,6 +88,7 @@ impl Control {
             ratios: ratios::Ratios::new(levers.concurrent),
             soft_max: soft_max::SoftMax::default(),
             emptying: Emptying::default(),
+            idle: Idle::default(),
             looked: false,
             looked_at: 0,
             trimmed_ns: None,
@@ -107,6 +111,8 @@ impl Control {
         if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
+        self.idle
+            .look(seen.now_ns, self.watch.rests_since, self.watch.young);
         let seen = &Seen {
             limit: self.limit(seen),
             ..*seen
@@ -137,7 +143,8 @@ impl Control {
 
     /// The bytes that the program may use: its limit, or less if it is idle.
     fn limit(&self, seen: &Seen) -> u64 {
-        idle::limit(seen, self.watch.live, self.watch.rests_since)
+        self.idle
+            .limit(seen, self.watch.live, self.watch.rests_since)
     }
 
     /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps that

@@ -47,13 +47,13 @@ impl ByStalls {
         }
     }
 
-    /// The bytes that the process may take, which has `resident` bytes in memory: those and what is free,
-    /// without a part. `u64::MAX` if that is not known.
+    /// The bytes that the process may take, which has `resident` bytes in memory: those, and what is free
+    /// beyond a part that stays free. `u64::MAX` if that is not known.
     pub(super) fn reach(&mut self, resident: u64) -> u64 {
         let reading = self.domain.as_mut().and_then(|domain| domain.read().ok());
         reading.map_or(u64::MAX, |reading| {
             let kept = (reading.capacity / FREE_PART).min(FREE_MOST);
-            resident.saturating_add(reading.room()).saturating_sub(kept)
+            resident.saturating_add(reading.room().saturating_sub(kept))
         })
     }
 }

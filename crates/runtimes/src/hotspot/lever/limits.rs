@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 impl HotSpotLever<'_> {
     /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. `uses`: of
-    /// the process, with what of it is `swapped`. The feedback takes the native part as it was measured:
+    /// the process, with its heap in swap; `swapped`: all of it in swap. The feedback takes the native part as it was measured:
     /// memory that a smaller heap has not returned yet must not count as native, or the limit would rise by
     /// it.
     pub(super) fn limit(
@@ -26,8 +26,9 @@ impl HotSpotLever<'_> {
             return granted;
         };
         // A broker grants what is free, and knows what others are about to give back.
+        let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
         let reach = match granted {
-            0 => by_stalls.reach(uses.saturating_sub(swapped)),
+            0 => by_stalls.reach(uses.saturating_sub(heap_swapped)),
             _ => u64::MAX,
         };
         let ByStalls {
