@@ -69,7 +69,7 @@ impl Core {
         node.ladder.yields(&self.standing(slot, moment, active))
     }
 
-    /// How a principal stands, of which the `spared` bytes are not taken.
+    /// How a principal stands. The `spared` bytes are not taken from it.
     fn standing(&self, slot: u32, moment: &Moment, spared: u64) -> Standing {
         let node = self.tree.at(slot);
         let urgent = self.urgent_around(slot);

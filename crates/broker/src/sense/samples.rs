@@ -133,7 +133,7 @@ pub(super) type Probes = HashMap<(i32, u64), Probe>;
 mod tests {
     use super::*;
 
-    /// Of 64 threads on two processors that nobody else uses.
+    /// The program has 64 threads, and two processors that nobody else uses.
     #[test]
     fn threads_that_wait_for_those_of_their_own_program_want_no_more() {
         let at = |seconds: u64, ran: u64, waited: u64| {

@@ -24,8 +24,8 @@ pub(super) struct Idle {
 
 impl Idle {
     /// Takes in a moment of a program that rests since then (nanoseconds), if it rests, after this number of
-    /// `young` collections. It is asked once for each rest after which it has worked: collections that we ask for may
-    /// look like work.
+    /// `young` collections. It is asked once for each rest after which it has worked: collections that we ask
+    /// for may look like work.
     pub(super) fn look(&mut self, now_ns: u64, since: Option<u64>, young: u64) {
         let Some(since) = since.filter(|&since| is_asked(now_ns, since)) else {
             return;

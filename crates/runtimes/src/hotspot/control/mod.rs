@@ -147,8 +147,8 @@ impl Control {
             .limit(seen, self.watch.live, self.watch.rests_since)
     }
 
-    /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps that
-    /// can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
+    /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps
+    /// that can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
     pub fn leaves(&self, seen: &Seen) -> u64 {
         let spare = match self.levers.sized_by {
             SizedBy::Fixed => seen.spare,
