@@ -75,14 +75,9 @@ fn a_hundred_principals_leave_it_small() {
         Some(100)
     );
     let process = plimsoll_kernel::process::Process::open(broker.pid() as i32).expect("it runs");
-    let resident = process.memory().expect("its memory").resident();
-    println!(
-        "resident with {} principals: {} KiB",
-        programs.len(),
-        resident >> 10
-    );
-    // Test builds carry more code than release builds, whose bound is 6 MiB.
-    until("it is small", || {
-        process.memory().expect("its memory").resident() <= 10 << 20
-    });
+    let memory = || process.memory().expect("its memory");
+    println!("with {} principals: {:?}", programs.len(), memory());
+    // How much code is resident depends on the build and on the page cache. A release build takes at most
+    // 6 MiB with its code (`make bench-broker-cost`).
+    until("it is small", || memory().anon <= 3 << 20);
 }

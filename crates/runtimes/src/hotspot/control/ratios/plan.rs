@@ -25,7 +25,7 @@ impl Ratios {
     }
 
     fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
-        let room = self.learned.room(watch.heap_size.at(seen));
+        let room = self.learned.room(watch.heap_size.at(seen), seen.spare > 0);
         let found = match (self.concurrent, whole) {
             (true, false) => (watch.live_estimate(seen), self.learned.basis(seen)),
             _ => [watch.compact_estimate(seen).max(1); 2].into(),

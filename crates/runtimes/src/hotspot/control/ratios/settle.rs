@@ -39,7 +39,11 @@ impl Ratios {
         if !is_tried || !held.settled(seen, watch) {
             return None;
         }
-        let most = i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX);
+        let most = match seen.spare {
+            0 => i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX),
+            // See `Learned::room`.
+            _ => 0,
+        };
         let wanted = self.wanted_bias(aim, seen, levers, watch).min(most);
         let more = wanted.saturating_sub(self.learned.bias);
         if more <= i64::try_from(seen.limit / 50).unwrap_or(i64::MAX) {
