@@ -106,7 +106,14 @@ fn pressed_and_refused(
     let output = run(program, &library(), &group, arguments, variables, refused);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{:?}: {told}{said}", output.status);
+    // The end first: a summary of failed tests shows one line.
+    assert!(
+        output.status.success(),
+        "{:?} after {} lines of statistics, at last: {}\n{told}{said}",
+        output.status,
+        said.lines().count(),
+        said.lines().next_back().unwrap_or_default(),
+    );
     let collections = said
         .lines()
         .filter(|line| line.starts_with("gc ") && line.contains("summaries held"))
