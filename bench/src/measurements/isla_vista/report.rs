@@ -49,7 +49,7 @@ const OTHERS: [Rule; 2] = [Rule::Printed, Rule::Fixed];
 pub(super) fn shortage(longest: f64) -> String {
     format!(
         "No broker. `enough`: without a limit. `short`: in a cgroup with swap, with as much memory as the \
-         default takes three times as long in as with enough. Tried, by one run each: the most anonymous \
+         default takes three times as long as with enough. Tried, by one run each: the most anonymous \
          memory that the program took without a limit, by the default, with the tight heap, and a third of \
          what it took more with the largest, a sixth, a twelfth, nothing; the last of them where none is \
          little enough, and the one before that in which the default is killed. The limit is as if others \

@@ -61,7 +61,7 @@ pub(super) fn report(ran: &[Variant<Kind, Outcome>], runner: &Runner) -> Results
         ],
     );
     let mut loans = Table::new(
-        "Those who lend: what they have less than their share, and their work against that without lending:",
+        "Lenders: how much less than their share they have, and their work as a part of that without lending:",
         &[
             ("programs", ""),
             ("lender", ""),

@@ -36,7 +36,7 @@ impl Java {
         };
         let agent = match &self.agent {
             Some(path) => format!(
-                "{}: loaded by `plimsoll run`",
+                "{}: `plimsoll run` loads it where it helps",
                 shown(&path.to_string_lossy(), 200)
             ),
             None => format!(
@@ -73,7 +73,7 @@ pub(super) mod tests {
     fn tells_where_the_agent_is_and_what_counts_stalls() {
         let expected = "\
 java     programs on HotSpot; their stalls by: delay accounting
-ok    agent  /p/libplimsoll_jvm.so: loaded by `plimsoll run`
+ok    agent  /p/libplimsoll_jvm.so: `plimsoll run` loads it where it helps
 ";
         assert_eq!(sample().text(80), expected);
         let text = Java::default().text(80);

@@ -3,7 +3,7 @@
 //! # Map
 //! `targets` finds the processes, `text` writes the map for people. `html_report` keeps the looks that
 //! [`html`] draws; `address_space` says where in the address space memory lies. `number` says how sure a
-//! number is. What a process has is read in [`plimsoll_map`].
+//! number is. [`plimsoll_map`] reads the memory of a process.
 
 mod address_space;
 pub mod html;

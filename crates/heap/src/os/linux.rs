@@ -185,7 +185,7 @@ unsafe impl Os for Linux {
         let begins = self.place().start == range.start;
         match place::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
             Ok(()) => Ok(()),
-            // What ends where the reservation begins is somebody else's.
+            // The mapping before the reservation belongs to somebody else.
             Err(why) if begins => Err(why.into()),
             // A process that has no mappings left can still make one longer.
             Err(why) => lengthen(range).map_err(|_| why.into()),

@@ -4,7 +4,7 @@
 //! Until the first stall the heap may take the memory that is free in the program's group or on the machine,
 //! so that it does not outgrow memory before anybody was stalled. From the first stall on [`HotSpotAlone`]
 //! decides. The limit of either is kept like one of a broker. When the heap has grown back to its maximum
-//! without a stall, what is free bounds it again.
+//! without a stall, free memory is its only bound again.
 //!
 //! The rule as the paper prints it can be chosen instead, to compare with: the policy decides from the first
 //! look on, and each stall in a pause is one (each stall at all, where no agent tells pauses apart).
