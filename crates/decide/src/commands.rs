@@ -1,6 +1,7 @@
 //! Commands of clients. Each command makes all of its changes or none.
 
 use super::node::{self, Node};
+use super::rhythm::Rhythm;
 use super::tree::Tree;
 use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
 use plimsoll_policy::shares::Shares;
@@ -35,6 +36,7 @@ impl Core {
         let mut node = Node::new(id, new, parent, level as u8);
         node.joined = now;
         node.begun = self.clock.now;
+        node.rhythm = Rhythm::from(self.clock.now);
         self.tree.insert(node);
         self.reserve();
         self.pacer.prompt();

@@ -26,8 +26,6 @@ const LENDING: u32 = 50;
 /// Growth within [`HORIZON`] by less than this part of its use (a quarter) does not count as waking
 /// up.
 const WAKING: u64 = 4;
-/// A lower allocation rate counts only once it has stayed low for this long, nanoseconds.
-const LULL: Nanos = 5_000_000_000;
 /// A program is a newcomer for this long, nanoseconds: its figures are those of its start, when it has not
 /// all of its memory and others take its processor.
 const NEW: Nanos = 10_000_000_000;
@@ -40,13 +38,18 @@ const MOST_WANTED: u32 = 8000;
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
 /// Bytes that a principal wants for itself, whatever it has now; not smoothed.
-pub(super) fn wanted(node: &Node) -> u64 {
+pub(super) fn wanted(node: &Node, now: Nanos) -> u64 {
     match node.kind {
         Kind::Group => 0,
         // Without a process there is no program whose report could be believed.
         Kind::Process if node.absent => 0,
         Kind::Process if node.adaptive => {
-            let told = adaptive(&node.reported, &node.collector);
+            let rate = node.collector.allocation_rate;
+            let collector = Collector {
+                allocation_rate: node.rhythm.demanded(rate, now),
+                ..node.collector
+            };
+            let told = adaptive(&node.reported, &collector);
             told.max(waking(node.uses, node.trend(HORIZON)))
         }
         Kind::Process => passive(node.uses, node.trend(HORIZON)),
@@ -140,8 +143,8 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// quarter from the best. That costs a thirtieth more collection time: less than the collections by
 /// which a heap follows a new limit.
 ///
-/// A rate that falls counts only when it stays low for a while: a program that pauses for seconds
-/// would lend its memory, and have it back by a collection of another, again and again.
+/// Another rate counts only when it [stays](super::rhythm). A program that pauses or works for a moment
+/// would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.collector, &node.reported);
     let mut new = Collector {
@@ -149,13 +152,11 @@ pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
         allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };
-    let turns = turned(held.allocation_rate, new.allocation_rate);
-    let falls = turns && new.allocation_rate < held.allocation_rate && new.is_known();
-    node.quiet_since = falls.then(|| node.quiet_since.unwrap_or(now));
-    if node
-        .quiet_since
-        .is_some_and(|since| now.saturating_sub(since) < LULL)
-    {
+    let another = turned(held.allocation_rate, new.allocation_rate);
+    let counts = node
+        .rhythm
+        .turns(another && new.is_known(), held.allocation_rate, now);
+    if held.is_known() && another && !counts {
         new.allocation_rate = held.allocation_rate;
     }
     let moved = held.live.abs_diff(new.live) > held.live / 8

@@ -25,7 +25,7 @@
 //! | `commands` | register, remove, set, report |
 //! | `tick` | one pass, from sensed values to actions |
 //! | `domain`, `flow` | outsiders, their growth, the reserve, the budget |
-//! | `demand` | how much memory a principal can use |
+//! | `demand`, `rhythm` | how much memory a principal can use; how often that turns |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
 //! | `least` | the size that a program cannot go below |
@@ -48,6 +48,7 @@ mod least;
 mod node;
 mod pace;
 mod revoke;
+mod rhythm;
 mod settle;
 mod snapshot;
 #[cfg(test)]

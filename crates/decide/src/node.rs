@@ -5,6 +5,7 @@ use super::domain::Domain;
 use super::flow::Flow;
 use super::ladder::Ladder;
 use super::least::Least;
+use super::rhythm::Rhythm;
 use super::trust::Trust;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
@@ -107,8 +108,8 @@ pub(super) struct Node {
     pub(super) reported_at: Option<Nanos>,
     /// Smoothed figures for the square-root rule.
     pub(super) collector: Collector,
-    /// Since when it reports a much lower allocation rate than they hold, in core time.
-    pub(super) quiet_since: Option<Nanos>,
+    /// How often its allocation rate turns.
+    pub(super) rhythm: Rhythm,
 
     // Sensed.
     /// Whether it was ever sensed.
@@ -184,7 +185,7 @@ impl Node {
             reported: Reported::default(),
             reported_at: None,
             collector: Collector::default(),
-            quiet_since: None,
+            rhythm: Rhythm::from(0),
             seen: false,
             uses: 0,
             read_at: 0,

@@ -8,6 +8,7 @@ use super::{
     Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, flow, settle,
 };
 use plimsoll_policy::shares::{Collector, Principal};
+use plimsoll_unit::MILLISECOND;
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
@@ -162,7 +163,7 @@ impl Core {
                 true => demand::steady_collector(node, now),
                 false => node.collector = Collector::default(),
             }
-            node.demand = demand::steadied(node.demand, demand::wanted(node));
+            node.demand = demand::steadied(node.demand, demand::wanted(node, now));
             if node.trust.is_doubted(now) {
                 node.demand = node.demand.min(node.limit.max(node.uses));
             }
@@ -204,6 +205,8 @@ impl Core {
     fn decide(&mut self) {
         self.inputs.clear();
         let reach = REACH.min(self.root.sensed.capacity / 16);
+        let now = self.clock.now;
+        let to_ms = |ns: Nanos| u32::try_from(ns / MILLISECOND).unwrap_or(u32::MAX);
         for place in 0..self.tree.len() {
             let node = self.tree.at(self.tree.ordered(place));
             let parent = node.parent.map(|above| self.tree.at(above).place);
@@ -227,6 +230,8 @@ impl Core {
                 least: node.least(),
                 waits: node.waits.is_some(),
                 collector: node.collector,
+                lasts_ms: to_ms(node.rhythm.lasts(now)),
+                resizing_ms: to_ms(node.reported.reaction.unwrap_or(0)),
                 apart: node.tenant,
             });
         }

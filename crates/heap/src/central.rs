@@ -114,7 +114,8 @@ impl Central {
         }
     }
 
-    /// Panics unless this belongs to the heap. With the side tables of another heap, unmapped memory would be read.
+    /// Panics unless this belongs to the heap. With the side tables of another heap, unmapped memory would be
+    /// read.
     pub(crate) fn check(&self, heap: &Heap) {
         assert_eq!(
             heap.side.heap(),

@@ -44,6 +44,8 @@ fn principal(i: u32, parent: Option<u32>) -> Principal {
             allocation_rate: 1 << 20,
             collection_speed: 1 << 28,
         },
+        lasts_ms: 20_000,
+        resizing_ms: 0,
         apart: false,
     }
 }

@@ -87,6 +87,8 @@ fn decisions_allocate_nothing() {
                 allocation_rate: 1 << 20,
                 collection_speed: 1 << 28,
             },
+            lasts_ms: 20_000,
+            resizing_ms: 0,
             apart: false,
         })
         .collect();

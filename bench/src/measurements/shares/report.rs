@@ -61,7 +61,7 @@ pub(super) fn report(ran: &[Variant<Kind, Outcome>], runner: &Runner) -> Results
         ],
     );
     let mut loans = Table::new(
-        "Lenders: how much less than their share they have, and their work as a part of that without lending:",
+        "Lenders: how much less than their share they have, and their work against that without lending:",
         &[
             ("programs", ""),
             ("lender", ""),

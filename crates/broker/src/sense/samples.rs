@@ -88,9 +88,19 @@ pub(super) struct Probe {
     /// Processor time of its threads at the last look, and when that was (monotonic, nanoseconds); `None` if
     /// not all were read.
     pub(super) ran: Option<(Ran, u64)>,
-    /// Between the last two looks, in nanoseconds: the time in which they ran, and in which they waited for
-    /// others to leave a processor.
-    pub(super) lately: Option<(u64, u64)>,
+    /// Between the last two looks.
+    pub(super) lately: Option<Lately>,
+}
+
+/// Processor time of the threads of a process in some time, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lately {
+    /// The time in which they ran.
+    pub(super) ran: u64,
+    /// The time in which they waited for others to leave a processor.
+    pub(super) waited: u64,
+    /// The time that passed.
+    pub(super) passed: u64,
 }
 
 impl Probe {
@@ -102,28 +112,37 @@ impl Probe {
             let ran = now.0.ran.checked_sub(before.0.ran)?;
             let waited = now.0.waited.checked_sub(before.0.waited)?;
             // Threads that wait for others of the same program could not run if it were alone.
-            let all = now
-                .1
-                .saturating_sub(before.1)
-                .saturating_mul(processors as u64);
-            Some((ran, waited.min(all.saturating_sub(ran))))
+            let passed = now.1.saturating_sub(before.1);
+            let all = passed.saturating_mul(processors as u64);
+            Some(Lately {
+                ran,
+                waited: waited.min(all.saturating_sub(ran)),
+                passed,
+            })
         });
     }
 }
 
-/// Processor time that threads wanted, in thousandths of that in which they ran; 0 if they hardly ran.
-/// `lately`: for each process, how long they ran and waited, ns.
-pub(super) fn wanted(lately: impl Iterator<Item = (u64, u64)>) -> u32 {
+/// Processor time that threads would get if they never waited for a processor, in thousandths of that in
+/// which they ran; 0 if they hardly ran. `lately`: of each process.
+///
+/// A thread that always computes gets the time for which it waited. One that also sleeps, since its work
+/// comes from outside, only does the same work sooner: so threads that want less than one processor together
+/// count as one that sleeps for the rest.
+pub(super) fn wanted(lately: impl Iterator<Item = Lately>) -> u32 {
     /// A program that ran less than this, ns, says nothing about how it runs.
     const HARDLY: u64 = 20_000_000;
-    let (ran, waited) = lately.fold((0u64, 0u64), |sum, one| {
-        (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+    let sum = lately.fold(Lately::default(), |sum, one| Lately {
+        ran: sum.ran.saturating_add(one.ran),
+        waited: sum.waited.saturating_add(one.waited),
+        passed: sum.passed.max(one.passed),
     });
-    if ran < HARDLY {
+    if sum.ran < HARDLY {
         return 0;
     }
-    let all = u128::from(ran) + u128::from(waited);
-    u32::try_from(all * 1000 / u128::from(ran)).unwrap_or(u32::MAX)
+    let all = sum.ran.saturating_add(sum.waited).max(sum.passed);
+    let without = all - sum.waited;
+    u32::try_from(u128::from(all) * 1000 / u128::from(without)).unwrap_or(u32::MAX)
 }
 
 /// Sampled processes by process id and start time.
@@ -162,15 +181,20 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_processor_wants_more_than_it_gets() {
-        let milliseconds = |ran: u64, waited: u64| (ran * 1_000_000, waited * 1_000_000);
-        assert_eq!(wanted([milliseconds(500, 1500)].into_iter()), 4000);
-        let several = [milliseconds(900, 0), milliseconds(100, 1000)];
+        let in_2_s = |ran: u64, waited: u64| Lately {
+            ran: ran * 1_000_000,
+            waited: waited * 1_000_000,
+            passed: 2_000_000_000,
+        };
+        assert_eq!(wanted([in_2_s(500, 1500)].into_iter()), 4000);
+        let several = [in_2_s(900, 0), in_2_s(100, 1000)];
         assert_eq!(wanted(several.into_iter()), 2000);
         assert_eq!(
-            wanted([milliseconds(10, 900)].into_iter()),
-            0,
-            "it hardly ran"
+            wanted([in_2_s(100, 400)].into_iter()),
+            1250,
+            "it sleeps between its requests"
         );
+        assert_eq!(wanted([in_2_s(10, 900)].into_iter()), 0, "it hardly ran");
         assert_eq!(wanted(std::iter::empty()), 0);
     }
 }

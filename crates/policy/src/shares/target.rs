@@ -4,8 +4,6 @@
 use super::fill::{Filler, part};
 use super::tree::{Node, PULL_UNIT, next_class};
 
-/// Memory moves only if that saves more collection time within so many seconds than the resizings take.
-const PAYBACK: f64 = 20.0;
 /// A size that changes by less than this part of it is no resizing.
 const SLIGHT: u64 = 64;
 
@@ -131,7 +129,8 @@ fn store(nodes: &mut [Node], class: &[u32], goal: Goal, filler: &Filler) {
 /// it wants, or less than its guarantee (or demand), except for what it would hardly miss (beyond
 /// `modest`).
 ///
-/// The division of before stays while another would save too little for what the resizings cost.
+/// The division of before stays while another would save less collection time, for as long as the figures
+/// are expected to hold, than the resizings take.
 fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     let mut amount: u64 = 0;
     let mut is_new = true;
@@ -157,7 +156,8 @@ fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
         node.last.saturating_sub(node.offset())
     });
     filler.fill(amount);
-    if (spent(nodes, filler) - best) * PAYBACK <= resizings(nodes, filler) {
+    let saved = (spent(nodes, filler) - best) * holds(nodes, filler);
+    if saved <= resizings(nodes, filler) {
         give(nodes, filler);
     }
 }
@@ -185,10 +185,29 @@ fn give(nodes: &mut [Node], filler: &Filler) {
 /// Seconds per second that collections take with what the filler gives, weighted.
 fn spent(nodes: &[Node], filler: &Filler) -> f64 {
     let each = filler.items.iter().map(|item| {
-        let root = nodes[item.node as usize].pull as f64 / PULL_UNIT;
+        let node = &nodes[item.node as usize];
+        let root = node.pull as f64 / PULL_UNIT;
         root * root / (item.got.max(1) as f64)
     });
     each.sum()
+}
+
+/// Seconds for which the targets are expected to be better than what the filler gives: until those who give
+/// memory want it back, or those who get it want it no more.
+fn holds(nodes: &[Node], filler: &Filler) -> f64 {
+    let mean = |moved: fn(u64, u64) -> u64| {
+        let (mut bytes, mut lasting) = (0.0, 0.0);
+        for item in &filler.items {
+            let node = &nodes[item.node as usize];
+            let by = moved(node.target, node.offset() + item.got) as f64;
+            bytes += by;
+            lasting += by * node.lasts;
+        }
+        lasting / bytes.max(1.0)
+    };
+    let given = mean(|to, from| from.saturating_sub(to));
+    let got = mean(|to, from| to.saturating_sub(from));
+    given.min(got)
 }
 
 /// Seconds that the resizings take by which members come from what the filler gives to their targets,

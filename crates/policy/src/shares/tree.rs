@@ -45,6 +45,8 @@ pub(super) struct Node {
     /// in it. `cost` is weighted among its siblings.
     pub(super) resizing: f64,
     pub(super) cost: f64,
+    /// Seconds for which its coefficient is expected to hold: of a family, the mean of its members.
+    pub(super) lasts: f64,
     /// Its target as decided last.
     pub(super) last: u64,
     /// The part of its target that it keeps in the square-root rule.
@@ -225,6 +227,7 @@ impl Tree {
                 node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
                 node.cost = node.resizing * part;
                 sum.resizing += node.cost;
+                sum.lasts += node.pull as f64 * node.lasts;
                 sum.demand = sum.demand.saturating_add(node.demand);
                 sum.live = sum.live.saturating_add(node.live);
                 sum.modest = sum.modest.max(scaled(node.modest, weights, node.weight));
@@ -252,6 +255,7 @@ impl Tree {
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
         (node.resizing, node.last) = (sum.resizing, sum.last);
+        node.lasts = sum.lasts / sum.coefficient.max(1) as f64;
         node.known = sum.known && sum.demand > 0 && !node.apart;
     }
 }
@@ -282,11 +286,11 @@ fn leaf(p: &Principal) -> Node {
         .min(MOST_USED);
     let c = &p.collector;
     let known = c.is_known();
-    let resizing = match known {
+    let whole = match known {
         true => c.live as f64 / c.collection_speed as f64,
         false => 0.0,
     };
-    let root = (resizing * c.allocation_rate as f64).sqrt();
+    let root = (whole * c.allocation_rate as f64).sqrt();
     Node {
         weight: p.own_weight.max(1),
         priority: p.own_priority,
@@ -296,7 +300,8 @@ fn leaf(p: &Principal) -> Node {
         working_set: p.working_set,
         live: c.live,
         modest: p.modest.min(MOST_BUDGET),
-        resizing,
+        resizing: whole.max(f64::from(p.resizing_ms) / 1e3),
+        lasts: f64::from(p.lasts_ms) / 1e3,
         last: p.last_target,
         coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,
         known,

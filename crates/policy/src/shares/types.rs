@@ -62,6 +62,11 @@ pub struct Principal {
     pub waits: bool,
     /// Known figures of its collector.
     pub collector: Collector,
+    /// For how long these figures are expected to hold, milliseconds.
+    pub lasts_ms: u32,
+    /// How long its program is known to take to follow a lower limit, milliseconds; 0 when unknown. It
+    /// counts as a collection of the whole heap if that takes longer.
+    pub resizing_ms: u32,
     /// It stands apart from its siblings: they lend each other nothing, whatever is reported about
     /// the collectors below it.
     pub apart: bool,

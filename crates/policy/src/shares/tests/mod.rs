@@ -33,6 +33,8 @@ pub(super) fn simple(weight: u32, uses: u64, demand: u64) -> Principal {
         waits: true,
         modest: u64::MAX,
         collector: Collector::default(),
+        lasts_ms: 20_000,
+        resizing_ms: 0,
         apart: false,
     }
 }
@@ -96,6 +98,8 @@ fn principal() -> impl Strategy<Value = Principal> {
         waits: true,
         modest: sizes.6,
         collector,
+        lasts_ms: 20_000,
+        resizing_ms: 0,
         apart: false,
     })
 }

@@ -9,6 +9,8 @@ const WINDOW: u64 = 400_000_000;
 const RESTING: f64 = 0.02;
 /// Use above this part of a processor is noticed before the window is over.
 const AWAKE: f64 = 0.2;
+/// After this much processor time an older measurement of allocation counts half as much, seconds.
+const MEMORY: f64 = 1.0;
 /// Up to this many major faults in a window mean nothing: our own looks cause some.
 const FEW: u64 = 8;
 
@@ -20,8 +22,8 @@ pub(super) struct Activity {
     /// The part of a processor that was used in each of the last three windows, newest first. Three
     /// are kept so that a short rest does not count as one.
     parts: [Option<f64>; 3],
-    /// Bytes allocated per second of processor time.
-    per_processor: f64,
+    /// Bytes allocated, and the seconds of processor time in which they were; older ones count less.
+    allocated: (f64, f64),
     /// The processor time when allocation was last counted, nanoseconds.
     counted_at: u64,
 }
@@ -60,17 +62,27 @@ impl Activity {
         }
     }
 
-    /// Notes that the program allocated `bytes` since the last call.
+    /// Notes that the program allocated `bytes` since the last call. A collection tells only what was
+    /// allocated before it, so a single value may be far from the mean.
     pub(super) fn allocated(&mut self, bytes: f64, seen: &Seen) {
         let seconds = seen.processor_ns.saturating_sub(self.counted_at) as f64 / 1e9;
+        let kept = MEMORY / (MEMORY + seconds);
+        self.allocated = (
+            self.allocated.0 * kept + bytes,
+            self.allocated.1 * kept + seconds,
+        );
+        self.skip(seen);
+    }
+
+    /// Leaves out the processor time since the last call: it is not known how much was allocated in it.
+    pub(super) fn skip(&mut self, seen: &Seen) {
         self.counted_at = seen.processor_ns;
-        if seconds > 0.0 {
-            let new = bytes / seconds;
-            self.per_processor = match self.per_processor {
-                0.0 => new,
-                old => old * 0.6 + new * 0.4,
-            };
-        }
+    }
+
+    /// Bytes allocated per second of processor time; `None` until known.
+    fn per_processor(&self) -> Option<f64> {
+        let (bytes, seconds) = self.allocated;
+        (bytes > 0.0 && seconds > 0.0).then(|| bytes / seconds)
     }
 
     /// The part of a processor used beyond that of a resting machine; `None` until all three
@@ -101,8 +113,7 @@ impl Activity {
         };
         match part {
             0.0 => Some(0.0),
-            part if self.per_processor > 0.0 => Some(part * self.per_processor),
-            _ => None,
+            part => Some(part * self.per_processor()?),
         }
     }
 }

@@ -42,14 +42,20 @@ struct Last {
     collection_ns: u64,
 }
 
+impl Last {
+    fn of(seen: &Seen) -> Last {
+        Last {
+            // The time of work beside the program does not contain requested collections.
+            asked_ns: seen.beside_ns.map_or(seen.asked_ns, |_| 0),
+            collection_ns: seen.collecting_ns(),
+        }
+    }
+}
+
 impl Cost {
     /// Notes that `bytes` were allocated since the last call, with `live` bytes alive.
     pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
-        let now = Last {
-            // What is done beside the program does not contain requested collections.
-            asked_ns: seen.beside_ns.map_or(seen.asked_ns, |_| 0),
-            collection_ns: seen.collecting_ns(),
-        };
+        let now = Last::of(seen);
         let Some(last) = self.last.replace(now) else {
             return;
         };
@@ -61,6 +67,11 @@ impl Cost {
         self.allocated = self.allocated * kept + bytes;
         self.collected = self.collected * kept + own as f64 / 1e9;
         self.rooms = self.rooms * kept + room * bytes;
+    }
+
+    /// Leaves out the collections since the last call: it is not known how much was allocated for them.
+    pub(super) fn skip(&mut self, seen: &Seen) {
+        self.last = Some(Last::of(seen));
     }
 
     /// Seconds of collections per allocated byte, times the room in bytes; `None` until measured.

@@ -29,7 +29,7 @@ mod state;
 
 use super::aim::{Aim, size};
 use super::allowance::Allowance;
-use super::seen::{Action, Seen, slack, tolerance};
+use super::seen::{Action, Seen, slack};
 use super::watch::Watch;
 use crate::hotspot::heap_sizing::{Levers, SizedBy};
 use grow::{grows, is_close, is_much_more, pays};
@@ -138,9 +138,7 @@ impl Ratios {
         if seen.heap.collecting {
             return stay;
         }
-        let urgent =
-            seen.uses.saturating_add(seen.kept) > seen.limit.saturating_add(tolerance(seen.limit));
-        if urgent {
+        if seen.is_urgent() {
             let (whole, aim) = self.plan((true, held.in_vain), seen, levers, watch);
             self.excess.pressed_ns = seen.now_ns;
             return match allowance.must(seen.now_ns) {

@@ -2,6 +2,7 @@
 
 mod cliff;
 mod emptying;
+mod measuring;
 mod refusal;
 mod serial;
 mod settling;
@@ -322,29 +323,6 @@ fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
         model.run(&mut control, demand, 1);
         assert!(control.facts(&model.seen).demand > 850 * MIB);
     }
-}
-
-#[test]
-fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
-    let levers = levers(SizedBy::SoftMax, true);
-    let mut watch = Watch::default();
-    let mut seen = Model::new(levers.clone(), 100 * MIB).seen;
-    (seen.limit, seen.uses) = (500 * MIB, 600 * MIB);
-    for look in 1..200 {
-        seen.now_ns += 100_000_000;
-        // Every half second there is a cycle with three pauses.
-        if look % 5 == 0 {
-            seen.heap.work[2].invocations += 3;
-            seen.heap.allocated_last = 50 * MIB + look;
-        }
-        if look > 10 {
-            seen.uses = 400 * MIB;
-        }
-        watch.look(&seen, &levers);
-    }
-    let rate = watch.facts(&seen, &levers).allocation_rate.unwrap();
-    assert!(rate.abs_diff(100 * MIB) < 5 * MIB, "{rate}");
-    assert_eq!(watch.peak(), 400 * MIB);
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Watch {
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         let tells_live = if generational {
-            self.learn_rate(seen, young, whole);
+            self.learn_rate(seen, young, stopped);
             whole
         } else {
             // A cycle has several pauses, so the counts do not tell cycles.
@@ -195,11 +195,13 @@ impl Watch {
     }
 
     /// Learns the allocation between two collections (young ones, or cycles if there are no
-    /// generations). A `whole` collection in between hides a part, so the measurement starts again
-    /// after it.
-    fn learn_rate(&mut self, seen: &Seen, collections: u64, whole: bool) {
-        if whole {
+    /// generations). A collection of the whole heap that `stopped` the program hides a part, so the
+    /// measurements start again after it.
+    fn learn_rate(&mut self, seen: &Seen, collections: u64, stopped: bool) {
+        if stopped {
             self.epoch_ns = seen.now_ns;
+            self.activity.skip(seen);
+            self.cost.skip(seen);
             return;
         }
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;

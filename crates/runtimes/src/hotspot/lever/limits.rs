@@ -10,9 +10,9 @@ use tracing::{debug, info};
 
 impl HotSpotLever<'_> {
     /// The smaller of the broker's limit and that of the feedback, bytes; 0 if there is neither. `uses`: of
-    /// the process, with its heap in swap; `swapped`: all of it in swap. The feedback takes the native part as
-    /// it was measured: memory that a smaller heap has not returned yet must not count as native, or the limit
-    /// would rise by it.
+    /// the process, with its heap in swap; `swapped`: all of it in swap. The feedback takes the native part
+    /// as it was measured: memory that a smaller heap has not returned yet must not count as native, or the
+    /// limit would rise by it.
     pub(super) fn limit(
         &mut self,
         goal: &Goal,

@@ -1,4 +1,4 @@
-//! Where nothing can be paged out, and the collector gives memory back late: what is kept free.
+//! Where nothing can be paged out: what is kept free.
 
 use super::*;
 
@@ -49,4 +49,16 @@ fn native_memory_is_trimmed_when_an_excess_is_near() {
         (trims(400, SPARE), trims(490, 0), trims(490, SPARE)),
         (0, 0, 1)
     );
+}
+
+#[test]
+fn memory_of_a_heap_that_is_not_filled_yet_is_not_given_to_it_twice() {
+    let levers = levers(SizedBy::HeapRatios, false);
+    let mut model = Model::new(levers.clone(), 40 * MIB);
+    let mut control = Control::new(levers, 0.05);
+    // A quarter of the heap was never touched.
+    (model.touched, model.seen.spare) = (75, 100 * MIB);
+    model.run(&mut control, 462 * MIB, 60);
+    let whole = model.seen.heap.committed() + model.native;
+    assert!(whole <= (362 + 4) * MIB, "{} MiB", whole / MIB);
 }

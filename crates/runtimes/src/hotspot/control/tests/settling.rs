@@ -115,3 +115,16 @@ fn a_heap_that_the_machine_enlarges_is_made_small_at_once_although_that_did_not_
         assert!(uses <= 310, "{uses}");
     }
 }
+
+#[test]
+fn an_agent_leaves_a_little_above_the_limit_to_a_g1_that_works() {
+    let (control, model) = g1(100);
+    let seen = |limit, spare| Seen {
+        limit: limit * MIB,
+        spare: spare * MIB,
+        ..model.seen
+    };
+    assert_eq!(control.leaves(&seen(660, 0)), 670 * MIB);
+    assert_eq!(control.leaves(&seen(0, 0)), 0);
+    assert_eq!(control.leaves(&seen(660, 50)), 660 * MIB, "on a cliff");
+}
