@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// Collectors, as the flag names them.
@@ -239,9 +240,16 @@ impl Sums {
     }
 
     /// Ends it, and sees that it ended well.
-    pub(crate) fn quit(mut self) {
+    pub(crate) fn quit(self) {
         self.checked();
-        self.tell("quit");
+        let (status, printed) = self.end();
+        assert!(status.success(), "{status}: {printed}");
+    }
+
+    /// Ends it, if it is not gone already. Returns how it ended, and what it had printed.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let stdin = self.program.child.stdin.as_mut().unwrap();
+        let _ = writeln!(stdin, "quit");
         let until = Instant::now() + LONG;
         let status = loop {
             match self.program.child.try_wait().unwrap() {
@@ -250,7 +258,7 @@ impl Sums {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        assert!(status.success(), "{status}: {}", self.program.printed());
+        (status, self.program.printed())
     }
 }
 
