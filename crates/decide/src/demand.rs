@@ -34,6 +34,9 @@ const FEW_REPORTS: u8 = 2;
 /// An allocation rate is multiplied by this at most for the time in which the program waited for a processor,
 /// thousandths.
 const MOST_WANTED: u32 = 8000;
+/// A collector that is this many times faster than its program allocates takes a sixty-fourth of its time with
+/// a sixteenth of what lives as room.
+const FAST: u64 = 1024;
 /// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;
 
@@ -152,15 +155,21 @@ pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
         allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };
-    let another = turned(held.allocation_rate, new.allocation_rate);
-    let counts = node
-        .rhythm
-        .turns(another && new.is_known(), held.allocation_rate, now);
-    if held.is_known() && another && !counts {
+    // Rates that need hardly any room are alike.
+    let least = new.collection_speed / FAST;
+    let differs = |old: u64, new: u64| turned(old.max(least), new.max(least));
+    let differ = differs(held.allocation_rate, new.allocation_rate);
+    let counts = node.rhythm.turns(
+        held.allocation_rate,
+        new.allocation_rate,
+        differ && new.is_known(),
+        now,
+    );
+    if held.is_known() && differ && !counts {
         new.allocation_rate = held.allocation_rate;
     }
     let moved = held.live.abs_diff(new.live) > held.live / 8
-        || turned(held.allocation_rate, new.allocation_rate)
+        || differs(held.allocation_rate, new.allocation_rate)
         || turned(held.collection_speed, new.collection_speed);
     if moved {
         node.collector = new;

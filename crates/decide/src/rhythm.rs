@@ -19,8 +19,10 @@ pub(super) struct Rhythm {
     before: Nanos,
     /// The rate of before, bytes per second.
     rate_before: u64,
-    /// Since when another rate is reported.
-    other: Option<Nanos>,
+    /// Whether the rate rose at the last turn.
+    rose: bool,
+    /// Since when a much higher rate is reported (`true`), or a much lower one.
+    other: Option<(Nanos, bool)>,
 }
 
 impl Rhythm {
@@ -29,25 +31,38 @@ impl Rhythm {
             since: now,
             before: LONGEST,
             rate_before: 0,
+            rose: true,
             other: None,
         }
     }
 
-    /// Takes in whether `another` rate than the `held` one is reported now. Returns whether it counts from
-    /// now on.
-    pub(super) fn turns(&mut self, another: bool, held: u64, now: Nanos) -> bool {
-        self.other = another.then(|| self.other.unwrap_or(now));
-        let Some(since) = self
+    /// Takes in that the rate `new` is reported now; `differs` says that it is much higher or lower than
+    /// `held`. Returns whether it has been so for long enough to count.
+    pub(super) fn turns(&mut self, held: u64, new: u64, differs: bool, now: Nanos) -> bool {
+        let rises = new > held;
+        let known = self.other.filter(|other| other.1 == rises);
+        self.other = differs.then(|| known.unwrap_or((now, rises)));
+        let Some((since, _)) = self
             .other
-            .filter(|&other| now.saturating_sub(other) >= SURE)
+            .filter(|other| now.saturating_sub(other.0) >= SURE)
         else {
             return false;
         };
-        *self = Rhythm {
-            since,
-            before: since.saturating_sub(self.since),
-            rate_before: held,
-            other: None,
+        // A rate often turns in steps: these are one turn.
+        let goes_on = rises == self.rose && since.saturating_sub(self.since) < LULL;
+        *self = match goes_on && self.before < LONGEST {
+            true => Rhythm {
+                rate_before: self.rate_before.max(held),
+                other: None,
+                ..*self
+            },
+            false => Rhythm {
+                since,
+                before: since.saturating_sub(self.since),
+                rate_before: held,
+                rose: rises,
+                other: None,
+            },
         };
         true
     }
@@ -78,18 +93,27 @@ mod tests {
     #[test]
     fn a_rate_counts_when_it_has_stayed() {
         let mut rhythm = Rhythm::from(0);
-        assert!(!rhythm.turns(true, 7, 10 * SECOND));
-        assert!(!rhythm.turns(false, 7, 10 * SECOND + SURE / 2));
-        assert!(!rhythm.turns(true, 7, 11 * SECOND), "it was gone meanwhile");
-        assert!(!rhythm.turns(true, 7, 11 * SECOND + SURE / 2));
-        assert!(rhythm.turns(true, 7, 11 * SECOND + SURE));
+        assert!(!rhythm.turns(7, 100, true, 10 * SECOND));
+        assert!(!rhythm.turns(7, 7, false, 10 * SECOND + SURE / 2));
+        assert!(
+            !rhythm.turns(7, 100, true, 11 * SECOND),
+            "it was gone meanwhile"
+        );
+        assert!(!rhythm.turns(7, 0, true, 12 * SECOND), "it is another one");
+        assert!(!rhythm.turns(7, 0, true, 12 * SECOND + SURE / 2));
+        assert!(rhythm.turns(7, 0, true, 12 * SECOND + SURE));
+    }
+
+    /// Turns to a rate at this time.
+    fn turn(rhythm: &mut Rhythm, held: u64, new: u64, at: Nanos) {
+        assert!(!rhythm.turns(held, new, true, at));
+        assert!(rhythm.turns(held, new, true, at + SURE));
     }
 
     #[test]
     fn a_pause_does_not_lower_the_demand_at_once() {
         let mut rhythm = Rhythm::from(0);
-        rhythm.turns(true, 7, 10 * SECOND);
-        rhythm.turns(true, 7, 11 * SECOND);
+        turn(&mut rhythm, 7, 0, 10 * SECOND);
         assert_eq!(rhythm.demanded(0, 14 * SECOND), 7);
         assert_eq!(rhythm.demanded(9, 14 * SECOND), 9);
         assert_eq!(rhythm.demanded(0, 15 * SECOND), 0);
@@ -99,10 +123,19 @@ mod tests {
     fn it_is_expected_to_hold_like_the_one_before() {
         let mut rhythm = Rhythm::from(0);
         assert_eq!(rhythm.lasts(SECOND), LONGEST);
-        rhythm.turns(true, 7, 3 * SECOND);
-        rhythm.turns(true, 7, 4 * SECOND);
+        turn(&mut rhythm, 7, 0, 3 * SECOND);
         assert_eq!(rhythm.lasts(4 * SECOND), 3 * SECOND);
         assert_eq!(rhythm.lasts(10 * SECOND), 7 * SECOND, "it has held longer");
         assert_eq!(rhythm.lasts(100 * SECOND), LONGEST);
+    }
+
+    #[test]
+    fn steps_of_one_turn_are_no_turns() {
+        let mut rhythm = Rhythm::from(0);
+        turn(&mut rhythm, 0, 1000, 5 * SECOND);
+        turn(&mut rhythm, 1000, 100, 15 * SECOND);
+        turn(&mut rhythm, 100, 10, 17 * SECOND);
+        assert_eq!(rhythm.lasts(18 * SECOND), 10 * SECOND);
+        assert_eq!(rhythm.demanded(10, 18 * SECOND), 1000);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
 use crate::support::{LONG, jdks};
+use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use plimsoll_unit::MIB;
 use std::path::{Path, PathBuf};
@@ -102,11 +103,9 @@ fn churn(case: &Case, group: Option<&TestCgroup>, time: Duration) -> Churned {
     churned
 }
 
-/// Returns also for how long it churned, without its start.
-fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churned, Duration) {
+/// A machine with the agent, under the group's limit, if there is a group.
+fn started(case: &Case, group: Option<&TestCgroup>) -> (Sums, Page) {
     let (_, home, collector, way) = case;
-    let killed = || group.map_or(0, TestCgroup::killed);
-    let killed_before = killed();
     // It starts without a limit, so that it is there when it is pressed.
     if let Some(group) = group {
         group.cgroup().set_limit(None).unwrap();
@@ -122,6 +121,14 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
     if let Some(group) = group {
         sums.press(group, LIMIT);
     }
+    (sums, page)
+}
+
+/// Returns also for how long it churned, without its start.
+fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churned, Duration) {
+    let killed = || group.map_or(0, TestCgroup::killed);
+    let killed_before = killed();
+    let (mut sums, page) = started(case, group);
     let begin = Instant::now();
     let until = begin + time;
     let wishes = [

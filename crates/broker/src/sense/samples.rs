@@ -127,21 +127,21 @@ impl Probe {
 /// which they ran; 0 if they hardly ran. `lately`: of each process.
 ///
 /// A thread that always computes gets the time for which it waited. One that also sleeps, since its work
-/// comes from outside, only does the same work sooner: so threads that want less than one processor together
-/// count as one that sleeps for the rest.
+/// comes from outside, only does the same work sooner. So the threads of a process that run and wait for less
+/// than the time that passed count as one that sleeps for the rest.
 pub(super) fn wanted(lately: impl Iterator<Item = Lately>) -> u32 {
     /// A program that ran less than this, ns, says nothing about how it runs.
     const HARDLY: u64 = 20_000_000;
-    let sum = lately.fold(Lately::default(), |sum, one| Lately {
-        ran: sum.ran.saturating_add(one.ran),
-        waited: sum.waited.saturating_add(one.waited),
-        passed: sum.passed.max(one.passed),
-    });
-    if sum.ran < HARDLY {
+    let (mut ran, mut waited, mut all) = (0u64, 0u64, 0u64);
+    for one in lately {
+        ran = ran.saturating_add(one.ran);
+        waited = waited.saturating_add(one.waited);
+        all = all.saturating_add(one.ran.saturating_add(one.waited).max(one.passed));
+    }
+    if ran < HARDLY {
         return 0;
     }
-    let all = sum.ran.saturating_add(sum.waited).max(sum.passed);
-    let without = all - sum.waited;
+    let without = all.saturating_sub(waited).max(1);
     u32::try_from(u128::from(all) * 1000 / u128::from(without)).unwrap_or(u32::MAX)
 }
 
@@ -187,8 +187,8 @@ mod tests {
             passed: 2_000_000_000,
         };
         assert_eq!(wanted([in_2_s(500, 1500)].into_iter()), 4000);
-        let several = [in_2_s(900, 0), in_2_s(100, 1000)];
-        assert_eq!(wanted(several.into_iter()), 2000);
+        let several = [in_2_s(1500, 1500), in_2_s(100, 0)];
+        assert_eq!(wanted(several.into_iter()), 1428);
         assert_eq!(
             wanted([in_2_s(100, 400)].into_iter()),
             1250,

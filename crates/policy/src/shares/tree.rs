@@ -41,8 +41,8 @@ pub(super) struct Node {
     /// Square-root coefficient in units of [`PULL_UNIT`]; `pull` is the coefficient relative to its siblings.
     pub(super) coefficient: u64,
     pub(super) pull: u64,
-    /// Seconds that collections take after which it has another size: one of the whole heap of each program
-    /// in it. `cost` is weighted among its siblings.
+    /// Seconds that a change of its size costs: for each program in it a collection of the whole heap, or
+    /// its reaction time if that is longer. `cost` is weighted among its siblings.
     pub(super) resizing: f64,
     pub(super) cost: f64,
     /// Seconds for which its coefficient is expected to hold: of a family, the mean of its members.
@@ -209,6 +209,7 @@ impl Tree {
             .map(|n| u64::from(n.weight))
             .sum();
         let (mut class, mut one_class) = (None, true);
+        let mut lasting = (0.0, 0.0);
         let mut sum = Node {
             known: true,
             ..Node::default()
@@ -227,7 +228,10 @@ impl Tree {
                 node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
                 node.cost = node.resizing * part;
                 sum.resizing += node.cost;
-                sum.lasts += node.pull as f64 * node.lasts;
+                // One that rests has no pull, and may give memory all the same.
+                let by = node.pull.max(1) as f64;
+                lasting.0 += by * node.lasts;
+                lasting.1 += by;
                 sum.demand = sum.demand.saturating_add(node.demand);
                 sum.live = sum.live.saturating_add(node.live);
                 sum.modest = sum.modest.max(scaled(node.modest, weights, node.weight));
@@ -255,7 +259,7 @@ impl Tree {
         node.modest = if one_class { sum.modest } else { MOST_BUDGET };
         node.coefficient = sum.coefficient;
         (node.resizing, node.last) = (sum.resizing, sum.last);
-        node.lasts = sum.lasts / sum.coefficient.max(1) as f64;
+        node.lasts = lasting.0 / lasting.1.max(1.0);
         node.known = sum.known && sum.demand > 0 && !node.apart;
     }
 }
@@ -290,6 +294,9 @@ fn leaf(p: &Principal) -> Node {
         true => c.live as f64 / c.collection_speed as f64,
         false => 0.0,
     };
+    // A program that says that it takes long holds up the moves of its siblings, so it is not believed more
+    // than this.
+    let reaction = (f64::from(p.resizing_ms) / 1e3).min(4.0 * whole + 0.2);
     let root = (whole * c.allocation_rate as f64).sqrt();
     Node {
         weight: p.own_weight.max(1),
@@ -300,7 +307,7 @@ fn leaf(p: &Principal) -> Node {
         working_set: p.working_set,
         live: c.live,
         modest: p.modest.min(MOST_BUDGET),
-        resizing: whole.max(f64::from(p.resizing_ms) / 1e3),
+        resizing: whole.max(reaction),
         lasts: f64::from(p.lasts_ms) / 1e3,
         last: p.last_target,
         coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,

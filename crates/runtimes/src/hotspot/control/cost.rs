@@ -69,7 +69,7 @@ impl Cost {
         self.rooms = self.rooms * kept + room * bytes;
     }
 
-    /// Leaves out the collections since the last call: it is not known how much was allocated for them.
+    /// Leaves out the collections since the last call: we asked for one of them.
     pub(super) fn skip(&mut self, seen: &Seen) {
         self.last = Some(Last::of(seen));
     }

@@ -46,7 +46,6 @@ use allowance::Allowance;
 use emptying::Emptying;
 use idle::Idle;
 pub(super) use seen::RETURNING;
-use seen::tolerance;
 pub use seen::{Action, Seen};
 pub use watch::Facts;
 use watch::Watch;
@@ -149,18 +148,13 @@ impl Control {
     }
 
     /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps
-    /// that can be sized are sized so that `spare` stays free; a heap of one size is emptied so. A little
-    /// above the limit may stay in a heap of G1, which grows by single regions: it would be touched again at
-    /// once.
+    /// that can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
     pub fn leaves(&self, seen: &Seen) -> u64 {
-        let limit = self.limit(seen);
-        match self.levers.sized_by {
-            SizedBy::Fixed => limit.min(seen.limit.saturating_sub(seen.spare)),
-            SizedBy::HeapRatios if limit > 0 && seen.spare == 0 && !self.rests() => {
-                limit.saturating_add(tolerance(limit))
-            }
-            _ => limit,
-        }
+        let spare = match self.levers.sized_by {
+            SizedBy::Fixed => seen.spare,
+            _ => 0,
+        };
+        self.limit(seen).min(seen.limit.saturating_sub(spare))
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,

@@ -44,15 +44,10 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether the use is so far above the limit that the heap must become smaller. An agent keeps it near
-    /// the limit meanwhile; so with one a collection comes later, but not where an excess ends the program.
+    /// Whether the use is so far above the limit that the heap must become smaller.
     pub(super) fn is_urgent(&self) -> bool {
-        let near = tolerance(self.limit);
-        let near = match self.empties && self.spare == 0 {
-            true => 2 * near,
-            false => near,
-        };
-        self.uses.saturating_add(self.kept) > self.limit.saturating_add(near)
+        let near = self.limit.saturating_add(tolerance(self.limit));
+        self.uses.saturating_add(self.kept) > near
     }
 
     /// The time that collections took from the program so far, nanoseconds. The counters tell it of pauses;

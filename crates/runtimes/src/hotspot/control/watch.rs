@@ -64,6 +64,8 @@ pub(super) struct Watch {
     young_capacity: u64,
     /// The counter of bytes allocated between the last two collections, as of the last look.
     allocated_last: u64,
+    /// The time of requested commands, as of the last look.
+    asked_ns: u64,
     /// Cycles seen so far, for a collector without generations.
     pub(super) cycles: u64,
     /// Bytes allocated per second, smoothed.
@@ -127,17 +129,20 @@ impl Watch {
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         let tells_live = if generational {
-            self.learn_rate(seen, young, stopped);
+            // What we asked for is no work of the program's, and hides some of that.
+            let asked = seen.asked_ns != self.asked_ns;
+            self.learn_rate(seen, young, (stopped, whole && asked));
             whole
         } else {
             // A cycle has several pauses, so the counts do not tell cycles.
             let cycles = u64::from(seen.heap.allocated_last != self.allocated_last);
             self.cycles = self.cycles.saturating_add(cycles);
-            self.learn_rate(seen, cycles, false);
+            self.learn_rate(seen, cycles, (false, false));
             cycles > 0
         };
         self.heap_size.look(seen, self.live, tells_live);
         self.allocated_last = seen.heap.allocated_last;
+        self.asked_ns = seen.asked_ns;
         self.collections = counts;
         self.pauses = seen.heap.collections();
         self.young = counts[0];
@@ -196,12 +201,15 @@ impl Watch {
 
     /// Learns the allocation between two collections (young ones, or cycles if there are no
     /// generations). A collection of the whole heap that `stopped` the program hides a part, so the
-    /// measurements start again after it.
-    fn learn_rate(&mut self, seen: &Seen, collections: u64, stopped: bool) {
-        if stopped {
+    /// measurements start again after it. If the program's own machine made it, its time counts with that of
+    /// the next collection; if we `asked` for it, not.
+    fn learn_rate(&mut self, seen: &Seen, collections: u64, (stopped, asked): (bool, bool)) {
+        if asked {
+            self.cost.skip(seen);
+        }
+        if stopped || asked {
             self.epoch_ns = seen.now_ns;
             self.activity.skip(seen);
-            self.cost.skip(seen);
             return;
         }
         let seconds = seen.now_ns.saturating_sub(self.epoch_ns) as f64 / 1e9;

@@ -4,7 +4,7 @@ use super::Ratios;
 use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::seen::{SMALL, Seen};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::Levers;
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 
 impl Ratios {
     /// The aim for a limit, and whether to reach it by a collection that stops the program. `(urgent,
@@ -25,7 +25,9 @@ impl Ratios {
     }
 
     fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
-        let room = self.learned.room(watch.heap_size.at(seen), seen.spare > 0);
+        let cliff = seen.spare > 0 && levers.sized_by == SizedBy::HeapRatios;
+        let room = self.learned.room(watch.heap_size.at(seen), cliff);
+        let room = room.saturating_sub(left_to_creep(seen, levers));
         let found = match (self.concurrent, whole) {
             (true, false) => (watch.live_estimate(seen), self.learned.basis(seen)),
             _ => [watch.compact_estimate(seen).max(1); 2].into(),
@@ -76,4 +78,11 @@ impl Ratios {
         let overshoots = worst > beside.size.saturating_add(beside.size / 8);
         urgent || overshoots || self.learned.drift > live / 2
     }
+}
+
+/// The bytes by which a heap of G1 with an agent is sized lower. It grows by single regions, up to the limit and
+/// beyond; there the agent gives back the same regions at each collection, and the program touches them again.
+fn left_to_creep(seen: &Seen, levers: &Levers) -> u64 {
+    let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && seen.spare == 0;
+    if creeps { seen.limit / 64 } else { 0 }
 }

@@ -39,10 +39,10 @@ impl Ratios {
         if !is_tried || !held.settled(seen, watch) {
             return None;
         }
-        let most = match seen.spare {
-            0 => i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX),
+        let most = match levers.sized_by {
             // See `Learned::room`.
-            _ => 0,
+            SizedBy::HeapRatios if seen.spare > 0 => 0,
+            _ => i64::try_from(watch.heap_size.at(seen)).unwrap_or(i64::MAX),
         };
         let wanted = self.wanted_bias(aim, seen, levers, watch).min(most);
         let more = wanted.saturating_sub(self.learned.bias);

@@ -119,7 +119,7 @@ pub(super) struct Learned {
 impl Learned {
     /// The size to aim at for a resident heap of this size. If the machine enlarges its heap by itself, aim
     /// that much lower, or the program would soon be over its limit again. Where an excess ends the program
-    /// (`cliff`), memory that is committed counts as resident: it may be touched when least is free.
+    /// (`cliff`), committed memory counts as resident: the program may touch it just when memory is short.
     pub(super) fn room(&self, resident: u64, cliff: bool) -> u64 {
         let bias = if cliff { self.bias.min(0) } else { self.bias };
         let room = resident.saturating_add_signed(bias);

@@ -38,11 +38,13 @@ fn a_g1_that_marks_all_the_time_is_measured_all_the_same() {
         seen.processor_ns += 100_000_000;
         seen.heap.work[0].invocations += 1;
         seen.heap.work[0].time_ns += 5_000_000;
-        // A pause of a cycle in nine looks of ten; now and then a collection that stops the program.
+        // A pause of a cycle in nine looks of ten; now and then we ask for a collection that stops the program.
         seen.heap.work[2].invocations += u64::from(look % 10 > 0);
         if look % 40 == 0 {
             seen.heap.work[1].invocations += 1;
             seen.heap.work[1].time_ns += 500_000_000;
+            seen.asked_ns += 510_000_000;
+            seen.now_ns += 510_000_000;
         }
         watch.look(&seen, &levers);
         let facts = watch.facts(&seen, &levers);
@@ -60,4 +62,26 @@ fn a_g1_that_marks_all_the_time_is_measured_all_the_same() {
             .all(|told| (490..=510).contains(&told.0) && (9_000..=11_000).contains(&told.1)),
         "{settled:?}"
     );
+}
+
+#[test]
+fn collections_of_the_whole_heap_that_the_machine_makes_itself_cost() {
+    let levers = levers(SizedBy::OldRatios { new_ratio: 3 }, false);
+    let mut watch = Watch::default();
+    let mut seen = Model::new(levers.clone(), 100 * MIB).seen;
+    seen.heap.allocated_last = 50 * MIB;
+    for look in 1..200 {
+        seen.now_ns += 100_000_000;
+        seen.processor_ns += 100_000_000;
+        seen.heap.work[0].invocations += 1;
+        seen.heap.work[0].time_ns += 5_000_000;
+        if look % 10 == 0 {
+            seen.heap.work[1].invocations += 1;
+            seen.heap.work[1].time_ns += 100_000_000;
+        }
+        watch.look(&seen, &levers);
+    }
+    let young = 100 * MIB * 1000 / 16;
+    let told = watch.facts(&seen, &levers).collection_speed;
+    assert!(told < young / 2, "{} MiB/s", told / MIB);
 }
