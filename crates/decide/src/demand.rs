@@ -34,8 +34,8 @@ const FEW_REPORTS: u8 = 2;
 /// An allocation rate is multiplied by this at most for the time in which the program waited for a processor,
 /// thousandths.
 const MOST_WANTED: u32 = 8000;
-/// A collector that is this many times faster than its program allocates takes a sixty-fourth of its time with
-/// a sixteenth of what lives as room.
+/// A collector that is this many times faster than its program allocates takes a sixty-fourth of the time
+/// with a sixteenth of what lives as room.
 const FAST: u64 = 1024;
 /// How far ahead growth is counted, nanoseconds.
 pub(super) const HORIZON: Nanos = 1_000_000_000;

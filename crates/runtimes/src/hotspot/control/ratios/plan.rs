@@ -80,8 +80,9 @@ impl Ratios {
     }
 }
 
-/// The bytes by which a heap of G1 with an agent is sized lower. It grows by single regions, up to the limit and
-/// beyond; there the agent gives back the same regions at each collection, and the program touches them again.
+/// The bytes by which a heap of G1 with an agent is sized lower. It grows by single regions, up to the limit
+/// and beyond; there the agent gives back the same regions at each collection, and the program touches them
+/// again.
 fn left_to_creep(seen: &Seen, levers: &Levers) -> u64 {
     let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && seen.spare == 0;
     if creeps { seen.limit / 64 } else { 0 }
