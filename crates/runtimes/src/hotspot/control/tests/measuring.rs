@@ -38,7 +38,7 @@ fn a_g1_that_marks_all_the_time_is_measured_all_the_same() {
         seen.processor_ns += 100_000_000;
         seen.heap.work[0].invocations += 1;
         seen.heap.work[0].time_ns += 5_000_000;
-        // A pause of a cycle in nine looks of ten; now and then we ask for a collection that stops the program.
+        // A pause of a cycle in nine looks of ten; now and then we ask for a collection that stops it.
         seen.heap.work[2].invocations += u64::from(look % 10 > 0);
         if look % 40 == 0 {
             seen.heap.work[1].invocations += 1;
