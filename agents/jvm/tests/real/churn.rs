@@ -117,7 +117,7 @@ fn started(case: &Case, group: Option<&TestCgroup>) -> (Sums, Page) {
     let enter = group.map(entering);
     let before = enter.as_ref().map(|enter| ["sh", "-c", enter]);
     let before = before.as_ref().map_or(&[][..], |before| before);
-    let (mut sums, page) = Sums::after(before, home, collector, *way, more);
+    let (sums, page) = Sums::after(before, home, collector, *way, more);
     if let Some(group) = group {
         sums.press(group, LIMIT);
     }
