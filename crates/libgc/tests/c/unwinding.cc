@@ -103,11 +103,13 @@ static void *leave(void *) {
     return 0;
 }
 
-// A thread of its own, because how deep one is in finalizers is known of the thread.
+// A thread of its own, because how deep one is in finalizers is known of the thread. It prints, too.
 static void in_thread(void *(*run)(void *)) {
     pthread_t thread;
-    CHECK(GC_pthread_create(&thread, 0, run, 0) == 0);
-    CHECK(GC_pthread_join(thread, 0) == 0);
+    int made = GC_pthread_create(&thread, 0, run, 0);
+    int joined = GC_pthread_join(thread, 0);
+    CHECK(made == 0);
+    CHECK(joined == 0);
 }
 
 static void notify() { throw Thrown{7}; }
