@@ -50,7 +50,7 @@ impl Rhythm {
         };
         // A rate often turns in steps: these are one turn.
         let goes_on = rises == self.rose && since.saturating_sub(self.since) < LULL;
-        *self = match goes_on && self.before < LONGEST {
+        *self = match goes_on {
             true => Rhythm {
                 rate_before: self.rate_before.max(held),
                 other: None,
@@ -127,6 +127,15 @@ mod tests {
         assert_eq!(rhythm.lasts(4 * SECOND), 3 * SECOND);
         assert_eq!(rhythm.lasts(10 * SECOND), 7 * SECOND, "it has held longer");
         assert_eq!(rhythm.lasts(100 * SECOND), LONGEST);
+    }
+
+    #[test]
+    fn steps_of_a_turn_after_a_long_time_are_no_turns_either() {
+        let mut rhythm = Rhythm::from(0);
+        turn(&mut rhythm, 1000, 100, 60 * SECOND);
+        turn(&mut rhythm, 100, 10, 62 * SECOND);
+        assert_eq!(rhythm.lasts(64 * SECOND), LONGEST);
+        assert_eq!(rhythm.demanded(10, 64 * SECOND), 1000);
     }
 
     #[test]

@@ -108,8 +108,7 @@ impl SoftMax {
             // Committed memory counts as well, because it may be in swap.
             actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
         }
-        let over =
-            seen.uses.saturating_add(seen.kept) > seen.limit.saturating_add(tolerance(seen.limit));
+        let over = seen.is_urgent();
         let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
         self.much_since = much.then(|| self.much_since.unwrap_or(seen.now_ns));
         if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
