@@ -541,9 +541,11 @@ fn what_we_ask_a_machine_for_prints_nothing_into_the_output_of_its_program() {
     for (_, home) in jdks().into_iter().filter(|(version, _)| *version < 22) {
         let classes = compiled("Critical.java");
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
-        // Collections are asked for as if they were objects.
-        let flags = ["-XX:+UseG1GC", "-XX:+DisableExplicitGC", "-Xmx700m", "-cp"];
-        argv.extend(flags.map(OsString::from));
+        // Collections are asked for as if they were objects. One that succeeds leaves the heap large, so that
+        // there is something to ask for.
+        let flags = ["-XX:+UseG1GC", "-XX:+DisableExplicitGC", "-Xmx700m"];
+        let ratios = ["-XX:MinHeapFreeRatio=90", "-XX:MaxHeapFreeRatio=95", "-cp"];
+        argv.extend(flags.into_iter().chain(ratios).map(OsString::from));
         argv.extend([classes.path().into(), "Critical".into()]);
         let program = Program::run(&[], argv, classes);
         let process = program.machine();
@@ -557,8 +559,7 @@ fn what_we_ask_a_machine_for_prints_nothing_into_the_output_of_its_program() {
         });
         let before = program.printed();
         let script = Script::default();
-        // Below what it comes to: one of the collections above may have succeeded.
-        script.limit.store(24 * MIB, Ordering::Relaxed);
+        script.limit.store(100 * MIB, Ordering::Relaxed);
         let (mut link, pid) = (script.clone(), program.child.id());
         let steering =
             std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
