@@ -146,6 +146,17 @@ impl Ratios {
                 false => stay,
             };
         }
+        if held.has_crept(seen, levers, watch) && allowance.must(seen.now_ns) {
+            let (whole, aim) = self.plan((true, held.in_vain), seen, levers, watch);
+            if self.helps(&held, aim, seen, levers, watch) {
+                let way = Way {
+                    urgent: true,
+                    whole,
+                    ..Way::default()
+                };
+                return self.resize(held, aim, way, seen, levers);
+            }
+        }
         match levers.sized_by {
             SizedBy::OldOnly => stay,
             _ => self.follow(held, seen, levers, watch, allowance),

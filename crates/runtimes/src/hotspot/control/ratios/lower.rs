@@ -29,9 +29,7 @@ impl Ratios {
             return stay(Vec::new());
         }
         let room = watch.heap_size.at(seen);
-        // What the agent gives back at the end of a collection does not depend on the size.
-        let refuses = held.refuses(seen, watch) && !seen.empties;
-        if !refuses && self.old.tightens(room, seen, levers, watch) {
+        if !refuses(&held, seen, watch) && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
                 tight: true,
                 urgent: true,
@@ -44,8 +42,7 @@ impl Ratios {
             whole,
             ..Way::default()
         };
-        let new = !self.futile.was_tried(aim.percent) && !refuses;
-        if (smaller(aim, now, seen) && new) || levers.sized_by == SizedBy::OldOnly {
+        if self.helps(&held, aim, seen, levers, watch) || levers.sized_by == SizedBy::OldOnly {
             return self.resize(held, aim, way, seen, levers);
         }
         let calm = seen
@@ -71,6 +68,25 @@ impl Ratios {
         self.learned.bias = self.learned.bias.saturating_sub(excess).max(least);
         stay(actions)
     }
+
+    /// Whether a resizing to `aim` makes the heap smaller, and was not tried in vain.
+    pub(super) fn helps(
+        &self,
+        held: &Held,
+        aim: Aim,
+        seen: &Seen,
+        levers: &Levers,
+        watch: &Watch,
+    ) -> bool {
+        let new = !self.futile.was_tried(aim.percent) && !refuses(held, seen, watch);
+        new && smaller(aim, size(seen, levers), seen)
+    }
+}
+
+/// Whether the machine does not become smaller. What an agent gives back at the end of a collection does not
+/// depend on the size.
+fn refuses(held: &Held, seen: &Seen, watch: &Watch) -> bool {
+    held.refuses(seen, watch) && !seen.empties
 }
 
 /// Whether a collection would shrink the heap by more than the normal scatter of sizes.

@@ -1,8 +1,9 @@
 //! The states of the free ratios, and what outlives them. Sizes in bytes, times in nanoseconds.
 
 use crate::hotspot::control::aim::size;
-use crate::hotspot::control::seen::Seen;
-use crate::hotspot::heap_sizing::Levers;
+use crate::hotspot::control::seen::{Seen, tolerance};
+use crate::hotspot::control::watch::Watch;
+use crate::hotspot::heap_sizing::{Levers, SizedBy};
 use plimsoll_unit::SECOND;
 
 /// What the free ratios are now, with what was learned while they became that.
@@ -52,6 +53,16 @@ impl Held {
     /// G1 makes it three times as large at once, where much time goes into collecting.
     pub(super) fn is_outgrown(&self, seen: &Seen, levers: &Levers) -> bool {
         self.made > 0 && size(seen, levers) > self.made.saturating_add(self.made / 8)
+    }
+
+    /// Whether G1 has enlarged its heap since it was resized last, beyond what fits if all of it is resident.
+    /// The use does not show that where an agent gives regions back at the end of each collection; the
+    /// program touches them again before the next.
+    pub(super) fn has_crept(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> bool {
+        let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && !watch.rests();
+        let size = size(seen, levers);
+        let most = seen.limit.saturating_add(tolerance(seen.limit));
+        creeps && (1..size).contains(&self.made) && size.saturating_add(seen.native) > most
     }
 }
 

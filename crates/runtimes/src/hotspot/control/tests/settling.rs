@@ -132,3 +132,26 @@ fn a_g1_with_an_agent_is_sized_so_that_it_can_creep() {
     );
     assert!(sized(true) >= 1150, "{}", sized(true));
 }
+
+/// The agent gives back at each collection, so the use stays at the limit while the heap grows.
+#[test]
+fn a_g1_with_an_agent_that_grows_beyond_its_limit_is_made_small_again() {
+    let (mut control, mut model) = g1(400);
+    model.seen.empties = true;
+    model.run(&mut control, 1200 * MIB, 10);
+    let (forced, made) = (model.forced, model.seen.heap.old.capacity);
+    model.seen.heap.old.capacity = 1220 * MIB;
+    model.touched = (1200 - 30) * 100 / 1220;
+    model.run(&mut control, 1200 * MIB, 1);
+    assert!(model.uses() <= 1200 * MIB);
+    assert!(
+        model.seen.heap.old.capacity <= made,
+        "{}",
+        model.seen.heap.old.capacity / MIB
+    );
+    assert!(
+        model.forced <= forced + 2,
+        "{} collections",
+        model.forced - forced
+    );
+}
