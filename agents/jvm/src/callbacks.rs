@@ -11,7 +11,7 @@ use crate::signal::Reader;
 use crate::{page, polling_thread};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{About, Collector, Writer};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `Agent_OnAttach`: the agent works, or one works already.
@@ -22,6 +22,13 @@ const NO_EVENTS: c_int = 1;
 const NO_PAGE: c_int = 2;
 /// The machine is to be saved in a file and continued, which an open descriptor would prevent.
 const SAVED: c_int = 3;
+/// The machine has collected. It is no success, so that the machine keeps no note of another agent.
+const COLLECTED: c_int = 4;
+/// The machine does not collect when it is asked to.
+const NOT_COLLECTED: c_int = 5;
+
+/// The option with which the library is loaded once more for a collection of the whole heap.
+const COLLECT: &CStr = c"collect";
 
 static PAUSES: Shared<Pauses> = Shared::empty();
 /// Pauses of which the machine told that they began, and not yet that they ended.
@@ -57,14 +64,14 @@ pub unsafe extern "C" fn Agent_OnLoad(
     DONE
 }
 
-/// Called when the agent is loaded into a running machine.
+/// Called when the agent is loaded into a running machine, or is asked for a collection there.
 ///
 /// # Safety
-/// As [`Agent_OnLoad`].
+/// As [`Agent_OnLoad`]; `options` is null or ends with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Agent_OnAttach(
     vm: *mut Vm,
-    _options: *mut c_char,
+    options: *mut c_char,
     _reserved: *mut c_void,
 ) -> c_int {
     unharmed(NO_EVENTS, || {
@@ -72,6 +79,12 @@ pub unsafe extern "C" fn Agent_OnAttach(
         let Some(jvmti) = (unsafe { Jvmti::of(vm) }) else {
             return NO_EVENTS;
         };
+        // SAFETY: the caller vouches for the text, which the machine keeps during the call.
+        if !options.is_null() && unsafe { CStr::from_ptr(options) } == COLLECT {
+            let collected = jvmti.collect();
+            jvmti.dispose();
+            return if collected { COLLECTED } else { NOT_COLLECTED };
+        }
         let done = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
             true => set_up(&jvmti),
             false => Err(NO_EVENTS),

@@ -80,7 +80,10 @@ pub struct Functions {
     /// 2: with no further arguments after the thread.
     set_event_notification_mode:
         unsafe extern "C" fn(*mut Env, c_int, c_int, *mut c_void, ...) -> c_int,
-    _3_121: [usize; 119],
+    _3_107: [usize; 105],
+    /// 108.
+    force_garbage_collection: unsafe extern "C" fn(*mut Env) -> c_int,
+    _109_121: [usize; 13],
     /// 122.
     set_event_callbacks: unsafe extern "C" fn(*mut Env, *const Callbacks, c_int) -> c_int,
     _123_126: [usize; 4],
@@ -181,6 +184,14 @@ impl Jvmti {
         }
     }
 
+    /// Collects the whole heap, in a pause; also where explicit collections are forbidden. Returns whether the
+    /// machine agreed. Not to be called at a safepoint: it waits for one.
+    pub fn collect(&self) -> bool {
+        let env = self.0.as_ptr();
+        // SAFETY: as in `prepare`.
+        unsafe { ((*(*env).functions).force_garbage_collection)(env) == OK }
+    }
+
     /// Gives the environment up, and its events with it.
     pub fn dispose(self) {
         let env = self.0.as_ptr();
@@ -191,6 +202,7 @@ impl Jvmti {
 
 // The positions of the specification, counted from 1.
 const _: () = assert!(std::mem::offset_of!(Functions, set_event_notification_mode) == 8);
+const _: () = assert!(std::mem::offset_of!(Functions, force_garbage_collection) == 107 * 8);
 const _: () = assert!(std::mem::offset_of!(Functions, set_event_callbacks) == 121 * 8);
 const _: () = assert!(std::mem::offset_of!(Functions, dispose_environment) == 126 * 8);
 const _: () = assert!(std::mem::offset_of!(Functions, add_capabilities) == 141 * 8);

@@ -21,7 +21,8 @@
 //!    tables are read, the page is made, events begin.
 //! 3. Each pause: the signal is read at its start and at its end, unless that is dear and was done just
 //!    before; then free memory is given back if that is wished; then the page is written.
-//! 4. `VMDeath`, `Agent_OnUnload`: nothing more is done.
+//! 4. `Agent_OnAttach` with the option `collect`: the whole heap is collected, at the adapter's wish.
+//! 5. `VMDeath`, `Agent_OnUnload`: nothing more is done.
 //!
 //! # Modules
 //! [`callbacks`]: what the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics stay here, one

@@ -145,6 +145,40 @@ fn an_agent_that_is_loaded_twice_does_nothing_the_second_time() {
     }
 }
 
+/// How many mappings of a process are of the agent's library.
+fn mapped(process: &Process) -> usize {
+    let maps = std::fs::read_to_string(process.path("maps")).unwrap();
+    maps.lines()
+        .filter(|line| line.contains(agent::LIBRARY))
+        .count()
+}
+
+/// Also where explicit collections are forbidden. What is asked for often leaves nothing behind.
+#[test]
+fn the_agent_collects_when_it_is_asked_to_and_loads_nothing() {
+    let collectors = ["Serial", "Parallel", "G1"];
+    for (jdk, (_, home)) in jdks().iter().enumerate() {
+        for (index, collector) in cases::of_column(collectors, jdk, 2).enumerate() {
+            let flags = ["-XX:+DisableExplicitGC"];
+            let (mut sums, page) = Sums::of(home, collector, way(jdk, index), &flags);
+            let before = (mapped(&sums.process), pages(&sums.process));
+            let full = sums.rest(&page).full;
+            let attach = Attach::new(sums.process).unwrap();
+            let library = library().canonicalize().unwrap();
+            let arguments = [&library.to_string_lossy(), "true", "collect"];
+            for _ in 0..3 {
+                let reply = attach.command("load", &arguments, LONG).unwrap();
+                assert_eq!(reply.text.trim(), "return code: 4", "{collector} {reply:?}");
+            }
+            assert_eq!(totals(&page).full, full + 3, "{collector}");
+            assert_eq!((mapped(&sums.process), pages(&sums.process)), before);
+            sums.tell("go on");
+            sums.goes_on();
+            sums.quit();
+        }
+    }
+}
+
 #[test]
 fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
     let Some((_, home)) = jdks().pop() else {

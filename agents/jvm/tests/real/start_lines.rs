@@ -20,7 +20,7 @@ const HEAP: u64 = 400;
 const LIMIT: u64 = HEAP * 2 / 5;
 
 /// Kinds of programs, and the options that their start files have by default.
-const LINES: [(&str, &str); 9] = [
+const LINES: [(&str, &str); 11] = [
     (
         "a search server",
         "-Xms400m -Xmx400m -XX:+UseG1GC -XX:G1ReservePercent=25 -XX:InitiatingHeapOccupancyPercent=30 \
@@ -56,6 +56,14 @@ const LINES: [(&str, &str); 9] = [
          -XX:G1ReservePercent=20 -XX:G1HeapWastePercent=5 -XX:G1MixedGCCountTarget=4 \
          -XX:InitiatingHeapOccupancyPercent=15 -XX:G1MixedGCLiveThresholdPercent=90 -XX:SurvivorRatio=32 \
          -XX:+PerfDisableSharedMem -XX:MaxTenuringThreshold=1",
+    ),
+    (
+        "a batch job that nobody may collect",
+        "-Xms400m -Xmx400m -XX:+UseParallelGC -XX:+DisableExplicitGC -XX:+AlwaysPreTouch",
+    ),
+    (
+        "a small service that nobody may collect",
+        "-Xms400m -Xmx400m -XX:+UseSerialGC -XX:+DisableExplicitGC -XX:+AlwaysPreTouch",
     ),
     (
         "a container of servlets",

@@ -68,7 +68,7 @@ pub enum SizedBy {
 pub enum Trigger {
     /// `GC.run`.
     Run,
-    /// `GC.class_histogram`, which collects even under `DisableExplicitGC`.
+    /// `GC.class_histogram`, which collects even under `DisableExplicitGC`, or the agent instead.
     Histogram,
 }
 
@@ -131,9 +131,9 @@ impl Levers {
         if flags.on("DisableExplicitGC") {
             levers.trigger = Trigger::Histogram;
             levers.concurrent &= machine.collector != Collector::G1;
-            levers
-                .remarks
-                .push("-XX:+DisableExplicitGC: collections are asked for by GC.class_histogram");
+            levers.remarks.push(
+                "-XX:+DisableExplicitGC: the agent collects, or else GC.class_histogram does",
+            );
         }
         let missing = match levers.sized_by {
             SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {

@@ -3,14 +3,14 @@
 //! | module | is |
 //! |---|---|
 //! | `by_stalls` | the stalls of the process and the memory that is free |
+//! | `collection` | collections that are asked for |
 //! | `helper` | calls of the agent's library |
-//! | `keep_output_clean` | the machine's warnings while we collect |
 //! | `let_go` | what is undone, and noted for it |
 //! | `limits` | the limit that holds |
 
 mod by_stalls;
+mod collection;
 mod helper;
-mod keep_output_clean;
 mod let_go;
 mod limits;
 
@@ -24,6 +24,7 @@ use super::machine::Machine;
 use super::native_growth::Growth;
 use super::options::{Policy, gives_touched};
 use super::release::Had;
+use super::reply::Reply;
 use super::resident_target::Wishes;
 use super::snapshot::{Generation, Snapshot};
 use super::{NAME, NAME_WITH_AGENT};
@@ -31,6 +32,7 @@ use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
 use crate::process::Process;
 use by_stalls::ByStalls;
+use collection::Asking;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
@@ -130,8 +132,8 @@ struct HotSpotLever<'a> {
     returning: footprint::Returning,
     /// Its native memory over time.
     growth: Growth,
-    /// Warnings of the machine's log are off, because we collect.
-    hushed: bool,
+    /// How it is asked for collections.
+    asking: Asking,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
     /// What an adapter that was killed left to be put back.
@@ -215,7 +217,7 @@ impl<'a> HotSpotLever<'a> {
             footprint: footprint::Footprint::default(),
             returning: footprint::Returning::default(),
             growth,
-            hushed: false,
+            asking: Asking::default(),
             moved: BTreeSet::new(),
             had: Had::new(),
             note: None,
@@ -365,7 +367,9 @@ impl<'a> HotSpotLever<'a> {
                 }
                 Action::Collect => self.collect(self.control.trigger(), seen)?,
                 Action::CollectWhole => self.collect(Trigger::Histogram, seen)?,
-                Action::TrimNative => self.ask("jcmd", &["System.trim_native_heap"], COMMAND)?,
+                Action::TrimNative => {
+                    self.ask("jcmd", &["System.trim_native_heap"], COMMAND)?;
+                }
                 Action::Measure => {}
             }
         }
@@ -390,7 +394,7 @@ impl<'a> HotSpotLever<'a> {
         done
     }
 
-    fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> Result<(), Failed> {
+    fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> Result<Reply, Failed> {
         let (start, before) = (Instant::now(), self.target.process.processor_ns());
         let answer = self.attach.command(name, arguments, timeout);
         self.asked += start.elapsed();
@@ -402,7 +406,7 @@ impl<'a> HotSpotLever<'a> {
                     debug!("{name} {arguments:?} was refused: {}", reply.text.trim());
                 }
                 self.answered = true;
-                Ok(())
+                Ok(reply)
             }
             Err(AttachError::Gone { .. }) => Err(Failed::Gone),
             Err(error) => Err(Failed::Unanswered(error.to_string())),

@@ -24,7 +24,7 @@
 //! | `aim` | the size that the free ratios should produce |
 //! | `ratios` | G1, Serial and Parallel |
 //! | `soft_max` | ZGC and Shenandoah |
-//! | `emptying` | heaps of one size, which the agent empties |
+//! | `emptying` | heaps of one size, or at their least, which the agent empties |
 //! | `idle` | programs that have not worked for a minute |
 //! | `allowance` | how often collections may be asked for |
 
@@ -66,7 +66,7 @@ pub struct Control {
     ratios: ratios::Ratios,
     /// For collectors that are steered by a soft maximum.
     soft_max: soft_max::SoftMax,
-    /// For heaps of one size that an agent empties.
+    /// For heaps of one size, or at their least, that an agent empties.
     emptying: Emptying,
     /// For programs that rest for long.
     idle: Idle,
@@ -119,18 +119,19 @@ impl Control {
         };
         let mut actions = match self.levers.sized_by {
             SizedBy::HeapRatios | SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
-                self.ratios
-                    .tick(seen, &self.levers, &self.watch, &mut self.allowance)
+                let actions =
+                    self.ratios
+                        .tick(seen, &self.levers, &self.watch, &mut self.allowance);
+                match actions.is_empty() && self.is_least(seen) {
+                    true => self.empty(seen),
+                    false => actions,
+                }
             }
             SizedBy::SoftMax => {
                 self.soft_max
                     .tick(seen, &self.levers, &self.watch, &mut self.allowance)
             }
-            SizedBy::Fixed => {
-                let concurrent = self.levers.concurrent;
-                self.emptying
-                    .tick(seen, concurrent, &self.watch, &mut self.allowance)
-            }
+            SizedBy::Fixed => self.empty(seen),
         };
         // A collection frees more, so it comes first.
         let collects = [Action::Collect, Action::CollectWhole];
@@ -139,6 +140,19 @@ impl Control {
             actions.insert(measures.unwrap_or(actions.len()), Action::TrimNative);
         }
         actions
+    }
+
+    /// Whether the heap has the least size that its user gave. Then an agent can only empty it.
+    fn is_least(&self, seen: &Seen) -> bool {
+        let least = self.levers.least_size;
+        let most = least.saturating_add(least / 16);
+        !self.ratios.resizing() && seen.heap.committed() <= most && seen.limit < least
+    }
+
+    fn empty(&mut self, seen: &Seen) -> Vec<Action> {
+        let concurrent = self.levers.concurrent;
+        self.emptying
+            .tick(seen, concurrent, &self.watch, &mut self.allowance)
     }
 
     /// The bytes that the program may use: its limit, or less if it is idle.

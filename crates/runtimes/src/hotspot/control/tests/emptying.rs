@@ -190,3 +190,35 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
     idle.run(&mut control, 2000 * MIB, 0, 300);
     assert_eq!(idle.collections, looked + 1, "it is left alone");
 }
+
+#[test]
+fn a_heap_at_the_least_size_that_its_user_gave_is_emptied() {
+    for (least, collects) in [(256 * MIB, true), (0, false)] {
+        let mut levers = levers(SizedBy::HeapRatios, false);
+        levers.least_size = least;
+        let mut control = Control::new(levers.clone(), 0.05);
+        let mut model = Model::new(levers, 40 * MIB);
+        model.seen.empties = true;
+        model.seen.heap.old.capacity = 256 * MIB;
+        // The agent leaves what fits.
+        model.touched = 100;
+        let mut collected = 0;
+        for _ in 0..50 {
+            model.seen.now_ns += 100_000_000;
+            model.seen.limit = 160 * MIB;
+            model.seen.uses = model.uses();
+            for action in control.tick(&model.seen) {
+                model.act(action);
+                if matches!(action, Action::Collect | Action::CollectWhole) {
+                    collected += 1;
+                    control.collected(50_000_000, 40 * MIB, false);
+                }
+            }
+        }
+        let capacity = model.seen.heap.old.capacity / MIB;
+        match collects {
+            true => assert!((1..12).contains(&collected), "{collected} collections"),
+            false => assert!(capacity <= 130, "{capacity}"),
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! Keeps a message of the machine out of the program's standard output.
+//! Asks for collections: by the agent, or by a diagnostic command. Keeps a message of the machine that the
+//! command causes out of the program's standard output.
 //!
 //! A machine that is asked for `GC.class_histogram` while a thread is in a critical section of JNI
 //! (before 22 under G1, later only under Serial and Parallel) collects nothing, and logs "GC locker is held;
@@ -7,6 +8,8 @@
 //! configured by anybody, it stays as it is.
 
 use super::{COLLECTION, COMMAND, Failed, HotSpotLever, Trigger};
+use crate::hotspot::agent::collect;
+use tracing::debug;
 
 /// The command that shows how the log is configured.
 const LIST: &str = "VM.log list";
@@ -27,24 +30,56 @@ fn is_unasked(list: &str) -> bool {
         && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
 }
 
+/// How one machine is asked.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// Warnings of its log are off, because we collect.
+    hushed: bool,
+    /// The agent was asked, and did not collect.
+    without_agent: bool,
+}
+
 impl HotSpotLever<'_> {
     /// Asks for a collection.
     pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> Result<(), Failed> {
         if trigger == Trigger::Histogram {
+            if self.agent_collects()? {
+                return Ok(());
+            }
             // Each time: its user may have configured it since.
             if let Ok(listed) = self.attach.command("jcmd", &[LIST], COMMAND) {
-                self.hushed = is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND).is_ok();
+                self.asking.hushed =
+                    is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND).is_ok();
             }
         }
         let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
         self.speak();
-        done
+        done.map(drop)
+    }
+
+    /// Has the agent collect the whole heap, if there is one. That takes half of the time of
+    /// `GC.class_histogram`, which counts all objects, and of it Serial and Parallel before 21 tell the agent.
+    fn agent_collects(&mut self) -> Result<bool, Failed> {
+        if self.agent.is_none() || self.asking.without_agent {
+            return Ok(false);
+        }
+        let Some(library) = collect::loaded(&self.target.process) else {
+            return Ok(false);
+        };
+        let reply = self.ask(collect::LOAD, &collect::arguments(&library), COLLECTION)?;
+        let done = collect::is_done(&reply);
+        if !done {
+            let (pid, said) = (self.target.process.pid, reply.text.trim());
+            debug!("process {pid}: the agent does not collect: {said}");
+            self.asking.without_agent = true;
+        }
+        Ok(done)
     }
 
     /// Lets the machine log as it did, if we changed that.
     pub(super) fn speak(&mut self) {
-        if self.hushed && self.ask("jcmd", &[ON], COMMAND).is_ok() {
-            self.hushed = false;
+        if self.asking.hushed && self.ask("jcmd", &[ON], COMMAND).is_ok() {
+            self.asking.hushed = false;
         }
     }
 }
