@@ -13,8 +13,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/cli", 180),
     ("crates/client", 21),
     ("crates/collector", 1),
-    ("crates/heap", 67),
-    ("crates/libgc", 16),
     ("crates/map", 141),
     ("crates/mmtk", 22),
     ("crates/picture", 2),
