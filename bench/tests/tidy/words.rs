@@ -12,11 +12,8 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/broker", 40),
     ("crates/cli", 180),
     ("crates/client", 21),
-    ("crates/collector", 1),
     ("crates/map", 141),
     ("crates/mmtk", 22),
-    ("crates/picture", 2),
-    ("crates/programs", 19),
     ("crates/runtimes", 136),
     ("crates/sim", 135),
 ];
