@@ -13,7 +13,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/map", 141),
     ("crates/mmtk", 22),
     ("crates/runtimes", 136),
-    ("crates/sim", 135),
 ];
 
 /// Not written, in comments and in messages. A number has a name, a letter or a unit.
