@@ -65,9 +65,9 @@ final class Tasks {
     }
 
     /**
-     * Runs one thread for each of these. The tasks that end first do not count, as many as `warm` says; those
-     * after them do. So each run does the same work. What threads have begun when the last of them ends is
-     * left.
+     * Runs one thread for each of these tasks. The first ones that end do not count, as many as `warm` says;
+     * those after them do. So each run does the same work. Tasks that threads have begun when the last of
+     * them ends are not finished.
      */
     static void run(Callable<?>[] tasks, int warm, int counted) throws InterruptedException {
         Worker[] workers = new Worker[tasks.length];

@@ -55,7 +55,7 @@ struct Row {
     measurement: &'static str,
     /// The beginning of the target's claim; it selects the target.
     claim: &'static str,
-    /// What was measured.
+    /// The measured quantity.
     words: &'static str,
     /// The required value.
     asked: &'static str,

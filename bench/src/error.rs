@@ -156,8 +156,8 @@ pub enum Error {
         commit: String,
         folder: PathBuf,
     },
-    /// What a run came to cannot be kept.
-    #[error("what {variant:?} came to is no row, or not one of this program: {source}")]
+    /// The outcome of a run cannot be kept, or not be read again.
+    #[error("the outcome of {variant:?} is no row, or not one of this program: {source}")]
     Unreadable {
         variant: String,
         source: serde_json::Error,

@@ -22,7 +22,7 @@ const BESIDES: [(&str, &str); 2] = [
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll-bench")]
 struct Arguments {
-    /// What to measure.
+    /// Name of the measurement.
     #[arg(value_parser = names())]
     name: String,
     /// Repetitions of each variant.
@@ -46,7 +46,7 @@ struct Arguments {
     /// command goes on.
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// What `libgc-kernels` does in the guest that it boots.
+    /// Run the part of `libgc-kernels` in the guest that it boots.
     #[arg(long, hide = true)]
     inside: bool,
 }

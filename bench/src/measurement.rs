@@ -1,4 +1,4 @@
-//! What a measurement is: its description, and how it is run.
+//! Measurements: their description, and how they are run.
 
 use crate::report::results::Results;
 use crate::runner::{Options, Runner};
@@ -36,7 +36,7 @@ pub trait Measurement: Sync {
     /// this returns, even on an error.
     ///
     /// # Errors
-    /// Whatever could not be set up or started, or failed in a run.
+    /// The first failure to set up or start something, or of a run.
     fn run(&self, runner: &Runner) -> Result<Results>;
 
     /// Runs the part that belongs into a virtual machine, if the measurement boots one. Writes its findings
@@ -52,7 +52,7 @@ pub trait Measurement: Sync {
 /// Runs a measurement, saves its results and prints its table.
 ///
 /// # Errors
-/// Whatever could not be set up, started or written, or failed in a run.
+/// The first failure to set up, start or write something, or of a run.
 pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     let runner = Runner::new(measurement.about().name, options.clone())?;
     let ran = measurement.run(&runner);

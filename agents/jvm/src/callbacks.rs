@@ -1,4 +1,4 @@
-//! What the machine calls. Each function here returns whatever happens.
+//! The functions that the machine calls. Each of them returns, whatever happens.
 
 use crate::counters::Counters;
 use crate::heap::Heap;
@@ -31,7 +31,7 @@ const NOT_COLLECTED: c_int = 5;
 const COLLECT: &CStr = c"collect";
 
 static PAUSES: Shared<Pauses> = Shared::empty();
-/// Pauses of which the machine told that they began, and not yet that they ended.
+/// Pauses that have begun and not yet ended, as the machine tells.
 static NESTING: Nesting = Nesting::none();
 /// The agent is being set up, or was.
 static SET_UP: AtomicBool = AtomicBool::new(false);
@@ -165,7 +165,7 @@ fn measure(jvmti: &Jvmti) -> Result<Is, c_int> {
         false => (Some(process), None),
     };
     PAUSES.set(Pauses::new(writer, own, reader, counters, heap));
-    // Of pauses that ended before there was anything to tell of them.
+    // The missed pauses ended before there was anything to tell of them.
     MISSED.store(0, Ordering::Relaxed);
     if let Some(process) = other {
         polling_thread::start(process);
@@ -224,7 +224,7 @@ fn tell_broken(pauses: &Shared<Pauses>, told: &AtomicBool) {
         return;
     }
     let done = caught(|| pauses.with(|pauses| pauses.refuse(&Refusal::Panic)));
-    // What panics again is not tried again.
+    // A message that panics again is not tried again.
     told.store(done != Some(None), Ordering::Relaxed);
 }
 

@@ -60,13 +60,13 @@ impl Counters {
         })
     }
 
-    /// A pause begins. What was counted before is none of it: a collection may have begun before the agent
-    /// was told of any.
+    /// A pause begins. Earlier counts are none of its: a collection may have begun before the agent was told
+    /// of any.
     pub fn begin(&mut self) {
         self.last = self.read();
     }
 
-    /// What happened since the pause began.
+    /// The kind of the pause, by the counts since it began.
     pub fn kind(&mut self) -> Kind {
         let now = self.read();
         let last = std::mem::replace(&mut self.last, now);

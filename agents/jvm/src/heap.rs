@@ -58,14 +58,14 @@ const MAX_WHOLE_NS: u64 = 1_000_000_000;
 const TRIES: u32 = 4;
 const AGAIN_MS: u64 = 25;
 
-/// What there is after a pause, in bytes.
+/// The heap after a pause, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
     /// With objects; of G1 whole regions.
     pub used: u64,
     /// Free.
     pub free: u64,
-    /// Of these, left resident.
+    /// Free, and left resident.
     pub kept: u64,
     /// Given back now.
     pub given_back: u64,
@@ -208,7 +208,7 @@ fn tried<T>(mut find: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> 
     found
 }
 
-/// What a look at the end of a pause finds, in bytes.
+/// Result of a look at the end of a pause, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// With objects; of G1 whole regions.
@@ -221,7 +221,7 @@ pub struct Looked {
 mod tests {
     use super::*;
 
-    /// What [`tried`] finds where the first looks fail like this, and how often it looked.
+    /// The result of [`tried`] where the first looks fail like this, and how often it looked.
     fn looks(fails: &[Refusal]) -> (Result<(), Refusal>, usize) {
         let mut looks = 0;
         let found = tried(|| {

@@ -31,7 +31,7 @@ pub enum Event {
 
 /// Number of the first event.
 const FIRST: usize = 50;
-/// Events of which the table of callbacks tells.
+/// Number of events in the table of callbacks.
 const EVENTS: usize = Event::Finish as usize - FIRST + 1;
 
 /// The callback of `VMDeath`.
@@ -41,7 +41,7 @@ pub type OnThread = unsafe extern "C" fn(*mut Env, *mut c_void, *mut c_void);
 /// A callback of the events of collections.
 pub type OnCollection = unsafe extern "C" fn(*mut Env);
 
-/// What is called when. JVMTI's table of callbacks, up to the last that is used.
+/// JVMTI's table of callbacks, up to the last that is used.
 #[repr(C)]
 pub struct Callbacks {
     /// The machine has started.

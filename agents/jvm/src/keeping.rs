@@ -13,14 +13,14 @@ const PAUSES: usize = 8;
 /// Memory that is taken again within this time (ns) is not given back.
 pub const SOON_NS: u64 = 250_000_000;
 
-/// What was taken between the ends of two pauses.
+/// Memory taken between the ends of two pauses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     bytes: u64,
     ns: u64,
 }
 
-/// What the last pauses tell. Changed within pauses.
+/// Record of the last pauses. Changed within pauses.
 #[derive(Debug, Default)]
 pub struct Keeping {
     /// The last ones; the oldest is overwritten.

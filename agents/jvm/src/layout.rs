@@ -7,11 +7,11 @@ pub const MAX_TAG: i64 = 1 << 16;
 /// Why a heap is left alone whose regions are not as they should be.
 pub const ODD: Refusal = Refusal::Odd("the regions of its heap");
 
-/// What each version calls the types and fields of regions; the newest first.
+/// Names of the types and fields of regions in each version; the newest first.
 pub struct Names {
     /// The type of a region.
     pub region: &'static str,
-    /// The type of what tells its kind.
+    /// The type of its tag.
     pub kind: &'static str,
     /// The type of what has the table of all.
     pub manager: &'static str,
@@ -61,7 +61,7 @@ pub struct Layout {
     pub top: u64,
     /// Its end.
     pub end: u64,
-    /// What tells its kind.
+    /// Its tag, which tells its kind.
     pub tag: u64,
     /// The tag of a free one.
     pub free: u32,

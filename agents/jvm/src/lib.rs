@@ -25,13 +25,13 @@
 //! 5. `VMDeath`, `Agent_OnUnload`: nothing more is done.
 //!
 //! # Modules
-//! [`callbacks`]: what the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics stay here, one
-//! thread at a time. [`nesting`]: pauses within others. [`page`]: the memory file. [`machine`]: the tables
-//! for debuggers. [`counters`]: what a pause was for. [`heap`]: giving back, and why that is safe; [`spaces`]
-//! and [`regions`]: of which collector; [`layout`]: where regions are described; [`keeping`]: what is kept;
-//! [`ranges`]: what is mapped where. [`signal`]: stalls and faults; [`time_budget`]: how often they are read.
-//! [`pauses`]: joins these within a pause. [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]:
-//! for fuzzers.
+//! [`callbacks`]: the functions that the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics
+//! stay here, one thread at a time. [`nesting`]: pauses within others. [`page`]: the memory file.
+//! [`machine`]: the tables for debuggers. [`counters`]: the kinds of pauses. [`heap`]: giving back, and why
+//! that is safe, for Serial and Parallel by [`spaces`], for G1 by [`regions`]; [`layout`]: where regions are
+//! described; [`keeping`]: how much is kept; [`ranges`]: mappings and resident pages. [`signal`]: stalls and
+//! faults; [`time_budget`]: how often they are read. [`pauses`]: joins these within a pause.
+//! [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 
 pub mod callbacks;
 pub mod counters;

@@ -38,7 +38,7 @@ pub enum Refusal {
     NoConstant(&'static str),
     /// A flag is missing.
     NoFlag(&'static str),
-    /// What was read cannot be true.
+    /// A value that was read cannot be true.
     Odd(&'static str),
     /// Not a version whose heap is touched.
     Version(u32),
@@ -107,7 +107,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What the tables of this process's machine tell.
+/// A virtual machine, by the tables of its process.
 #[derive(Debug)]
 pub struct Machine {
     tables: Tables,
@@ -130,8 +130,9 @@ impl Machine {
     /// A machine with these tables, whatever they say.
     ///
     /// # Safety
-    /// What [`crate::heap::Heap`] and [`crate::counters::Counters`] find by the tables is checked then, and
-    /// read later without asking again whether it is mapped: it stays mapped while these are used.
+    /// The places that [`crate::heap::Heap`] and [`crate::counters::Counters`] find by the tables are checked
+    /// then, and read later without asking again whether they are mapped: they stay mapped while these are
+    /// used.
     pub unsafe fn with(tables: Tables) -> Machine {
         Machine { tables }
     }
@@ -192,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// What a static field points to.
+    /// The pointer in a static field.
     ///
     /// # Errors
     /// Without such a field, or when it points nowhere.
@@ -213,7 +214,7 @@ impl Machine {
         }
     }
 
-    /// What a field of the object at `object` points to.
+    /// The pointer in a field of the object at `object`.
     ///
     /// # Errors
     /// Without such a field, or when it points nowhere.

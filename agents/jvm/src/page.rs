@@ -10,7 +10,7 @@ use std::os::fd::IntoRawFd;
 /// the program close it, nothing of ours touches what gets its number.
 ///
 /// # Errors
-/// What the system says: memory files may be forbidden in a sandbox.
+/// The system's error: memory files may be forbidden in a sandbox.
 pub fn make() -> Result<Words<'static>, Errno> {
     let (file, mapping) = sealed_memfd::make(NAME, SIZE)?;
     let _stays_open = file.into_raw_fd();
@@ -19,8 +19,8 @@ pub fn make() -> Result<Words<'static>, Errno> {
     Ok(unsafe { Words::new(mapping.for_ever()) })
 }
 
-/// Whether an agent in this process has a page already: ours, or one that was loaded from another
-/// copy of the library. What cannot be told counts as none.
+/// Whether an agent in this process has a page already: ours, or one that was loaded from another copy of the
+/// library. False if the mappings cannot be read.
 pub fn is_there() -> bool {
     let name = format!("/memfd:{NAME}");
     let mut found = false;

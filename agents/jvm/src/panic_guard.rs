@@ -1,6 +1,5 @@
-//! What stands between the virtual machine and everything that could go wrong here: no panic leaves a
-//! function that the machine calls, and the agent's state is used by one thread at a time without a
-//! wait.
+//! The guard between the virtual machine and everything that could go wrong here: no panic leaves a function
+//! that the machine calls, and the agent's state is used by one thread at a time without a wait.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

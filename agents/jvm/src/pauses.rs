@@ -1,7 +1,6 @@
-//! What is done at the beginning and at the end of a pause. The VM Thread runs this at a safepoint:
-//! nothing here calls Java or JVMTI, allocates, sleeps or waits for another thread. Only where the signal
-//! stops working, memory is allocated, to open and to name another one: as the machine's own code does in
-//! pauses.
+//! The work at the beginning and at the end of a pause. The VM Thread runs this at a safepoint: nothing here
+//! calls Java or JVMTI, allocates, sleeps or waits for another thread. Memory is allocated only where the
+//! signal stops working, to open and to name another one: as the machine's own code does in pauses.
 
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
@@ -18,10 +17,10 @@ pub struct Pauses {
     /// Writes readings of the process, where no thread of its own does.
     process: Option<ProcessWriter<'static>>,
     reader: Reader,
-    /// Of the readings of a pause, at its beginning and at its end.
+    /// Limits the time that readings take at the beginning and at the end of pauses.
     ration: TimeBudget,
     counters: Option<Counters>,
-    /// What pauses are for where there are no counters.
+    /// The kind of every pause where there are no counters.
     usual: Kind,
     /// `None` where nothing is given back.
     heap: Option<Heap>,
@@ -30,7 +29,7 @@ pub struct Pauses {
     totals: Totals,
 }
 
-/// What was noted at the beginning of a pause.
+/// Notes from the beginning of a pause.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     /// When it was, ns.
@@ -133,8 +132,9 @@ impl Pauses {
         self.writer.ended(&pause, &self.totals);
     }
 
-    /// What came within the pause that ends; `None` if that is not known. Tells what came by now, if that is
-    /// read: also after a pause that was long enough for it, though nothing was read at its beginning.
+    /// The counts within the pause that ends; `None` if they are not known. Writes the counts by now to the
+    /// page, if they are read: also after a pause that was long enough for it, though nothing was read at its
+    /// beginning.
     fn read_within(&mut self, before: Option<Read>, end_ns: u64) -> Option<Reading> {
         if before.is_none() && !self.ration.allows(end_ns) {
             return None;

@@ -127,9 +127,9 @@ fn huge_page() -> u64 {
         .max(page_size())
 }
 
-/// Whether the page at an address, which is one's start, is in memory. What is in swap is not, and what
-/// was never touched or is reserved only is neither. A system call of less than a microsecond. Where a filter
-/// of system calls may end the program for it, every page counts as in memory: less than wished may stay.
+/// Whether the page at an address, which is one's start, is in memory. Pages in swap are not, nor are those
+/// that were never touched or are only reserved. A system call of less than a microsecond. Where a filter of
+/// system calls may end the program for it, every page counts as in memory: less than wished may stay.
 pub fn is_in_memory(page: u64) -> bool {
     if sandbox::was_filtered() {
         return true;

@@ -2,10 +2,10 @@
 //! that may be done stands at the head of `heap`.
 //!
 //! G1 takes regions for its eden and for survivors from the end of the heap, and others from its start; so
-//! the last free regions are those that stay resident. What it gave up by itself, it does not tell
-//! debuggers: such regions look free. They are told apart by a look at their first page before they
-//! count as kept, and giving them back again does nothing. Each look is a system call, so what was seen is
-//! remembered, and only `AGAIN` regions are looked at again in each pause.
+//! the last free regions are those that stay resident. G1 does not tell debuggers which regions it gave up by
+//! itself: they look free. They are told apart by a look at their first page before they count as kept, and
+//! giving them back again does nothing. Each look is a system call, so its result is remembered, and only
+//! `AGAIN` regions are looked at again in each pause.
 
 use crate::heap::{Free, Looked};
 use crate::layout::{Layout, MAX_TAG, NAMES, ODD, table};
@@ -48,7 +48,7 @@ pub struct Regions {
     table: u64,
     /// First address of the heap.
     start: u64,
-    /// Of each region, bytes.
+    /// Size of each region, bytes.
     size: u64,
     /// The end of the last pause was looked at.
     is_known: bool,
@@ -166,8 +166,9 @@ impl Regions {
 
     /// Whether G1 says that a region is free. Within a pause.
     fn is_free(&self, index: usize) -> bool {
-        // Both say so, or nothing is done about it. What is empty since both said so need not be asked again:
-        // of a large heap that is most, and its tags are seldom in the processor's caches.
+        // Both its top and its tag say so, or nothing is done about it. A region that is empty since both
+        // said so need not be asked again: most regions of a large heap are, and their tags are seldom in the
+        // processor's caches.
         let region = &self.regions[index];
         let is_as_it_was = self.is_known && region.is_free && !region.is_touched;
         self.is_empty(index) && (is_as_it_was || self.tag(index) == self.layout.free)
@@ -183,7 +184,7 @@ impl Regions {
                 == self.bottom(index)
     }
 
-    /// What G1 says that a region is, which has been met. Within a pause.
+    /// The tag by which G1 tells the kind of a region that has been met. Within a pause.
     fn tag(&self, index: usize) -> u32 {
         let at = self.regions[index].at;
         // SAFETY: as in `is_empty`.
@@ -321,7 +322,7 @@ impl Regions {
                         if is_choice && is_due {
                             region.in_memory = Some(is_in_memory(bottom));
                         }
-                        // What is not known counts as in memory: less than wished may stay.
+                        // A page that was not looked at counts as in memory: less than wished may stay.
                         region.is_kept = region.in_memory != Some(false);
                         left -= u64::from(region.is_kept);
                     }

@@ -355,7 +355,7 @@ fn a_region_that_says_two_things_is_left_alone() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever the program does: what is in use stays, and of the rest no more than is to be kept.
+    /// Memory in use stays, whatever the program does, and no more of the rest than is to be kept.
     #[test]
     fn only_free_regions_go(
         steps in prop::collection::vec(

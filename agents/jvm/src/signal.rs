@@ -2,7 +2,7 @@
 //!
 //! The signal is the dearest part of a pause: its path through the kernel is cold each time. So it is not
 //! read where it cannot have changed: a thread stalls where it gets a page, and then a fault was counted.
-//! What stalls otherwise, within system calls, is seen some time later.
+//! Other stalls, within system calls, are seen some time later.
 
 use plimsoll_kernel::process::own::is_shown;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
@@ -15,7 +15,7 @@ pub struct Reader {
     counted: Counted,
     /// The faults at the last reading of `stalls`, and when it was (ns).
     read_at: Option<(Faults, u64)>,
-    /// The source that stopped working, of which nobody was told yet.
+    /// The source that stopped working, until somebody is told.
     fell: Option<Tier>,
 }
 
@@ -36,7 +36,7 @@ struct Counted {
     stalled: Option<Stalled>,
     /// The major faults likewise.
     major_faults: Option<u64>,
-    /// What they rose by since the first.
+    /// Their increase since the first reading.
     sum: Reading,
 }
 
@@ -78,7 +78,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What came after an earlier reading.
+    /// The counts since an earlier reading.
     pub fn since(self, earlier: Reading) -> Reading {
         Reading {
             stalled: self.stalled.since(earlier.stalled),
@@ -202,7 +202,7 @@ fn read(stalls: Option<&mut Stalls>, faults: Option<Faults>) -> Option<Stalled> 
     }
 }
 
-/// What the process counts of its faults.
+/// The faults of the process so far.
 fn faults() -> Option<Faults> {
     // SAFETY: plain old data, filled in by getrusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -332,7 +332,7 @@ mod tests {
         );
         let read = reader.read_source(faults(5000));
         assert_eq!(reader.fell, None, "it is the same source");
-        // What `read_source` does where the source has become another.
+        // As in `read_source`, where the source has become another.
         reader.counted.stalled = read;
         assert_eq!(told(reader.counted.add(read, Some(5000))), (2, 9, 4993));
         let more = reader.read_source(faults(5003));

@@ -14,7 +14,7 @@ const TRIES: usize = 4;
 /// Why a heap is left alone whose spaces are not as they should be.
 const ODD: Refusal = Refusal::Odd("the spaces of its heap");
 
-/// What a space is for, in the order in which free memory is left resident.
+/// The use of a space, in the order in which free memory is left resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     /// One of the two that survivors are copied to, within pauses.
@@ -242,7 +242,7 @@ impl Spaces {
         Ok(sum)
     }
 
-    /// What held objects at the last look.
+    /// Bytes that held objects at the last look.
     fn used(&self) -> Used {
         let mut used = Used::default();
         for space in &self.spaces {

@@ -189,7 +189,7 @@ fn what_the_program_takes_is_counted() {
     assert_eq!(looked.taken, 2 * page);
 }
 
-/// What the tables of a machine with Serial or Parallel lead to, in memory of its own.
+/// The memory to which the tables of a machine with Serial or Parallel lead.
 struct Told {
     /// Where the spaces are; unmapped with this.
     _heap: Heap,
@@ -201,7 +201,7 @@ struct Told {
     collected: [u64; 4],
     /// Eden, survivors, old space: for both generations, each of which has some of them.
     generation: [u64; COUNT],
-    /// What static fields hold: the heap, the young and the old generation.
+    /// Values of static fields: the heap, the young and the old generation.
     statics: [u64; 3],
 }
 
@@ -334,7 +334,7 @@ fn tables_that_lack_a_name_are_refused_by_that_name() {
 fn tables_of_another_vendor_or_version_are_refused() {
     let mut told = Told::new();
     for collector in [Collector::Serial, Collector::Parallel] {
-        // Whatever stands where we look, it is refused or leads to spaces of the heap.
+        // The tables are refused if any of their fields is elsewhere.
         let whole = told.tables(collector);
         for field in whole.fields.keys() {
             for place in [

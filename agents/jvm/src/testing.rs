@@ -11,7 +11,7 @@ pub(crate) struct Mapping {
     whole: (*mut c_void, usize),
 }
 
-/// Of its start, bytes: the size of a huge page.
+/// Alignment of its start, bytes: the size of a huge page.
 const ALIGNMENT: usize = 2 << 20;
 
 impl Mapping {

@@ -3,15 +3,15 @@
 //! The kernel adds up the faults and the delays of all threads whenever it is asked for those of a process.
 //! With a few threads that is nothing, with thousands it would prolong each pause by half a millisecond.
 
-/// What something may take of the time: one part of this many.
+/// Part of the time that something may take: one of this many.
 const PARTS: u64 = 500;
-/// What the first time is taken to cost, ns.
+/// Assumed cost of the first time, ns.
 const FIRST_NS: u64 = 20_000;
 
 /// When something may be done again, judged by what it cost. Used by one thread at a time.
 #[derive(Debug)]
 pub struct TimeBudget {
-    /// What it costs, ns: the last time, but at most twice what it was before. A thread that others keep from
+    /// Its cost, ns: that of the last time, but at most twice the cost before. A thread that others keep from
     /// its processor takes long once, which tells nothing of the next time. Changed each time it is done.
     cost_ns: u64,
     /// When it may be done again, ns. Changed each time it is done.

@@ -6,7 +6,7 @@ use crate::orders::ORDERS;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Who may work inside libgc: nobody claims it, the helper does, or a fork does.
+/// Whose turn it is to work inside libgc: nobody's, the helper's, or a fork's.
 const FREE: u32 = 0;
 const HELPER: u32 = 1;
 const FORKING: u32 = 2;

@@ -1,5 +1,5 @@
 /* lists: threads with phases. Each thread builds a list, walks through it, and drops it, until all lists are
- * built. What is live when a collection comes depends on how many threads have a list just then.
+ * built. The live data of a collection depend on how many threads have a list just then.
  *
  *   lists [--threads T] [--lists N] [--bytes B] [--spread PERCENT] [--walks W]
  *
@@ -24,13 +24,13 @@ struct node {
     uint64_t value[2];
 };
 
-/* What the arguments say: numbers of threads, lists and walks, bytes of a list, percent. */
+/* Values of the arguments: numbers of threads, lists and walks, bytes of a list, percent. */
 static long threads = 16, lists = 1000, bytes = 1100000, spread = 0, walks = 20;
 /* Lists that no thread has begun. */
 static atomic_long left;
 /* Lists that each thread has built. Only the thread writes its own. */
 static long built[MOST_THREADS];
-/* Of what the walks saw, so that no compiler leaves them out. */
+/* A sum over the nodes that walks saw, so that no compiler leaves the walks out. */
 static atomic_ulong sum;
 
 /* Bytes of the list with this number: the same in each run. */

@@ -13,9 +13,9 @@
  * uncollectable  N objects that live until they are freed, and hold references
  * free           N objects that the program frees itself
  * small          N holders of eleven objects that die at once, in a heap that is to stay small
- * tight          about 50 MB that live and N objects of which most die, for runs in little memory
+ * tight          about 50 MB that live and N objects, most of them dead soon, for runs in little memory
  * addresses      a program of 30 MB with threads and memory of malloc, for runs with few addresses
- * strings-large  as strings, with objects of 2 to 6 KiB, of which 32 MB live
+ * strings-large  as strings, with objects of 2 to 6 KiB; 32 MB of them live
  * cells          N cells that die young, beside a tree of 40 MB
  * servers        8 threads, each of which serves N requests that make small lists
  *

@@ -1,4 +1,4 @@
-/* What programs share by which collectors are measured. */
+/* Code shared by the programs by which collectors are measured. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

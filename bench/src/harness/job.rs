@@ -57,7 +57,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// What a job used, besides memory.
+/// Resources that a job used, besides memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Seconds of processors, of the program and of its children that it waited for.
@@ -77,7 +77,7 @@ pub struct Outcome {
     pub resident: u64,
     /// Number of major faults.
     pub faults: u64,
-    /// What it used besides.
+    /// Other resources that it used.
     pub usage: Usage,
     /// The pauses of its collections.
     pub pauses: Pauses,

@@ -69,7 +69,7 @@ pub struct Workload {
     pub(super) whole: bool,
 }
 
-/// Who notes the pauses of a program.
+/// The part that notes the pauses of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notes {
     /// The program itself, in the file that `--pauses` names.

@@ -56,7 +56,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, of which no view is left: views borrow `self`.
+        // SAFETY: our own mapping. No view of it is left: views borrow `self`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), PAGE_SIZE) };
     }
 }

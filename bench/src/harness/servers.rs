@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 32;
 /// Name of Liberty's server.
 const NAME: &str = "measured";
 
-/// A page that allocates in the manner of such pages: it fills a sorted map, and prints it.
+/// A page that allocates as pages often do: it fills a sorted map, and prints it.
 const PAGE: &str = r#"<%@ page session="false" import="java.util.*" %><html><body><%
 Map<Integer, String> entries = new TreeMap<>();
 for (int i = 0; i < 200; i++) {
@@ -78,7 +78,7 @@ impl Kafka {
         Ok(kafka)
     }
 
-    /// What the virtual machine is given.
+    /// Arguments of the virtual machine.
     pub fn arguments(&self) -> Vec<String> {
         let config = self.config.display().to_string();
         let path = cache("traced/*");
@@ -194,7 +194,7 @@ impl Liberty {
         })
     }
 
-    /// What the virtual machine is given.
+    /// Arguments of the virtual machine.
     pub fn arguments(&self) -> Vec<String> {
         let tool = |name: &str| cache(&format!("liberty/wlp/bin/tools/{name}"));
         let agent = format!("-javaagent:{}", tool("ws-javaagent.jar"));

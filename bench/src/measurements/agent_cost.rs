@@ -1,4 +1,4 @@
-//! What the agent in Java virtual machines costs a program that is collected about 100 times a second.
+//! Cost of the agent in Java virtual machines to a program that is collected about 100 times a second.
 //!
 //! An agent cannot be unloaded, so runs with it and without it take turns, and each is compared with the one
 //! beside it. All do the same work.
@@ -43,7 +43,7 @@ const G1: [Jvm; 2] = [
     },
 ];
 
-/// What surrounds the work.
+/// The conditions of the work.
 #[derive(Debug, PartialEq, Eq)]
 struct Setting {
     /// Added to the name of the machine.
@@ -77,7 +77,7 @@ const CROWD: Setting = Setting {
     ..USUAL
 };
 
-/// What is compared, each with the agent and without.
+/// The cases that are compared, each with the agent and without.
 const CASES: [Case; 5] = [
     (G1[0], &USUAL),
     (G1[1], &USUAL),
@@ -91,7 +91,7 @@ type Case = (Jvm, &'static Setting);
 const STEADY: &str = "-XX:-UseDynamicNumberOfCompilerThreads";
 /// Collections until the program has been compiled and the agent loaded: from then on processor time counts.
 const WARM: u64 = 100;
-/// What the program allocates in a second, MB.
+/// Allocation of the program in a second, MB.
 const PACE: u32 = 1300;
 /// The buffers that it allocates, bytes.
 const BUFFER: u32 = 16 << 10;
@@ -127,7 +127,7 @@ impl Mode {
     }
 }
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Took {
     /// Seconds from the start of `java` to its end.
@@ -139,7 +139,7 @@ struct Took {
     /// Seconds that the agent says that it took within pauses, by the clock, and the pauses that it saw.
     own: f64,
     seen: f64,
-    /// Of these, pauses whose stalls it did not read.
+    /// Those of these pauses whose stalls it did not read.
     unread: f64,
 }
 
@@ -288,8 +288,8 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
         .results(
             "A Java program that is collected about 100 times a second, with the agent and without.",
             "The program allocates 1.3 GB/s in buffers, for 15 s, beside 12 MB that live; `-Xms256m -Xmx256m \
-             -Xmn14m`. One row has a heap of 2048 regions (4 GiB, of which hardly any is touched), \
-             and one 2000 threads that do nothing. The agent is loaded at the start. It only measures; or \
+             -Xmn14m`. One row has a heap of 2048 regions (4 GiB, hardly touched), and one 2000 \
+             threads that do nothing. The agent is loaded at the start. It only measures; or \
              it is wished besides that less than the whole heap stays, so that it looks for what is free \
              at each pause, and finds that nothing has to go. Medians; processor time is that of the \
              process from one collection to the next, for as many allocated bytes, after the first 100 \

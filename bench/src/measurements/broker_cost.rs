@@ -65,7 +65,7 @@ impl Measurement for BrokerCost {
 
 fn report(found: &[[f64; 5]], runner: &Runner) -> Results {
     let mut results = runner.results(
-        "What the broker costs with 100 principals.",
+        "Costs of the broker with 100 principals.",
         "Hundred sleeping processes are principals, hundred subscribers wait. Idle: processor time of \
          all its threads in 20 s, 30 s after the last came. Wake-up: from \
          the time that the broker wrote into the page to the return of the subscriber's poll, for 40 \

@@ -39,7 +39,7 @@ const CROWD: usize = 5;
 const CROWDED: u64 = 1024;
 const CROWD_LIVE: u64 = 30;
 
-/// What the program does besides replacing arrays.
+/// The work of the program besides replacing arrays.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     name: &'static str,
@@ -61,7 +61,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// What each program of a crowd does.
+/// The work of each program of a crowd.
 const GROWS: Kind = Kind {
     name: "native",
     words: &["native", "90"],
@@ -127,7 +127,7 @@ impl Runs {
     }
 }
 
-/// What manages the memory of a program.
+/// The runtime that manages the memory of a program.
 #[derive(Clone, Copy, Debug)]
 enum Runtime {
     Java(Jvm),
@@ -410,7 +410,7 @@ struct Killed {
 }
 
 impl Killed {
-    /// Of the cases that `counts` names.
+    /// Counts the cases that `counts` names.
     fn of<'a>(
         all: impl Iterator<Item = &'a [Runs; 3]>,
         counts: impl Fn(&[Runs; 3]) -> bool,

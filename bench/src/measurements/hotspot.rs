@@ -91,7 +91,7 @@ impl Measurement for Hotspot {
 fn empty(runner: &Runner) -> Results {
     let results = runner.results(
         "A Java program steered to 300 MiB for 4 s, 800 MiB for 6 s and 300 MiB for 5 s, by collector.",
-        "100 MiB alive, 300 MB/s allocated, 2 % of which replaces what lives, budget 1500 MiB, with swap \
+        "100 MiB alive, 300 MB/s allocated, 2 % of it to replace live data, budget 1500 MiB, with swap \
          behind it. In: the time until its memory was within 3 % of the budget (45 MiB) of the limit for the \
          first time, `not` where it never was in half of the runs; then the median of its memory from 2 s \
          after the change on.",

@@ -162,8 +162,8 @@ fn seconds(setup: Setup, most: u64, room: Option<u64>) -> f64 {
     setup.alone(most * MIB, room).ended as f64 / SECOND as f64
 }
 
-/// Of the default, the paper's rule and ours: time in too little memory, as a multiple of the default's in
-/// enough.
+/// Time in too little memory, as a multiple of the default's in enough: with the default, the paper's rule
+/// and ours.
 fn alone(setup: Setup) -> [f64; 3] {
     let default = seconds(setup.with(Rule::Maximum), 512, None);
     [Rule::Maximum, PAPER, MENDED].map(|rule| seconds(setup.with(rule), 512, Some(ROOM)) / default)
@@ -173,16 +173,16 @@ fn work(outcomes: &[Outcome]) -> f64 {
     outcomes.iter().map(|one| one.allocated).sum::<u64>() as f64
 }
 
-/// Of the default, the paper's rule and ours: work of four programs, as a part of that of the best even
-/// split.
+/// Work of four programs, as a part of that of the best even split: with the default, the paper's rule and
+/// ours.
 fn four(setup: Setup) -> [f64; 3] {
     let fixed = [96, 112, 128, 140].map(|most| work(&setup.with(Rule::Maximum).four(most * MIB)));
     let best = fixed.into_iter().fold(0.0, f64::max);
     [Rule::Maximum, PAPER, MENDED].map(|rule| work(&setup.with(rule).four(LARGE)) / best)
 }
 
-/// Of the default, the paper's rule and ours: work beside a hog, as a part of that with the best fixed
-/// size.
+/// Work beside a hog, as a part of that with the best fixed size: with the default, the paper's rule and
+/// ours.
 fn beside(setup: Setup) -> [f64; 3] {
     let with = |rule, most| work(&[setup.with(rule).beside_a_hog(most)]);
     let fixed = [96, 112, 128, 256, 320].map(|most| with(Rule::Maximum, most * MIB));

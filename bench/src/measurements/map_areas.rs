@@ -94,7 +94,7 @@ const AREAS: [Area; 7] = [
 /// `map-areas`.
 pub(super) struct MapAreas;
 
-/// Of each area: bytes by the machine's account, and by ours.
+/// Bytes of each area: by the machine's account, and by ours.
 type Compared = [(f64, f64); AREAS.len()];
 
 impl Measurement for MapAreas {
@@ -149,7 +149,7 @@ fn start(jvm: Jvm, classes: &Path) -> Result<Held> {
     let mut held = Held(command.spawn().map_err(Error::start(&command))?);
     let mut line = String::new();
     if let Some(output) = held.0.stdout.take() {
-        // What it says no more than once, it has said when it ends.
+        // If the read fails, the line is empty, which is an error below.
         let _ = BufReader::new(output).read_line(&mut line);
     }
     match line.trim() {
@@ -184,7 +184,7 @@ fn compared(jvm: Jvm, classes: &Path) -> Result<Compared> {
     Ok(all)
 }
 
-/// What the machine accounts for.
+/// The machine's own account of its memory.
 fn account(jvm: Jvm, pid: u32) -> Result<String> {
     let java = PathBuf::from(jvm.java());
     let java = java.canonicalize().map_err(Error::file("find", &java))?;
@@ -197,7 +197,7 @@ fn account(jvm: Jvm, pid: u32) -> Result<String> {
     }
 }
 
-/// What `plimsoll map` takes each part of its address space for.
+/// The parts of its address space, as `plimsoll map` sees them.
 fn parts_of(pid: u32) -> Result<(Snapshot, Vec<Part>)> {
     let process = Arc::new(Process::open(pid as i32)?);
     let snapshot = Snapshot::of(&process, PATIENCE)?;

@@ -1,4 +1,4 @@
-//! What an ordinary user gets: a budget without rights, which nothing but the programs' own adapting holds.
+//! The budget of an ordinary user without rights: nothing but the programs' own adapting holds it.
 
 use crate::harness::folder::Folder;
 use crate::harness::java::Classes;
@@ -63,7 +63,7 @@ impl Measurement for OrdinaryUser {
     }
 }
 
-/// What all programs used together, MiB.
+/// Memory that all programs used together, MiB.
 #[derive(Serialize, Deserialize)]
 struct Used {
     median: f64,
@@ -155,7 +155,8 @@ fn report(ran: &[Variant<bool, Used>], runner: &Runner) -> Results {
             "Three Java programs of an ordinary user under one budget.",
             &format!(
                 "120, 80 and 40 MB alive, 40 MB/s replaced in each, weights 200, 100 and 50, G1 of JDK 17, a \
-                 budget of {budget} MiB that no cgroup enforces. What all use together, from second 10 to 40."
+                 budget of {budget} MiB that no cgroup enforces. The memory that all use together, from \
+                 second 10 to 40."
             ),
         )
         .columns(&[("how", ""), ("together, median", "MiB"), ("most", "MiB")]);

@@ -1,5 +1,5 @@
-//! What it does to Java programs with more threads than processors to have their threads ordered by what they
-//! allocate (`plimsoll run --phases`).
+//! Effect of `plimsoll run --phases`, which orders threads by their allocation, on Java programs with more
+//! threads than processors.
 
 use crate::harness::folder::Folder;
 use crate::harness::interrupt;
@@ -131,7 +131,7 @@ const PLAIN: [&str; 3] = ["the kernel's", "LARF", "MQRR"];
 /// The library of the bank.
 const DATABASE: &str = "traced/h2-2.2.224.jar";
 
-/// What a run reported.
+/// The report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Told {
     /// Tasks in a second.
@@ -284,7 +284,7 @@ fn ratios(variant: &Ran, ran: &[Ran], of: impl Fn(&Told) -> f64) -> Vec<f64> {
 /// A value of a run.
 type Value = fn(&Told) -> f64;
 
-/// What is compared: its name, its unit, and its value.
+/// The quantities that are compared: name, unit, and value.
 const COMPARED: [(&str, &str, Value); 6] = [
     ("tasks", "1/s", |told| told.tasks),
     ("collections in 1000 tasks", "", |told| told.collections),

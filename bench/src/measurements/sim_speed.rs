@@ -56,7 +56,7 @@ struct What {
     rule: Rule,
 }
 
-/// What came of one run.
+/// The figures of one run.
 #[derive(Serialize, Deserialize)]
 struct Ran {
     events: u64,
@@ -210,7 +210,7 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
     })
 }
 
-/// Of all runs of a variant.
+/// The spread of a value over all runs of a variant.
 fn of(ran: &Variant<What, Ran>, value: impl Fn(&Ran) -> f64) -> Spread {
     spread(&ran.outcomes.iter().map(value).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! What a reading of the stall signal costs by each tier, and whether the tiers agree, while a program is
+//! Cost of a reading of the stall signal by each tier, and whether the tiers agree, while a program is
 //! pressed and left alone by turns.
 
 use crate::harness::ground::Ground;
@@ -52,11 +52,11 @@ struct Seen {
     /// Microseconds of a reading, and of opening.
     read: f64,
     open: f64,
-    /// What each interval had.
+    /// The stalls of each interval.
     within: Vec<Stalled>,
 }
 
-/// What one run says of one tier.
+/// Figures of one tier in one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Said {
     /// Why it does not work; empty if it does.

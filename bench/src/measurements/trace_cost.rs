@@ -66,18 +66,18 @@ impl Mode {
 /// A program, on a machine, in a mode.
 type What = (&'static str, Jvm, Mode);
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Took {
     /// Seconds from the start of `java` to its end.
     time: f64,
     /// Seconds of all processors.
     processors: f64,
-    /// What was recorded, if it was.
+    /// The recording, if there is one.
     recorded: Option<Recorded>,
 }
 
-/// What a recording is.
+/// Figures of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Recorded {
     /// Objects in the trace, millions.

@@ -20,7 +20,7 @@ const BEYOND: usize = 1;
 pub struct Bars {
     /// Above the picture.
     pub title: String,
-    /// What the bars are long: quantity and unit.
+    /// Quantity and unit of the bars' length.
     pub unit: String,
     /// Where a line is drawn; 0: nowhere.
     pub limit: f64,

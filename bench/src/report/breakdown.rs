@@ -26,12 +26,12 @@ pub struct Breakdown {
     pub title: String,
     /// Below the title, smaller; may be empty.
     pub note: String,
-    /// What the bars differ in.
+    /// The difference between the bars.
     pub across: String,
     /// Where a line is drawn, bytes: what the programs may use; 0: nowhere.
     pub limit: u64,
-    /// Of each bar, the one or two lines below it, and the memory of one or several programs, as
-    /// [`once`] sums it up.
+    /// For each bar the one or two lines below it, and the memory of one or several programs, as [`once`]
+    /// sums it up.
     pub bars: Vec<(String, Vec<AreaOf>)>,
 }
 
@@ -56,9 +56,9 @@ impl Scale {
     }
 }
 
-/// The areas of several processes (`plimsoll map --json`), summed up as memory: what a process maps
-/// several times counts once, and so does what processes share of files. Of that each is taken to
-/// have the same pages as the one that has most.
+/// The areas of several processes (`plimsoll map --json`), summed up as memory: pages that a process maps
+/// several times count once, and so do pages of files that processes share. Each process is taken to share
+/// the same pages as the one that has most.
 pub fn once(report: &Report) -> Vec<AreaOf> {
     let mut sums: BTreeMap<Kind, (AreaOf, u64)> = BTreeMap::new();
     for area in report.processes.iter().flat_map(|process| &process.areas) {

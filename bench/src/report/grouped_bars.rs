@@ -13,11 +13,11 @@ pub struct GroupedBars {
     pub title: String,
     /// Below the title, smaller; may be empty.
     pub note: String,
-    /// What a bar is as long as.
+    /// Quantity and unit of the bars' length.
     pub unit: String,
-    /// What the groups are.
+    /// The meaning of the groups.
     pub across: String,
-    /// What the bars of each group are, the same in all groups. Each has a colour.
+    /// The names of the bars of each group, the same in all groups. Each has a colour.
     pub names: Vec<String>,
     /// The groups: each with its name, and the length of each bar; 0 where there is none.
     pub groups: Vec<(String, Vec<f64>)>,

@@ -12,9 +12,9 @@ pub struct Plot {
     pub title: String,
     /// Below the title, smaller; may be empty.
     pub note: String,
-    /// What the vertical axis counts.
+    /// Quantity and unit of the vertical axis.
     pub unit: String,
-    /// What the horizontal axis counts; empty: seconds.
+    /// Quantity and unit of the horizontal axis; empty: seconds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub across: String,
     /// The first value of the horizontal axis if it is logarithmic; 0: it is not.

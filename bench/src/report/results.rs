@@ -114,7 +114,7 @@ pub struct Results {
     pub tables: Vec<Table>,
     /// Targets, and whether they were met.
     pub targets: Vec<Target>,
-    /// What the tables are computed from, if they are from runs. Files of before have none.
+    /// The runs that the tables are computed from, if they are from runs. Files of before have none.
     #[serde(default, skip_serializing)]
     pub kept: Vec<Row>,
 }
@@ -122,9 +122,9 @@ pub struct Results {
 /// A target: a claim, and whether the measurement confirms it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// What was claimed.
+    /// The claim.
     pub claim: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: String,
     /// Whether the measurement meets the claim; `None` if it cannot tell.
     pub met: Option<bool>,

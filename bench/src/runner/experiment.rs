@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
-/// Variants to compare. Each round runs all of them once, so that disturbances on the machine
-/// affect all alike. What a run comes to is kept at once: a run that is kept is not made again.
+/// Variants to compare. Each round runs all of them once, so that disturbances on the machine affect all
+/// alike. The outcome of a run is kept at once: a run that is kept is not made again.
 pub struct Experiment<'a, V> {
     pub(super) runner: &'a Runner,
     pub(super) variants: Vec<(String, V)>,
@@ -140,7 +140,7 @@ impl<V> Experiment<'_, V> {
     ///
     /// # Errors
     /// The first error of `run`; an error too if a signal came, if an outcome cannot be kept, and if no time
-    /// was left for variants of which no row is kept.
+    /// was left for variants without a kept row.
     pub fn run<O: Serialize + DeserializeOwned>(
         self,
         mut run: impl FnMut(&V, &Turn<'_>) -> Result<O>,
@@ -247,7 +247,7 @@ struct Time {
 }
 
 impl Time {
-    /// Of runs that have taken some time before.
+    /// The time of runs that have taken some time before.
     fn new(within: Option<Duration>, took: Duration) -> Time {
         Time {
             within: within.map(|within| within.saturating_sub(took)),

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The file of a recording that has begun, in a folder with its pictures.
 const FILE: &str = "rows.json";
 
-/// What a recording is of. Runs of another one are not mixed with its runs.
+/// The conditions of a recording. Runs under other ones are not mixed with its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Head {
     commit: String,
@@ -119,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Goes on with a recording that was cut. What is recorded again begins anew.
+    /// Goes on with a recording that was cut. Rows that are to be recorded again begin anew.
     fn go_on(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         if self.again.is_some() || !path.exists() {
@@ -231,7 +231,7 @@ impl Ledger {
         }
         self.partial += usize::from(self.begun.contains_key(variant));
         let kept = self.kept.get(variant).cloned();
-        // What another commit kept may not be what this one reads.
+        // A row that another commit kept may be unreadable to this one.
         let found = kept.and_then(|row| Some((read(&row).ok()?, row)));
         Ok(found.map(|(outcomes, row)| {
             self.result.push(row);
@@ -370,7 +370,7 @@ mod tests {
             (order, recorded)
         }
 
-        /// What is recorded: each row with its commit and the number of its runs.
+        /// The recorded rows: each with its commit and the number of its runs.
         fn rows(&self) -> Vec<(String, String, usize)> {
             let path = self.results().join("test.json");
             let results = Results::read(&path).expect("it is recorded");

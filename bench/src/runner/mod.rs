@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// What runs one measurement.
+/// Runs one measurement.
 #[derive(Debug)]
 pub struct Runner {
     name: &'static str,
@@ -199,8 +199,7 @@ impl Runner {
         self.keep(part, Picture::Plot(plot.clone()))
     }
 
-    /// Draws memory by area and state, as `NAME-PART.svg`. What is recorded is kept with what it is
-    /// drawn from.
+    /// Draws memory by area and state, as `NAME-PART.svg`. A recorded picture is kept with its data.
     ///
     /// # Errors
     /// As [`Runner::plot`].
@@ -208,8 +207,8 @@ impl Runner {
         self.keep(part, Picture::Breakdown(breakdown.clone()))
     }
 
-    /// Draws one bar for each of several things, as `NAME-PART.svg`. What is recorded is kept with what
-    /// it is drawn from.
+    /// Draws one bar for each of several things, as `NAME-PART.svg`. A recorded picture is kept with its
+    /// data.
     ///
     /// # Errors
     /// As [`Runner::plot`].
@@ -217,7 +216,7 @@ impl Runner {
         self.keep(part, Picture::Bars(bars.clone()))
     }
 
-    /// Draws utilization, as `NAME-PART.svg`. What is recorded is kept with what it is drawn from.
+    /// Draws utilization, as `NAME-PART.svg`. A recorded picture is kept with its data.
     ///
     /// # Errors
     /// As [`Runner::plot`].

@@ -74,7 +74,7 @@ fn imports(files: &[(String, String)]) -> Imports {
         let code: Vec<&str> = shipped_lines(text).map(|(_, line)| line).collect();
         let mut found = BTreeSet::new();
         for path in paths(&code.join("\n"), &own, &names) {
-            // The longest beginning of a path that is a module. What a parent re-exports counts as the
+            // The longest beginning of a path that is a module. Items that a parent re-exports count as the
             // parent's.
             let mut path = path.as_str();
             while !names.contains(path) {
@@ -107,7 +107,7 @@ pub(super) fn paths(code: &str, own: &str, names: &BTreeSet<String>) -> Vec<Stri
         .collect()
 }
 
-/// The paths of the `use` items of a text, and the text without these items. What a module shows of its
+/// The paths of the `use` items of a text, and the text without these items. A module's re-export of its
 /// children (`pub use`) is no import.
 fn uses(code: &str) -> (Vec<String>, String) {
     let (mut found, mut rest) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! What modules and constants say of themselves.
+//! The documentation of modules and constants.
 
 use super::{report, rust};
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ fn constants<'a>(file: &str, text: &'a str) -> Vec<(&'a str, Constant<'a>)> {
             if said && is_module(line) {
                 said_of_all = said_of_all.or(Some(column));
             }
-            // What is said of a function is not said of the constants in it.
+            // A comment on a function does not count for the constants in it.
             said = false;
         }
         let Some((name, (kind, value))) =

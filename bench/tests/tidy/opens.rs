@@ -10,7 +10,7 @@ const ROOMS: [&str; 5] = [
     "crates/phases/src/",
     "crates/broker/src/",
 ];
-/// What opens by a name.
+/// Calls that open by a name.
 const OPENS: [&str; 8] = [
     "File::open(",
     "File::options(",
@@ -21,7 +21,7 @@ const OPENS: [&str; 8] = [
     "fs::read(",
     "fs::read_to_string(",
 ];
-/// Who does so nevertheless, and why that is no name of another user.
+/// Files with such calls nevertheless, and why that is no name of another user.
 const ALLOWED: [(&str, &str); 10] = [
     (
         "crates/programs/src/regular.rs",

@@ -1,4 +1,4 @@
-//! What `/proc` tells is read in one place.
+//! Files of `/proc` are read in one place.
 
 use super::{is_of_tests, report, rust, shipped_lines};
 

@@ -6,21 +6,12 @@ use std::collections::BTreeMap;
 
 /// How many sentences of a room are inverted; 0 where a room is not named. No number here grows.
 const INVERTED: &[(&str, usize)] = &[
-    ("agents/jvm", 65),
-    ("agents/libgc", 1),
-    ("bench", 191),
     ("crates/broker", 40),
     ("crates/cli", 180),
     ("crates/client", 21),
-    ("crates/collector", 1),
-    ("crates/heap", 67),
-    ("crates/libgc", 16),
     ("crates/map", 141),
     ("crates/mmtk", 22),
-    ("crates/picture", 2),
-    ("crates/programs", 19),
     ("crates/runtimes", 136),
-    ("crates/sim", 135),
 ];
 
 /// Not written, in comments and in messages. A number has a name, a letter or a unit.
@@ -38,7 +29,7 @@ const RIDDLES: [&str; 8] = [
 /// Words with which a clause or an inversion begins, at the beginning of a sentence that is no question.
 const CLAUSES: [&str; 6] = ["What", "Whatever", "Who", "Whoever", "Whichever", "Of"];
 
-/// Numbers before `of which`: "two of which" is plain.
+/// Numbers that make a clause plain, as in two of which.
 const COUNTS: &str =
     "all any both each either few first half last many most neither none one part some three two";
 

@@ -11,7 +11,7 @@ use plimsoll_policy::sizing::AfterStalls;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// What decides the size of the heap. Bytes.
+/// The rule for the size of the heap. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeapKind {
     /// It never changes: MMTk's own.
@@ -27,7 +27,7 @@ pub(crate) enum HeapKind {
 /// All about the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// What decides the size.
+    /// The rule for the size.
     pub(crate) kind: HeapKind,
     /// Whether a broker is followed.
     pub(crate) broker: bool,
@@ -72,7 +72,7 @@ pub(crate) fn control() -> Option<&'static Control> {
     CONTROL.get()
 }
 
-/// What `Collection::create_gc_trigger` returns.
+/// The trigger for `Collection::create_gc_trigger`.
 ///
 /// # Panics
 /// When the settings are not for a delegated trigger, or the maximum is too small: there is no way to

@@ -11,7 +11,7 @@ use mmtk::{AllocationSemantics, BarrierSelector, Mutator};
 /// Most roots of a thread: they must not move while they are scanned.
 const MOST_ROOTS: usize = 1 << 16;
 
-/// What MMTk hands back to tell threads apart. The first field, so that it has the same address.
+/// MMTk names a thread by a pointer to this. The first field, so that it has the same address.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Tls {

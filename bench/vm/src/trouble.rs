@@ -5,7 +5,7 @@ use crate::world;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What happens to the machine.
+/// A fault of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// It ends at once, in this collection; the first is 0.
@@ -16,7 +16,7 @@ pub(crate) enum Trouble {
 
 static EXPECTED: OnceLock<Trouble> = OnceLock::new();
 
-/// What is to happen. Called once, before the heap is built.
+/// Sets the fault that is to happen. Called once, before the heap is built.
 pub(crate) fn expect(trouble: Trouble) {
     let _ = EXPECTED.set(trouble);
 }

@@ -28,7 +28,7 @@ struct Noted {
     pending: AtomicUsize,
 }
 
-/// What was noted.
+/// The notes.
 #[derive(Debug, Serialize)]
 pub(crate) struct Notes {
     /// Times that the limit changed in `on_pause_end`.
@@ -44,7 +44,7 @@ pub(crate) struct Notes {
     pending: usize,
 }
 
-/// What was noted so far.
+/// The notes so far.
 pub(crate) fn notes() -> Notes {
     let get = |number: &AtomicUsize| number.load(Ordering::Relaxed);
     Notes {

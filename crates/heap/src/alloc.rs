@@ -70,8 +70,8 @@ impl Heap {
             it.lower(flag::CLEAN);
         }
         if of.uncollectable {
-            // Whatever is not handed out loses its mark when the bin is retired. Another bin may mark
-            // a hole of the same superpage at the same time.
+            // Slots that are not handed out lose their marks when the bin is retired. Another bin may mark a
+            // hole of the same superpage at the same time.
             for (at, mask) in bits::words(from, to) {
                 marks[at].fetch_or(mask, Relaxed);
             }

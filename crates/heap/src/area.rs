@@ -154,7 +154,7 @@ impl<T: Copy> Area<T> {
         let Range { start, end } = self.range();
         let from = start + keep.next_multiple_of(PAGES);
         if from < end {
-            // What cannot be given back stays, without harm.
+            // Memory that the system does not take back stays, without harm.
             let _ = self.os.discard(from..end);
         }
     }

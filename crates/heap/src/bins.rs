@@ -194,8 +194,8 @@ impl Bins {
         }
     }
 
-    /// Empties the bins of a thread that ends, and frees them. What they did not hand out is lost until
-    /// the next collection, so it counts as allocated.
+    /// Empties the bins of a thread that ends, and frees them. Slots that they did not hand out are lost
+    /// until the next collection, so they count as allocated.
     pub fn abandon(&mut self, heap: &Heap) {
         for (_, bin) in self.each_mut() {
             heap.add_allocated(std::mem::take(&mut bin.uncounted).into());

@@ -1,4 +1,4 @@
-//! What the threads of a heap share: the free superpages and the superpages with holes.
+//! State that the threads of a heap share: the free superpages and the superpages with holes.
 
 use crate::address::{SUPERPAGE, Superpage};
 use crate::bits;
@@ -190,8 +190,8 @@ impl Central {
         take(&mut self.lists.get_mut(kind, class)?.absent, side)
     }
 
-    /// Takes the rest of the superpage of which bins have parts: the superpage and its first slot that
-    /// no bin has.
+    /// Takes the rest of the superpage that is being divided among bins: the superpage and its first slot
+    /// that no bin has.
     pub(crate) fn take_rest(&mut self, kind: KindId, class: Class) -> Option<(Superpage, usize)> {
         let lists = self.lists.get_mut(kind, class)?;
         let superpage = std::mem::take(&mut lists.rest).checked_sub(1)?;
@@ -353,7 +353,7 @@ impl Central {
         let mut give = |run: Option<(usize, usize)>| {
             let Some((start, end)) = run else { return };
             let address = |at: usize| side.address(Superpage(at as u32));
-            // What the kernel does not take back stays as it is, for another try later.
+            // Pages that the kernel does not take back stay as they are, for another try later.
             if side.os().discard(address(start)..address(end)).is_ok() {
                 for at in start..end {
                     side.descriptor(Superpage(at as u32)).set_flags(flag::CLEAN);

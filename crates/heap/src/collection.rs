@@ -1,5 +1,5 @@
-//! The order of a collection. Each phase returns the value that the next one takes, so no other
-//! order compiles. What the caller, which stops the world, does itself stands in brackets.
+//! The order of a collection. Each phase returns the value that the next one takes, so no other order
+//! compiles. The caller, which stops the world, does the work in brackets.
 //!
 //! 1. (The world is stopped.) [`Pause::begin`] opens the files by which the kernel is queried.
 //! 2. [`Pause::empty`]: the bins of all threads are emptied. (Steps that are not to be finished are
@@ -59,7 +59,7 @@ pub struct Emptied<'h> {
 /// It is known which superpages are absent and which were written to.
 pub struct Looked<'h> {
     pause: Pause<'h>,
-    /// What the look found.
+    /// Result of the look at the pages.
     residency: Residency,
     /// Whether this is a collection of young objects.
     young: bool,
@@ -87,7 +87,7 @@ pub struct Ended<'h> {
 /// Unmarked slots are free.
 pub struct Counted<'h> {
     heap: &'h Heap,
-    /// What the collection found.
+    /// The counts of the sweep.
     pub swept: SweepStatistics,
 }
 
@@ -99,14 +99,14 @@ pub struct Step<'h> {
     first: Option<Of>,
 }
 
-/// What a collection in steps covers.
+/// The scope of a collection in steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Whole,
     Young,
 }
 
-/// What to do between marking and the end of a collection.
+/// The work to do between marking and the end of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tail {
     /// Which superpages to watch until the next collection, if any.
@@ -184,7 +184,7 @@ impl<'h> Emptied<'h> {
 }
 
 impl<'h> Looked<'h> {
-    /// What the look found.
+    /// Result of the look at the pages.
     pub fn residency(&self) -> Residency {
         self.residency
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
-/// What a superpage is used for.
+/// The use of a superpage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Use {
@@ -66,14 +66,14 @@ pub(crate) const TAKEN: u32 = u32::MAX;
 /// In `next`: a bin took this superpage, and left before it handed out all unmarked slots.
 pub(crate) const LEFT: u32 = u32::MAX - 1;
 
-/// What is known of one superpage. All-zero means free.
+/// The state of one superpage. All-zero means free.
 ///
 /// Everybody reads it. Only the holder of [`Central`](crate::Central) changes it, except that
 /// markers set `PENDING`.
 #[repr(C, align(32))]
 #[derive(Default)]
 pub(crate) struct Descriptor {
-    /// What it is used for ([`Use`]).
+    /// Its use ([`Use`]).
     usage: AtomicU8,
     /// Small: the size class of its slots.
     pub(crate) class: AtomicU8,

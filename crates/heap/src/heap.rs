@@ -41,7 +41,7 @@ pub struct Heap {
     allocated: AtomicU64,
     /// The kinds of objects.
     kinds: Kinds,
-    /// What superpages in swap refer to, with a lock of their own.
+    /// Summaries of superpages in swap: their references. They have a lock of their own.
     pub(crate) summaries: Summaries,
     /// Which writes the kernel tracks.
     pub(crate) tracking: Tracking,
@@ -102,7 +102,7 @@ impl Heap {
         self.kinds.add(kind).ok_or(Error::TooManyKinds)
     }
 
-    /// What the objects of a kind have in common.
+    /// The properties of a kind's objects.
     #[inline]
     pub(crate) fn kind(&self, id: KindId) -> Kind {
         *self.kinds.get(id)

@@ -21,8 +21,8 @@ pub enum Layout {
     Words,
     /// Those words that the map names. Nothing but the object is read, so its superpages are summarised.
     Mapped(PointerMap),
-    /// The front end's [`Tracer`](crate::mark::Tracer) finds them. It may read memory outside the
-    /// object, so superpages of such objects are never summarised.
+    /// The front end's [`Tracer`](crate::mark::Tracer) finds them. It may read memory outside the object, so
+    /// superpages of traced objects are never summarised.
     Traced,
 }
 
@@ -91,7 +91,7 @@ impl PointerMap {
     }
 }
 
-/// What the objects of a kind have in common.
+/// The properties of a kind's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
     /// Where the references are.

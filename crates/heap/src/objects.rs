@@ -70,10 +70,10 @@ impl Heap {
             .filter(|&slot| !self.is_marked(slot))
     }
 
-    /// Calls `each` with every slot of a collectable kind that was handed out, including freed
-    /// slots and those that bins hold. The marks must be those of the last collection. In a
-    /// superpage of which a bin left a part, only the slots marked then are told: it is not known
-    /// which of the others hold objects.
+    /// Calls `each` with every slot of a collectable kind that was handed out, including freed slots and
+    /// those that bins hold. The marks must be those of the last collection. Where a bin took a part of a
+    /// superpage and left the rest, only the slots marked then are told: it is not known which of the others
+    /// hold objects.
     pub fn each_handed_out(&self, central: &Central, mut each: impl FnMut(Slot)) {
         central.check(self);
         for at in 0..central.committed() as u32 {

@@ -30,12 +30,12 @@ pub struct Look {
     pub young: bool,
 }
 
-/// What a look at the heap's pages found; all counts are superpages.
+/// Result of a look at the heap's pages; all counts are superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Residency {
-    /// Superpages of which at least a part is in swap.
+    /// Superpages that are in swap, at least in part.
     pub absent: usize,
-    /// Of the absent ones, those with a valid summary.
+    /// Absent superpages with a valid summary.
     pub summarised: usize,
     /// Superpages that were written to, so that their summaries were dropped.
     pub dropped: usize,

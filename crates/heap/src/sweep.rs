@@ -8,18 +8,18 @@ use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a collection found.
+/// The counts of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SweepStatistics {
     /// Live objects.
     pub objects: u64,
     /// Bytes of their slots.
     pub live: u64,
-    /// Of `live`, the bytes of objects without references.
+    /// Bytes of objects without references, a part of `live`.
     pub opaque: u64,
-    /// Of `opaque`, the bytes of objects that do not have superpages of their own.
+    /// Bytes of objects that do not have superpages of their own, a part of `opaque`.
     pub small_opaque: u64,
-    /// How many these are.
+    /// Number of the objects in `small_opaque`.
     pub small_opaque_objects: u64,
     /// Bytes of free slots in superpages with holes.
     pub holes: u64,

@@ -18,7 +18,7 @@ pub(crate) struct Verifier {
     clock: AtomicU64,
     /// When each superpage was last taken to allocate in.
     taken: Mutex<Option<Area<u64>>>,
-    /// What each superpage's summary covers.
+    /// The coverage of each superpage's summary.
     spoken: Mutex<Option<Spoken>>,
     /// The buffers of the last verification, to be reused so that addresses are not reserved each
     /// time.
@@ -70,17 +70,17 @@ impl Bits {
 /// A copy of the marks.
 pub(crate) struct Marks {
     bits: Bits,
-    /// Of the marked slots, those whose references the marking knows: it read the object, or
-    /// trusted a summary that covers it. A stray word may mark an object again that was dead when
-    /// the summary was made; nobody uses the contents of such an object.
+    /// Marked slots whose references the marking knows: it read the object, or trusted a summary that covers
+    /// it. A stray word may mark an object again that was dead when the summary was made; nobody uses the
+    /// contents of such an object.
     known: Bits,
     /// The state of each superpage when its trusted summary was made, or when a step read it. The
     /// second marking overwrites the original.
     trusted: Trusted,
 }
 
-/// What each superpage's summary covers: the objects marked there when it was made, the sums over
-/// its blocks, and the time it was made.
+/// The coverage of each superpage's summary: the objects marked there when it was made, the sums over its
+/// blocks, and the time it was made.
 struct Spoken {
     /// A bit for each slot that was marked.
     marks: Bits,

@@ -19,7 +19,7 @@
 //! | `follow` | following a broker's limit |
 //! | `environ`, `output`, `report` | environment variables, messages, giving up |
 //! | `quantum` | threads that give their processors up by what they allocate |
-//! | `table`, `memory` | tables by address; the memory of such tables |
+//! | `table`, `memory` | tables by address; the memory of tables |
 //! | `variable`, `spawn` | words that the program assigns; threads of our own |
 //! | `fork`, `unwind` | children of fork; exceptions |
 //! | [`stress`] | frequent collections, each of them checked, for tests |

@@ -141,8 +141,8 @@ fn addresses_are_limited() {
     }
 }
 
-/// Whoever takes addresses leaves enough for stacks, `malloc` and libraries. Before, the heap took
-/// half of what there was, or all: whether a program ran was a matter of luck.
+/// The library leaves enough addresses for stacks, `malloc` and libraries. Before, the heap took half of the
+/// addresses, or all: whether a program ran was a matter of luck.
 #[test]
 fn a_small_program_runs_under_any_limit_on_addresses() {
     let mut limit = 36;

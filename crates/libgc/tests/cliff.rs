@@ -33,7 +33,7 @@ fn program() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// A group with this limit in bytes, of which nothing can be paged out, even if the machine has swap.
+/// A group with this limit in bytes. Nothing of it can be paged out, even if the machine has swap.
 fn group(limit: u64) -> Option<TestCgroup> {
     let Ok(group) = TestCgroup::new("libgc-cliff", Some(limit)) else {
         skip("no cgroup of our own here");

@@ -32,7 +32,7 @@ fn run(shape: &str, ours: bool) -> Option<Result<String, String>> {
     Some(Running::start(&mut command, &format!("pace-{shape}-{ours}")).end(PATIENCE))
 }
 
-/// What the program counted.
+/// The program's counts.
 #[derive(Debug)]
 struct Counted {
     collections: u64,

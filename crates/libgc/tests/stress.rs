@@ -42,8 +42,8 @@ const fn program(
 }
 
 const HEAPLOAD: &str = "../../bench/programs/libgc/heapload.c";
-/// What the Guile program uses: weak tables, guardians, threads (if Guile has no bug that stress would
-/// trigger), continuations and forks.
+/// Features that the Guile program uses: weak tables, guardians, threads (if Guile has no bug that stress
+/// would trigger), continuations and forks.
 const GUILE: &str = "tests/programs/guile/main.scm";
 const PROGRAMS: [Program; 13] = [
     program(

@@ -20,7 +20,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(180);
-/// What each thread allocates, bytes, and how many threads there are.
+/// Bytes that each thread allocates, and the number of threads.
 const MUCH: u64 = 24 << 20;
 const THREADS: u64 = 3;
 /// More than the largest object that the program allocates, bytes.

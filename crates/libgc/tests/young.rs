@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What a program printed; how many of its collections were of young objects and how many were
+/// The object that a program printed; how many of its collections were of young objects and how many were
 /// whole; and how many steps the whole ones took.
 struct Run {
     result: serde_json::Value,

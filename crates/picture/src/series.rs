@@ -40,9 +40,9 @@ pub(crate) struct Frame {
     pub(crate) right: f64,
     pub(crate) top: f64,
     pub(crate) bottom: f64,
-    /// Of the horizontal axis.
+    /// Scale of the horizontal axis.
     pub(crate) x: Scale,
-    /// Of the vertical axis.
+    /// Scale of the vertical axis.
     pub(crate) y: Scale,
 }
 

@@ -23,7 +23,7 @@ pub enum Jvm {
 pub struct Candidate<'a> {
     /// Its number.
     pid: u32,
-    /// What `/proc/PID/exe` names, empty where that is hidden; looked up when somebody asks.
+    /// Target of `/proc/PID/exe`, empty where it is hidden; looked up when somebody asks.
     executable: OnceCell<PathBuf>,
     /// The mounts that it sees, none where they could not be read; looked up when somebody asks.
     mounts: OnceCell<Arc<Mounts>>,
@@ -85,7 +85,7 @@ impl<'a> Candidate<'a> {
         Handle::new(self.pid).ok()
     }
 
-    /// What `/proc/PID/exe` names; empty where that is hidden.
+    /// The target of `/proc/PID/exe`; empty where it is hidden.
     pub fn executable(&self) -> &Path {
         let find = || self.open()?.exe().ok().flatten();
         self.executable.get_or_init(|| find().unwrap_or_default())

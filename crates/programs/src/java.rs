@@ -1,5 +1,5 @@
-//! Installations of Java: which virtual machine, of which version, a launcher starts, and which one
-//! a process has. Shared by `hotspot` and `openj9`, because their files have the same names.
+//! Installations of Java: finds the virtual machine that a launcher starts or a process has, and its version.
+//! Shared by `hotspot` and `openj9`, because their files have the same names.
 
 use crate::candidate::{Candidate, Jvm};
 use crate::command::Command;

@@ -1,14 +1,14 @@
-//! What a program is, seen from outside: which runtime manages its memory, and where its files and tables
+//! Recognises programs from outside: which runtime manages a program's memory, and where its files and tables
 //! are. Nothing of a program is touched.
 //!
 //! | word | meaning |
 //! |---|---|
-//! | *runtime* | what manages the memory of a program: `HotSpot`, libgc, or something else |
+//! | *runtime* | the manager of a program's memory: `HotSpot`, libgc, or something else |
 //! | *evidence* | a command line before the start ([`Command`]), a process after it ([`Candidate`]) |
 //! | *recogniser* | tells one runtime by evidence ([`Recognise`]); each runtime has one |
 //! | *launcher* | the file that starts a Java virtual machine: `bin/java` |
 //!
-//! Whoever does something with a runtime implements a trait of its own for the recogniser: the crate
+//! A crate that does something with a runtime implements a trait of its own for the recogniser: the crate
 //! `runtimes` steers, the crate `map` labels memory.
 //!
 //! # Map

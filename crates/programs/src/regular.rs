@@ -33,7 +33,8 @@ pub enum Root {
     Of {
         /// An `O_PATH` descriptor of it.
         directory: OwnedFd,
-        /// The mounts of the process. What may be behind a server is not found: that would be asked.
+        /// The mounts of the process. Files that may be behind a server are not found: a search would ask the
+        /// server.
         mounts: Mounts,
     },
 }
@@ -42,7 +43,7 @@ impl Root {
     /// Opens the root of a process.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn of(pid: u32) -> rustix::io::Result<Root> {
         let process = i32::try_from(pid).map_err(|_| Errno::SRCH)?;
         let mounts = Process::open(process).and_then(|process| Mounts::of(&process));
@@ -52,7 +53,7 @@ impl Root {
     /// Opens a folder as the root of a process that sees these mounts.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(path: &Path, mounts: Mounts) -> rustix::io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -62,7 +63,7 @@ impl Root {
     /// Finds a file without opening it, because opening a device can have side effects.
     ///
     /// # Errors
-    /// What the system says; `EACCES` for what may be behind a server.
+    /// The system's error; `EACCES` for files that may be behind a server.
     pub fn find(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
         match self {
@@ -125,7 +126,7 @@ fn is_regular(found: &OwnedFd) -> bool {
 /// file.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn open(found: &OwnedFd) -> std::io::Result<File> {
     Ok(Named::new(found.try_clone()?)?.open()?.into())
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const PLANS: [Plan; 3] = [Plan::MarkSweep, Plan::SemiSpace, Plan::Generational];
 const SWAPS: [Costs; 2] = [Costs::DISK, Costs::SOLID_STATE];
 const MENDED: Rule = Rule::IslaVista(Ratios::MENDED);
-/// What an adapter does that sees stalls from outside.
+/// The rule of an adapter that sees stalls from outside.
 const ALL_TIME: Rule = Rule::IslaVista(Ratios::ALL_TIME);
 const PAPER: Rule = Rule::IslaVista(Ratios::PAPER);
 /// Maximum heaps, bytes: from tight to more than three times the room.

@@ -32,10 +32,10 @@ const LIMIT: u64 = 144 * MIB;
 /// Bytes of swap behind the groups.
 const SWAP: u64 = 512 * MIB;
 
-/// What is churned: a machine, its collector, and how the agent is loaded.
+/// One case: a machine, its collector, and how the agent is loaded.
 type Case = (u32, PathBuf, &'static str, Way);
 
-/// What came of a machine, and of those that took its place when the kernel had killed it.
+/// Counts of a machine, and of those that took its place when the kernel had killed it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Churned {
     started: u64,

@@ -41,7 +41,7 @@ fn lives(before: &[&str], home: &Path, collector: &str, way: Way) {
     assert!(tier.is_some_and(Tier::is_usual), "{what}: {about:?}");
     let why = "filter of system calls";
     assert!(about.signal_text.contains(why), "{what}: {about:?}");
-    // What is wished makes G1 look for the regions that are in memory.
+    // A wish makes the agent look for the regions of G1 that are in memory.
     page.wish(Some(0));
     let told = sums.collects(&page, 3);
     if collector != "Z" {

@@ -22,7 +22,7 @@ fn gives_back(home: &Path, collector: &str) {
     let full = resident(&sums.process);
     page.wish(Some(u64::MAX));
     let told = sums.collects_whole(&page);
-    // Of G1, what it never used may be counted at the first look.
+    // Regions that G1 never used may be counted at the first look.
     let nothing = collector == "G1" || told.given_back == 0;
     assert!(nothing, "{what}: all of it may stay: {told:?}");
     let before = told.given_back;
@@ -113,7 +113,7 @@ fn without_counters_of_the_machine_it_works_too() {
         let told = sums.collects(&page, 3);
         assert_eq!((told.young, told.full), (0, 0), "it does not know");
         assert!(told.given_back > 0, "{told:?}");
-        // What is free in the old generation was given back once, and is not again in each pause.
+        // Free memory of the old generation was given back once, and is not again in each pause.
         let later = sums.collects(&page, 20);
         let view = page.view().unwrap();
         let pauses = view.pauses_after(told.pauses);

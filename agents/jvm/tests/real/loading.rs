@@ -37,7 +37,7 @@ fn pages(process: &Process) -> usize {
 fn agrees(home: &Path, collector: &str, way: Way) {
     let (mut sums, page) = Sums::of(home, collector, way, &[]);
     let what = format!("{collector} of {}, {way:?}", home.display());
-    // What was before the agent, unless the machine collected right then.
+    // The counts from before the agent, unless the machine collected right then.
     let before = match way {
         Way::Start => Snapshot::default(),
         Way::Attach => counted(&sums.process),
@@ -213,7 +213,7 @@ fn a_program_that_closes_the_descriptor_goes_on_and_so_does_the_agent() {
     sums.quit();
 }
 
-/// What a process has open: number, and what it is.
+/// Open files of a process, by their number.
 fn open_files(process: &Process) -> BTreeMap<u32, PathBuf> {
     let links = std::fs::read_dir(process.path("fd")).unwrap().flatten();
     let named = links.filter_map(|link| {
@@ -234,7 +234,7 @@ fn descriptors_of_the_agent_that_become_connections_of_the_program_are_not_used(
         "--add-opens=java.base/java.io=ALL-UNNAMED",
     ];
     let mut sums = Sums::start(&home, &[], &flags, ["20", "2"]);
-    // What the machine opens for the first that attaches.
+    // The machine opens files for the first that attaches.
     Machine::ask(&Attach::new(sums.process).unwrap(), LONG).unwrap();
     let before = open_files(&sums.process);
     let page = sums.load().unwrap();

@@ -221,7 +221,7 @@ impl Sums {
             self.checked();
             self.answers("rests") > answers
         });
-        // What the machine and the agent do by themselves.
+        // The machine and the agent may still allocate and collect by themselves.
         let mut last = (totals(page), Instant::now());
         eventually("it rests", || {
             let now = totals(page);
@@ -271,7 +271,7 @@ pub(crate) fn resident(process: &Process) -> u64 {
     process.memory().unwrap().anon
 }
 
-/// A script that moves itself into a group, and then becomes the program. What was touched before is counted
+/// A script that moves itself into a group, and then becomes the program. Memory touched before is counted
 /// elsewhere.
 pub(crate) fn entering(group: &TestCgroup) -> String {
     let procs = group.cgroup().dir().join("cgroup.procs");

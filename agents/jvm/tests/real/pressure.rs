@@ -60,7 +60,7 @@ fn what_goes_to_swap_without_a_stall_makes_free_memory_go() {
     assert_eq!(steering.join().unwrap(), Ended::ProgramGone);
 }
 
-/// What is dead after a collection goes to swap without a wish, and not with one.
+/// Memory of dead objects goes to swap after a collection without a wish, and not with one.
 #[test]
 fn what_is_dead_is_not_written_to_swap() {
     let Some((_, home)) = jdks().pop() else {

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// A machine that is being played.
 struct Played {
     child: Child,
-    /// What it prints.
+    /// Its output.
     out: BufReader<ChildStdout>,
     process: Process,
     /// The result of loading, how many pauses were played, and how many environments were given up.
@@ -171,7 +171,7 @@ fn free_memory_goes_and_neither_tables_nor_objects_are_written_to() {
         let mut played = Played::of(&program, way);
         let page = Page::of(&played.process).unwrap();
         page.wish(Some(0));
-        // What a young collection leaves for the next ones is given back in one of those.
+        // Memory that a young collection leaves for the next ones is given back in one of those.
         let changed: u64 = (0..20).map(|_| played.pauses()).sum();
         assert_eq!(changed, 0, "{way}");
         let told = page.view().unwrap().totals().unwrap();

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Most requests to one server. At the rates used here no run reaches it.
 const MOST: usize = 1_000_000;
 
-/// What is asked, of whom, and how often.
+/// The page to ask for, the servers to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct Rate {
     /// The servers.
@@ -48,7 +48,7 @@ pub struct Load {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What came of the requests that were due in a window.
+/// The results of the requests that were due in a window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// Length of the window, seconds.
@@ -192,7 +192,7 @@ impl Load {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// What came of the requests between two times, seconds after the start.
+    /// The results of the requests between two times, seconds after the start.
     pub fn window(&self, from: f64, to: f64) -> Window {
         let mut window = Window {
             seconds: to - from,

@@ -17,12 +17,12 @@ const BESIDE: (f64, f64) = (HOG_START, HOG_START + HOLD + 16.0);
 pub(super) const WORK: &str = "the demo: work of all (geometric mean) at least that of fixed sizes";
 pub(super) const FAULTS: &str = "the demo: under 1 % of their major faults";
 
-/// What one run came to.
+/// The figures of one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// Of each program that shares memory: what [`OF_EACH`] names.
+    /// Figures of each program that shares memory, as [`OF_EACH`] names them.
     each: Vec<[f64; OF_EACH.len()]>,
-    /// What [`OF_ALL`] names.
+    /// Figures of all together, as [`OF_ALL`] names them.
     all: [f64; OF_ALL.len()],
 }
 

@@ -79,7 +79,7 @@ impl Measurement for Demo {
             ]);
         }
         let compares = ground.is_some();
-        // Of the runs that this program makes: a heading and a picture each.
+        // A heading and a picture of each run that this program makes.
         let mut pictures = Vec::new();
         let experiment = runner.experiment(variants).once();
         let ran = experiment.run(|way, turn| {
@@ -268,7 +268,7 @@ fn programs_toml(scenario: &Scenario) -> String {
     text
 }
 
-/// What the README's picture calls the programs.
+/// Names of the programs in the README's picture.
 const KNOWN: [(&str, &str); 4] = [
     ("guile", "Guile"),
     ("lucene-g1", "Java (G1)"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Time between two looks at a program.
 const PACE: Duration = Duration::from_millis(100);
 
-/// What a machine logged of its pauses. Lengths are in milliseconds.
+/// A machine's log of its pauses. Lengths are in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Logged {
     /// Collections of the young generation (of G1, mixed ones too).
@@ -52,7 +52,7 @@ pub(super) struct Watch {
     seen: Counted,
 }
 
-/// What was counted. The counts are those of the last look.
+/// The counts of the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counted {
     /// Most memory that it had at one time without its files, bytes, that in swap not counted.
@@ -93,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// What was counted until now. The page of a program that is gone tells of its last pause.
+    /// The counts until now. The page of a program that is gone tells of its last pause.
     pub(super) fn counted(&self) -> Counted {
         let view = self.page.as_ref().and_then(|page| page.view().ok());
         let totals = view.as_ref().and_then(|view| view.totals());

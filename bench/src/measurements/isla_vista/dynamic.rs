@@ -55,7 +55,7 @@ enum World {
     Four,
 }
 
-/// What sizes the heaps.
+/// The rule that sizes the heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// The machine, up to a large maximum.
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// What may size the heaps.
+    /// The rules that are measured.
     fn rules(self) -> &'static [Rule] {
         match self {
             World::Hog => &[Rule::Default, Rule::IslaVista],
@@ -245,7 +245,7 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// The outcome of one run. Of services that were killed, what they had done until then.
+/// The outcome of one run. Killed services count with the work that they had done until then.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Outcome {
     /// Requests a second of all services, in the time that counts.
@@ -361,7 +361,7 @@ fn report(ran: &[Variant<Case, Outcome>], runner: &Runner) -> Results {
 /// A claim, what was measured, and which values meet it.
 type Claim = (&'static str, Option<f64>, fn(f64) -> bool);
 
-/// Judges one machine, of which `find` gives the outcomes.
+/// Judges one machine. `find` gives its outcomes.
 fn judge<'a>(
     results: &mut Results,
     name: &str,

@@ -27,7 +27,7 @@ const FIXED: u32 = 6;
 /// Time between two looks at whether a server is there.
 const PACE: Duration = Duration::from_millis(200);
 
-/// What sizes the heap.
+/// The rule that sizes the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The machine.
@@ -157,7 +157,7 @@ impl Run {
         Run {
             finished,
             killed,
-            // What was stopped or killed is not better than what took as long as it could.
+            // A run that was stopped or killed is not better than one that took as long as it could.
             seconds: if finished { outcome.seconds } else { longest },
             faults: outcome.faults as f64,
             ..Run::default()

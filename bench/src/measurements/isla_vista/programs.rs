@@ -21,8 +21,8 @@ pub(super) struct Program {
 
 /// The largest maximum heap.
 pub(super) const LARGEST: u64 = 1024;
-/// The machine's memory, not the limit of its group, decides how large a heap is at first: as where the
-/// memory that is missing was taken by others, of which a virtual machine knows nothing.
+/// The machine's memory, not the limit of its group, decides how large a heap is at first: as where others
+/// took the missing memory, unknown to the virtual machine.
 const AS_ON_A_MACHINE: &str = "-XX:-UseContainerSupport";
 /// The library of the bank's database.
 const H2: &str = "traced/h2-2.2.224.jar";

@@ -53,7 +53,7 @@ pub(super) fn shortage(longest: f64) -> String {
          memory that the program took without a limit, by the default, with the tight heap, and a third of \
          what it took more with the largest, a sixth, a twelfth, nothing; the last of them where none is \
          little enough, and the one before that in which the default is killed. The limit is as if others \
-         took the rest, of whom no program knows: all run with -XX:-UseContainerSupport. A run that was \
+         took the rest, unknown to the programs: all run with -XX:-UseContainerSupport. A run that was \
          killed, failed, or took {longest:.0} s counts as {longest:.0} s."
     )
 }
@@ -64,7 +64,7 @@ fn method(ran: &[Ran], runner: &Runner) -> String {
         "{} `isla-vista`: `plimsoll run --policy isla-vista --agent auto`; `from-outside`: `--agent never`; \
          `as-printed`: `--policy isla-vista-printed`, the rule of the paper without what we changed. \
          `best-fixed`: the default, with the fastest of five maximum heaps from the tight one upwards in the \
-         same memory, of which each ran once before. \
+         same memory; each of these ran once before. \
          Collections and pauses by the machine's own log. Faults and stalls in pauses by the agent, which is \
          loaded to count only in the other `short` rows. liberty answers 12,800 requests; what asks runs \
          outside of the group.",

@@ -55,7 +55,7 @@ fn workloads_inside() -> Vec<Pressed> {
 #[derive(Serialize, Deserialize)]
 struct Answer {
     machine: Machine,
-    /// What the guest's kernel says about the multi-generational LRU (`/sys/kernel/mm/lru_gen/enabled`).
+    /// State of the guest's multi-generational LRU (`/sys/kernel/mm/lru_gen/enabled`).
     generations: String,
     /// The runs, by level and collector.
     runs: Vec<Vec<Runs>>,

@@ -1,4 +1,4 @@
-//! What a look of `plimsoll map` costs, and what it does to the program that it looks at.
+//! Cost of a look of `plimsoll map`, and its effect on the program that it looks at.
 
 mod held;
 
@@ -33,7 +33,7 @@ const SOON: &str = "a JVM of 2 GiB: below 100 ms";
 const SMALL: &str = "a JVM of 2 GiB: at most 10 MiB";
 const UNTOUCHED: &str = "nothing of any program changes";
 
-/// The Java versions and collectors of which one look is measured, among all that are measured.
+/// The Java versions and collectors whose looks are measured.
 fn jvms() -> Vec<Jvm> {
     let is_looked_at = |jvm: &Jvm| ["G1", "Serial", "Z"].contains(&jvm.collector);
     JVMS.into_iter().filter(is_looked_at).collect()
@@ -42,7 +42,7 @@ fn jvms() -> Vec<Jvm> {
 /// `map-cost`.
 pub(super) struct MapCost;
 
-/// What is looked at.
+/// The program that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Program {
     Java(Jvm),
@@ -58,11 +58,11 @@ type Looked = (Program, bool);
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Cost {
     state: State,
-    /// Of the whole command: milliseconds, milliseconds of processors, MiB at the most.
+    /// Cost of the whole command: milliseconds, milliseconds of processors, MiB at the most.
     command: [f64; 3],
-    /// Of the look alone: milliseconds, milliseconds of processors.
+    /// Cost of the look alone: milliseconds, milliseconds of processors.
     look: [f64; 2],
-    /// Of the third look of a watch: the same.
+    /// Cost of the third look of a watch: likewise.
     watch: [f64; 2],
     changed: State,
 }
@@ -204,7 +204,7 @@ fn of_command(held: &Held) -> Result<[f64; 3]> {
     }
 }
 
-/// Of the third look of a watch: it knows the pages of the two before.
+/// Cost of the third look of a watch, which knows the pages of the two before.
 fn of_watch(held: &Held) -> Result<[f64; 2]> {
     let mut watch = Watch::default();
     let mut again = || of_look(|| watch.look(held.pid(), &Options::default()));
@@ -232,7 +232,7 @@ fn of_look(once: impl FnOnce() -> std::result::Result<Look, LookError>) -> Resul
 fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
     let mut results = runner
         .results(
-            "What one look of `plimsoll map` costs, and what it changes in the program.",
+            "Cost of one look of `plimsoll map`, and its changes to the program.",
             "The JVMs have a heap of 2 GiB, half of it live, all of it touched; Go holds 2 GiB of \
              objects, a quarter of them garbage; `plain` is 2 GiB of memory. An eighth of that is put \
              into swap by a limit that is lowered for a moment. Then the program is stopped, so that \
@@ -303,14 +303,14 @@ fn watches(ran: &[Variant<Looked, Cost>]) -> Table {
     table
 }
 
-/// What the command takes at each program, and the most that it should.
+/// The time of the command at each program, and the most that it should take.
 fn bars(ran: &[Variant<Looked, Cost>]) -> Bars {
     let bar = |variant: &Variant<Looked, Cost>| {
         let command = median(variant, &|cost| cost.command[0]);
         (variant.name.clone(), command)
     };
     Bars {
-        title: "What one look of plimsoll map takes".to_owned(),
+        title: "Time of one look of plimsoll map".to_owned(),
         unit: "milliseconds, from the start of the command to its end".to_owned(),
         limit: MOST,
         bars: ran.iter().map(bar).collect(),

@@ -1,4 +1,4 @@
-//! What the runs show: one row a program, plan and pressure, with the heaps side by side.
+//! The report of the runs: one row a program, plan and pressure, with the heaps side by side.
 
 use super::targets::TARGETS;
 use super::{Case, FIXED, HEAPS, LONGEST, PROGRAMS, Row};

@@ -1,4 +1,4 @@
-//! What is asked for: how one heap compares with another, over all plans and programs.
+//! The targets: comparisons of one heap with another, over all plans and programs.
 
 use super::report::{Ran, runs, seconds, told};
 use super::{BROKER, FIXED, HEAPS, ISLA_VISTA, MEM_BALANCER};
@@ -6,7 +6,7 @@ use crate::harness::job::Outcome;
 use crate::measurements::libgc::stage::{Runs, ratio};
 use crate::report::results::Results;
 
-/// What is compared.
+/// The quantity that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
     /// The time of the program.
@@ -105,8 +105,8 @@ impl Measure {
         }
     }
 
-    /// What the runs of the other heap count as. Runs that took too long count as that long; there is nothing
-    /// to compare with if one was killed, and no memory after a run that was ended.
+    /// The figure of the other heap's runs. Runs that took too long count as that long; there is nothing to
+    /// compare with if one was killed, and no memory after a run that was ended.
     fn base(self, runs: &Runs) -> Option<f64> {
         match (self, runs.all_finished(), runs.survived()) {
             (_, true, _) => runs.median(|run| self.of(run)),
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// What the targets say of one plan under pressure.
+    /// The verdicts of the targets on one plan under pressure.
     fn judged(heaps: [Outcome; HEAPS.len()]) -> Vec<(String, Option<bool>)> {
         let ran = Variant {
             name: String::new(),

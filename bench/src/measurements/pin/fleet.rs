@@ -30,7 +30,7 @@ const WARM_RATE: f64 = 200.0;
 const WARM: f64 = 8.0;
 /// Seconds of the load after the limit came down, before anything is measured.
 const SHRINK: f64 = 12.0;
-/// Seconds from the start of a run until it is measured. What pins has chosen by then.
+/// Seconds from the start of a run until it is measured. By then, the holder has chosen its pages.
 pub(super) const SETTLE: f64 = 20.0;
 /// Seconds that are measured.
 pub(super) const SECONDS: f64 = 12.0;
@@ -44,11 +44,11 @@ pub(super) struct Fleet<'a> {
     groups: Groups,
     /// Servers and holder are in it; `None` where the kernel throttles no reads.
     disk: Option<SlowDisk>,
-    /// What `plimsoll pin` held last.
+    /// Files that `plimsoll pin` held last, at least in part.
     files: Vec<PathBuf>,
 }
 
-/// What one run came to.
+/// The figures of one run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// Good answers a second.

@@ -1,4 +1,5 @@
-//! What keeps file pages in memory while the servers run, in its own cgroup under the same limit.
+//! Programs that keep file pages in memory while the servers run, in a cgroup of their own under the same
+//! limit.
 
 use super::site::Server;
 use crate::harness::ground::Ground;
@@ -17,7 +18,7 @@ use std::time::Duration;
 pub(super) const BUDGET: u64 = 128;
 /// The time over which it looks for pages that come back, seconds.
 pub(super) const WINDOW: u64 = 6;
-/// What prelockd locks at the most by default: of a file, and of all, bytes.
+/// The most that prelockd locks by default: of a file, and of all, bytes.
 const FILE_MOST: u64 = 50 << 20;
 const ALL_MOST: u64 = 250 << 20;
 
@@ -28,7 +29,7 @@ pub(super) enum Way {
     Plain,
     /// `plimsoll pin`.
     Pin,
-    /// `vmtouch -l`: all pages of the files of which `plimsoll pin` last held some.
+    /// `vmtouch -l`: all pages of the files that `plimsoll pin` last held in part.
     Vmtouch,
     /// As prelockd does: all pages of files that are mapped as executable.
     Executables,
@@ -142,7 +143,7 @@ impl Holder {
         locked
     }
 
-    /// The files of which `plimsoll pin` said that it holds some, as it said last.
+    /// The files that `plimsoll pin` held in part, as it said last.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let text = std::fs::read_to_string(&self.output).unwrap_or_default();
         let reports = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();

@@ -43,7 +43,7 @@ const SLOW: [u64; 2] = [SWAPPINESS, 30];
 /// Swappiness with looking alone.
 const DRY: [u64; 2] = [SWAPPINESS, 100];
 
-/// What is run.
+/// A variant of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct What {
     servers: usize,

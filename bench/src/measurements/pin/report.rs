@@ -22,7 +22,7 @@ const COST: &str = "without pressure: throughput within 1 % of that without pinn
 const VMTOUCH: &str = "more throughput than with vmtouch, for at most half of its locked bytes";
 const EXECUTABLES: &str =
     "more throughput than with all executables, for at most half of their locked bytes";
-/// What is asked for.
+/// The claims.
 pub(super) const CLAIMS: [&str; 5] = [TRAFFIC, THROUGHPUT, COST, VMTOUCH, EXECUTABLES];
 
 /// Throughputs closer than this part are not told apart.
@@ -77,7 +77,7 @@ impl Medians {
     }
 }
 
-/// What was measured of a variant; `None` if it was left out.
+/// The medians of a variant; `None` if it was left out.
 fn find(ran: &Ran, servers: usize, swappiness: u64, way: Way) -> Option<Medians> {
     let wanted = What {
         servers,
@@ -100,13 +100,12 @@ fn method() -> String {
          four words. {RATE} requests a second, spread over the servers, are due at fixed times, whatever \
          the answers; latency counts from then. Limit {} MiB for the servers and what pins for them \
          together, swap behind it, the disk's readahead {ahead}. The servers of a round are started once; \
-         variants take turns in being first. Of each, {SETTLE} s settle and {SECONDS} s are measured. \
-         plimsoll pin: at \
-         most {BUDGET} MiB, a window of {WINDOW} s. vmtouch: all pages of the files of which plimsoll pin \
-         held some. All executables: as prelockd, all pages of files that are mapped as executable. \
-         Files: bytes read less bytes swapped in; swap: in and out. Disk wait: processor time that was \
-         idle with a read outstanding. Slow disk: at most {READS} reads a second for servers and holder \
-         together, also from swap. plimsoll pin --dry-run only looks.",
+         variants take turns in being first. Each settles for {SETTLE} s and is measured for {SECONDS} s. \
+         plimsoll pin: at most {BUDGET} MiB, a window of {WINDOW} s. vmtouch: all pages of the files that \
+         plimsoll pin held in part. All executables: as prelockd, all pages of files that are mapped as \
+         executable. Files: bytes read less bytes swapped in; swap: in and out. Disk wait: processor time \
+         that was idle with a read outstanding. Slow disk: at most {READS} reads a second for servers and \
+         holder together, also from swap. plimsoll pin --dry-run only looks.",
         JVM.version,
         JVM.collector,
         LIMIT >> 20,

@@ -1,4 +1,4 @@
-//! What the servers run: a virtual machine, Open Liberty, a page that searches, and the index that it
+//! The software of the servers: a virtual machine, Open Liberty, a page that searches, and the index that it
 //! searches. All of these files are read by nobody else, so that the group under test pays for them.
 
 use crate::harness::folder::Folder;
@@ -136,7 +136,7 @@ impl Site {
     pub(super) fn start(&self, number: usize, group: &Cgroup) -> Result<Server> {
         let user = self.folder.path().join(format!("server-{number}"));
         let server = user.join("servers/pin");
-        // What an earlier round left.
+        // Remains of an earlier round.
         let _ = fs::remove_dir_all(&user);
         fs::create_dir_all(&server).map_err(Error::file("make", &server))?;
         let xml = server.join("server.xml");

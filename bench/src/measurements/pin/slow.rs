@@ -1,5 +1,5 @@
-//! A disk that is made slow for some processes: a group of the blkio controller (cgroup v1) whose reads
-//! are throttled. What it does not have in memory costs a server then as on a disk that turns.
+//! A disk that is made slow for some processes: a group of the blkio controller (cgroup v1) whose reads are
+//! throttled. Pages that a server lacks then cost it as much as on a disk that turns.
 
 use crate::report::results::root;
 use crate::{Error, Result};

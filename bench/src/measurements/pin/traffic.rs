@@ -35,7 +35,7 @@ pub(super) struct Counters {
     waiting: u64,
 }
 
-/// What happened between two moments.
+/// The traffic between two moments.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Traffic {
     /// Bytes of files read.
@@ -76,7 +76,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// What happened since then.
+    /// The traffic since then.
     pub(super) fn since(&self, then: &Counters) -> Traffic {
         let difference = |of: fn(&Counters) -> u64| of(self).saturating_sub(of(then));
         let read: u64 = self
@@ -150,7 +150,7 @@ mod tests {
             (traffic.files, traffic.swap),
             ((50 * page) as f64, (40 * page) as f64)
         );
-        // What other groups swapped in is not taken off.
+        // Pages that other groups swapped in are not taken off.
         let traffic = counters(100 * page, 900 * page, 50).since(&counters(0, 0, 0));
         assert_eq!(traffic.files, (50 * page) as f64);
     }

@@ -14,8 +14,8 @@ const SOON: f64 = 2.0;
 const ITERATION: u64 = 7 * (32 << 17);
 /// Bytes that a request of the service allocates.
 const REQUEST: u64 = (RECORDS.replaced + RECORDS.besides) as u64;
-/// Records of which a quarter of what is allocated replaces some: the old generation fills with garbage, so
-/// each program gains from all that it has.
+/// A service with records; a quarter of its allocation replaces some. The old generation fills with garbage,
+/// so each program gains from all memory that it has.
 const RECORDS: Service = Service {
     live: 100,
     replaced: 20_000,

@@ -2,8 +2,8 @@
 //!
 //! Three programs of one kind with weights 10, 40 and 20 start one after another; then one changes its
 //! weight, and one ends (paper, section 5.2, Figures 3 and 4). Another scenario does this with thirty
-//! programs, of which several start and end at once. The broker does not lend, as the paper's does not.
-//! Beside that some kinds run with lending, and the cost to those who lend is judged.
+//! programs; several of them start and end at once. The broker does not lend, as the paper's does not. Beside
+//! that some kinds run with lending, and the cost to those who lend is judged.
 //!
 //! | module | is |
 //! |---|---|

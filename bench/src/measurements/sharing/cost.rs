@@ -204,7 +204,7 @@ fn read(output: ChildStdout) -> JoinHandle<Vec<Progress>> {
     })
 }
 
-/// What the programs did between two bounds. A bound is a time and the broker's processor time then, both in
+/// Work of the programs between two bounds. A bound is a time and the broker's processor time then, both in
 /// ns.
 fn window(told: &[Vec<Progress>], from: (u64, u64), to: (u64, u64), with_broker: bool) -> Window {
     let sum = |counter: fn(&Progress) -> u64| -> f64 {

@@ -1,5 +1,5 @@
-//! What is kept in `bench/out` from one run of the measurement to the next: by the sources that made it, so
-//! that nothing is used that these would not make again.
+//! Simulations that are kept in `bench/out` from one run of the measurement to the next: by the sources that
+//! made them, so that none is used that these would not make again.
 
 use crate::harness::programs::sibling;
 use crate::report::results::{commit, root};
@@ -11,7 +11,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What simulations are made of.
+/// Sources that simulations depend on.
 const SIMULATORS: [&str; 5] = [
     "Cargo.lock",
     "crates/cli/src",
@@ -20,8 +20,8 @@ const SIMULATORS: [&str; 5] = [
     "crates/trace/src",
 ];
 
-/// What git calls these files and folders in the commit that this program was built from. `None` where
-/// they have changes since, or there is no git: then nobody knows what they are.
+/// Git's names of these files and folders in the commit that this program was built from. `None` where they
+/// have changes since, or there is no git: then nobody knows what they are.
 pub(super) fn sources(paths: &[&str]) -> Option<String> {
     let commit = commit();
     let commit = commit.strip_suffix("-dirty").unwrap_or(&commit);
@@ -56,7 +56,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Those of this trace. What other sources made is removed.
+    /// The kept simulations of this trace. Those of other sources are removed.
     ///
     /// # Errors
     /// When the trace cannot be read.
@@ -69,7 +69,7 @@ impl Kept {
         if let Some(folder) = &folder {
             for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
                 if *folder != entry.path() {
-                    // What stays takes room, and nothing else.
+                    // A folder that cannot be removed takes room, and does no other harm.
                     let _ = fs::remove_dir_all(entry.path());
                 }
             }

@@ -1,6 +1,6 @@
 //! The tables of the paper on schedulers that know of allocation, simulated: each entry beside the paper's.
-//! No time is measured. Of a trace the same code always gives the same numbers, on any machine. The traces of
-//! made-up programs are always the same; a program that is recorded again may have taken its locks in
+//! No time is measured. The same code always makes the same numbers from a trace, on any machine. The traces
+//! of made-up programs are always the same; a program that is recorded again may have taken its locks in
 //! another order.
 //!
 //! - `kept`: what stays for the next run.
@@ -132,7 +132,7 @@ fn paper_changes(theirs: Option<[f64; 3]>) -> [Option<f64>; 2] {
     changes(base, others)
 }
 
-/// What is under RR, and the changes under the other [`SCHEDULERS`], percent.
+/// The number under RR, and the changes under the other [`SCHEDULERS`], percent.
 type Ours = (Option<f64>, [Option<f64>; SCHEDULERS.len() - 1]);
 
 fn ours(runs: &Runs, collector: &str, heap: f64, field: &str) -> [Ours; 2] {
@@ -247,7 +247,7 @@ const COLLECTORS: [(&str, &str); 6] = [
     ("today's", "GenMS"),
     ("today's", "G1"),
 ];
-/// What is shown of each.
+/// The times that are shown of each.
 const TIMES: [(&str, &str); 3] = [
     ("collection", "outcome/paused"),
     ("execution", "outcome/execution"),

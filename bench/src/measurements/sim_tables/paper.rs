@@ -1,7 +1,7 @@
 //! The numbers of "Allocation-Phase Aware Thread Scheduling Policies to Improve Garbage Collection
 //! Performance" (Xian, Srisa-an and Jiang, ISMM 2007), and where each of ours is found.
 
-/// What the paper has of a program. The three are always RR, LARF and MQRR.
+/// The paper's numbers of a program. The three are always RR, LARF and MQRR.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paper {
     /// Its name there.
@@ -23,7 +23,7 @@ pub(super) struct Paper {
     mark_cons: Option<f64>,
 }
 
-/// What the text tells of Figures 6 and 7 (section 5.5): the change of this time with this collector under
+/// The text's numbers from Figures 6 and 7 (section 5.5): the change of this time with this collector under
 /// LARF and MQRR, percent.
 pub(super) fn told(program: &str, collector: &str, time: &str) -> [Option<f64>; 2] {
     match (program, collector, time) {
@@ -40,9 +40,9 @@ pub(super) struct Entry {
     pub(super) field: &'static str,
     /// Heap, in largest live sizes.
     pub(super) heap: f64,
-    /// What the paper has, if it has numbers.
+    /// The paper's numbers, if it has some.
     pub(super) of: fn(&Paper) -> Option<[f64; 3]>,
-    /// Whether what it has is right under RR, too, and not only the changes.
+    /// Whether its number is right under RR, too, and not only the changes.
     pub(super) has_base: bool,
 }
 

@@ -24,7 +24,8 @@ pub(super) const JVM: Jvm = Jvm {
 };
 /// Megabytes of its heap at most.
 const HEAP: u32 = 512;
-/// What makes a recording: the recorder, what computes deaths, and the programs with what drives them.
+/// Sources that recordings depend on: the recorder, the code that computes deaths, the programs, and their
+/// drivers.
 const SOURCES: [&str; 8] = [
     "Cargo.lock",
     "agents/tracer",
@@ -38,7 +39,7 @@ const SOURCES: [&str; 8] = [
 /// The status of a program that SIGTERM ended.
 const TERMINATED: i32 = 128 + 15;
 
-/// What is run. A `slice` of each is enough to see that it can be recorded.
+/// The program to record. A `slice` of each is enough to see that it can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recording {
     /// A class of ours in `bench/programs/traced`, with its arguments and those of its slice.
@@ -55,7 +56,7 @@ pub(super) enum Recording {
     Liberty { requests: u32, slice: u32 },
 }
 
-/// What a recording says of itself beside the simulations.
+/// A recording, as the report needs it beside the simulations.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
     /// The trace.
@@ -90,7 +91,7 @@ impl Recording {
     }
 
     fn record(self, path: &Path, is_slice: bool) -> Result<()> {
-        // What a killed measurement left.
+        // Remains of a killed measurement.
         let mut left = path.as_os_str().to_owned();
         left.push(".recording");
         let _ = fs::remove_dir_all(&left);
@@ -150,7 +151,7 @@ fn tracer(path: &Path) -> Command {
     command
 }
 
-/// Runs a program that ends by itself, in a folder. What it says goes to a file, and into the error if it
+/// Runs a program that ends by itself, in a folder. Its output goes to a file, and into the error if it
 /// fails.
 fn to_its_end(mut command: Command, folder: &Path) -> Result<()> {
     let log = logged(&mut command, folder)?;

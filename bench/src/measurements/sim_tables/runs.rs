@@ -30,7 +30,7 @@ const HEAPS: [f64; 2] = [3.0, 1.5];
 /// By a size: a value under each of [`SCHEDULERS`].
 pub(super) type Sweep = Vec<(f64, [Option<f64>; SCHEDULERS.len()])>;
 
-/// What is kept of a simulation, and of its outcome: more than tables show is a megabyte.
+/// Fields that are kept of a simulation, and of its outcome: more than tables show is a megabyte.
 const KEPT: [&str; 9] = [
     "scheduler",
     "ties",
@@ -65,7 +65,7 @@ const KEPT_OF_OUTCOME: [&str; 16] = [
 #[derive(Serialize, Deserialize)]
 pub(super) struct Runs {
     runs: Vec<Value>,
-    /// Of a recorded program: how much more bytes are in the trace than the virtual machine counted, percent.
+    /// How much more bytes are in the trace of a recorded program than the virtual machine counted, percent.
     pub(super) apart: Option<f64>,
     /// The largest live size under round robin, in recorded ones: the unit of heaps. Threads that fall behind
     /// the recorded order keep longer what others drop, under any scheduler. 1 for made-up programs.
@@ -75,7 +75,7 @@ pub(super) struct Runs {
     sims: Option<Sims>,
 }
 
-/// What makes simulations of a trace.
+/// Makes simulations of a trace.
 struct Sims {
     program: &'static str,
     trace: PathBuf,
@@ -211,8 +211,8 @@ impl Runs {
         (done.len(), faults)
     }
 
-    /// What the trace has of the columns of Table 1: objects (millions), bytes (MB), largest live size (MB),
-    /// threads.
+    /// The trace's numbers for the columns of Table 1: objects (millions), bytes (MB), largest live size
+    /// (MB), threads.
     pub(super) fn size(&self) -> [Option<f64>; 4] {
         let run = self.runs.iter().find(|run| run["outcome"].is_object());
         let number = |name: &str| run?["outcome"][name].as_f64();
@@ -234,8 +234,8 @@ impl Runs {
 }
 
 impl Sims {
-    /// The simulations that `plimsoll sim` makes with these arguments. What it made before, it does not make
-    /// again.
+    /// The simulations that `plimsoll sim` makes with these arguments. Those that it made before, it does not
+    /// make again.
     fn make(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let mut command = Command::new(sibling("plimsoll"));
@@ -250,7 +250,7 @@ impl Sims {
     }
 }
 
-/// What is kept of a simulation.
+/// The fields of a simulation that are kept.
 fn kept(run: &Value) -> Value {
     let some = |of: &Value, names: &[&str]| -> Value {
         let named = names.iter().filter(|name| !of[**name].is_null());
@@ -304,7 +304,7 @@ fn trace(
     }
 }
 
-/// What a command prints, if it ends with one of these statuses.
+/// The output of a command, if it ends with one of these statuses.
 fn output(command: &mut Command, statuses: &[i32]) -> Result<String> {
     end_with_us(command);
     let out = command.output().map_err(Error::start(command))?;

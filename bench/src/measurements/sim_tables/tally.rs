@@ -1,10 +1,10 @@
-//! What is judged: how many entries change the paper's way, of made-up and of recorded programs.
+//! The judgement: how many entries change the paper's way, of made-up and of recorded programs.
 
 use super::programs::Program;
 use super::runs::Runs;
 use crate::report::results::Results;
 
-/// What is asked. The star stands for a kind of program.
+/// The claims. The star stands for a kind of program.
 pub(super) const ASKS: [&str; 7] = [
     "Table 2*: every number of collections changes the paper's way",
     "Table 3*: every number of contentions and switches changes the paper's way",
@@ -32,7 +32,7 @@ const TABLES: [(&[&str], usize); 4] = [
 /// Smaller changes than this count as none, percent.
 const NONE: f64 = 0.5;
 
-/// What is judged. The first index is whether programs are recorded.
+/// The entries that are judged. The first index is whether programs are recorded.
 #[derive(Default)]
 pub(super) struct Tally {
     /// By table and quantum: entries that change the paper's way, and all.
@@ -195,7 +195,7 @@ mod tests {
         }
         // The text tells mark/cons of four programs, and pauses of hsqldb.
         assert_eq!(tally.same[0][3][0], (4 * 2 + 7 * 2, 4 * 2 + 7 * 2));
-        // What section 5.4.1 says of Table 3: at worst 15 % more contentions, in lusearch.
+        // As section 5.4.1 says of Table 3: at worst 15 % more contentions, in lusearch.
         let worst = paper_changes((ENTRIES[2].of)(&paper::LUSEARCH))[1];
         assert!(
             worst.is_some_and(|it| (15.0..16.0).contains(&it)),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The bound that the program sets itself by hand, bytes. A broker's would be lifted in the child.
 const BOUND: u64 = 24 << 20;
-/// What each process allocates, bytes.
+/// Allocation of each process, bytes.
 const WORK: u64 = 64 << 20;
 
 /// Forks under a bound. Tells what the child found: whether it ended well, collected, and is bound still. The

@@ -1,4 +1,4 @@
-//! A program with much live data: a table of records of which some are replaced and many are read.
+//! A program with much live data: a table of records. Some of them are replaced, and many are read.
 
 use super::{Numbers, Work, on_threads};
 use crate::object::Shape;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A node of a tree: two children, two words.
 const NODE: Shape = Shape { slots: 2, words: 2 };
 
-/// What a program did.
+/// The work of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// A number that must be the same under every plan and size of heap.
@@ -28,7 +28,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Of several threads, together.
+    /// The work of several threads, together.
     fn and(self, other: Work) -> Work {
         Work {
             checked: self.checked.wrapping_add(other.checked),
@@ -66,7 +66,7 @@ fn on_threads(threads: u32, program: impl Fn(&mut Thread, u32) -> Option<u64> + 
 pub(crate) struct Keeper(Attached);
 
 impl Keeper {
-    /// Of the calling thread, before the heap can be full.
+    /// A keeper of the calling thread, made before the heap can be full.
     pub(crate) fn new() -> Keeper {
         let mut thread = Attached::new();
         keep_one(&mut thread);

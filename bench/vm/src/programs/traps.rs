@@ -126,7 +126,7 @@ pub(crate) fn foreign(bytes: u64) -> Value {
                 }
             });
         }
-        // Whoever asks may get a processor late.
+        // The threads that ask may get a processor late.
         let stop =
             || CHURNED.load(Ordering::Relaxed) >= bytes && asked.load(Ordering::Relaxed) >= ASKED;
         let workers: Vec<_> = (0..2)
@@ -165,7 +165,7 @@ pub(crate) fn idle() -> Value {
     })
 }
 
-/// What MMTk's own question for the maximum does, and what ours says.
+/// Whether MMTk's own question for the maximum panics, and the maximum by ours.
 pub(crate) fn maximum() -> Value {
     let option = &mmtk().get_options().gc_trigger;
     std::panic::set_hook(Box::new(|_| {}));

@@ -37,7 +37,7 @@ fn memory_is_given_back_after_every_full_collection_and_nothing_breaks() {
             number(&told, "/figures/given_back"),
             number(&told, "/after"),
         );
-        // The other plans have no space of which it is known to be safe.
+        // The other plans have no space that is known to be safe for this.
         let gives = ["SemiSpace", "GenCopy", "GenImmix", "Immix", "StickyImmix"].contains(&plan);
         assert_eq!(given > MIB, gives, "{plan}: {given}");
         assert!(!gives || after < 30 * MIB, "{plan}: {after} of 48 MiB stay");

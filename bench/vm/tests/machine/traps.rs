@@ -1,4 +1,4 @@
-//! What a trigger of MMTk 0.33 can step into.
+//! Traps of MMTk 0.33 for a trigger.
 
 use super::{PLANS, machine, number, output, run, told};
 use plimsoll_unit::MIB;
@@ -168,7 +168,7 @@ fn before_mmtk_can_collect_nobody_makes_it_panic() {
             "--plan {plan} --heap isla-vista:64m --early 16m spend 32m"
         ));
         assert_eq!(number(&told, "/said/failed"), 0, "{plan}");
-        // What was wanted meanwhile is done when it can be.
+        // Collections that were wanted meanwhile are done when they can be.
         assert!(number(&told, "/figures/wanted") > 0, "{plan}: {told}");
         let limit = number(&told, "/figures/limit");
         assert!(limit < 64 * MIB, "{plan}: the bound holds since: {limit}");

@@ -4,8 +4,7 @@ use super::*;
 use plimsoll_heap::Residency;
 use plimsoll_unit::index::MIB;
 
-/// The program may allocate as much as there is room for, plus the holes, which a heap fills
-/// without growing.
+/// The allowance is the room that there is, plus the holes, which a heap fills without growing.
 #[test]
 fn holes_are_filled_where_memory_is_short_too() {
     let seen = Seen {

@@ -1,5 +1,5 @@
-//! What a front end needs for unreachable objects: to mark them after all, or to mark only what
-//! they refer to. There may be many, and they may be in swap. One at a time, each would have its
+//! Two ways for a front end to treat unreachable objects: to mark them after all, or to mark only the objects
+//! that they refer to. There may be many, and they may be in swap. One at a time, each would have its
 //! superpage read, so they are handled all together.
 
 use super::marker::{Marker, WORD};
@@ -41,10 +41,10 @@ impl Marker<'_> {
     /// one, or from itself, is marked like any other, and skipped when its turn comes. The objects
     /// must come in address order. No other marker runs meanwhile.
     ///
-    /// What they reach in swap is read after all of them were scanned. The result does not depend
-    /// on the order: everything that they reach together is marked. But it is then unknown which of
-    /// them reached it: `found` is called with each object that turns out to reach itself, as far
-    /// as that shows without reading swap.
+    /// References into swap are followed after all of the objects were scanned. The result does not depend on
+    /// the order: everything that they reach together is marked. But it is then unknown which of them reached
+    /// it: `found` is called with each object that turns out to reach itself, as far as that shows without
+    /// reading swap.
     pub fn contents(
         &mut self,
         central: &Central,

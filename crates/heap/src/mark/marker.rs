@@ -73,9 +73,9 @@ pub struct Marker<'a> {
     /// The marker stopped with work left, in the current round of the mark workers.
     pub(super) left: bool,
     pub(super) round: u32,
-    /// What it did since this was last taken.
+    /// Its counts since they were last taken.
     pub(super) marking: Marking,
-    /// What the objects of one superpage refer to, while it is summarised; each as a granule's number.
+    /// References of the objects of one superpage, while it is summarised; each as a granule's number.
     pub(super) targets: Box<[u64; SUPERPAGE / WORD]>,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Marker<'a> {
         self.marking.objects
     }
 
-    /// What was done since the last call of this.
+    /// The counts since the last call of this function.
     pub fn take_marking(&mut self) -> Marking {
         std::mem::take(&mut self.marking)
     }

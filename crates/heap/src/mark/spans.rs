@@ -16,7 +16,7 @@ pub(super) struct Span {
     pub(super) end: usize,
 }
 
-/// What a marker did since this was last taken.
+/// The counts of a marker since they were last taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {
     /// Objects marked.

@@ -19,8 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub struct Linux {
     files: Mutex<Files>,
-    /// The place of the reservation, of which only the committed parts are mapped; empty without one, and if
-    /// all of it is mapped.
+    /// The place of the reservation, if only its committed parts are mapped; empty without a reservation, and
+    /// if all of it is mapped.
     place: Mutex<Range<usize>>,
 }
 
@@ -62,8 +62,8 @@ impl Linux {
     }
 
     fn advise(range: Range<usize>, advice: Advice) {
-        // SAFETY: none of the advices that are passed here changes contents. What the kernel does
-        // not follow costs time only.
+        // SAFETY: no advice that is passed here changes contents. Advice that the kernel does not follow
+        // costs time only.
         let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
     }
 }
@@ -131,8 +131,8 @@ fn lengthen(range: Range<usize>) -> io::Result<()> {
     /// A whole number of pages of every supported kernel.
     const LAST: usize = 64 << 10;
     let last = range.start - LAST;
-    // SAFETY: the mapping does not move, and grows only where nothing is mapped. What is mapped
-    // before the range is the reservation's.
+    // SAFETY: the mapping does not move, and grows only where nothing is mapped. The mapping before the range
+    // is the reservation's.
     unsafe {
         mremap(
             last as *mut _,

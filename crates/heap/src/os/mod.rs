@@ -10,9 +10,9 @@ pub use unlucky::{Call, Unlucky};
 use std::io;
 use std::ops::Range;
 
-/// What the heap asks of the kernel. Ranges are addresses in bytes; they start and end at superpage
-/// boundaries or at the ends of the reservation. No call allocates with `malloc`: most are made
-/// while the world is stopped.
+/// The requests of the heap to the kernel. Ranges are addresses in bytes; they start and end at superpage
+/// boundaries or at the ends of the reservation. No call allocates with `malloc`: most are made while the
+/// world is stopped.
 ///
 /// # Safety
 /// `reserve` and `map` return memory that nobody else uses; after `commit` it can be read and

@@ -3,8 +3,8 @@
 //! The bytes of a summary. Byte 0: the size of the block, see `store`. Byte 1: the size of a group,
 //! as a power of two of granules. Byte 2: how many low bits of a gap are written plainly. Bytes 3
 //! and 4: how many numbers there are. Then follow bits, lowest first: the first number in 40 bits,
-//! then each gap minus 1. Of a gap, the upper part comes first, in unary (at most `LONG` ones, and
-//! then the whole gap in 40 bits), then a zero, then the lower part.
+//! then each gap minus 1. The upper part of a gap comes first, in unary (at most `LONG` ones, and then the
+//! whole gap in 40 bits), then a zero, then the lower part.
 
 use crate::side::SUMMARY;
 

@@ -49,7 +49,7 @@ fn reach(world: &World, reached: &mut BTreeSet<usize>, mut left: Vec<usize>) {
     }
 }
 
-/// What an unmarked object refers to.
+/// The references of an unmarked object.
 fn contents(world: &World, start: usize, itself: bool) -> Vec<usize> {
     let object = &world.objects[&start];
     let counts = |word: &usize| object.kind != world.opaque && (itself || *word != start);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 const MOST: usize = 16 * MIB;
 
-/// What is refused, and how often each call was made.
+/// The calls that are refused, and how often each call was made.
 struct Luck {
     refused: Box<dyn Fn(Call, usize) -> bool + Send + Sync>,
     asked: Mutex<BTreeMap<Call, usize>>,

@@ -1,4 +1,4 @@
-//! What a heap pages out by itself.
+//! Paging out by the heap itself.
 
 use crate::swap::{full, random_graph, world};
 use plimsoll_heap::mark::{Marker, NoTracer};
@@ -36,7 +36,8 @@ fn what_is_paged_out_is_so_once() {
     world.collect(&mut marker);
 }
 
-/// What is paged out before the kernel evicts it was summarised first, so no collection reads it.
+/// Superpages that the heap pages out before the kernel evicts them are summarised first, so no collection
+/// reads them.
 #[test]
 fn what_nobody_wrote_to_is_paged_out_and_not_read() {
     let (mut world, pages, range) = full(10);

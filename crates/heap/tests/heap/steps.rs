@@ -98,7 +98,7 @@ fn what_was_written_to_is_looked_into_a_window_at_a_time() {
     world.list(1_600, 2_000);
     world.young = true;
     world.collect(&mut marker);
-    // Of four neighbouring superpages in the fourth window, all but the third are written to.
+    // The third of four neighbouring superpages in the fourth window is not written to, the others are.
     let old: Vec<usize> = world.objects.keys().copied().collect();
     let superpage = |at: usize| old[8 * (196 + at) + 4];
     let before = world.allocate(world.words, 48).unwrap();

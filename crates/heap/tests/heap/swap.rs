@@ -346,7 +346,7 @@ fn a_random_graph_is_summarised_in_groups_and_nothing_is_lost() {
         "{second:?} after {first:?}"
     );
     assert_eq!(pages.faults.load(SeqCst), 0);
-    // What groups kept too long dies when everything is read.
+    // Objects that groups kept too long die when everything is read.
     world.complete = true;
     world.collect(&mut marker);
 }
@@ -370,7 +370,7 @@ fn what_was_freed_is_found_by_a_collection_of_young_objects() {
     assert_eq!((before.objects, after.objects), (1100, 1000));
 }
 
-/// What the front end traces may depend on memory elsewhere, which changes without a write to the
+/// The references that a front end finds may depend on memory elsewhere, which changes without a write to the
 /// heap.
 #[test]
 fn what_the_front_end_traces_is_looked_into_by_each_collection() {

@@ -42,8 +42,8 @@ impl Disclaims {
         self.all.is_empty()
     }
 
-    /// Marks what the dead objects of such kinds refer to. The world is stopped, and everything
-    /// else is marked.
+    /// Marks the objects that dead objects of kinds with `mark_from_all` refer to. The world is stopped, and
+    /// everything else is marked.
     pub(crate) fn mark(&self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
         for entry in self.all.iter().filter(|entry| entry.mark_from_all) {
             let dead = heap.unmarked(central, entry.kind);

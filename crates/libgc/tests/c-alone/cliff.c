@@ -1,4 +1,4 @@
-/* Programs with a live set of a given size in MB, of which each round replaces some: small nodes, large
+/* Programs with a live set of a given size in MB. Each round replaces a part of the set: small nodes, large
 arrays, objects of many sizes, half of the set at once, in four threads, beside memory of malloc that grows.
 The number of rounds is an argument. The programs run over libgc too, for comparison. */
 #include "sound.h"

@@ -24,7 +24,7 @@ static void collect(void) {
     }
 }
 
-/* What a thread does on such a stack, while the main thread collects. */
+/* Work of a thread on such a stack, while the main thread collects. */
 static void is_stopped(void) {
     ready = 1;
     wait_for(&go_on);

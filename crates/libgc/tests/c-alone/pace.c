@@ -1,6 +1,6 @@
-/* Programs of which it counts how often they are collected and how much memory they take: threads that
-live together, small strings, objects with finalizers that die at once or live on, a heap that stays small;
-and one that sets one signal for two purposes. The programs run over libgc too, for comparison. */
+/* Programs that count their collections and measure their memory: threads that live together, small
+strings, objects with finalizers that die at once or live on, a heap that stays small; and one that sets one
+signal for two purposes. The programs run over libgc too, for comparison. */
 #include "sound.h"
 #include <signal.h>
 
@@ -82,7 +82,7 @@ static void dying(void) {
         with_finalizer(0);
 }
 
-/* Of ten objects one lives to the end; two have finalizers. */
+/* One of ten objects lives to the end; three of twenty have finalizers. */
 static void score(void) {
     struct note *volatile music = 0, *recent = 0;
     for (long i = 0; i < 2000000; i++) {

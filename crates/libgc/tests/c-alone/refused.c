@@ -1,5 +1,5 @@
-/* What the collector needs is refused. By the argument: a system call (by seccomp), /proc (because the
-process is not dumpable), or descriptors (because the program closes some that it did not open). */
+/* A resource that the collector needs is refused. By the argument: a system call (by seccomp), /proc (because
+the process is not dumpable), or descriptors (because the program closes some that it did not open). */
 #include "sound.h"
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -11,7 +11,7 @@ process is not dumpable), or descriptors (because the program closes some that i
 
 #define IOCTL_SCAN 0x10 /* PAGEMAP_SCAN's number, and the letter f */
 
-/* Refuses one system call. Of ioctl it refuses PAGEMAP_SCAN only. */
+/* Refuses one system call; if it is ioctl, only PAGEMAP_SCAN. */
 static void refuse(unsigned call) {
     struct sock_filter all[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

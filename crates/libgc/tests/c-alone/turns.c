@@ -11,9 +11,9 @@ here. It checks at each call what the calling thread has allocated since the las
 static size_t quantum, much;
 /* How many threads there are beside the first one. */
 static int threads;
-/* What this thread allocated since it last gave way, and the last object of that. */
+/* Bytes that this thread allocated since it last gave way, and those of the last object. */
 static __thread size_t spent, last;
-/* How often this thread gave way, and its number. 0 while what it does is not counted. */
+/* How often this thread gave way, and its number. The number is 0 while the thread is not counted. */
 static __thread long given;
 static __thread int me;
 /* More is allocated than the quantum, on purpose. */

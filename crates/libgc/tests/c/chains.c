@@ -1,7 +1,7 @@
 /* Long chains of objects: all objects of a chain live as long as its head. */
 #include "check.h"
 
-/* A chain, of which the program keeps a reference to the first object only. */
+/* A chain. The program keeps a reference to its first object only. */
 struct node {
     struct node *next;
     long filler[3];

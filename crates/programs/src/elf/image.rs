@@ -16,7 +16,7 @@ const MAX_MAPPINGS: usize = 256;
 #[derive(Debug)]
 pub struct Image {
     pub(super) elf: Elf,
-    /// What is added to the file's addresses to get the process's.
+    /// Load bias: added to an address of the file, it gives the address in the process.
     pub(super) bias: u64,
 }
 
@@ -48,7 +48,7 @@ impl Image {
         lowest.unwrap_or(0).wrapping_add(self.bias)
     }
 
-    /// What the loader maps of the file.
+    /// Segments of the file that the loader maps.
     pub(super) fn loaded(&self) -> impl Iterator<Item = &ProgramHeader64<Little>> {
         let segments = self.elf.segments.iter();
         segments.filter(|segment| segment.p_type.get(Little) == PT_LOAD)
@@ -178,7 +178,7 @@ mod tests {
         assert!(pointers > 0 && image.fill(code.start, &mut bytes));
     }
 
-    /// A copy of a program of which no page is in the page cache, opened.
+    /// A copy of a program, opened. No page of it is in the page cache.
     struct Evicted {
         copy: tempfile::NamedTempFile,
         file: std::fs::File,

@@ -1,4 +1,4 @@
-//! What the loader makes of a file: contents by address, code, and the pointers that it sets.
+//! The loader's view of a file: contents by address, code, and the pointers that the loader sets.
 
 use super::{Image, Little, MAX_TABLE, bytes};
 use object::elf::{PF_X, R_AARCH64_RELATIVE, R_X86_64_RELATIVE, Rela64, SHT_RELA, SHT_RELR};

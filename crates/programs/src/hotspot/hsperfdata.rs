@@ -103,7 +103,7 @@ pub enum PerfError {
     Malformed {
         /// Which process.
         pid: u32,
-        /// What is wrong.
+        /// The fault in the format.
         what: &'static str,
     },
 }
@@ -338,7 +338,7 @@ impl<'a> Counters<'a> {
     /// Checks the header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the format.
     pub fn parse(bytes: &'a [u8]) -> Result<Counters<'a>, &'static str> {
         if bytes.len() < 32 {
             return Err("shorter than its header");

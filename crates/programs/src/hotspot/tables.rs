@@ -17,16 +17,15 @@ const MAX_TABLE: u64 = 512 << 10;
 
 /// The symbol of the first table, which every machine with tables has.
 pub const FIRST: &str = "gHotSpotVMStructs";
-/// What the symbols of the table of long constants begin with, after `gHotSpot`.
+/// Prefix of the symbols of the table of long constants, after `gHotSpot`.
 const LONGS: &str = "VMLongConstantEntry";
 
-/// A machine's library and the memory in which its tables are, as whoever reads them sees it: from
-/// outside, or from within the process. Addresses are those of the process. `None`: not there, or not
-/// readable.
+/// A machine's library and the memory in which its tables are, as the reader sees it: from outside, or from
+/// within the process. Addresses are those of the process. `None`: not there, or not readable.
 pub trait Source {
     /// Where an exported symbol is.
     fn exported(&self, name: &str) -> Option<u64>;
-    /// What the loader set the pointer at an address to.
+    /// The value that the loader gave the pointer at an address.
     fn pointer_at(&self, at: u64) -> Option<u64>;
     /// The pointer at an address; never 0.
     fn pointer(&self, at: u64) -> Option<u64>;
@@ -59,7 +58,7 @@ pub struct Field {
     pub kind: String,
 }
 
-/// What the tables of one process's machine tell.
+/// Contents of the tables of one process's machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// Fields, by type and name.

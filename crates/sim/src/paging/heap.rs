@@ -56,7 +56,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// A heap of at most `most` blocks, of which `target` will live.
+    /// A heap of at most `most` blocks; `target` blocks of it will live.
     pub(super) fn new(plan: Plan, most: usize, target: usize, survive: f64, turnover: f64) -> Heap {
         Heap {
             plan,

@@ -7,7 +7,7 @@ const NONE: u32 = u32::MAX;
 /// Bytes that the kernel reclaims at a time, in an allocation stall: 32 pages of 4 KiB.
 const RECLAIMED: u64 = 32 * 4096;
 
-/// What paging costs, nanoseconds a block.
+/// Costs of paging, nanoseconds a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// To read a block back.
@@ -45,7 +45,7 @@ impl Costs {
     }
 }
 
-/// What a program waited for. Counts, and nanoseconds.
+/// The waits of a program. Counts, and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Allocation stalls.

@@ -2,18 +2,18 @@
 //!
 //! A [`World`] holds a memory, programs with a heap each, and hogs. A program allocates at a rate,
 //! touches its hot live data, and collects its heap when that has reached the size that its policy
-//! gives. Whatever is touched needs memory. Where none is free, the page that was touched longest ago is
-//! written to swap (an *allocation stall*); what is in swap is read back (a *major fault*).
+//! gives. Everything that it touches needs memory. Where none is free, the page that was touched longest ago
+//! is written to swap (an *allocation stall*); a page in swap is read back (a *major fault*).
 //!
 //! | word | meaning |
 //! |---|---|
 //! | *block* | the unit of the model, [`BLOCK`] bytes: all of it is touched, paged out, live or dead |
 //! | *room* | the memory that all heaps and hogs share, bytes |
 //! | *plan* | how a heap collects: [`Plan`] |
-//! | *wait* | what a touch cost a program: [`Wait`] |
+//! | *wait* | time that a program lost by a touch: [`Wait`] |
 //!
-//! What the model leaves out: kernel threads that reclaim ahead (a cgroup's limit has none), pages read
-//! ahead, processors (each program has its own), and memory other than heaps.
+//! The model leaves out kernel threads that reclaim ahead (a cgroup's limit has none), pages read ahead,
+//! processors (each program has its own), and memory other than heaps.
 //!
 //! # Map
 //!
@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `memory` | blocks, their replacement by age, the swap device |
 //! | `heap` | where a plan allocates, and what its collections touch |
-//! | `program` | a program: its clock, its policy, what it waited for |
+//! | `program` | a program: its clock, its policy, its waits |
 //! | `world` | which program runs next, hogs, the end |
 //! | `setups` | the worlds that the tests and the figures are made from |
 

@@ -7,16 +7,16 @@ use plimsoll_policy::sizing::{Ended, Kind, Sizing};
 /// Blocks that a collection touches before others may run.
 const SLICE: usize = 8;
 
-/// What a program does. Sizes are bytes.
+/// The behaviour of a program. Sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behaviour {
     /// How its heap collects.
     pub plan: Plan,
-    /// What lives once it has built its data.
+    /// Size of its live data once it has built them.
     pub live: u64,
     /// The part of its live data that it goes through again and again, from 0 to 1.
     pub hot: f64,
-    /// Blocks of that which it touches for each block that it allocates.
+    /// Blocks of its hot data that it touches for each block that it allocates.
     pub reach: usize,
     /// Allocation in a second while it does not wait.
     pub rate: u64,
@@ -24,13 +24,13 @@ pub struct Behaviour {
     pub survive: f64,
     /// The part of its live data that others replace from one full collection to the next.
     pub turnover: f64,
-    /// What it allocates in all; `u64::MAX` where the world's time is its end.
+    /// Allocation in all; `u64::MAX` where the world's time is its end.
     pub work: u64,
     /// The most that its heap may be.
     pub most: u64,
     /// Whether its heap gives back what it will not use until the next collection.
     pub gives_back: bool,
-    /// What its policy is told of stalls.
+    /// The stalls that its policy is told of.
     pub signal: Signal,
 }
 
@@ -47,7 +47,7 @@ pub enum Signal {
     AllTime,
 }
 
-/// What a policy decides in the model.
+/// A policy for the sizes of heaps in the model.
 pub trait Policy {
     /// A collection ended. Returns how large the heap may be, bytes.
     fn after(&mut self, most: u64, ended: &Ended) -> u64;
@@ -79,7 +79,7 @@ pub struct Point {
     pub allocated: u64,
 }
 
-/// What became of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// When it ended, ns.
@@ -94,11 +94,11 @@ pub struct Outcome {
     pub collecting: u64,
     /// The longest collection, ns.
     pub longest: u64,
-    /// What it waited for in collections.
+    /// Its waits in collections.
     pub inside: Wait,
-    /// What it waited for outside of collections.
+    /// Its waits outside of collections.
     pub outside: Wait,
-    /// What was after each collection, in the order of time.
+    /// A point after each collection, in the order of time.
     pub points: Vec<Point>,
 }
 
@@ -110,14 +110,14 @@ pub(super) struct Program {
     pub(super) clock: u64,
     /// The size of its heap, bytes.
     size: u64,
-    /// What the collection that goes on will touch, and how much of that it has touched.
+    /// Blocks that the collection under way will touch, and how many of these visits are done.
     visits: Vec<Visit>,
     visited: usize,
     kind: Kind,
-    /// When the collection began, and what it waited for.
+    /// When the collection began, and its waits.
     began: u64,
     waited: Wait,
-    /// What it waited for outside of collections since the last one.
+    /// Waits outside of collections since the last one.
     waited_outside: Wait,
     /// The next hot block.
     turn: usize,

@@ -5,7 +5,7 @@ use super::{Behaviour, Costs, Hog, Outcome, Plan, Signal, World};
 use plimsoll_policy::sizing::{All, IslaVista, Ratios};
 use plimsoll_unit::{MIB, SECOND};
 
-/// What heaps with Isla Vista begin with, bytes.
+/// Initial size of heaps with Isla Vista, bytes.
 const BEGIN: u64 = 64 * MIB;
 /// The maximum of heaps that may take more than there is, bytes.
 pub const LARGE: u64 = 512 * MIB;
@@ -21,16 +21,16 @@ pub enum Rule {
     IslaVista(Ratios),
 }
 
-/// What all programs of a world have in common.
+/// The common settings of all programs of a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
     /// How their heaps collect.
     pub plan: Plan,
-    /// What paging costs.
+    /// Costs of paging.
     pub costs: Costs,
     /// How their heaps are sized.
     pub rule: Rule,
-    /// What the rule is told.
+    /// The stalls that the rule is told of.
     pub signal: Signal,
     /// Live bytes of each.
     pub live: u64,

@@ -1,11 +1,11 @@
-//! What lies below a heap: memory that costs time, and what says how large the heap may be.
+//! The ground below a heap: memory that costs time, and a rule for the size of the heap.
 
 use super::heap::Collection;
 
 /// A collection that has ended. Sizes are bytes, times nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// What the collector did.
+    /// The work of the collector.
     pub collection: Collection,
     /// How long that takes by its work alone.
     pub pause: u64,
@@ -17,7 +17,7 @@ pub struct Collected {
     pub allocated: u64,
 }
 
-/// What a program is told after a collection.
+/// The answer to a program after a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// How long the collection waited for memory beside its work, nanoseconds.

@@ -1,4 +1,4 @@
-//! What happens in a simulation, one thing at a time.
+//! The log of a simulation: one event at a time.
 
 use super::heap::Collection;
 use plimsoll_trace::Event;
@@ -46,7 +46,7 @@ pub enum What {
     },
 }
 
-/// What is told of all that happens.
+/// A listener to the events of a simulation.
 pub trait Log {
     /// Whether it wants to know at all.
     const LISTENS: bool = true;

@@ -1,8 +1,8 @@
 //! Processors and time: which thread runs on which processor, and until when.
 //!
-//! Each processor has a clock of its own. What happens next is the first of the timers or, if none is due
-//! before it, the next step of the running thread whose processor's clock is lowest; of equal clocks that of
-//! the lower number. So all that threads share changes in the order of time, as on a machine.
+//! Each processor has a clock of its own. The next event is the first of the timers or, if none is due before
+//! it, the next step of the running thread whose processor's clock is lowest; among equal clocks, that of the
+//! lower number. So all that threads share changes in the order of time, as on a machine.
 
 use super::error::{Position, SimError, Stuck};
 use super::ground::{Collected, Ground};
@@ -47,7 +47,7 @@ pub(super) struct Machine<'a, L, G> {
     pub timers: BTreeSet<(u64, usize)>,
     pub monitors: Monitors,
     pub heap: Heap,
-    /// What lies below the heap.
+    /// The ground below the heap.
     pub ground: G,
     pub tally: Tally,
     /// Overheads that are less than a nanosecond and not charged yet, picoseconds.
@@ -60,7 +60,7 @@ pub(super) struct Machine<'a, L, G> {
     is_cut: bool,
 }
 
-/// What happens next.
+/// The next event.
 enum Next {
     /// The timer of a thread.
     Timer(u64, usize),
@@ -163,8 +163,8 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         }
     }
 
-    /// What happens next. The horizon of a step is the next thing's time; a processor of a lower number than
-    /// another one goes first at that time itself.
+    /// The next event. The horizon of a step is the time of the event after it; a processor of a lower number
+    /// than another one goes first at that time itself.
     fn next(&self) -> Next {
         let running = |which: &usize| self.processors[*which].running.is_some();
         let clock = |which: usize| self.processors[which].clock;
@@ -345,13 +345,13 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         Ok(self.outcome())
     }
 
-    /// What has come of the program so far.
+    /// The outcome of the program so far.
     pub(super) fn outcome(&self) -> Outcome {
         let elapsed = self.processors.iter().map(|p| p.clock).max().unwrap_or(0);
         Outcome::new(&self.tally, &self.heap, elapsed, self.settings)
     }
 
-    /// What a blocked thread waits for.
+    /// The reason why a blocked thread waits.
     fn stuck(&self, thread: usize) -> Option<Stuck> {
         let State::Blocked(on) = self.threads[thread].state else {
             return None;

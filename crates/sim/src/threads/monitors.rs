@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The most notifications of one thread that a monitor keeps for waits to come. The oldest are given up.
 const MOST_KEPT: usize = 1 << 14;
-/// The most notifications of all threads that a monitor keeps. Of older ones only the highest stamp is known:
-/// a wait that began before it goes on, for want of knowing better.
+/// The most notifications of all threads that a monitor keeps. Older ones are forgotten, except their highest
+/// stamp: a wait that began before it is over at once, for want of knowing better.
 const MOST_ALLS: usize = 1 << 12;
-/// The most monitors that are kept because they were notified, while nobody uses them. Then those are
-/// forgotten that nobody uses: the numbers of most monitors say when their objects die, but not those of
+/// The most monitors that are kept because they were notified, while nobody uses them. If there are more, all
+/// unused ones are forgotten: the numbers of most monitors say when their objects die, but not those of
 /// recordings with sampled deaths.
 const MOST_NOTIFIED: usize = 1 << 16;
 
@@ -21,8 +21,8 @@ pub(super) struct Waiting {
     /// The stamp of what it did last before; 0 where its stream has none. It has held the monitor since, so
     /// in the recorded program each notification with a higher stamp came after the wait had begun.
     pub since: u64,
-    /// In the recorded program the wait was over before what has this stamp or a higher one. Of no meaning
-    /// where `since` is 0.
+    /// In the recorded program the wait was over before any event with this stamp or a higher one. Without
+    /// meaning where `since` is 0.
     pub until: u64,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Monitors {
     used: usize,
 }
 
-/// What came of an attempt to enter a monitor.
+/// The result of an attempt to enter a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// The thread did not hold it, and does now.
@@ -269,7 +269,7 @@ impl Monitors {
             .filter(|monitor| monitor.holder == Some(thread))
     }
 
-    /// Forgets a monitor that nobody uses and of which nothing is known.
+    /// Forgets a monitor that nobody uses and about which nothing is known.
     fn forget_idle(&mut self, id: MonitorId) {
         if self.known.get(&id).is_some_and(Monitor::is_blank) {
             self.known.remove(&id);

@@ -9,7 +9,7 @@ use plimsoll_trace::{ObjectId, ThreadId};
 /// `plimsoll_trace::check` allows, because threads run in another order here. Only a damaged trace has more.
 pub(super) const MOST_EARLY: usize = 1 << 22;
 
-/// What is known of a live object.
+/// A live object.
 #[derive(Clone, Copy)]
 struct Live {
     /// Where its collector has it.
@@ -32,7 +32,7 @@ pub(super) struct Heap {
     pub count: HeapCount,
 }
 
-/// What a heap has seen. Bytes, unless it says otherwise.
+/// Counts of a heap. Bytes, unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeapCount {
     /// Objects allocated; a number.

@@ -18,7 +18,8 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Of any values, by linear interpolation between neighbours; all zero where there is no value.
+    /// The quartiles of any values, by linear interpolation between neighbours; all zero where there is no
+    /// value.
     pub fn of(values: &[f64]) -> Quartiles {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -137,7 +138,7 @@ macro_rules! outcome {
         pub struct Outcome {
             /// The size of the heap.
             pub heap: u64,
-            /// Of each thread that allocated anything: the pauses in its life, nanoseconds per byte that it
+            /// Pauses in the life of each thread that allocated anything, nanoseconds per byte that it
             /// allocated (Figure 4).
             pub thread_pauses: Quartiles,
             $(#[doc = $f_what] pub $field: u64,)*

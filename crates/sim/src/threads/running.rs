@@ -28,7 +28,8 @@ impl<'a, L: Log, G: Ground> Running<'a, L, G> {
     }
 
     /// Goes on until nothing more happens before `until`. Returns when something happens next; nothing where
-    /// the program has ended. What began before `until` is done whole, so a program may be further than that.
+    /// the program has ended. A step that began before `until` is done whole, so a program may be further
+    /// than that.
     ///
     /// # Errors
     /// As those of [`super::simulate`].
@@ -64,7 +65,7 @@ impl<'a, L: Log, G: Ground> Running<'a, L, G> {
         self.0.heap.size()
     }
 
-    /// What has come of the program so far: what it would be if it had ended.
+    /// The outcome of the program so far, as if it had ended.
     pub fn so_far(&self) -> Outcome {
         self.0.outcome()
     }

@@ -1,9 +1,9 @@
-//! What a simulation is of.
+//! The settings of a simulation.
 
 use super::heap::{Algorithm, Collection, NewRatio};
 use plimsoll_policy::phases::{PATIENCE, Quanta, Rule, Ties};
 
-/// What collections, contentions and switches cost, picoseconds.
+/// Costs of collections, contentions and switches, picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Costs {
     /// Copying a byte of a live object.
@@ -69,7 +69,7 @@ pub struct Settings {
     pub heap: u64,
     /// How the heap is divided, if it has generations.
     pub new_ratio: NewRatio,
-    /// What things cost.
+    /// Costs of collections, contentions and switches.
     pub costs: Costs,
 }
 

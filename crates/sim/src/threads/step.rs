@@ -1,4 +1,4 @@
-//! What a running thread does next, and what each event does.
+//! The next step of a running thread, and the effect of each event.
 
 use super::error::SimError;
 use super::ground::Ground;
@@ -11,10 +11,10 @@ use super::thread::{On, State};
 use plimsoll_policy::phases::Used;
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 
-/// The longest that a thread computes at once, nanoseconds: eleven days. What is longer is damaged, and would
-/// take as long to simulate as there are quanta in it.
+/// The longest that a thread computes at once, nanoseconds: eleven days. A longer time is damaged, and would
+/// take long to simulate, because it has that many more quanta.
 const LONGEST_COMPUTE: u64 = 1_000_000_000_000_000;
-/// The most quanta that a thread has yet to compute when it makes room for another one. What is longer is
+/// The most quanta that a thread has yet to compute when it makes room for another one. A larger number is
 /// damaged, or the quantum is a mistake: it would take minutes and more to simulate.
 const MOST_QUANTA: u64 = 100_000_000;
 /// How often room is looked for before a program fails. A heap that is let grow by a sixteenth each time is
@@ -102,9 +102,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         Ok(())
     }
 
-    /// Takes all quanta at once in which the thread computes, and none but it can run: nothing happens in
-    /// them but that it makes room and is dispatched again. What is left is at most one quantum, or comes
-    /// after something else happens.
+    /// Takes at once all quanta in which the thread computes and no other thread can run: in them it only
+    /// makes room and is dispatched again. The rest is at most one quantum, or comes after something else
+    /// happens.
     fn compute_alone(&mut self, which: usize, thread: usize) {
         let quantum = self.quantum.time;
         let clock = self.processors[which].clock;
@@ -393,8 +393,8 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         }
     }
 
-    /// The recording stops within the thread. What it holds there, it gives up, so that the others get as far
-    /// as they were recorded.
+    /// The recording stops within the thread. It gives up all monitors that it holds, so that the others get
+    /// as far as they were recorded.
     fn cut(&mut self, which: usize, thread: usize) {
         while let Some(monitor) = self.held_by(thread) {
             while self.monitors.exit(monitor, thread) == Some(false) {}

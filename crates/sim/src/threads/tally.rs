@@ -20,9 +20,9 @@ pub(super) struct Tally {
     pub helped: u64,
     pub passed: u64,
     pub cut: u64,
-    /// Of the threads that have ended.
+    /// Times from start to end of the threads that have ended.
     pub turnarounds: Vec<u64>,
-    /// Of the threads that have ended and allocated anything, nanoseconds per byte.
+    /// Pauses of the threads that have ended and allocated anything, nanoseconds per byte.
     pub pauses: Vec<f64>,
 }
 

@@ -1,10 +1,10 @@
-//! What a simulation knows of one thread.
+//! The state of one thread in a simulation.
 
 use super::error::Position;
 use plimsoll_policy::phases::{self, Used};
 use plimsoll_trace::{Event, MonitorId, ThreadId};
 
-/// What a thread that is neither ready nor running waits for. Threads are indices of streams.
+/// The event for which a thread waits that is neither ready nor running. Threads are indices of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum On {
     /// A monitor that another thread holds.
@@ -45,9 +45,9 @@ pub(super) struct Thread {
     pub slot: Option<phases::Thread>,
     /// Where it is.
     pub state: State,
-    /// What it used since it was dispatched.
+    /// Time and bytes that it used since it was dispatched.
     pub used: Used,
-    /// What is left of the time that it computes, nanoseconds.
+    /// Rest of the time that it computes, nanoseconds.
     pub computes: u64,
     /// A monitor that it has to acquire before it goes on, and how often.
     pub acquires: Option<(MonitorId, u64)>,

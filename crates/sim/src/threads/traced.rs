@@ -8,7 +8,7 @@ use plimsoll_trace::order::{Filed, Recorded};
 use plimsoll_trace::{Ending, Event, ThreadId, TimeUnit, Trace, TraceError};
 use std::collections::BTreeSet;
 
-/// What is learned of a trace by reading it once.
+/// Facts of a trace that are found by reading it once.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The threads that others start.
@@ -39,7 +39,7 @@ impl Survey {
             survey.look(&event);
             match event {
                 Event::Alloc { object, size, .. } => {
-                    // What is wrong with it is said, with its place, when the trace is simulated.
+                    // A fault of it is told, with its place, when the trace is simulated.
                     let place = heap.room(size);
                     let _ = place.map(|place| heap.born(thread, object, size, place));
                 }

@@ -11,7 +11,7 @@ use plimsoll_wire::page::Numbers;
 /// Time from one report of a program to the next, as in the shipped adapters.
 const REPORT: Nanos = 1_000_000_000;
 
-/// What the daemon keeps of a program. Times are nanoseconds since the beginning of all, sizes bytes.
+/// The daemon's record of a program. Times are nanoseconds since the beginning of all, sizes bytes.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     id: Id,
@@ -30,7 +30,7 @@ pub(super) enum Order {
     Bound(u64),
 }
 
-/// What a tick decided for one program.
+/// The decision of a tick for one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Its page says this now; whether it is woken.

@@ -9,7 +9,7 @@
 //! - A collection of the whole heap examines all bytes in use. It moves the live ones together, or copies
 //!   them into the other side where the collector keeps one empty.
 //!
-//! What was in use before and is free now stays in memory until it is used again or given back.
+//! Blocks that were in use before and are free now stay in memory until they are used again or given back.
 
 use crate::threads::Collected;
 use crate::threads::heap::Kind;
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(layout.enter(10), 50..51);
         assert_eq!(layout.enter(100), 51..51);
         assert_eq!(layout.enter(350), 51..54);
-        // 200 bytes are old, 150 are young, of which 50 live.
+        // 200 bytes are old, 150 are young, and 50 of the young live.
         let young = collected(Kind::Minor, 50, 100, 250);
         assert_eq!(layout.collect(&young), [52..54, 0..0]);
         assert_eq!(layout.enter(260), 52..53, "the block that is half full");

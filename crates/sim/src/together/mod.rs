@@ -9,14 +9,14 @@
 //! | word | meaning |
 //! |---|---|
 //! | *entrant* | a program with its weight, priority, and the times at which it begins and is stopped |
-//! | *seat* | what one program has in the memory, and how large its heap may be |
+//! | *seat* | the memory of one program, and how large its heap may be |
 //! | *side* | blocks in which a heap lies; a collector that copies has two |
 //! | *floor* | the size that a heap is let have in any case, because it could not go on with less |
 //! | *ideal* | the part of a program by its weight of what is shared out |
 //! | *batch* | bytes that the broker asks back by a deadline |
 //!
-//! What the model leaves out: processors that programs compete for, memory other than heaps, shared memory,
-//! the time that the broker's messages and decisions take.
+//! The model leaves out processors that programs compete for, memory other than heaps, shared memory, and the
+//! time that the broker's messages and decisions take.
 //!
 //! # Map
 //!
@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `settings` | programs, memory, policy, hogs; what is refused |
 //! | `layout` | where a heap's bytes are, in blocks |
-//! | `seat` | the memory below the heaps, and what sizes them |
+//! | `seat` | the memory below the heaps, and the rule for their sizes |
 //! | `broker` | the broker's core in virtual time |
 //! | `hog` | memory that something else takes |
 //! | `record` | memory over time, debts and their deadlines |

@@ -1,14 +1,14 @@
-//! What a simulation of several programs shows.
+//! The outcome of a simulation of several programs.
 
 use super::settings::Policy;
 use crate::threads;
 use serde::Serialize;
 
-/// What the programs of one memory did. Sizes are bytes and times nanoseconds since the beginning of all,
-/// unless a field says otherwise.
+/// The outcome of the programs of one memory. Sizes are bytes and times nanoseconds since the beginning of
+/// all, unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What sized the heaps.
+    /// The policy that sized the heaps.
     #[serde(serialize_with = "named")]
     pub policy: Policy,
     /// The memory of all.
@@ -23,11 +23,11 @@ pub struct Outcome {
     pub ticks: u64,
     /// The programs, in their order.
     pub programs: Vec<Program>,
-    /// What the hogs held: when, and how much.
+    /// Memory that the hogs held: when, and how much.
     pub hogs: Vec<(u64, u64)>,
 }
 
-/// What became of one program. As in [`Outcome`].
+/// The outcome of one program. As in [`Outcome`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Program {
     /// Its name.
@@ -42,22 +42,22 @@ pub struct Program {
     pub ended: u64,
     /// Whether it was stopped before its end.
     pub stopped: bool,
-    /// What its threads and its collector did. Times are since its own beginning, and the execution time is
-    /// without what it waited for memory.
+    /// Work of its threads and its collector. Times are since its own beginning, and the execution time is
+    /// without its waits for memory.
     pub outcome: threads::Outcome,
-    /// What it waited for memory in collections.
+    /// Its waits for memory in collections.
     pub inside: Waits,
-    /// What it waited for memory outside of them.
+    /// Its waits for memory outside of them.
     pub outside: Waits,
     /// Its memory, averaged over its life.
     pub share: Share,
-    /// What it was asked to give back.
+    /// The broker's requests to give memory back.
     pub revocations: Revocations,
     /// Its memory over time. The distances of the points double when there would be too many.
     pub points: Vec<Point>,
 }
 
-/// What a program waited for memory.
+/// A program's waits for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Waits {
     /// Allocation stalls; a number.
@@ -73,19 +73,19 @@ pub struct Waits {
 /// Averages over the life of a program, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// What it had in memory.
+    /// Its memory in use.
     pub uses: u64,
     /// The size of its heap.
     pub heap: u64,
-    /// What it was granted; 0 without a broker.
+    /// Its limit; 0 without a broker.
     pub limit: u64,
     /// Its part by weight of what is shared out, among the programs of its class; 0 below a higher class.
     pub ideal: u64,
-    /// How far what it had was from that.
+    /// Distance of its memory in use from the ideal.
     pub apart: u64,
 }
 
-/// What the broker asked a program to give back. A debt is paid in batches, each with a deadline.
+/// The broker's requests to a program to give memory back. A debt is paid in batches, each with a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Revocations {
     /// Batches; a number.
@@ -107,13 +107,13 @@ pub struct Revocations {
 pub struct Point {
     /// When, nanoseconds since the beginning of all.
     pub at: u64,
-    /// What it has in memory, and in swap.
+    /// Its memory in use, and in swap.
     pub uses: u64,
     /// See `uses`.
     pub swapped: u64,
     /// The size of its heap.
     pub heap: u64,
-    /// What it may use now, could have, and is entitled to; 0 without a broker.
+    /// Its limit now, the limit that it could have, and its share; 0 without a broker.
     pub limit: u64,
     /// See `limit`.
     pub available: u64,
@@ -121,7 +121,7 @@ pub struct Point {
     pub share: u64,
     /// As in [`Share`].
     pub ideal: u64,
-    /// What it has allocated since its beginning: its work.
+    /// Allocation since its beginning: its work.
     pub allocated: u64,
 }
 

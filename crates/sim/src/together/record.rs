@@ -1,4 +1,4 @@
-//! What is kept of a program's memory over time: averages, a bounded number of points, and its debts.
+//! The record of a program's memory over time: averages, a bounded number of points, and its debts.
 
 use super::outcome::{Point, Revocations, Share};
 use plimsoll_wire::page::Numbers;
@@ -50,7 +50,7 @@ pub(super) fn thin<T: Copy>(points: &mut Vec<T>) {
 struct Batch {
     began: u64,
     deadline: u64,
-    /// What the program has to come down to, bytes.
+    /// The size that the program has to come down to, bytes.
     due: u64,
     /// When it was seen there first.
     paid: Option<u64>,

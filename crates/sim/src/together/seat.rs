@@ -25,11 +25,11 @@ const INITIAL_PART: u64 = 64;
 /// A release that did not help is not repeated before this many times its duration.
 const RESTS: u64 = 4;
 
-/// What says how large a heap may be.
+/// The rule for the size of a heap.
 enum Sizer {
-    /// Nobody.
+    /// None: the heap keeps its size.
     Fixed,
-    /// The broker.
+    /// The broker's limit.
     Granted,
     /// A policy of its own.
     Own(Box<dyn paging::Policy>),
@@ -65,8 +65,8 @@ struct Released {
     limit: u64,
 }
 
-/// What one program has in the memory. Changed by its own heap while it runs, and between its slices by the
-/// broker. Times are nanoseconds since the beginning of all, sizes bytes.
+/// The memory of one program. Changed by its own heap while it runs, and between its slices by the broker.
+/// Times are nanoseconds since the beginning of all, sizes bytes.
 pub(super) struct Seat {
     /// Its blocks, and their region in the memory.
     layout: Layout,
@@ -76,21 +76,21 @@ pub(super) struct Seat {
     sizer: Sizer,
     /// The most that its heap may ever be.
     most: u64,
-    /// What its heap is let have in any case, because it could not go on with less.
+    /// The size that its heap has in any case, because it could not go on with less.
     floor: u64,
     /// The size of its heap now.
     pub heap: u64,
-    /// What the broker grants it.
+    /// The limit that the broker gives it.
     pub limit: u64,
     /// In use in its heap, dead or alive, and after the last collection.
     used: u64,
     kept: u64,
-    /// What it had allocated when the last collection of its whole heap ended.
+    /// Bytes that it had allocated when the last collection of its whole heap ended.
     allocated_then: u64,
     /// The next block of its hot data, and how many are touched for each block that it allocates.
     turn: u64,
     reach: u64,
-    /// What it waited for: in collections, outside of them, and since the last collection.
+    /// Its waits: in collections, outside of them, and since the last collection.
     pub inside: Wait,
     pub outside: Wait,
     since: Wait,
@@ -164,7 +164,7 @@ impl Seat {
         self.floor = self.floor.min(self.most);
     }
 
-    /// What its policy says after a collection.
+    /// The size of the heap that its policy gives after a collection.
     fn sized(&mut self, ended: &Ended, collected: &Collected) -> Option<u64> {
         if collected.collection.kind == Kind::Full {
             self.keep_going(collected);
@@ -384,8 +384,8 @@ impl Room {
     }
 }
 
-/// What a sizing policy is told of a collection that began at `now`: the stalls since the one before it are
-/// weighed by its time, as in `sim::paging`.
+/// The figures for a sizing policy of a collection that began at `now`: the stalls since the one before it
+/// are weighed by its time, as in `sim::paging`.
 fn ended(now: u64, took: u64, collected: &Collected, stalls: Wait, sides: u64) -> Ended {
     Ended {
         now: now.saturating_add(took),

@@ -1,4 +1,4 @@
-//! What several programs together are simulated with, and what is refused.
+//! The settings of a simulation of several programs, and the refusal of some.
 
 use crate::paging::Costs;
 use crate::threads::Settings;
@@ -17,15 +17,15 @@ const BLOCKS: u64 = 4096;
 /// The least block, bytes: a page.
 const LEAST_BLOCK: u64 = 4096;
 
-/// What says how large the heaps are.
+/// The way in which heaps get their sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// Nobody: each stays as large as it may be at most.
+    /// None: each stays as large as it may be at most.
     Fixed,
-    /// The broker, and the programs report their collectors' figures, as the shipped adapters do. So a
+    /// By the broker; the programs report their collectors' figures, as the shipped adapters do. So a
     /// program wants no more than it has use for, and what others do not want goes where it saves most.
     Shares,
-    /// The broker, and the programs report nothing of their collectors: weighted shares, as in Viengoos.
+    /// By the broker; the programs report nothing of their collectors: weighted shares, as in Viengoos.
     Weights,
     /// Each heap by itself, by the allocation stalls that it sees.
     IslaVista,
@@ -63,7 +63,7 @@ impl Policy {
 /// One program. Times are nanoseconds since the beginning of all, sizes bytes.
 #[derive(Clone, Debug)]
 pub struct Entrant {
-    /// What errors and tables call it.
+    /// Its name in errors and tables.
     pub name: String,
     /// Relative to the others of its class.
     pub weight: Weight,
@@ -82,9 +82,9 @@ pub struct Entrant {
 /// Memory that something takes that is no principal, holds and gives back: a memory hog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hog {
-    /// What it wants, bytes.
+    /// The size of its memory at most, bytes.
     pub size: u64,
-    /// When it begins to take that, and to give it back, nanoseconds.
+    /// When it begins to take memory, and to give it back, nanoseconds.
     pub from: u64,
     /// See `from`.
     pub until: u64,
@@ -92,14 +92,14 @@ pub struct Hog {
     pub rate: u64,
 }
 
-/// What is simulated.
+/// A simulation: its memory, its programs, and its hogs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The memory of all, bytes.
     pub memory: u64,
-    /// What sizes the heaps.
+    /// The way in which the heaps get their sizes.
     pub policy: Policy,
-    /// What paging costs.
+    /// Costs of paging.
     pub costs: Costs,
     /// Blocks of the older half of its live data that a program touches for each block that it allocates.
     pub reach: u64,

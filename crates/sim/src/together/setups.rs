@@ -24,11 +24,11 @@ const OWN_RULE: u64 = 16 * MIB;
 pub const ITERATIONS: u64 = 400;
 /// Bytes of an object of the model: the blocks of the memory are as large. Trees are larger or smaller.
 const CHUNK: u64 = 256 << 10;
-/// What stays: a tree of depth 16 and an array, bytes.
+/// Bytes that stay: a tree of depth 16 and an array.
 const STAYS: u64 = 8 * MIB;
 /// Depths of the trees that an iteration builds: from 4 to 16 in steps of 2.
 const DEPTHS: u64 = 7;
-/// What an iteration builds: for each depth, four times the nodes of a tree of depth 18, of 32 bytes. Chunks.
+/// Chunks that an iteration builds: for each depth, four times the nodes of a tree of depth 18, of 32 bytes.
 const BUILT: u64 = DEPTHS * 256;
 /// Computing for each allocated byte, picoseconds: 275 s in 400 iterations (Table 2 without collections).
 const PER_BYTE: u64 = 1463;

@@ -2,8 +2,8 @@
 //!
 //! The program that is furthest behind goes on for a slice, and never beyond the next thing that concerns
 //! others: an arrival, an end, a hog's block, memory given back, a look of the broker, a point of the record.
-//! Of programs that are equally far, the first goes on. So all happens in the order of time, to the length of
-//! a slice, and in the same order in each run.
+//! Among programs that are equally far, the first goes on. So all happens in the order of time, to the length
+//! of a slice, and in the same order in each run.
 
 use super::broker::{Broker, Order, Word};
 use super::hog::Taking;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// What happens in a heap.
+/// The life of a heap.
 #[derive(Clone, Debug)]
 struct Life {
     /// Its size, bytes.
@@ -17,7 +17,7 @@ struct Life {
     new_ratio: NewRatio,
     /// How many objects live before each further one replaces one; a number.
     living: usize,
-    /// Of ten objects, how many replace one of the ten youngest; the others replace any.
+    /// Number of objects in ten that replace one of the ten youngest; the others replace any.
     die_young: u64,
     /// For each object a size, bytes, and a number that chooses whom it replaces.
     objects: Vec<(u64, u64)>,

@@ -97,8 +97,8 @@ fn cuts() -> impl Strategy<Value = (bool, Option<(Vec<usize>, u32)>)> {
     (any::<bool>(), prop::option::weighted(0.3, left))
 }
 
-/// What is left of streams that are cut, each after its number of events in `left`. Threads from `lost` on
-/// are gone: those that are named have other numbers.
+/// Cuts streams, each after its number of events in `left`. Threads from `lost` on are gone: events that name
+/// them get other numbers.
 fn cut(streams: &mut [Vec<Event>], left: &[usize], lost: u32) {
     let gone = |thread: &mut ThreadId| {
         if thread.0 >= lost {
@@ -118,7 +118,7 @@ fn cut(streams: &mut [Vec<Event>], left: &[usize], lost: u32) {
     }
 }
 
-/// What must hold of each outcome.
+/// Checks the laws that hold of each outcome.
 fn check_conservation(outcome: &Outcome, log: &[(u64, What)], settings: &Settings) {
     assert_eq!(
         outcome.allocated,

@@ -2,7 +2,7 @@
 
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
 
-/// What a thread does: a kind of deed and a number for it.
+/// A deed of a thread: its kind and a number for it.
 pub(crate) type Deed = (u8, u64);
 /// Kinds of deeds, and one more.
 pub(crate) const DEEDS: u8 = 19;
@@ -53,7 +53,8 @@ pub(crate) fn program(deeds: &[Vec<Deed>]) -> Vec<Vec<Event>> {
                     let object = ObjectId(living.swap_remove(which));
                     Some(Event::Death { object })
                 }
-                // In one order but for a few, so that not all of them wait for ever.
+                // Monitors are entered in one order with a few exceptions, so that not all threads wait for
+                // ever.
                 (10 | 11, last)
                     if held.len() < 4 && (last.is_none_or(|&it| it <= monitor) || number == 9) =>
                 {

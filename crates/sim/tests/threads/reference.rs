@@ -414,7 +414,7 @@ impl<'a> Reference<'a> {
         }
         self.threads[thread].place = Place::Ended;
         self.turnarounds.push(now - self.threads[thread].started);
-        // Whoever came to wait first is ready first: by the order of the log.
+        // The first one to wait is the first to be ready: by the order of the log.
         let blocked = |log: &[(u64, What)], who: usize| {
             log.iter()
                 .rposition(|(_, what)| *what == What::Blocked { thread: who })

@@ -149,7 +149,7 @@ impl Heap for Spaces {
         }
         self.old = survivors;
         let marked = match self.algorithm {
-            // What stays in the nursery is not copied.
+            // Objects that stay in the nursery are not copied.
             Algorithm::SemiSpace | Algorithm::GenCopy => bytes(&self.young),
             _ => work,
         };

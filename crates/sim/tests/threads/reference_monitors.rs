@@ -19,7 +19,7 @@ pub(crate) struct Monitor {
     pub(crate) contenders: Vec<usize>,
     pub(crate) waiters: Vec<usize>,
     notifications: Vec<Notification>,
-    /// Of threads without stamps: how many notifications it has seen.
+    /// How many notifications each thread without stamps has seen.
     seen: BTreeMap<usize, usize>,
 }
 

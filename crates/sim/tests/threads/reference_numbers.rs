@@ -2,7 +2,7 @@
 
 use plimsoll_sim::threads::{Outcome, Quartiles};
 
-/// What both simulators must agree on beside the log.
+/// Numbers that both simulators must agree on beside the log.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Numbers {
     pub(crate) allocated: u64,

@@ -16,7 +16,7 @@ enum Use {
 struct Region {
     is: Use,
     objects: Vec<Object>,
-    /// What was alive in it when the marking began.
+    /// Bytes that were alive in it when the marking began.
     marked: Option<u64>,
 }
 

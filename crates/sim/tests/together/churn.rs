@@ -1,4 +1,4 @@
-//! Programs that allocate and drop objects of one size, and setups of such programs.
+//! Programs that allocate and drop objects of one size, and setups of these programs.
 
 use plimsoll_policy::phases::Rule;
 use plimsoll_sim::paging::Costs;

@@ -1,5 +1,5 @@
-//! What holds of any programs in any memory: nothing is granted or used twice, nothing is lost, and the same
-//! input gives the same bytes.
+//! Laws of any programs in any memory: nothing is granted or used twice, nothing is lost, and the same input
+//! gives the same bytes.
 
 use crate::churn::{Churn, setup};
 use plimsoll_sim::paging::Costs;

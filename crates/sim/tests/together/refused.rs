@@ -1,4 +1,4 @@
-//! What makes no sense.
+//! Setups that make no sense.
 
 use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::{Program, SimError};

@@ -1,4 +1,4 @@
-//! Who gets how much, and what it costs: weights, arrivals, ends, priorities, hogs.
+//! Shares of programs, and their costs: weights, arrivals, ends, priorities, hogs.
 
 use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::Program;

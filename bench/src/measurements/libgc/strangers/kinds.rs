@@ -32,7 +32,7 @@ impl Figure {
             Figure::Collections => {
                 told("\"collections\"").unwrap_or(run.pauses.collections() as f64)
             }
-            // What the kernel says of the process includes what it was before it became this program.
+            // The kernel's peak of the process includes its memory before it became this program.
             Figure::Peak => told("peak\"").unwrap_or(run.resident as f64),
             Figure::Grown => told("\"grown\"").unwrap_or(f64::NAN),
             Figure::Occupied => told("\"occupied\"").unwrap_or(f64::NAN),
@@ -142,7 +142,7 @@ pub(super) const ASKS: [Ask; 10] = [
     ),
 ];
 
-/// What is asked, word for word.
+/// The claims, word for word.
 pub(super) const CLAIMS: [&str; 12] = [
     ASKS[0].claim,
     ASKS[1].claim,

@@ -36,7 +36,7 @@ pub(super) struct Cells {
     pub used: u64,
     /// Bytes of live objects.
     pub live: u64,
-    /// What is known of blocks, by number. There are as many as were ever taken at once.
+    /// Blocks, by number. There are as many as were ever taken at once.
     blocks: Vec<Block>,
     /// Numbers of blocks that are free again.
     free: BTreeSet<u32>,
@@ -57,7 +57,7 @@ struct Block {
     live: u64,
 }
 
-/// What a number of objects need of a space.
+/// Room that a number of objects need in a space.
 pub(super) struct Demand<'a> {
     space: &'a Cells,
     /// Objects of each class; a number.
@@ -174,7 +174,7 @@ impl Cells {
         dead
     }
 
-    /// What no objects would need.
+    /// The demand of no objects.
     pub(super) fn demand(&self) -> Demand<'_> {
         Demand {
             space: self,

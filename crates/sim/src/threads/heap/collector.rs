@@ -30,10 +30,10 @@ pub enum Kind {
     Full,
 }
 
-/// What a collection did.
+/// The work of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// What it examined.
+    /// The part of the heap that it examined.
     pub kind: Kind,
     /// Bytes that it marked or copied: those of the objects that it found alive, each once. This is the
     /// collection work of the paper's section 5.2.

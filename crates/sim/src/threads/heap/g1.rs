@@ -8,14 +8,14 @@ use super::ratio::NewRatio;
 use super::regions::{Regions, Use};
 use super::table::Object;
 
-/// What eden leaves free for copies if it can, percent of the regions (`G1ReservePercent`).
+/// Regions that eden leaves free for copies if it can, percent (`G1ReservePercent`).
 const RESERVE: u64 = 10;
 /// The least of the heap that is young if it is free, percent of the regions (`G1NewSizePercent`).
 const LEAST_YOUNG: u64 = 5;
 /// A marking begins when this part of the regions is old or humongous, percent
 /// (`InitiatingHeapOccupancyPercent`).
 const OCCUPANCY: u64 = 45;
-/// Regions of which more is alive are not collected, percent (`G1MixedGCLiveThresholdPercent`).
+/// Regions with a larger live part are not collected, percent (`G1MixedGCLiveThresholdPercent`).
 const LIVE: u64 = 85;
 /// Mixed collections end when so little of the heap is left to be gained, percent (`G1HeapWastePercent`).
 const WASTE: u64 = 5;
@@ -160,7 +160,7 @@ impl G1 {
                 self.candidates.push((garbage, number));
             }
         }
-        // Of the same garbage, the lowest number is last.
+        // Among regions with equal garbage, the lowest number is last.
         self.candidates
             .sort_unstable_by_key(|&(garbage, number)| (garbage, std::cmp::Reverse(number)));
         self.share = (self.candidates.len() as u64).div_ceil(MIXED) as usize;

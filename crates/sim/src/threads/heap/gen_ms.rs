@@ -12,8 +12,8 @@ const NURSERY: u32 = 0;
 /// A nursery before a space of cells.
 ///
 /// A full nursery is collected as in [`super::generational`]: what is alive is copied into cells of the
-/// mature space, if each finds one. If not, all of the heap is marked, and the mature space swept. What finds
-/// no cell even then stays in the nursery, which is compacted.
+/// mature space, if each finds one. If not, all of the heap is marked, and the mature space swept. Objects
+/// that find no cell even then stay in the nursery, which is compacted.
 #[derive(Debug)]
 pub(super) struct GenMs {
     nursery: Space,

@@ -13,7 +13,7 @@
 //! | `generational` | a nursery before a mature space of two halves or of one |
 //! | `gen_ms` | generational, with a mature space that is swept and in which nothing moves |
 //! | `cells` | that space: blocks of cells of one size each |
-//! | `g1` | regions, of which each collection takes some |
+//! | `g1` | regions; each collection takes some of them |
 //! | `regions` | the regions: which are free, and what lies in them |
 //! | `ratio` | how much of a generational heap is young |
 //! | `table` | records of live objects, in lists |
@@ -74,12 +74,12 @@ impl Algorithm {
         }
     }
 
-    /// Whether it copies within two halves, of which one is empty between collections.
+    /// Whether it copies within two halves. One of them is empty between collections.
     pub fn has_halves(self) -> bool {
         matches!(self, Algorithm::SemiSpace | Algorithm::GenCopy)
     }
 
-    /// What keeps a part of its heap from being used, if anything does.
+    /// The reason why a part of its heap cannot be used, if there is one.
     pub fn loses(self) -> Option<&'static str> {
         match self {
             Algorithm::MarkCompact | Algorithm::GenMc => None,

@@ -4,7 +4,7 @@
 const MOST: f64 = 1e6;
 
 /// How many times as large as the nursery the mature space is: the paper's "ratio between minor and mature
-/// generations" (section 4), and what HotSpot calls `NewRatio`. Of G1 it bounds the young regions.
+/// generations" (section 4), and HotSpot's `NewRatio`. In G1 it bounds the young regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRatio {
     /// The ratio in thousandths, so that sizes are exact.

@@ -11,7 +11,7 @@ const SMALLEST: u64 = 1 << 20;
 /// A small heap has about this many regions.
 const FEWEST: u64 = 64;
 
-/// What a region is for.
+/// The use of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Use {
     /// Nothing.
@@ -32,14 +32,14 @@ pub(super) enum Use {
 /// One region.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Region {
-    /// What it is for.
+    /// Its use.
     pub is: Use,
     /// Bytes of the objects that lie in it, dead or alive. All those of a humongous object are its first
     /// region's.
     pub used: u64,
     /// Bytes of live ones.
     pub live: u64,
-    /// What was live in it when a marking began that is not over.
+    /// Bytes that were live in it when the marking under way began.
     pub marked: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// A heap of `heap` bytes, of which less than a sixty-fourth is no region.
+    /// A heap of `heap` bytes. Less than a sixty-fourth of them lies in no region.
     pub(super) fn new(heap: u64) -> Regions {
         let size = power_of_two((heap / WANTED).max(SMALLEST.min(heap / FEWEST)));
         // Below twice 2048, and below twice 64 of small ones: the largest heap has 4095.

@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Object(u32);
 
 impl Object {
-    /// What [`Place`] keeps of it.
+    /// Its place, as the collector's [`Place`].
     pub(super) fn place(self) -> Place {
         Place::new(u64::from(self.0))
     }

@@ -6,7 +6,7 @@ use super::space::Space;
 /// A heap without generations.
 #[derive(Debug)]
 pub(super) struct Whole {
-    /// What takes objects.
+    /// The space that takes objects.
     space: Space,
     /// How many spaces of this size the heap has: one is compacted, of two the live ones are copied into the
     /// other, which is empty between collections.
