@@ -13,7 +13,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/collector", 1),
     ("crates/heap", 67),
     ("crates/libgc", 16),
-    ("crates/map", 141),
     ("crates/picture", 2),
     ("crates/programs", 19),
     ("crates/runtimes", 136),
