@@ -9,7 +9,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("agents/jvm", 65),
     ("agents/libgc", 1),
     ("bench", 191),
-    ("crates/cli", 180),
     ("crates/collector", 1),
     ("crates/heap", 67),
     ("crates/libgc", 16),
