@@ -134,9 +134,9 @@ struct HotSpotLever<'a> {
     hushed: bool,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
-    /// What an adapter that was killed left to be put back.
+    /// The values of flags that an adapter that was killed left to be put back.
     had: Had,
-    /// What has to be restored if we are killed.
+    /// The note of the flags to restore if we are killed.
     note: Option<Note>,
     /// Processor time of the machine during requested commands, nanoseconds.
     asked_processor_ns: u64,
