@@ -14,7 +14,6 @@ const INVERTED: &[(&str, usize)] = &[
     ("crates/libgc", 16),
     ("crates/picture", 2),
     ("crates/programs", 19),
-    ("crates/runtimes", 34),
     ("crates/sim", 135),
 ];
 

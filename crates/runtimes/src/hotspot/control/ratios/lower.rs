@@ -1,4 +1,4 @@
-//! What is done when a program is over its limit.
+//! The steps when a program is over its limit.
 
 use super::state::{Held, State, Way};
 use super::{Ratios, Step};
@@ -29,7 +29,7 @@ impl Ratios {
             return stay(Vec::new());
         }
         let room = watch.heap_size.at(seen);
-        // What the agent gives back at the end of a collection does not depend on the size.
+        // Memory that the agent gives back at the end of a collection does not depend on the size.
         let refuses = held.refuses(seen, watch) && !seen.empties;
         if !refuses && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
