@@ -184,8 +184,8 @@ impl Jvmti {
         }
     }
 
-    /// Collects the whole heap, in a pause; also where explicit collections are forbidden. Returns whether the
-    /// machine agreed. Not to be called at a safepoint: it waits for one.
+    /// Collects the whole heap, in a pause; also where explicit collections are forbidden. Returns whether
+    /// the machine agreed. Not to be called at a safepoint: it waits for one.
     pub fn collect(&self) -> bool {
         let env = self.0.as_ptr();
         // SAFETY: as in `prepare`.

@@ -2,17 +2,6 @@
 
 use super::prose::{Sentence, sentences};
 use super::{report, rust, tracked};
-use std::collections::BTreeMap;
-
-/// How many sentences of a room are inverted; 0 where a room is not named. No number here grows.
-const INVERTED: &[(&str, usize)] = &[
-    ("crates/broker", 40),
-    ("crates/cli", 180),
-    ("crates/client", 21),
-    ("crates/map", 141),
-    ("crates/mmtk", 22),
-    ("crates/runtimes", 136),
-];
 
 /// Not written, in comments and in messages. A number has a name, a letter or a unit.
 const RIDDLES: [&str; 8] = [
@@ -35,37 +24,17 @@ const COUNTS: &str =
 
 #[test]
 fn sentences_are_not_inverted() {
-    let mut rooms: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, text) in tracked() {
-        let found = sentences(&name, &text);
-        let faults = found.iter().filter_map(|sentence| {
-            Some(format!("{name}:{}: {}", sentence.line, inverted(sentence)?))
-        });
-        rooms.entry(room(&name)).or_default().extend(faults);
-    }
-    let mut faults = Vec::new();
-    for (room, found) in &rooms {
-        let allowed = INVERTED.iter().find(|(named, _)| named == room);
-        let allowed = allowed.map_or(0, |(_, number)| *number);
-        if found.len() > allowed {
-            let number = found.len();
-            faults.push(format!(
-                "{room}: {number} sentences, {allowed} in tidy/words.rs:"
-            ));
-            faults.extend(found.iter().cloned());
-        }
-    }
+    let faults: Vec<String> = tracked()
+        .iter()
+        .flat_map(|(name, text)| {
+            let found = sentences(name, text);
+            let told = |sentence: &Sentence| {
+                Some(format!("{name}:{}: {}", sentence.line, inverted(sentence)?))
+            };
+            found.iter().filter_map(told).collect::<Vec<_>>()
+        })
+        .collect();
     report(&faults);
-}
-
-/// The folder that a number is kept for: a crate, or a folder at the top.
-fn room(name: &str) -> String {
-    let depth = match name.split('/').next() {
-        Some("crates" | "agents" | "clients") => 2,
-        _ => 1,
-    };
-    let parts: Vec<&str> = name.split('/').collect();
-    parts[..depth.min(parts.len())].join("/")
 }
 
 /// Advice about a sentence whose subject is a clause, or is hidden by a turn of phrase.

@@ -12,7 +12,7 @@ pub enum Error {
     Path {
         /// The file or directory.
         path: PathBuf,
-        /// What happened and what to do.
+        /// The message: the failure and the remedy.
         what: String,
         /// The kernel's error.
         source: io::Error,
@@ -22,7 +22,7 @@ pub enum Error {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong and what to do.
+        /// The message: the fault and the remedy.
         what: String,
     },
     /// Another broker answers on the socket.
@@ -43,7 +43,7 @@ pub enum Error {
     /// A necessary system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried and what to do.
+        /// The message: the failure and the remedy.
         what: &'static str,
         /// The kernel's error.
         source: io::Error,

@@ -43,7 +43,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of which nobody holds anything.
+    /// A pool that nobody holds a part of.
     #[must_use]
     pub fn new(division: Division) -> Arc<Pool> {
         Arc::new(Pool {

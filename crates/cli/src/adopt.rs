@@ -28,7 +28,7 @@ const HEARD: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How long we wait for the first limit that the broker gives, and how often we ask.
 const FIRST_LIMIT: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(20);
-/// What the background process writes and the waiting `--detach` reads.
+/// The line that the background process writes and the waiting `--detach` reads.
 const DONE: &[u8] = b"done\n";
 
 /// Adopts a program until it ends, or until we are told to end.
@@ -37,7 +37,7 @@ const DONE: &[u8] = b"done\n";
 /// When there is no such process, no broker, or the broker refuses.
 pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     let process = open(args.pid)?;
-    // Who only counts the program steers nothing.
+    // Without an adapter the program is only counted, not steered.
     if !matches!(args.principal.adapter, args::AdapterChoice::None) {
         free(args.pid)?;
     }
@@ -158,7 +158,7 @@ fn name_of(process: &Process) -> String {
     let file = by_path.as_deref().and_then(|exe| exe.file_name());
     let name = file.map(|file| file.to_string_lossy().into_owned());
     let name = name.or_else(|| process.comm().ok()).unwrap_or_default();
-    // What a program calls itself may be anything, so its file tells what it is.
+    // A program may call itself anything, so its name is that of its file.
     let mut words = process.cmdline().unwrap_or_default();
     words.splice(..words.len().min(1), [name]);
     called(&words)

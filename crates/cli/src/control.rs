@@ -70,7 +70,7 @@ pub fn told(error: Error, socket: &Socket) -> CliError {
     }
 }
 
-/// Whether the broker refuses a value that the user chose. What else it refuses is about itself or others.
+/// Whether the broker refuses a value that the user chose. Its other refusals are about itself or others.
 fn is_of_a_value(name: ErrorName) -> bool {
     matches!(
         name,

@@ -36,7 +36,7 @@ use serde::Serialize;
 /// All findings.
 #[derive(Debug, Serialize)]
 pub struct Findings {
-    /// What the rest comes to, and what helps.
+    /// The conclusion from the rest, and advice.
     pub verdict: Verdict,
     /// Release of the running kernel.
     pub kernel: String,
@@ -69,7 +69,7 @@ pub struct BrokerFound {
     pub pid: u32,
     /// How many principals it has.
     pub principals: usize,
-    /// What it shares out, bytes.
+    /// Memory that it shares out, bytes.
     pub budget: u64,
 }
 
@@ -122,11 +122,11 @@ pub fn examine(place: &Place) -> Findings {
     }
 }
 
-/// What is told where our own group is not visible.
+/// The message where our own group is not visible.
 const UNSEEN: &str = "our own memory cgroup is not visible here: if it has a limit, there is less than this; \
     make /sys/fs/cgroup visible, or give `budget` in the broker's configuration";
 
-/// The findings as text for people, `width` columns wide: first what they come to, and what helps.
+/// The findings as text for people, `width` columns wide: first the conclusion and the advice.
 pub fn text(findings: &Findings, width: usize) -> String {
     let mut text = findings.verdict.text(width);
     text.push('\n');

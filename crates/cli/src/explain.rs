@@ -17,7 +17,7 @@ const NAMED: usize = 4;
 /// Bytes that make no difference to a reader.
 const SLIGHT: u64 = 1 << 20;
 
-/// What decides the limit of a principal.
+/// The reason for the limit of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -71,7 +71,7 @@ pub struct Explanation {
     pub demand: u64,
     /// As above.
     pub share: u64,
-    /// What decides its limit.
+    /// The reason for its limit.
     pub reason: Reason,
     /// The others that hold most, most first.
     pub others: Vec<Other>,
@@ -311,7 +311,7 @@ fn rest(listing: &Listing, others: &[Other], unused: u64) -> String {
     )
 }
 
-/// What would give it more; nothing where it has what it wants.
+/// Advice that would give it more memory; none where it has all that it wants.
 fn help(line: &[&Principal], reason: Reason, others: &[Other]) -> Option<String> {
     let it = line.last()?;
     let weight = (it.weight.saturating_mul(2)).min(10_000);

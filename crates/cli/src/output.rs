@@ -79,7 +79,7 @@ pub(crate) fn print(text: &str) -> Result<u8, CliError> {
     printed(io::stdout().write_all(text.as_bytes()))
 }
 
-/// What came of printing to standard output. That the reader has gone is no error.
+/// The result of printing to standard output. A reader that has gone is no error.
 pub(crate) fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -80,7 +80,7 @@ pub struct Program {
     pub max: Option<Size>,
     /// How it is steered.
     pub adapter: Option<AdapterChoice>,
-    /// What decides how large its heap may be.
+    /// The policy that sizes its heap.
     pub policy: Option<PolicyChoice>,
     /// Whether our agent is loaded into it.
     pub agent: Option<AgentChoice>,

@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 /// Number of columns for a name, indentation included.
 const NAME_WIDTH: usize = 24;
 
-/// What is told where the broker's own group is not visible to it.
+/// The message where the broker's own group is not visible to it.
 const UNSEEN: &str = "\
 the broker's own memory cgroup is not visible to it: if it has a limit, programs have less than this;
   make /sys/fs/cgroup visible, or give `budget` in the broker's configuration

@@ -147,8 +147,8 @@ pub fn adapter(principal: &Principal) -> Option<&str> {
     Some(name.strip_suffix(WITH_AGENT).unwrap_or(name))
 }
 
-/// What else there is to say of a principal in a few words: that it has an agent of ours in it, its
-/// allocation stalls within its limit, and that these keep the limit from rising. Empty if there is nothing.
+/// Remarks on a principal in a few words: that it has an agent of ours in it, its allocation stalls within
+/// its limit, and that these keep the limit from rising. Empty if there are none.
 pub fn remarks(principal: &Principal) -> String {
     let name = principal.adapter.as_deref().unwrap_or("");
     let agent = name.ends_with(WITH_AGENT).then(|| "agent".to_owned());

@@ -67,7 +67,7 @@ fn check_parent(listing: &Listing, id: Id, parent: Id) -> Result<(), CliError> {
     }
 }
 
-/// What was changed, from what to what.
+/// The changes: each value before and after.
 fn changes(listing: &Listing, set: &Set) -> String {
     let name = |id: Id| {
         let found = find(listing, id);

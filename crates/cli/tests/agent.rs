@@ -31,7 +31,7 @@ fn row(place: &Place, name: &str) -> serde_json::Value {
     find(&listing["principals"], name).unwrap_or_default()
 }
 
-/// What `plimsoll ps` says of a program in its line.
+/// The line of a program in `plimsoll ps`.
 fn line(place: &Place, name: &str) -> String {
     let table = place.text(&["ps"]);
     let line = table.lines().find(|line| line.contains(name));

@@ -15,8 +15,8 @@ fn holds(process: &Process) -> u64 {
     process.memory().map_or(0, |memory| memory.anon)
 }
 
-/// G1 of each version, each with 60 MB of which 150 MB/s of arrays of 1 KB are replaced, under a maximum of
-/// 250 MB. No look finds more than 30 % above it, from the first moments on. (G1 17 was at 971 MB.)
+/// G1 of each version, each with 60 MB of arrays of 1 KB, replaced at 150 MB/s, under a maximum of 250 MB.
+/// No look finds more than 30 % above it, from the first moments on. (G1 17 was at 971 MB.)
 #[test]
 fn g1_holds_its_maximum() {
     const MAX: u64 = 250 * MIB;

@@ -248,13 +248,13 @@ struct Promised {
     group: TestCgroup,
     /// The program.
     _run: Started,
-    /// What it says.
+    /// Its log.
     log: PathBuf,
 }
 
 /// Name of the program.
 const NAME: &str = "promised";
-/// What its group may take while it is pressed, bytes. It has no limit at first.
+/// Limit of its group while it is pressed, bytes. The group has no limit at first.
 const PRESSED: u64 = 178 << 20;
 
 impl Promised {

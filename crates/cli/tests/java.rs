@@ -60,7 +60,7 @@ fn a_machine_that_a_script_starts_is_steered_and_shown_so() {
             .filter(|p| p.adapter.as_deref() == Some("hotspot") && p.live.is_some())
     };
     wait_for("the machine is found, steered and shown", steered);
-    // What the program was told remains valid after the broker has ended.
+    // The paths that the program was told remain valid after the broker has ended.
     let first = place.listing().unwrap().pid;
     common::signal_to(first, libc::SIGKILL);
     wait_for("another broker knows it too", || {

@@ -221,7 +221,7 @@ fn a_process_that_cannot_be_read_in_time_is_told_and_the_rest_is_shown() {
         words.contains("something holds its lock; give it longer with --timeout"),
         "{told}"
     );
-    // What needs no lock is told.
+    // Numbers that need no lock are told.
     assert!(
         words.contains(" total ") && !words.contains("libraries"),
         "{told}"
@@ -483,7 +483,7 @@ fn a_watch_that_may_not_look_any_more_says_so() {
             "{name}: {said}"
         );
     }
-    // What was seen until then is drawn, for the last time.
+    // The looks until then are drawn, for the last time.
     let page = std::fs::read_to_string(page).unwrap();
     assert!(
         page.contains(">sleep (") && !page.contains("refresh"),

@@ -123,7 +123,8 @@ fn if_we_are_killed_no_thread_stays_back() {
     }
 }
 
-/// Who undoes it if we are killed may be killed first. Then the next command does, by the notes.
+/// The process that undoes it if we are killed may be killed first. Then the next command undoes
+/// it, by the notes.
 #[test]
 fn if_both_are_killed_the_next_command_puts_levels_back() {
     let place = Place::new();

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-/// What is said of a process that stands still.
+/// The words about a process that stands still.
 const STUCK: &str = "does not let itself be read within two seconds";
 
 /// The arguments of a program that reads a third of a file of 48 MiB over and over.

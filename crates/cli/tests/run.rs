@@ -391,7 +391,7 @@ fn who_ignores_the_end_of_children_is_told_the_status_too() {
 /// Makes the command start with a file open as descriptor 200, as a shell does with `200>lock`.
 fn leave_open(command: &mut Command, file: &std::fs::File) {
     let number = file.as_raw_fd();
-    // SAFETY: `dup2` may be called between fork and exec. What it makes is not closed on exec.
+    // SAFETY: `dup2` may be called between fork and exec. The new descriptor is not closed on exec.
     unsafe {
         command.pre_exec(move || match libc::dup2(number, 200) {
             200 => Ok(()),

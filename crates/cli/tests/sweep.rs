@@ -188,7 +188,7 @@ fn a_cluster_makes_the_same_file() {
     assert_eq!(out.status.code(), Some(1));
     assert!(read(&place.path("a.parquet")) == read(&place.path("b.parquet")));
     assert!(!place.path("a.parquet.cells").exists());
-    // What `plimsoll sim` refuses is said in its words.
+    // A refusal by `plimsoll sim` is told in its words.
     place.write("text.parquet", "my thesis");
     let call = "import plimsoll.sweep as s, sys; s.sweep(None, sys.argv[2:], sys.argv[1])";
     let args = [&["-c", call, program], &SWEEP[1..], &["-o", "text.parquet"]].concat();
@@ -249,7 +249,7 @@ fn a_cluster_that_runs_already_makes_the_same_file() {
     );
 }
 
-/// What goes wrong on workers is said, all else is kept, and the same sweep goes on later.
+/// Failures on workers are told, all else is kept, and the same sweep goes on later.
 #[test]
 fn workers_that_die_or_miss_something_cost_only_their_own_simulations() {
     let place = place();

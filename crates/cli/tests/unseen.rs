@@ -43,7 +43,7 @@ fn inside(place: &Place, before: &str, words: &[&str]) -> Option<(TestCgroup, Ou
     Some((group, output))
 }
 
-/// What `doctor` finds there: capacity, domain, and whether it does not see its own group.
+/// The findings of `doctor` there: capacity, domain, and whether it does not see its own group.
 fn found(before: &str) -> Option<(u64, String, bool)> {
     let (_group, output) = inside(&Place::new(), before, &["doctor", "--json"])?;
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

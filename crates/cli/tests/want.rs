@@ -274,7 +274,7 @@ fn a_broker_outside_of_a_container_lets_live_what_lives_alone() {
     }
 }
 
-/// A group of which nothing can be paged out, even if the machine has swap.
+/// A group whose memory cannot be paged out, even if the machine has swap.
 fn cliff(limit: u64) -> Option<TestCgroup> {
     group("cliff", limit).filter(|group| without_swap(group, limit))
 }

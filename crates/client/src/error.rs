@@ -24,7 +24,7 @@ pub enum Error {
         doing: &'static str,
         /// The socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// Another user could have put this socket there.
@@ -57,7 +57,7 @@ pub enum Error {
     Protocol {
         /// The socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the answer.
         why: String,
     },
     /// The broker, or already a check on our side, refused the call.
@@ -73,7 +73,7 @@ pub enum Error {
         doing: &'static str,
         /// The page.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The file exists but is not a page that we can read.
@@ -81,7 +81,7 @@ pub enum Error {
     NotAPage {
         /// The page.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the page.
         source: PageError,
     },
     /// There is no broker at present. Settings are sent when it is back, but this question cannot
@@ -96,9 +96,9 @@ pub enum Error {
     /// The kernel gave us no thread, descriptor or memory.
     #[error("cannot {doing}: {source}")]
     Resource {
-        /// What was attempted.
+        /// The action that failed.
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

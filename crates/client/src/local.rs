@@ -36,7 +36,7 @@ pub(crate) struct Local {
     bound: Option<(u64, u64)>,
 }
 
-/// What is known about the memory that bounds the program, bytes.
+/// A reading of the memory that bounds the program, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sensed {
     /// Size of that memory: the limit, or the machine's.

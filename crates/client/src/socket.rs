@@ -21,7 +21,7 @@ pub struct Socket {
     owner: Option<u32>,
 }
 
-/// What the places depend on. Tests can set it.
+/// The environment that the usual places of the socket depend on. Tests can set it.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// `PLIMSOLL_SOCKET`.

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What is behind the window. Owned by the one thread that changes it.
+/// The page behind the window: our own or a file's. Owned by the one thread that changes it.
 #[derive(Debug)]
 enum Behind {
     Own(PageImage),
@@ -64,7 +64,7 @@ impl Drop for Window {
 /// The right to change what is behind a window; one per window.
 #[derive(Debug)]
 pub(crate) struct Shutter {
-    /// What is behind the window now.
+    /// The page behind the window now.
     behind: Behind,
     /// The guard of a file's page; `None` if it is not guarded.
     guarded: Option<Guarded>,

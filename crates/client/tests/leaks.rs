@@ -33,7 +33,7 @@ fn a_hundred_principals_leave_nothing_behind() {
         principal.notify_fd().unwrap();
         assert!(principal.id().is_some());
     };
-    // What a process makes only once (caches of threads, arenas) is made here.
+    // Mappings that a process makes only once (caches of threads, arenas) are made here.
     (0..10).for_each(|_| come_and_go());
     let maps = mappings();
     (0..100).for_each(|_| come_and_go());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What memory is for, in the order in which areas are shown.
+/// The purpose of memory. Areas are shown in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -24,8 +24,8 @@ pub enum Kind {
     ClassSpace,
     /// Compiled code.
     CodeCache,
-    /// What the collector keeps about the heap, as far as the runtime tells where it is: of `HotSpot` card
-    /// tables and few others, no mark bits or remembered sets. The rest is `Malloc` or `Other`.
+    /// The collector's tables about the heap, as far as the runtime tells where they are: of `HotSpot`
+    /// card tables and few others, no mark bits or remembered sets. The rest is `Malloc` or `Other`.
     Collector,
     /// A class data sharing archive.
     ClassArchive,
@@ -86,10 +86,10 @@ pub struct States {
     pub resident: u64,
     /// In swap.
     pub swapped: u64,
-    /// Of mapped files: in the page cache, whether mapped by this process or not. What is mapped at
-    /// several addresses counts once. `None` where that cannot be told for any of them.
+    /// In the page cache, of mapped files, whether this process maps the page or not. A part of a file
+    /// that is mapped at several addresses counts once. `None` where that cannot be told for any file.
     pub cached: Option<u64>,
-    /// Whether there are mapped files of which `cached` cannot be told. It is that of the others then.
+    /// Whether `cached` cannot be told for some mapped files. It is that of the others then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cached_unknown: bool,
     /// Resident, and mapped more than once: by other processes, or again by this one. `None` where
@@ -101,18 +101,18 @@ pub struct States {
     /// Resident, and back since the look before: at that look or an earlier one it had left memory.
     /// `None` without an earlier look, or where that cannot be told for any of it.
     pub refaulted: Option<u64>,
-    /// Whether there is memory of which `refaulted` cannot be told. It is that of the rest then.
+    /// Whether `refaulted` cannot be told for some memory. It is that of the rest then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub refaulted_unknown: bool,
     /// Resident, and private to this process: of no file and of no shared memory.
     pub anonymous: u64,
-    /// Of `resident`: what was counted before, because this process maps the same part of a file at
-    /// several addresses.
+    /// The part of `resident` that was counted before, because this process maps the same part of a
+    /// file at several addresses.
     pub repeated: u64,
-    /// Of `swapped`: what was counted before, for the same reason.
+    /// The part of `swapped` that was counted before, for the same reason.
     pub repeated_swapped: u64,
-    /// Of mapped files: left the page cache so recently that reading it again is a refault. `None`
-    /// as with `cached`.
+    /// Pages of mapped files that left the page cache so recently that reading them again is a
+    /// refault. `None` as with `cached`.
     pub evicted: Option<u64>,
 }
 

@@ -40,7 +40,7 @@ impl Estimated {
 /// One area of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AreaOf {
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
     /// Its memory.
     #[serde(flatten)]
@@ -56,7 +56,7 @@ pub struct PartOf {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
     /// The file, or what the kernel calls the mapping; empty for anonymous memory.
     pub name: String,
@@ -72,15 +72,15 @@ pub struct Picture {
     pub total: States,
     /// The areas that have memory, in the order of [`Kind`].
     pub areas: Vec<AreaOf>,
-    /// What could not be told apart, and why.
+    /// Sentences that say which memory could not be told apart, and why.
     pub notes: Vec<String>,
 }
 
-/// What one mapping was divided into.
+/// The memory of one mapping, divided.
 struct Divided {
     /// The same order as its parts.
     parts: Vec<States>,
-    /// What the kernel counted and no part has.
+    /// Memory that the kernel counted and no part has.
     rest: States,
     estimated: Estimated,
 }
@@ -233,7 +233,7 @@ fn by_pages(
         rest_swapped = 0;
         estimated.swapped = !exact;
     }
-    // Of what is resident, each part has at most all as one of these.
+    // A part has at most all of its resident memory as anonymous, and at most all of it as shared.
     let mut most = resident.clone();
     most.push(rest_resident);
     let private: Vec<u64> = tallies

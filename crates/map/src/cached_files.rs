@@ -21,14 +21,14 @@ const MAX_FILES: usize = 8192;
 /// Most answers about one file that are kept.
 const MAX_ANSWERS: usize = 4096;
 
-/// What is known of the part of a file that a part of a mapping shows, bytes.
+/// The state of the part of a file that a part of a mapping shows, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
     /// In the page cache.
     pub cached: u64,
     /// Left it so recently that reading it again is a refault; 0 of tmpfs.
     pub evicted: u64,
-    /// Of tmpfs: in swap.
+    /// In swap; of tmpfs only.
     pub swapped: u64,
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn note_unseen(unseen: Unseen, notes: &mut Vec<String>) {
     }
 }
 
-/// What the numbers themselves do not say.
+/// Notes that explain the numbers: what they leave out, and what they count twice.
 pub(crate) fn note_kinds(mappings: &[Area], picture: &Picture, notes: &mut Vec<String>) {
     let hugetlb: u64 = mappings.iter().map(|area| area.hugetlb).sum();
     if hugetlb > 0 {

@@ -1,4 +1,4 @@
-//! What happened to a process between two looks: faults, and what came back that was evicted.
+//! The events in a process between two looks: faults, and evicted pages that came back.
 
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::clock::now_ns;
@@ -14,14 +14,14 @@ pub struct Counters {
     pub minor_faults: u64,
     /// Faults of the process that had to wait for a disk, count.
     pub major_faults: u64,
-    /// Of its memory cgroup: pages of files that were read again after eviction, bytes. `None` where
-    /// there is no such group, or the kernel does not count it.
+    /// Pages of files that its memory cgroup read again after eviction, bytes. `None` where there is
+    /// no such group, or the kernel does not count it.
     pub refaulted_file: Option<u64>,
-    /// Of its memory cgroup: anonymous pages that came back from swap, bytes.
+    /// Anonymous pages of its memory cgroup that came back from swap, bytes.
     pub refaulted_anon: Option<u64>,
 }
 
-/// What happened between two looks.
+/// The events between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Between the looks, seconds.
@@ -30,9 +30,9 @@ pub struct Change {
     pub minor_faults: u64,
     /// Faults of the process that had to wait for a disk, count.
     pub major_faults: u64,
-    /// Of its whole memory cgroup: pages of files that were read again after eviction, bytes.
+    /// Pages of files that its whole memory cgroup read again after eviction, bytes.
     pub refaulted_file: Option<u64>,
-    /// Of its whole memory cgroup: anonymous pages that came back from swap, bytes.
+    /// Anonymous pages of its whole memory cgroup that came back from swap, bytes.
     pub refaulted_anon: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Counters {
         }
     }
 
-    /// What happened since earlier ones of the same process.
+    /// The events since earlier counters of the same process.
     pub fn since(&self, before: &Counters) -> Change {
         let known = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Change {

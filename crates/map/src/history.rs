@@ -4,7 +4,7 @@
 //! A page has left memory when it was present at an earlier look, its mapping is still there, and now it is
 //! in swap, or of a file and not in the page cache. If it is present again at a later look, it counts as
 //! refaulted in that one. A page that merely left the page tables, and one that the program gave back, does
-//! not count. What goes and comes back between two looks is not seen.
+//! not count. A page that goes and comes back between two looks is not seen.
 
 use crate::tally::Pages;
 use plimsoll_kernel::pagemap_scan::{GUARD, PRESENT, SWAPPED};
@@ -22,7 +22,7 @@ const MAX_QUESTIONS: u32 = 4096;
 /// Most files that are remembered as not to be asked about.
 const MAX_UNTOLD: usize = 8192;
 
-/// What is known of a chunk's pages: bit `n` of word `w` is page `64 w + n`.
+/// The state of a chunk's pages: bit `n` of word `w` is page `64 w + n`.
 ///
 /// | had | lost | the page |
 /// |---|---|---|
@@ -42,8 +42,8 @@ impl Chunk {
     }
 }
 
-/// What makes two pages at one address the same page: the file, where address 0 would be in it, and
-/// whether others see what is written to it.
+/// The identity of the pages of a mapping: the file, the offset that address 0 would have in it, and
+/// whether others see writes to it. Where it differs, two pages at one address are not the same page.
 type Identity = (FileKey, u64, bool);
 
 /// Neighbouring mappings of one identity.
@@ -61,7 +61,7 @@ pub struct History {
     /// Most chunks that it may have.
     pub(crate) room: usize,
     chunks: BTreeMap<u64, Chunk>,
-    /// What was mapped at the last look, by address.
+    /// The mappings at the last look, by address.
     places: Vec<Place>,
     /// Files that could not be asked about in the last look, and have pages that were present once and are
     /// not.
@@ -71,7 +71,7 @@ pub struct History {
     looks: u64,
 }
 
-/// What a look could not find out.
+/// The reasons why a look may have missed refaulted pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Pages could not be read, or not in time.
@@ -82,7 +82,7 @@ pub struct Unseen {
     pub unasked: bool,
 }
 
-/// What knows about the pages of a process.
+/// The sources of facts about the pages of a process.
 pub struct Sources<'a> {
     /// Its page tables.
     pub pages: &'a dyn Pages,
@@ -93,7 +93,8 @@ pub struct Sources<'a> {
 }
 
 impl History {
-    /// Of a process that started then, in clock ticks after boot, with room for `room` chunks.
+    /// The history of a process that started at `started` (clock ticks after boot), with room for
+    /// `room` chunks.
     pub(crate) fn new(started: u64, room: usize) -> History {
         History {
             started,
@@ -191,7 +192,7 @@ impl History {
         Some(count * page)
     }
 
-    /// Changes what is known of the pages of a range. `make`: also of those of which nothing is known yet.
+    /// Changes the state of the pages of a range. `make`: also of pages whose state is not known yet.
     /// False if there was no room for all of it.
     fn change(
         &mut self,

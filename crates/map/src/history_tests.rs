@@ -8,7 +8,7 @@ use proptest::prelude::*;
 enum Page {
     /// Nowhere; of a file: not in the page cache.
     Away,
-    /// Of a file: in the page cache, and not mapped.
+    /// In the page cache, and not mapped; of a file only.
     Cached,
     Present,
     Swapped,
@@ -247,7 +247,7 @@ fn memory_and_questions_are_bounded() {
     assert!(back > 0 && back < count as u64 / 2, "{back}");
 }
 
-/// What a page is known as, written down page by page.
+/// The state of one page, kept page by page.
 #[derive(Clone, Copy, Default)]
 struct Known {
     had: bool,

@@ -18,14 +18,14 @@ use plimsoll_kernel::timeout::Missed;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was found out of a process, for attribution.
+/// The findings about a process, for attribution.
 pub(crate) struct Found {
     pub(crate) runtime: Option<&'static str>,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) parts: Arc<Vec<Part>>,
     pub(crate) counted: Counted,
     pub(crate) caches: Vec<Option<cached_files::Cache>>,
-    /// What could not be told, a sentence each.
+    /// Sentences about facts that could not be told.
     pub(crate) notes: Vec<String>,
 }
 
@@ -217,7 +217,7 @@ fn follow(
     }
 }
 
-/// What came of counting pages.
+/// The result of counting pages.
 type Outcome = Result<Result<Counted, KernelError>, Missed>;
 
 /// All that needs no sizes from the kernel: the places of pages, and the files in the page cache. `sized`:
@@ -301,7 +301,7 @@ fn counted(
     }
 }
 
-/// What is known of the page cache, by part, and of which files it is not.
+/// The state of the page cache, by part, and the files for which it is not known.
 type Caches = (Vec<Option<cached_files::Cache>>, Result<Untold, Missed>);
 
 fn cached(

@@ -1,6 +1,6 @@
-//! The trait of what labels the memory of a runtime: what the ranges of a program's address space are
-//! for. A new runtime is a module that implements [`Labeller`] for its recogniser, and a line in
-//! [`crate::runtimes::ALL`].
+//! The trait of labellers. A labeller knows a runtime, and tells the purposes of the ranges of its
+//! programs' address spaces. A new runtime is a module that implements [`Labeller`] for its
+//! recogniser, and a line in [`crate::runtimes::ALL`].
 
 use crate::area::Kind;
 use crate::memory::Memory;
@@ -16,7 +16,7 @@ pub const MAX_LABELS: usize = 1 << 18;
 pub struct Label {
     /// Where.
     pub addresses: Addresses,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
 }
 
@@ -25,7 +25,7 @@ pub struct Label {
 pub struct Labels {
     /// Where two overlap, the first one counts.
     pub labels: Vec<Label>,
-    /// What could not be told apart and why, a sentence each, for the person who reads the map.
+    /// Sentences that say which memory could not be told apart, and why, for the person who reads the map.
     pub notes: Vec<String>,
 }
 
@@ -50,8 +50,8 @@ impl Labels {
 ///    yes labels it.
 /// 2. **label**: [`Labeller::label`], once per look.
 ///
-/// Neither fails, waits, or makes the process do anything. What cannot be read is a note; its
-/// memory is then labelled by the mappings alone.
+/// Neither fails, waits, or makes the process do anything. A note names memory that cannot be read;
+/// it is then labelled by the mappings alone.
 pub trait Labeller: Recognise {
     /// The name as people write it: `HotSpot`, `Go`.
     fn title(&self) -> &'static str;

@@ -81,14 +81,14 @@ pub struct Look {
     /// The parts of the address space, by address, when they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartOf>,
-    /// Who else maps its files, when it was asked for.
+    /// The other processes that map its files, when they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharers: Vec<Sharers>,
     /// Counters that only grow.
     pub counters: Counters,
-    /// What happened since the look before; `None` in the first one.
+    /// The events since the look before; `None` in the first one.
     pub change: Option<Change>,
-    /// What could not be told apart and why, a sentence each.
+    /// Sentences that say which memory could not be told apart, and why.
     pub notes: Vec<String>,
 }
 
@@ -182,7 +182,7 @@ fn clear_references(
     }
 }
 
-/// What everybody may know of a process.
+/// The numbers of a process that every user may read.
 fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> {
     let (memory, all) = (process.memory()?, process.memory_fast()?);
     let total = States {

@@ -95,8 +95,8 @@ impl ProcessMemory {
         })
     }
 
-    /// From now on it is read for `time`. Whoever reads ends by itself then: a process may hold anything,
-    /// and what looks at it for ever keeps a thread, of which there are few for all processes.
+    /// Allows reads for `time` from now on. Later reads fail, so that every reader ends: a process may
+    /// hold anything, and a reader without an end would keep one of the few threads for all processes.
     pub(crate) fn limit(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let until = now_ns().saturating_add(time);

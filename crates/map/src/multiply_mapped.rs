@@ -25,8 +25,8 @@ pub(crate) struct Overlap {
     pub(crate) views: Vec<usize>,
 }
 
-/// What tells the file of a mapping from others. On a file system without a device of its own a file and its
-/// copy in a snapshot may be listed alike (Btrfs), so there the path counts, too.
+/// The identity of a mapping's file. On a file system without a device of its own a file and its copy in a
+/// snapshot may be listed alike (Btrfs), so there the path counts, too.
 pub(crate) fn identity(area: &Area) -> (FileKey, &str) {
     let path = match area.file.major {
         0 => area.name.as_str(),

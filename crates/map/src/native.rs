@@ -1,4 +1,4 @@
-//! What every program has: the executable, libraries, stacks, malloc, files.
+//! The memory that every program has: the executable, libraries, stacks, malloc, files.
 //!
 //! `arenas` finds the heaps of the C library's arenas, `zeros` where a file's variables end.
 
@@ -80,7 +80,7 @@ fn extends(data: &Area, area: &Area) -> bool {
     data.name.starts_with('/') && data.writable && !data.shared_mapping && area.writable
 }
 
-/// The files of which some part can be executed.
+/// The files with a mapping that can be executed.
 fn code_files(mappings: &[Area]) -> HashSet<FileKey> {
     let code = mappings
         .iter()
@@ -88,7 +88,7 @@ fn code_files(mappings: &[Area]) -> HashSet<FileKey> {
     code.map(|area| area.file).collect()
 }
 
-/// What a name tells. The names that are no paths are those of `proc.rst`, "maps".
+/// The purpose of an area, by its name. The names that are no paths are those of `proc.rst`, "maps".
 fn of_name(snapshot: &Snapshot, area: &Area, code: &HashSet<FileKey>) -> Kind {
     let deleted = " (deleted)";
     let name = area.name.strip_suffix(deleted).unwrap_or(&area.name);

@@ -103,7 +103,7 @@ fn stacks_are_told_by_their_pointer_or_by_their_size() {
             stack(0x400_0000),
             pool,
         ],
-        // Of one thread; the other one runs.
+        // The pointer of one thread; the other thread runs.
         stack_pointers: vec![0x104_0000, 7, u64::MAX],
         stack_limit: 0x20_0000,
         ..Snapshot::default()
@@ -160,7 +160,7 @@ fn the_c_librarys_arenas_blocks_and_zeros_are_found() {
     }
 }
 
-/// Memory of which these ranges are there.
+/// Memory that has these ranges only.
 struct Bytes(Vec<(u64, Vec<u8>)>);
 
 impl Memory for Bytes {

@@ -12,7 +12,7 @@ pub struct Part {
     pub mapping: usize,
     /// Where; inside of the mapping.
     pub addresses: Addresses,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
 }
 

@@ -6,7 +6,7 @@ use crate::look::Look;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A process of which there is no map.
+/// A process without a map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// Its number.
@@ -20,16 +20,16 @@ pub struct Failed {
 pub struct Report {
     /// When it was begun: milliseconds since 1970.
     pub unix_ms: u64,
-    /// The sum of all processes. What several of them map counts once for each.
+    /// The sum of all processes. Memory that several of them map counts once for each.
     pub total: States,
     /// The sum of all processes, by area. They sum up to `total`, but for processes that show their
     /// total only.
     pub areas: Vec<AreaOf>,
-    /// What concerns the sum.
+    /// Notes about the sum.
     pub notes: Vec<String>,
     /// The processes.
     pub processes: Vec<Look>,
-    /// Those of which there is no map.
+    /// The processes without a map.
     pub failed: Vec<Failed>,
 }
 

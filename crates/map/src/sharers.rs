@@ -30,14 +30,14 @@ pub struct Sharer {
     pub name: String,
 }
 
-/// Who maps a file.
+/// A file and the other processes that map it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharers {
     /// The file.
     pub name: String,
     /// The area that it belongs to.
     pub kind: Kind,
-    /// Of the process's resident memory of this file: mapped more than once, bytes.
+    /// The process's resident memory of this file that is mapped more than once, bytes.
     pub shared: u64,
     /// Other processes that map it; the first ones of them, if there are very many.
     pub processes: Vec<Sharer>,

@@ -1,4 +1,4 @@
-//! What was read of a process in one look.
+//! The data of a process that one look reads.
 
 use plimsoll_kernel::mounts::Mounts;
 use plimsoll_kernel::process::{Process, proc_path, stack_limit, stack_pointers};
@@ -20,10 +20,10 @@ const MAX_THREADS: usize = 16_384;
 pub struct Snapshot {
     /// Its number.
     pub pid: i32,
-    /// What `/proc/PID/exe` names; empty where that is hidden.
+    /// The path that `/proc/PID/exe` names; empty where that is hidden.
     pub executable: PathBuf,
-    /// The mounts that it sees. None where they could not be read: then ours tell of which files may be
-    /// asked, and no path of its is looked up.
+    /// The mounts that it sees. None where they could not be read: then our own mounts tell which files
+    /// may be asked about, and none of its paths is looked up.
     pub mounts: Arc<Mounts>,
     /// Its mappings as `smaps` lists them, by address. While that is being read: as `maps` lists them,
     /// without any memory.
@@ -145,13 +145,13 @@ impl Snapshot {
     }
 }
 
-/// What is still being read for one process, from look to look. A file may be behind a server that does not
-/// answer, which says nothing of the process: so these wait for their like only.
+/// Reads of one process that are still under way, from look to look. A file may be behind a server that
+/// does not answer, which says nothing of the process: so a read waits only for reads of its own kind.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Of the process itself, some under its lock.
+    /// Reads of the process itself, some under its lock.
     pub(crate) process: Turns,
-    /// That may open its files, too.
+    /// Reads that may open its files, too.
     pub(crate) files: Turns,
 }
 

@@ -1,12 +1,12 @@
-//! Looks at the same processes again and again: what came back between them is told too.
+//! Looks at the same processes again and again, and tells the pages that came back between two looks, too.
 
 use crate::history::{History, MAX_CHUNKS};
 use crate::look::{Look, LookError, Options, look_after};
 use crate::snapshot::Reads;
 use std::collections::HashMap;
 
-/// What earlier looks saw, by process, and what still waits for it. Its memory is bounded, whatever is
-/// looked at: see [`crate::history`].
+/// The history of each process, and its reads that are still under way. Its memory is bounded for any
+/// processes: see [`crate::history`].
 #[derive(Debug, Default)]
 pub struct Watch(HashMap<i32, (History, Reads)>);
 

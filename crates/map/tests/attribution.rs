@@ -23,7 +23,7 @@ const KINDS: [Kind; 5] = [
     Kind::Malloc,
 ];
 
-/// What a page of a made-up process is.
+/// The state of a page of a made-up process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Absent,
@@ -118,7 +118,7 @@ impl Process {
                 swap: bytes(&|p| p == Page::Swapped),
                 referenced: rss / 2 / size * size,
                 writable: true,
-                // Of a private file, because some pages are of it and others are copies.
+                // A private file, because some pages are of it and others are copies.
                 file: FileKey {
                     inode,
                     ..FileKey::default()
@@ -375,7 +375,7 @@ fn pages_that_cannot_be_read_are_estimated_and_say_so() {
     assert_eq!(picture.total, kernel(&areas));
 }
 
-/// Two files of one area, of which only the first one is known.
+/// Two files of one area. Only the first one is known.
 #[test]
 fn an_area_of_which_a_part_is_not_known_says_so() {
     let size = page_size();
@@ -417,7 +417,7 @@ fn an_area_of_which_a_part_is_not_known_says_so() {
     assert_eq!(told(&[], &known).0, (None, false));
 }
 
-/// A heap in shared memory of which 3 pages of the first half and 1 of the second are in swap.
+/// A heap in shared memory. Three pages of its first half and one of its second half are in swap.
 fn swapped_heap() -> (Vec<Area>, Vec<Part>, Counted) {
     let size = page_size();
     let start = 16 * size;

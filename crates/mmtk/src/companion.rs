@@ -53,7 +53,7 @@ fn run(shared: &Weak<Shared>, stalls: bool) {
 struct Companion {
     /// Resident anonymous memory beside the heap when it was first seen.
     base: Option<Bytes>,
-    /// What the broker's numbers mean here.
+    /// Translates the broker's numbers into bounds of this heap.
     governor: Governor,
     /// Stalls although it kept to its limit.
     stalls: Stalls,

@@ -1,4 +1,4 @@
-//! What the runtime and its threads may do with a heap's limit.
+//! The handle by which the runtime and its threads change a heap's limit.
 
 use crate::shared::Shared;
 use plimsoll_kernel::stalls::Tier;
@@ -12,7 +12,7 @@ pub struct Control {
     shared: Arc<Shared>,
 }
 
-/// What became of a heap so far. Bytes, nanoseconds, counts since its start.
+/// Figures of a heap since its start. Bytes, nanoseconds, counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// The present limit, bytes.

@@ -1,4 +1,4 @@
-//! What can go wrong before a heap starts. Afterwards nothing can.
+//! The errors before a heap starts. Afterwards there are none.
 
 /// Why a sizer could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -17,7 +17,7 @@ const MOST_STUCK: u32 = 8;
 /// side metadata may be added without any progress of the program.
 const PROGRESS: u64 = 64 << 10;
 
-/// What was seen at the end of a collection. Bytes and nanoseconds.
+/// The state of a heap at the end of a collection. Bytes and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Time of its end since the heap's start, ns; never goes back.
@@ -36,8 +36,8 @@ pub(crate) struct Seen {
     pub(crate) pending: u64,
     /// Bytes that must be free for the plan to work well: twice its smallest nursery, for one.
     pub(crate) headroom: u64,
-    /// What the program waited for memory since the last collection, also between the two: threads that
-    /// allocate are the first to touch what a heap has grown by.
+    /// The program's stalls since the last collection, also outside of collections: threads that
+    /// allocate are the first to touch the pages that a heap has grown by.
     pub(crate) stalls: Stalled,
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct Seen {
 pub(crate) struct Limits {
     /// By the policy.
     pub(crate) size: u64,
-    /// What the heap needs to make any progress. It gets that even above the policy's size and
-    /// above a broker's limit, because neither may stop a program.
+    /// The size that the heap needs to make any progress. It gets that even above the policy's size
+    /// and above a broker's limit, because neither may stop a program.
     pub(crate) floor: u64,
     /// The configured maximum. Nothing exceeds it: a heap that needs more is out of memory.
     pub(crate) max: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Ledger<S> {
     allocated: u64,
     /// Bytes in use at the end of the last collection.
     used: u64,
-    /// What the last collection of the whole heap showed that the heap needs, bytes.
+    /// The heap's need by the last collection of the whole heap, bytes.
     needs: u64,
     /// How large the heap would be until the next collection of the whole heap by the classic rule,
     /// bytes.
@@ -176,7 +176,7 @@ impl<S: Sizing> Ledger<S> {
         self.allocated
     }
 
-    /// Whether a larger limit could still let the waiting requests in.
+    /// Whether even a larger limit cannot let the waiting requests in.
     pub(crate) fn is_stuck(&self) -> bool {
         self.stuck >= MOST_STUCK
     }
@@ -335,7 +335,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was seen: never above the maximum; and room for those that wait, or the maximum.
+        /// After any collections the limit is at most the maximum, and leaves room for waiting
+        /// threads unless it is the maximum.
         #[test]
         fn there_is_room_to_go_on_or_the_heap_is_at_its_maximum(
             all in proptest::collection::vec(

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     collects: AtomicBool,
     /// The number of the tier of stalls that is read; 0 for none.
     tier: AtomicU8,
-    /// What collections told. Bytes, nanoseconds and counts since the start.
+    /// Figures of the collections. Bytes, nanoseconds and counts since the start.
     pub(crate) told: Told,
 }
 

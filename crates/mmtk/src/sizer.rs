@@ -26,7 +26,7 @@ const NOT_READY: &str = "plimsoll: a collection began before Control::ready was 
                          broker's limit and no other bound counted: call it right after \
                          initialize_collection";
 
-/// What is decided before a heap starts.
+/// The settings of a heap before it starts.
 #[derive(Clone, Debug)]
 pub struct Builder<S = sizing::Mmtk> {
     max: Option<u64>,
@@ -168,9 +168,10 @@ pub struct Sizer<S> {
     give_back: GiveBack,
     /// When it was made, ns.
     started: u64,
-    /// What only hooks use. MMTk calls most hooks one at a time; the lock is for [`Sizer::pending`], which
-    /// threads of the program call at any time. Held for microseconds, and never while code of MMTk or of
-    /// the virtual machine runs. What polls and the companion need is in `shared`, without a lock.
+    /// State that only hooks use. MMTk calls most hooks one at a time; the lock is for [`Sizer::pending`],
+    /// which threads of the program call at any time. Held for microseconds, and never while code of MMTk
+    /// or of the virtual machine runs. The state that polls and the companion need is in `shared`, without
+    /// a lock.
     state: Mutex<State<S>>,
 }
 
@@ -203,7 +204,7 @@ impl<S> State<S> {
     }
 }
 
-/// What is known of the collection that is under way.
+/// Figures of the collection that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
     /// Bytes in use when it began.
@@ -223,7 +224,7 @@ pub struct After {
     pub reserved: u64,
     /// In use.
     pub used: u64,
-    /// What must be free for the plan to work well.
+    /// Bytes that must be free for the plan to work well.
     pub headroom: u64,
     /// Whether the whole heap was collected.
     pub full: bool,
@@ -231,7 +232,7 @@ pub struct After {
     pub beside: bool,
 }
 
-/// What follows from a collection.
+/// The consequences of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The limit from now on, bytes.

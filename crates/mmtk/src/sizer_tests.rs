@@ -143,7 +143,7 @@ fn memory_is_given_back_when_it_was_asked_for() {
     assert_eq!(collects(&short, 80, 10, true).give_back, Free::Pages);
     // A collection of a nursery has looked at none of the old objects.
     assert_eq!(collects(&short, 80, 10, false).give_back, Free::Spaces);
-    // What is owed to a broker goes back however little it is.
+    // Memory that is owed to a broker goes back, however little it is.
     let owing = sizer(GiveBack::WhenShort);
     owing.shared.follow_bound(80 * MIB);
     owing.shared.owes(true);
@@ -201,7 +201,7 @@ fn what_was_given_back_is_counted_and_is_not_touched_any_more() {
     sizer.giving_back(|| {
         let start = block.as_mut_ptr().addr().next_multiple_of(1 << 16);
         let length = (block.as_ptr().addr() + size - start) >> 16 << 16;
-        // SAFETY: whole pages of our own block, of which only zeros are expected from here on.
+        // SAFETY: whole pages of our own block; they are expected to be zero from here on.
         let code = unsafe { libc::madvise(start as *mut _, length, libc::MADV_DONTNEED) };
         assert_eq!(code, 0);
     });

@@ -126,7 +126,7 @@ fn among(runtimes: Runtimes, root: u32) -> (Vec<Machine>, Alone) {
     (machines, alone)
 }
 
-/// What was learned about a program while it was followed.
+/// Facts learned about a program while it was followed.
 #[derive(Debug, Default)]
 struct Known {
     /// Reasons that were told, each with the process concerned.
@@ -202,7 +202,7 @@ struct Watched<'a> {
     link: &'a mut dyn Link,
     /// The runtimes that are looked for.
     runtimes: Runtimes,
-    /// What the user was told, and which machines are not tried for a while.
+    /// The reasons that the user was told, and the machines that are not tried for a while.
     known: &'a mut Known,
     /// Process id of the program, whose descendants are looked at.
     root: u32,

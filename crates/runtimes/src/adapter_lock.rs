@@ -1,11 +1,12 @@
 //! One adapter at a time moves the levers of a process. Two would set the same flags, and the second would
 //! overwrite what the first wishes.
 //!
-//! Who steers holds a lock (`flock(2)`) of the process's `/proc/PID/environ`: only those who may look into
-//! the process can open that, nothing is left behind, and the lock ends with its holder. A lock is of one
-//! mount of `/proc`. So it is taken in our own and in the one that the process has itself: an adapter beside
-//! a program in a container and one outside see each other, and so do two in other containers that may both
-//! look into the process. (A lock of a pidfd would be of the process itself, but anybody may take it.)
+//! An adapter that steers holds a lock (`flock(2)`) of the process's `/proc/PID/environ`: only those who may
+//! look into the process can open that, nothing is left behind, and the lock ends with its holder. A lock is
+//! of one mount of `/proc`. So it is taken in our own and in the one that the process has itself: an adapter
+//! beside a program in a container and one outside see each other, and so do two in other containers that
+//! may both look into the process. (Anybody may take a lock of a pidfd, which would be of the
+//! process itself.)
 //!
 //! When the first thread of a process ends before the others, that file is another one. So the process's
 //! directory, which stays, is locked as well. Anybody may lock that one, so that it keeps an adapter away
@@ -33,7 +34,7 @@ pub struct AdapterLock {
 pub struct Held {
     /// The process.
     pub pid: u32,
-    /// Who steers it; `None` if that is not seen from here.
+    /// The process that steers it; `None` if that is not seen from here.
     pub by: Option<i32>,
 }
 
@@ -164,13 +165,13 @@ mod tests {
             Container { shell, said }
         }
 
-        /// What the shell says to one try.
+        /// The shell's answer to one try.
         fn tries(&mut self) -> String {
             self.shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
             self.said.next().unwrap().unwrap()
         }
 
-        /// What sleeps there, once it does.
+        /// The process that sleeps there, once it does.
         fn process(&self) -> Process {
             let until = Instant::now() + Duration::from_secs(60);
             loop {

@@ -178,7 +178,7 @@ impl Write for Log {
     }
 }
 
-/// What the link and the user are told about a program until it is steered.
+/// The messages to the link and to the user about a program until it is steered.
 fn followed(large: &str, small: &str) -> (Vec<String>, String) {
     let pair = Pair::start(large, small);
     let mut link = Heard::start();

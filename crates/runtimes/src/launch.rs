@@ -20,11 +20,12 @@ pub struct Prepared {
     pub runtime: &'static dyn Runtime,
     /// The adapter that will steer it, as `Register` takes it; none for a passive program.
     pub adapter: Option<&'static str>,
-    /// What was added and why, in one line each, for `-v`.
+    /// The additions and their reasons, in one line each, for `-v`.
     pub notes: Vec<String>,
 }
 
-/// Adds what makes the program elastic. What the user gave wins, wherever it stands.
+/// Adds the arguments and variables that make the program elastic. The user's own ones win,
+/// wherever they stand.
 pub fn prepare(argv: &[OsString], plan: &Plan) -> Prepared {
     prepare_in(argv, plan, &Setting::ours())
 }

@@ -1,5 +1,5 @@
-//! What a runtime does to steer one running program: its lever. Where it is pulled, and what the broker is
-//! told, is the loop's part (`steer`).
+//! The lever of a runtime: its way to steer one running program. The loop (`steer`) pulls it, and tells
+//! the broker.
 
 use crate::link::Options;
 use crate::process::Process;
@@ -15,14 +15,14 @@ pub trait Lever {
     /// The adapter's name, as the broker is told it. It may change: the loop tells a new one.
     fn name(&self) -> &'static str;
 
-    /// Measures what takes long. Called now and then, so that all of it takes a small part of the time, and
-    /// when a move asked for it.
+    /// Measures the values that take long. Called now and then, so that all of it takes a small part of the
+    /// time, and when a move asked for it.
     fn measure(&mut self) {}
 
     /// Looks at the program, whose memory is to come to `goal`. `None` if it shows nothing now.
     fn sample(&mut self, goal: &Goal) -> Option<Sample>;
 
-    /// What the broker is told about the process, without its relatives.
+    /// The report to the broker about the process, without its relatives.
     fn facts(&self) -> Report {
         Report::default()
     }
@@ -56,26 +56,26 @@ pub struct Target<'a> {
 /// Where the memory of a process is to come to. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
-    /// What the process may use now: a little below the limit, without what its relatives use. 0 without a
-    /// broker.
+    /// Memory that the process may use now: a little below the limit, without the memory of its relatives.
+    /// 0 without a broker.
     pub limit: u64,
-    /// What it could have if it asked, in the same way; 0 without a broker.
+    /// Memory that it could have if it asked, without that of its relatives; 0 without a broker.
     pub available: u64,
-    /// What it must give back; 0 if nothing.
+    /// Memory that it must give back; 0 if none.
     pub owed: u64,
-    /// What there is for all programs of the computer or the group, if nothing can be paged out there: then
-    /// an excess ends the program.
+    /// The memory for all programs of the computer or the group, if nothing can be paged out there: then an
+    /// excess ends the program.
     pub cliff: Option<u64>,
 }
 
 /// One look at a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What it uses, bytes.
+    /// Memory that it uses, bytes.
     pub uses: u64,
-    /// What it may use, bytes; below [`Goal::limit`] if the lever has reasons of its own. 0: no limit.
+    /// Memory that it may use, bytes; below [`Goal::limit`] if the lever has its own reasons. 0: no limit.
     pub limit: u64,
-    /// What its heap has taken, bytes.
+    /// Memory that its heap has taken, bytes.
     pub heap: u64,
     /// Its collections since its start.
     pub collections: u64,
@@ -83,7 +83,7 @@ pub struct Sample {
     pub rests: bool,
 }
 
-/// What came of a move. `answered`: the program did something that it was asked for.
+/// The result of a move. `answered`: the program did something that it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// There was nothing to do.
@@ -92,7 +92,7 @@ pub enum Moved {
     Done {
         /// See above.
         answered: bool,
-        /// What takes long to measure may be another now.
+        /// The values that take long to measure may have changed.
         measure: bool,
         /// The next look may call for more at once.
         again: bool,

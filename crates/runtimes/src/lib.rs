@@ -48,7 +48,7 @@ mod stopped;
 #[cfg(test)]
 mod testing;
 
-/// What `/proc` tells about a process. Nothing is held open.
+/// The facts that `/proc` tells about a process. Nothing is held open.
 pub mod process {
     pub use plimsoll_kernel::process::{Handle as Process, Status, place};
 }

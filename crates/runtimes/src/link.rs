@@ -26,8 +26,8 @@ pub trait Link {
     /// Reports which adapter ([`plimsoll_programs::Recognise::name`]) steers the program from now on; `None`
     /// if none does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
-    /// Reports that a signal was sent to the program, which it did not follow: no adapter may send such
-    /// without end. An adapter that sends none never calls this.
+    /// Reports that a signal was sent to the program, which it did not follow: no adapter may send
+    /// signals without end. An adapter that sends none never calls this.
     fn signalled(&mut self) {}
     /// Reports why the program cannot be steered. It counts as passive until [`Link::steered_by`]
     /// says otherwise, whatever adapter it was registered with. An adapter calls this after each

@@ -26,7 +26,7 @@ impl Runtimes {
         self.first(|runtime| runtime.runs(process))
     }
 
-    /// What may be given as `--adapter`, in order.
+    /// The choices for `--adapter`, in order.
     pub fn choices(&self) -> impl Iterator<Item = &'static Choice> + use<> {
         self.0.iter().flat_map(|runtime| runtime.choices())
     }

@@ -1,4 +1,4 @@
-//! What a program is called where nobody gave it a name: by its jar, main class or script instead of the
+//! The name of a program where nobody gave it one: by its jar, main class or script instead of the
 //! interpreter that runs it, as `jps` does for Java.
 
 use plimsoll_wire::checks::mend_name;
@@ -178,7 +178,7 @@ fn wrapped<'a>(wrapper: &Wrapper, arguments: &'a [String]) -> Option<&'a [String
     None
 }
 
-/// What an interpreter runs, by its arguments.
+/// The name of the program that an interpreter runs, by its arguments.
 fn run_by(interpreter: &Interpreter, arguments: &[String]) -> Option<String> {
     let is_java = interpreter.name == "java";
     let mut words = arguments.iter();

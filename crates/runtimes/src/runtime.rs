@@ -16,7 +16,7 @@ use std::path::PathBuf;
 ///    list that says yes gets the program. The user's choice (`--adapter`) takes precedence if
 ///    [`Runtime::gives_way`].
 /// 2. **prepare**: [`Runtime::prepare`], once, for the runtime that was recognised or chosen.
-///    What it returns is added to the command line and to the environment; then the program starts.
+///    Its additions go to the command line and to the environment; then the program starts.
 /// 3. **recognise a process**: [`Recognise::runs`], for the program and each of its descendants, a
 ///    few times in the first two seconds and then every two seconds. An adopted program begins with
 ///    this phase.
@@ -46,10 +46,10 @@ pub trait Runtime: Recognise {
         false
     }
 
-    /// Phase 2. What is added before the program starts. What the user gave wins, wherever it
-    /// stands. A program that fails by itself must fail in the same way with the additions. A
-    /// program that is not steered may get additions too. There is no limit yet; [`Plan::budget`]
-    /// is the number to start with.
+    /// Phase 2. The additions before the program starts. The user's own arguments and variables
+    /// win, wherever they stand. A program that fails by itself must fail in the same way with the
+    /// additions. A program that is not steered may get additions too. There is no limit yet;
+    /// [`Plan::budget`] is the number to start with.
     fn prepare(&self, _start: &Start<'_>) -> Addition {
         Addition::default()
     }
@@ -87,7 +87,7 @@ pub enum Steered {
     Passive,
 }
 
-/// What is known before a program starts.
+/// The facts that are known before a program starts.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Bytes of the broker's memory that the program could use if it was alone; `None` if unknown.
@@ -119,14 +119,14 @@ pub struct Plan {
 pub struct Start<'a> {
     /// The command line.
     pub command: &'a Command<'a>,
-    /// What is known about the place where it starts.
+    /// The facts about the place where it starts.
     pub plan: &'a Plan,
     /// Whether the command line itself was recognised. If not, the user says that it starts a
     /// program of this runtime.
     pub recognised: bool,
 }
 
-/// What is added to a program before it starts.
+/// Additions to a program before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Addition {
     /// Arguments to insert before the program's own.
@@ -136,6 +136,6 @@ pub struct Addition {
     /// Whether the program will be steered ([`Runtime::steered`] says how). If not, it is
     /// registered as passive.
     pub steered: bool,
-    /// What was added and why, in one line each, for `-v`.
+    /// The additions and their reasons, in one line each, for `-v`.
     pub notes: Vec<String>,
 }

@@ -3,8 +3,8 @@
 use crate::process::Status;
 use plimsoll_kernel::cgroup::is_frozen;
 
-/// What stops a process with this status (a signal, a debugger, a frozen cgroup), in words; `None`
-/// if it runs.
+/// How a process with this status stands still (by a signal, a debugger or a frozen cgroup), in
+/// words; `None` if it runs.
 pub(crate) fn how(pid: u32, status: &Status) -> Option<&'static str> {
     let frozen = || i32::try_from(pid).is_ok_and(|pid| is_frozen(pid).unwrap_or(false));
     match status.state {

@@ -23,8 +23,8 @@ use support::{LONG, Program, Script, counters, eventually, jdks};
 /// Several machines at a time are too slow to follow a limit.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What the program keeps and allocates per second, in MB, and the percentage of that which replaces what
-/// lives.
+/// The program's live memory and its allocation per second, in MB, and the percentage of the allocation
+/// that replaces live memory.
 const WORK: [&str; 3] = ["60", "200", "2"];
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -101,8 +101,8 @@ fn an_adopted_g1_follows_its_limit() {
     follows("-XX:+UseG1GC", Collector::G1, 0);
 }
 
-/// Serial never becomes smaller than it was at first, so it starts small. What it takes beyond its young
-/// generation is garbage that has become old, which comes at a few megabytes a second: it is not waited for.
+/// Serial never becomes smaller than it was at first, so it starts small. Its memory beyond the young
+/// generation is garbage that has become old. That comes at a few megabytes a second, and is not waited for.
 #[test]
 fn an_adopted_serial_follows_its_limit() {
     let _turn = turn();
@@ -130,7 +130,7 @@ fn soft_max(program: &Program) -> u64 {
     machine.flags.number("SoftMaxHeapSize").unwrap()
 }
 
-/// What is free goes back after the delay that the program was started with. ZGC of Java 11 has no soft
+/// Free memory goes back after the delay that the program was started with. ZGC of Java 11 has no soft
 /// maximum.
 #[test]
 fn an_adopted_zgc_is_given_its_soft_maximum_and_gets_its_own_back() {

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{compiled, jdks};
 
-/// What has to be the same with and without our additions, besides the exit status.
+/// The output that has to be the same with and without our additions, besides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Same {
     /// All output.

@@ -34,7 +34,7 @@ impl Ground {
         Some(Ground { group, classes })
     }
 
-    /// What a command line prints, and whether it ends well: as it is, and as `plimsoll run` would start it.
+    /// The output of a command line, and whether it ends well: alone, and as `plimsoll run` starts it.
     fn both(&self, home: &Path, options: &[String]) -> [(bool, String); 2] {
         let mut argv: Vec<OsString> = vec![home.join("bin/java").into()];
         argv.extend(options.iter().map(OsString::from));
@@ -98,7 +98,7 @@ fn a_heap_in_a_file_of_a_small_file_system_starts_as_alone_and_has_the_same_size
     ];
     for (version, home) in jdks() {
         for (row, collector) in COLLECTORS.iter().enumerate() {
-            // What reads the places does not know the collector.
+            // The code that reads the places does not know the collector, so each collector has one place.
             let place = places[row % places.len()];
             let mut options = chosen(collector);
             options.push(place.to_owned());

@@ -153,7 +153,7 @@ fn mapped(process: &Process) -> usize {
         .count()
 }
 
-/// Also where explicit collections are forbidden. What is asked for often leaves nothing behind.
+/// Also where explicit collections are forbidden. Many requests leave nothing behind.
 #[test]
 fn the_agent_collects_when_it_is_asked_to_and_loads_nothing() {
     let collectors = ["Serial", "Parallel", "G1"];

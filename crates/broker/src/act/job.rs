@@ -17,7 +17,7 @@ const TURN: Duration = Duration::from_millis(250);
 /// kill.
 const SWAP_NEEDED: u64 = 64 << 20;
 
-/// What the worker must do. Amounts are bytes.
+/// An order to the worker. Amounts are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Page out this many bytes.
@@ -72,7 +72,7 @@ pub struct Job {
 pub struct Outcome {
     /// The principal that the order applied to.
     pub id: Id,
-    /// What was ordered.
+    /// The order.
     pub order: Order,
     /// Bytes paged out or taken.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What a page costs by the read times of the devices behind swap and files.
+//! The cost of a page, from the read times of the devices behind swap and files.
 
 use plimsoll_kernel::disk::{Disks, Reads};
 use plimsoll_kernel::process::page_size;
@@ -6,7 +6,7 @@ use plimsoll_policy::balance::Costs;
 
 /// Rounds after which the devices are looked up again: swap is only changed by hand.
 const ROUNDS_PER_LOOK: u32 = 16;
-/// What earlier reads weigh after one more round.
+/// Weight of earlier reads after one more round.
 const MEMORY: f64 = 0.9;
 /// Fewer pages than this tell nothing.
 const LEAST_PAGES: f64 = 16.0;
@@ -68,8 +68,7 @@ impl Devices {
         !self.swap.disks.is_empty()
     }
 
-    /// What a page of either kind costs. A kind of which nothing was read yet costs what the other
-    /// does.
+    /// The cost of a page of each kind. A cost that is not known yet is taken from the other kind.
     pub(super) fn costs(&self) -> Option<Costs> {
         let (file, anon) = (self.files.cost(), self.swap.cost());
         Some(Costs {

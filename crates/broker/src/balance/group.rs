@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 /// Rounds after which a subject without a cgroup of its own is looked for again.
 const ROUNDS_PER_LOOK: u32 = 16;
 
-/// Most rounds that pass without a look at a subject of which nothing is read again.
+/// Most rounds that pass without a look at a subject without refaults.
 const LONGEST_CALM: u32 = 15;
 
-/// What a process had waited and run when it was read last, ns.
+/// Times that a process had waited and run at the last reading, ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// For blocks and for swap, and how often.
@@ -75,7 +75,7 @@ impl Lever {
     }
 }
 
-/// What holds for all subjects of a round.
+/// The state that all subjects of a round share.
 pub(super) struct Round<'r> {
     /// ns.
     pub(super) now: u64,

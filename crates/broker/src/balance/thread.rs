@@ -47,7 +47,7 @@ impl Thread {
         }
     }
 
-    /// Runs until the handle is dropped. What was changed is put back at the end.
+    /// Runs until the handle is dropped. Every changed swappiness is put back at the end.
     pub(super) fn run(mut self) {
         let mut rest = ROUND;
         while self.monitor.rest(rest) {

@@ -9,7 +9,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// More drop-in files than this are refused.
 const MAX_DROP_INS: usize = 256;
 
-/// What is wrong with the configuration.
+/// An error in the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
@@ -28,7 +28,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line number, counted from 1.
         line: usize,
-        /// What is wrong and what to write instead.
+        /// The error, and the text to write instead.
         message: String,
     },
 }

@@ -50,7 +50,7 @@ struct BalanceFile {
     shift: Option<bool>,
 }
 
-/// What is done about the balance between reclaiming file pages and anonymous pages.
+/// Settings for the balance between reclaim of file pages and reclaim of anonymous pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balance {
     /// Whether refaults and their costs are measured.

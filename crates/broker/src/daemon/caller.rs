@@ -1,4 +1,4 @@
-//! Who calls.
+//! The process that calls the broker.
 
 use crate::server::connection::Peer;
 use crate::server::poll::Slot;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const MAX_LINE: usize = 64;
 /// A process with more descendants than this is adopted only if the caller says that it knows.
 const MANY: usize = 100;
-/// Threads of which the descendants are looked for, in the thread that decides (some microseconds each).
+/// Most threads whose descendants are looked for, by the thread that decides (some microseconds each).
 const MANY_THREADS: usize = 8 * MANY;
 
 impl Daemon {

@@ -22,7 +22,7 @@ const TICK_AT_ONCE: usize = 256;
 
 /// A new principal that has no id yet. The fields become those of [`Member`] with the same names.
 pub(super) struct Draft {
-    /// What the core has to know.
+    /// The principal as the core knows it.
     pub(super) new: NewPrincipal,
     pub(super) uid: u32,
     pub(super) slot: Option<Slot>,

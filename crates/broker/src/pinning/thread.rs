@@ -42,8 +42,8 @@ struct Thread {
     pinner: Option<Pinner>,
     /// No pinner is started before, ns.
     retry_at: u64,
-    /// What was logged last: where the pinner stands, and what bars that anything is held, unless that is
-    /// the broker itself.
+    /// The state that was logged last, and the bound that keeps the pinner from holding anything. Without
+    /// a bound: pages may be held, or the broker itself had them released.
     logged: Option<(State, Option<Bound>)>,
     /// Whether the pinner rests because memory is short: it is not ticked, so nothing of it is due.
     rests: bool,
@@ -102,7 +102,7 @@ impl Thread {
         }
     }
 
-    /// What is told while the pages are released.
+    /// The report while pages are released because memory is short. Logs that when it is new.
     fn in_short(&mut self) -> Pinned {
         if self.is_news(State::Short, None) {
             tracing::info!(why = SHORT, "no file pages are held");
@@ -140,7 +140,7 @@ impl Thread {
         }
     }
 
-    /// Logs when the state changes, or what bars that anything is held.
+    /// Logs a new state, or a new bound that keeps the pinner from holding anything.
     fn tell(&mut self, report: &Report) {
         let bars = (report.state == State::Short).then(|| report.barrier().0);
         if !self.is_news(report.state, bars) {
@@ -197,7 +197,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    /// What was logged.
+    /// The text of the log.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

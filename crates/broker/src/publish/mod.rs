@@ -1,5 +1,5 @@
-//! What principals read: pages and pressure sockets. Subscribers are connections, and the daemon
-//! writes to them (`daemon::publish`).
+//! The files that principals read: pages and pressure sockets. Subscribers are connections, and the
+//! daemon writes to them (`daemon::publish`).
 
 mod directory;
 mod page;

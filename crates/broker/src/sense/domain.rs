@@ -81,7 +81,7 @@ impl RootDomain {
         self.last
     }
 
-    /// Whether an excess kills. What cannot be read stays unchanged.
+    /// Whether an excess kills. While that cannot be read, the last answer stays.
     fn look_for_cliff(&mut self) -> bool {
         self.until_look = self.until_look.saturating_sub(1);
         if self.until_look > 0 {

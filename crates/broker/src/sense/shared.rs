@@ -47,7 +47,7 @@ struct Held {
 struct Mapped {
     /// Size of the segment, bytes.
     size: u64,
-    /// What each principal holds of it.
+    /// The part of it that each principal holds.
     mappers: BTreeMap<Id, Held>,
 }
 
@@ -266,7 +266,7 @@ impl SharedMemory {
                     referenced: 0,
                     waited,
                 });
-                // Of several processes of one principal, the busiest counts.
+                // The busiest of a principal's processes counts.
                 sample.referenced = sample.referenced.max(segment.referenced);
             }
         }

@@ -28,7 +28,7 @@ const MAX_KEPT: usize = 64 * 1024;
 /// Calls per second of one connection; with more it waits.
 const CALLS_PER_SECOND: u32 = 2_000;
 
-/// What keeps a connection from calling.
+/// The use of a connection. Any but `Free` keeps it from calling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Occupation {
     /// Nothing: it may call.
@@ -72,7 +72,7 @@ pub struct Connection {
     fd: OwnedFd,
     /// Uid and process id of the peer.
     pub peer: Peer,
-    /// What keeps it from calling.
+    /// Its use: whether it may call.
     pub occupation: Occupation,
     /// The principal that lives on this connection.
     pub principal: Option<Id>,

@@ -52,7 +52,7 @@ impl Listener {
     /// the directory, [`Error::Path`] for everything that the file system refuses.
     pub fn open(paths: &Paths, everybody: bool) -> Result<Listener, Error> {
         if paths.directory == directory_of(&paths.socket) {
-            // Whoever may write to the socket's directory could put another socket there.
+            // Every user who may write to the socket's directory could put another socket there.
             make_directory(paths.socket.parent().unwrap_or(Path::new("/")), everybody)?;
         }
         make_directory(&paths.directory, everybody)?;

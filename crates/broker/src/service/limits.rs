@@ -3,8 +3,7 @@
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::pin::lock_own_memory;
 
-/// Locks touched memory, now and later, so that the broker never waits for the paging of which it
-/// warns.
+/// Locks touched memory, now and later, so that the broker never waits for paging itself.
 pub fn lock_memory() {
     match lock_own_memory() {
         Ok(true) => {}

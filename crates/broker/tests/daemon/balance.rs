@@ -103,7 +103,7 @@ fn hot_anonymous_memory_is_no_worse_off_beside_a_file_that_is_streamed() {
         "{before} before, {after} after"
     );
 
-    // What somebody sets by hand stays, also at the end.
+    // A swappiness set by hand stays, also at the end.
     assert_ne!(ground.swappiness(), 77);
     ground.cgroup().set_swappiness(77).expect("as root");
     ground.wait(3);

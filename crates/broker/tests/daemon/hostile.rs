@@ -1,5 +1,5 @@
-//! Two hostile users and an honest one at the system's broker. Whatever resources the two take,
-//! each call of the honest user is answered, and its listing shows its principal.
+//! Two hostile users and an honest one at the system's broker. The two take every resource that
+//! they can; each call of the honest user is still answered, and its listing shows its principal.
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
 use plimsoll_testbed::skip;

@@ -92,7 +92,7 @@ fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
         let shown = victims.find(victim_id).expect("listed");
         shown["swapped"].as_u64().unwrap_or(0) >= 8 * MIB
     });
-    // Of what it has used only once, the kernel may take some on its own.
+    // The kernel may take, on its own, some pages that it has used only once.
     let newest = neighbour.latest(PATIENCE).expect("it lives");
     let more = newest.expect("it goes on").faults_in_use;
     let shown = neighbours.find(neighbour_id).expect("listed");

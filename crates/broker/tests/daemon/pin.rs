@@ -46,8 +46,8 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
         ground.configure(OFF);
         return until("it is released", || pinned(&mut ground) == json!(null));
     }
-    // What is not held needs no holding once nothing is lost: how much that is, and when, depends on the
-    // moment and on what else runs.
+    // Once no page is lost any more, the other pages need not be held. Their number, and the time until
+    // then, depend on the moment and on the other programs.
     until("its major faults stop for ten seconds", || {
         let before = faults();
         for _ in 0..10 {
@@ -72,8 +72,8 @@ fn a_principals_major_faults_stop_and_what_is_held_is_released() {
     assert_eq!(pinned(&mut ground), json!(null));
 }
 
-/// What one program has locked is there for nobody else. So less than a quarter of this reserve (32 MiB) is
-/// free, however the kernel divides the rest between files and swap, and for as long as the program lives.
+/// Memory that one program has locked is there for nobody else. So less than a quarter (32 MiB) of this
+/// reserve is free while the program lives, however the kernel divides the rest between files and swap.
 const RESERVE: &str = "reserve = \"128M\"\n";
 const LOCKED: u64 = 100 * MIB;
 

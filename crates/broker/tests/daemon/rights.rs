@@ -1,4 +1,4 @@
-//! Who may do what to whom.
+//! The rights of users over programs and cgroups.
 
 use crate::common::{Broker, Client, Program, Sleeper, as_user, until};
 use plimsoll_testbed::skip;

@@ -188,7 +188,7 @@ impl Honest {
     #[track_caller]
     fn goes_on(&mut self, rounds: u64, mut others: impl FnMut()) {
         let next = |child: &mut Child| child.next(PATIENCE).expect("it lives").expect("it goes on");
-        // What it reported while nobody listened is no news.
+        // Reports from the time when nobody listened are old.
         let newest = self.child.latest(PATIENCE).expect("it lives");
         let first = newest.expect("it goes on").rounds;
         while next(&mut self.child).rounds < first + rounds {

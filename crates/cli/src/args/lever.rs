@@ -51,7 +51,7 @@ macro_rules! value_of {
 }
 
 value_of!(
-    /// What decides the size of the heap of a steered program.
+    /// The policy that sizes the heap of a steered program.
     PolicyChoice,
     POLICY
 );

@@ -35,7 +35,7 @@ pub struct Map {
     /// since the last one. The kernel, which decides by the same bits what to evict, then knows less
     #[arg(long, requires = "watch")]
     pub referenced: bool,
-    /// Of several processes: only a line for each, and their sum
+    /// Show only a line for each process, and their sum
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub sum: bool,
     /// Also show which other processes map the same files

@@ -78,7 +78,7 @@ pub struct Cli {
     /// Path of the broker's socket, instead of that of the user's or the system's broker
     #[arg(long, value_name = "PATH", env = SOCKET)]
     pub socket: Option<PathBuf>,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -180,7 +180,7 @@ pub struct Principal {
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
     pub adapter: AdapterChoice,
-    /// What decides how large the heap of a Java program may be
+    /// The policy that sizes the heap of a Java program
     #[arg(long, value_enum, default_value_t)]
     pub policy: PolicyChoice,
     /// Whether the agent for the program's runtime is loaded into it
@@ -414,7 +414,7 @@ pub struct Broker {
 /// `plimsoll undo-phases`, started by `plimsoll run --phases`.
 #[derive(Debug, Args)]
 pub struct UndoPhases {
-    /// What to undo
+    /// Words that say which changes to undo
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     pub words: Vec<String>,
 }

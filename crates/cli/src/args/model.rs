@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// The most processors of a program.
 const MOST_PROCESSORS: u32 = 1024;
 
-/// How threads are simulated. Of the lists `plimsoll sim` simulates each value, and `plimsoll together` takes
-/// one for all programs or one for each.
+/// How threads are simulated. `plimsoll sim` simulates each value of the lists; `plimsoll together` takes
+/// one value for all programs, or one for each.
 #[derive(Clone, Debug, Args)]
 pub struct Model {
     /// How long a thread runs under rr and larf: 1.14ms, 500us; several are separated by commas
@@ -47,16 +47,16 @@ pub struct Model {
     /// Heed the priorities that a program gave its threads
     #[arg(long)]
     pub priorities: bool,
-    /// What things cost, as `plimsoll sim calibrate` measured it (the paper's constants when absent)
+    /// Costs, as `plimsoll sim calibrate` measured them (the paper's constants when absent)
     #[arg(long, value_name = "FILE")]
     pub constants: Option<PathBuf>,
-    /// What a collection costs for each byte that it marks or copies, nanoseconds (18 when absent)
+    /// Cost of a collection for each byte that it marks or copies, nanoseconds (18 when absent)
     #[arg(long, value_name = "NS", value_parser = picoseconds)]
     pub gc_cost: Option<u64>,
-    /// What a contention for a monitor costs, nanoseconds (2700 when absent)
+    /// Cost of a contention for a monitor, nanoseconds (2700 when absent)
     #[arg(long, value_name = "NS", value_parser = picoseconds)]
     pub contention_cost: Option<u64>,
-    /// What a switch of threads costs, nanoseconds (2.3 when absent)
+    /// Cost of a switch of threads, nanoseconds (2.3 when absent)
     #[arg(long, value_name = "NS", value_parser = picoseconds)]
     pub switch_cost: Option<u64>,
     /// Instructions a nanosecond, for traces that count instructions

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = super::EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {
-    /// What else to do.
+    /// A command other than simulating.
     #[command(subcommand)]
     pub command: Option<SimCommand>,
     /// The traces
@@ -45,7 +45,7 @@ pub struct Sim {
     /// How threads are simulated.
     #[command(flatten)]
     pub model: Model,
-    /// What is made of the outcomes.
+    /// The outputs.
     #[command(flatten)]
     pub outputs: Outputs,
 }
@@ -77,7 +77,7 @@ pub struct Outputs {
     pub cell: Option<usize>,
 }
 
-/// What `plimsoll sim` does beside simulating.
+/// The commands of `plimsoll sim` other than simulating.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCommand {
     /// Measure what collections, contentions and switches cost on this machine

@@ -33,7 +33,7 @@ pub struct Together {
     /// The memory of all programs together
     #[arg(short, long, value_name = "SIZE", value_parser = number::bytes)]
     pub memory: u64,
-    /// What sizes the heaps; several policies are compared, separated by commas
+    /// The policy that sizes the heaps; several are compared, separated by commas
     #[arg(
         long,
         value_enum,
@@ -95,7 +95,7 @@ pub struct Together {
     /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
     #[arg(long, value_name = "HOG", value_parser = hog)]
     pub hog: Vec<Hog>,
-    /// What paging costs
+    /// The device that memory is paged to
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "ssd")]
     pub paging: PagingChoice,
     /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
@@ -120,7 +120,7 @@ pub struct Together {
     pub csv: Option<PathBuf>,
 }
 
-/// What sizes the heaps.
+/// The policy that sizes the heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SharingChoice {
     /// The broker; programs report what their collections cost
@@ -147,7 +147,7 @@ impl From<SharingChoice> for Policy {
     }
 }
 
-/// What memory is paged to.
+/// The device that memory is paged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PagingChoice {
     /// A solid-state disk
@@ -218,7 +218,7 @@ pub fn of<T: Copy>(list: &[T], program: usize) -> Option<T> {
 }
 
 impl Together {
-    /// What is wrong with the lengths of the lists, if anything.
+    /// The fault in the lengths of the lists, if there is one.
     pub fn fault(&self) -> Option<String> {
         let lists = [
             ("weight", self.weight.len()),

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = super::RUN_EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Trace {
-    /// What to do with traces.
+    /// The command for existing traces.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// What to record.
+    /// The arguments of a recording.
     #[command(flatten)]
     pub record: Record,
 }
@@ -95,7 +95,7 @@ pub struct Head {
     pub thread: Option<u32>,
 }
 
-/// What `convert` writes.
+/// The formats that `convert` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// A trace
@@ -118,7 +118,7 @@ pub struct Convert {
     /// Where to write (standard output when absent, for text and CSV)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to write (when absent, a trace becomes text, and everything else becomes a trace)
+    /// The format to write (when absent, a trace becomes text, and everything else becomes a trace)
     #[arg(long, value_enum)]
     pub to: Option<Form>,
     /// The CSV is of a raw trace, with reference stores

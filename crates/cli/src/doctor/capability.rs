@@ -14,9 +14,9 @@ pub struct Found {
     pub best: bool,
     /// Whether any way works.
     pub works: bool,
-    /// What the best way would need; empty if it works.
+    /// The need of the best way; empty if it works.
     pub needs: String,
-    /// What it costs to lack the best way; empty if it works.
+    /// The cost of lacking the best way; empty if it works.
     pub costs: String,
 }
 

@@ -7,13 +7,13 @@ use plimsoll_runtimes::hotspot::agent;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What Java programs can get beside being steered from outside.
+/// Findings about Java programs, beyond steering from outside.
 #[derive(Debug, Default, Serialize)]
 pub struct Java {
     /// The agent's library; null if it is not installed.
     pub agent: Option<PathBuf>,
-    /// What a program that is started now has its stalls counted by, as in the capability `stalls`; empty if
-    /// nothing works.
+    /// The tier by which a program that is started now has its stalls counted, as in the capability
+    /// `stalls`; empty if none works.
     pub stalls: String,
 }
 

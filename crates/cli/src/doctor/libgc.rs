@@ -16,7 +16,7 @@ pub struct LibGc {
     pub system: Option<Library>,
     /// The path of the adapter for the system's libgc.
     pub adapter: Option<PathBuf>,
-    /// What collections of the drop-in can do with the kernel's help.
+    /// The kernel's capabilities for collections of the drop-in.
     pub tiers: Vec<Tier>,
 }
 
@@ -38,11 +38,11 @@ pub struct Tier {
     pub name: &'static str,
     /// Whether a collection can use it.
     pub works: bool,
-    /// What collections do with it, or without it.
+    /// Its effect on collections; the effect of its lack if it does not work.
     pub means: &'static str,
 }
 
-/// What collections do with a capability, and without it.
+/// The effects on collections of a capability, and of its lack.
 struct Meaning {
     name: &'static str,
     /// Whether a lesser tier serves collections too. If not, lesser tiers serve only the broker.

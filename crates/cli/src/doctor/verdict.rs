@@ -1,4 +1,4 @@
-//! What the findings come to in one sentence, and what helps, each with the command that brings it.
+//! The conclusion from the findings in one sentence, and advice, each piece with its command.
 
 use super::capability::Found;
 use crate::terminal_text::wrap;
@@ -19,14 +19,14 @@ const MOST_SWAP: u64 = 8;
 /// Column of what is said.
 const INDENT: usize = 9;
 
-/// What the findings come to.
+/// The conclusion from the findings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// In one word.
     pub standing: Standing,
     /// In a sentence.
     pub says: String,
-    /// What helps, the most useful first.
+    /// Advice, the most useful first.
     pub helps: Vec<Help>,
 }
 
@@ -47,13 +47,13 @@ pub enum Standing {
 pub struct Help {
     /// The capability that it improves, as in `capabilities`.
     pub what: &'static str,
-    /// What that brings.
+    /// The gain from the command.
     pub gains: &'static str,
     /// For a shell.
     pub command: String,
 }
 
-/// What commands depend on.
+/// The facts that the advised commands depend on.
 pub(super) struct Here {
     /// Whether systemd is the first process.
     systemd: bool,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// Parts up to this size are not read page by page, bytes: they lie in few blocks of any picture.
 const FINE: u64 = 64 << 10;
 
-/// Spreads the memory of parts, which come by address, over the address space. Of parts that are in
-/// several states the pages are read, as long as `limit` allows; else what is in memory comes first.
+/// Spreads the memory of parts, which come by address, over the address space. Reads the pages of parts
+/// that are in several states, as long as `limit` allows; in other parts resident memory comes first.
 pub(super) fn spread(pid: i32, parts: Vec<PartOf>, limit: Duration) -> Space {
     if parts.is_empty() {
         return Space::default();

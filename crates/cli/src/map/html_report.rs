@@ -96,7 +96,7 @@ impl<'a> Page<'a> {
             let Some(shown) = self.of(look.pid) else {
                 continue;
             };
-            // What came back in a look that is not kept came back all the same.
+            // Memory that came back counts also if the look is not kept.
             add_refaulted(shown, &look.areas);
             if !kept {
                 continue;
@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
         self.thin();
     }
 
-    /// What is drawn of a process, if it is one of the first.
+    /// The content for a process, if it is one of the first.
     fn of(&mut self, pid: i32) -> Option<&mut Shown> {
         let known = self.shown.iter().position(|(one, _)| *one == pid);
         let index = known.unwrap_or(self.shown.len());

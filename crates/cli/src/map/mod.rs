@@ -54,7 +54,7 @@ pub fn run(place: &dyn Fn() -> Place, args: &args::Map) -> Result<u8, CliError> 
             // Those that were watched are gone, which is no failure.
             Err(error) if looks > 0 && targets::is_over(&error) => break false,
             Err(error) => {
-                // What was seen of them is drawn.
+                // The looks at them until now are drawn.
                 page.filter(|_| looks > 0).map_or(Ok(()), Page::end)?;
                 return Err(error);
             }
@@ -171,7 +171,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What came of one look at each process.
+/// The results of one look at each process.
 struct Seen {
     report: Report,
     /// One could not be looked at although it has not ended.

@@ -3,7 +3,7 @@
 use crate::size::Human;
 use plimsoll_map::States;
 
-/// What is shown for a number that is not known.
+/// The text for a number that is not known.
 pub(super) const UNKNOWN: &str = "-";
 
 /// Bytes of a state.
@@ -13,7 +13,7 @@ pub(super) enum Number {
     Exact(u64),
     /// Divided by share.
     About(u64),
-    /// Of a part of the memory it is not known.
+    /// It is not known for a part of the memory.
     AtLeast(u64),
 }
 

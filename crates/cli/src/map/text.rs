@@ -177,7 +177,7 @@ fn add_table(text: &mut String, areas: &[AreaOf], total: &States, style: &Style)
         .any(|column| column.head == REFAULTED_COLUMN.head)
 }
 
-/// What the characters of a bar mean, as far as there is room for it. Rows of a narrow terminal have no bar.
+/// The meaning of the characters of a bar, as far as there is room for it. Narrow terminals have no bars.
 fn legend(width: usize) -> String {
     let states = [(RESIDENT, "RAM"), (SWAPPED, "swap"), (CACHED, "cache")];
     let mut legend = String::new();
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
     use plimsoll_map::Kind;
 
-    /// A look with one area, of which that much is refaulted.
+    /// A look with one area that has this many refaulted bytes.
     fn text(refaulted: Option<u64>, width: usize) -> String {
         let states = States {
             refaulted,

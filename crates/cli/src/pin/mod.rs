@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Things that are passed over and told at once: without `--explain`, and with it.
 const FEW: usize = 8;
 const MANY: usize = 64;
-/// What is held has to change by this part before it is told again.
+/// Held memory is told again when it has changed by more than one part in this many.
 const NEWS: u64 = 16;
 
 /// Watches and holds until a signal comes, all given processes ended, or (dry run) a window is over.
@@ -151,7 +151,7 @@ fn say_passed(passed: &Passed) {
     ));
 }
 
-/// What was told, so that only news are.
+/// Tells only news, and so remembers what was told.
 struct Teller<'a> {
     args: &'a args::Pin,
     progress: Progress,

@@ -1,4 +1,4 @@
-//! What `plimsoll pin` shows.
+//! The output of `plimsoll pin`.
 //!
 //! # The JSON contract
 //! A line whenever what is held changes: the fields of [`Report`], `ranges`, a list of [`Held`], `left_out`,
@@ -27,7 +27,7 @@ const MAX_GROUPS: usize = 8;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// What one line of JSON holds.
+/// One line of JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Document {
     #[serde(flatten)]
@@ -58,7 +58,7 @@ pub(super) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// What is passed over, without the limits, which are told by themselves.
+/// The things that are passed over, without the limits, which are told by themselves.
 pub(super) fn not_limits<'a>(
     passed: &'a [Passed],
     report: &Report,
@@ -128,7 +128,7 @@ pub(super) fn end(report: &Report, most: u64, had_decided: bool) -> String {
     format!("nothing was held: {why}")
 }
 
-/// What holds less than was asked for, from the start.
+/// The reasons why less is held than was asked for, as known from the start.
 pub(super) fn limited(report: &Report) -> Vec<String> {
     let (allowed, budget) = (Human(report.allowance), Human(report.budget));
     let own = match report.bound {
@@ -162,7 +162,7 @@ fn barred_group(group: &Group) -> Option<String> {
     Some(format!("nothing is held there: {}", clean(&why)))
 }
 
-/// What is held now, for people.
+/// The memory that is held now, for people.
 pub(super) fn text(report: &Report, pinner: &Pinner, explain: bool) -> String {
     let ranges = pinner.held(usize::MAX);
     let mut text = head(report, &ranges);

@@ -31,7 +31,7 @@ pub fn hear_of_ends() {
     IGNORED.store(found == libc::SIG_IGN, Ordering::Relaxed);
 }
 
-/// What to start and where.
+/// A program to start, and the place where it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// Program and arguments; never empty.

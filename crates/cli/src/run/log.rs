@@ -41,7 +41,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// What the flags `-q` and `-v` say.
+    /// The tone by the flags `-q` and `-v`.
     pub fn of(quiet: bool, verbose: bool) -> Tone {
         match (quiet, verbose) {
             (true, _) => Tone::Quiet,

@@ -27,12 +27,12 @@ const DO_NOT: &str = "/dev/null";
 /// Tells a client in the program that no person chose the principal's name.
 const UNNAMED: &str = "PLIMSOLL_UNNAMED";
 
-/// What is asked of the broker.
+/// The principal that the broker is asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Shown to people.
     pub name: &'a str,
-    /// No person chose the name, so what the program calls itself prevails.
+    /// No person chose the name, so the name that the program gives itself prevails.
     pub unnamed: bool,
     /// Its weight relative to its siblings.
     pub weight: Option<Weight>,
@@ -62,7 +62,7 @@ impl Member {
     /// broker answers, it is alone until one does.
     ///
     /// # Errors
-    /// What the broker refuses.
+    /// When the broker refuses it.
     pub fn join(
         place: &Place,
         wanted: Wanted<'_>,
@@ -85,7 +85,7 @@ impl Member {
     /// Makes a group. Its cgroup, if any, bounds it.
     ///
     /// # Errors
-    /// What the broker refuses.
+    /// When the broker refuses it.
     pub fn group(
         place: &Place,
         wanted: Wanted<'_>,
@@ -160,7 +160,7 @@ impl Member {
     /// Gives it its process.
     ///
     /// # Errors
-    /// What the broker refuses.
+    /// When the broker refuses it.
     pub fn attach(&self, pid: u32) -> Result<(), CliError> {
         self.principal
             .attach(pid)

@@ -126,10 +126,10 @@ pub(crate) fn prepare(
     }
 }
 
-/// What a program alone could use of the broker's memory after present outsiders are gone, bytes. A
-/// maximum heap is fixed for the program's life, and one below what the program takes without us
-/// might end it. `None` where the broker does not see what bounds it: the machine's memory is no measure
-/// then, and the program knows no less than we do.
+/// The part of the broker's memory that a program alone could use after present outsiders are gone,
+/// bytes. A maximum heap is fixed for the program's life, and one below what the program takes without
+/// us might end it. `None` where the broker does not see what bounds it: the machine's memory is no
+/// measure then, and the program knows no less than we do.
 fn lasting(listing: &Listing) -> Option<u64> {
     let some_day = listing.budget.saturating_add(listing.outsiders);
     let alone = flags::heap_alone(listing.capacity);

@@ -46,7 +46,7 @@ const fn maybe(name: &'static str, pointer: &'static str, kind: Kind) -> Column 
     }
 }
 
-/// What a simulation is of, and whether it has an outcome.
+/// The settings of a simulation, and whether it has an outcome.
 const SETTINGS: [Column; 24] = [
     always("version", "/version", Text),
     always("trace", "/trace", Text),

@@ -124,7 +124,7 @@ impl From<Constants> for Costs {
     }
 }
 
-/// What things cost: by the file, or as in the paper; but what is given by itself is so.
+/// The costs: by the file, or as in the paper. A cost that is given by itself replaces these.
 ///
 /// # Errors
 /// The file cannot be read, or is no such file.
@@ -140,7 +140,7 @@ pub(crate) fn costs(args: &Model) -> Result<Costs, CliError> {
     })
 }
 
-/// What things cost in what follows, and where that comes from, as lines of 80 columns.
+/// The costs of the simulations that follow, and their source, as lines of 80 columns.
 pub(crate) fn told(costs: &Costs) -> String {
     let it = Constants::from(*costs);
     let bytes = match it.copied_byte == it.marked_byte {

@@ -102,7 +102,7 @@ fn one(plan: &Plan, index: usize) -> Result<u8, CliError> {
     }
 }
 
-/// What `plimsoll sim --plan` prints: a JSON contract, too.
+/// The output of `plimsoll sim --plan`: a JSON contract, too.
 #[derive(Serialize)]
 struct Planned<'a> {
     /// Where the lines of simulations belong.
@@ -114,7 +114,7 @@ struct Planned<'a> {
 struct PlannedCell<'a> {
     /// For `--cell`.
     number: usize,
-    /// Of its trace: about how long it takes.
+    /// Events of its trace: about how long it takes.
     events: u64,
     done: bool,
     #[serde(flatten)]
@@ -141,7 +141,7 @@ struct Session<'a> {
     plan: Arc<Plan>,
     outputs: &'a Outputs,
     store: Option<Store>,
-    /// What is done, by its number in the plan.
+    /// The simulations that are done, by their numbers in the plan.
     runs: Vec<Option<Run>>,
     /// How many of the first are in tables that were printed.
     shown: usize,
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// What was asked for beside tables and the file.
+    /// Prints or writes the other outputs that were asked for, beside tables and the file.
     fn print(&self, runs: &[Run], made: usize) -> Result<(), CliError> {
         if self.outputs.json {
             printed(json::write(&runs, true, &mut std::io::stdout().lock()))?;

@@ -1,4 +1,4 @@
-//! What is simulated: each trace with each heap, collector, scheduler and quantum.
+//! The plan of simulations: each trace with each heap, collector, scheduler and quantum.
 
 use super::constants::costs;
 use super::counted_reader::Counted;
@@ -125,7 +125,7 @@ impl Plan {
         self.planned.len()
     }
 
-    /// What the simulation of this number is of.
+    /// The settings of the simulation of this number.
     pub(super) fn cell(&self, index: usize) -> &Cell {
         &self.planned[index].cell
     }
@@ -156,7 +156,7 @@ impl Plan {
             cell,
         } = &self.planned[index];
         let subject = &self.subjects[*subject];
-        // Of how many they are a part is not known of a trace that was cut.
+        // A trace that was cut does not tell how many events it has: these are then not counted.
         let unheard = AtomicU64::new(0);
         let read = if subject.events > 1 { read } else { &unheard };
         let result = match subject.survey() {
@@ -220,7 +220,7 @@ pub(crate) fn open(path: &Path) -> Result<Trace, CliError> {
     Ok(trace)
 }
 
-/// What a list has, each once.
+/// The values of a list, each once.
 fn distinct<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
     let mut once: Vec<T> = Vec::new();
     for item in list {
@@ -294,7 +294,7 @@ fn bytes(heap: HeapChoice, largest_live: u64) -> u64 {
     }
 }
 
-/// What is no list.
+/// The settings that are no lists.
 pub(crate) fn settings(model: &Model, costs: Costs) -> Settings {
     Settings {
         processors: model.processors as usize,

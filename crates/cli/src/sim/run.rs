@@ -1,9 +1,9 @@
-//! One simulation: what it is of, and what came of it.
+//! One simulation: its settings and its result.
 
 use plimsoll_sim::threads::{Costs, Outcome, SimError};
 use serde::{Deserialize, Serialize};
 
-/// What came of a simulation.
+/// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -16,7 +16,7 @@ pub(super) enum Status {
     Unread,
 }
 
-/// What a simulation is of. Times are nanoseconds and sizes bytes.
+/// The settings of a simulation. Times are nanoseconds and sizes bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cell {
     /// The version of this program.
@@ -34,13 +34,13 @@ pub(super) struct Cell {
     /// The largest live size in the recorded order.
     pub(super) recorded_largest_live: u64,
     pub(super) processors: usize,
-    /// Of RR and LARF.
+    /// For RR and LARF.
     pub(super) quantum: Option<u64>,
-    /// Of MQRR.
+    /// For MQRR.
     pub(super) memory_quantum: Option<u64>,
-    /// Of MQRR.
+    /// For MQRR.
     pub(super) time_bound: Option<u64>,
-    /// Which of equal rates goes first, of LARF.
+    /// For LARF: which of equal rates goes first.
     pub(super) ties: Option<String>,
     pub(super) patience: u32,
     pub(super) priorities: bool,
@@ -51,7 +51,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// What is equal in two of the same simulation: all but the path of the trace.
+    /// A key that is equal for the same simulation: all settings but the path of the trace.
     pub(super) fn key(&self) -> String {
         let unnamed = Cell {
             trace: String::new(),

@@ -3,7 +3,7 @@
 use super::run::{Cell, Run, Status};
 use plimsoll_sim::threads::{Costs, Outcome, Quartiles};
 
-/// What a simulation under RR is of.
+/// The settings of a simulation under RR.
 pub(super) fn cell() -> Cell {
     Cell {
         version: "0.1.0".into(),

@@ -109,7 +109,7 @@ impl Store {
     /// Keeps a simulation.
     ///
     /// # Errors
-    /// When the file cannot be written. What was kept before stays.
+    /// When the file cannot be written. Simulations that were kept before stay.
     pub(super) fn add(&mut self, run: &Run) -> Result<(), CliError> {
         let written = self.cells.write_all(line(run).as_bytes());
         written.map_err(|source| CliError::NotKept {

@@ -14,12 +14,12 @@ const PACE: Duration = Duration::from_millis(100);
 /// Columns of the bar.
 const BAR: usize = 24;
 
-/// What comes while simulations are made. All of it is called on the thread that called [`sweep`].
+/// Receives events while simulations are made. All of it is called on the thread that called [`sweep`].
 pub(super) trait Watcher {
     /// A simulation is done; they come in any order.
     ///
     /// # Errors
-    /// What ends the sweep.
+    /// An error ends the sweep.
     fn done(&mut self, index: usize, run: Run) -> Result<(), CliError>;
 
     /// Whether to stop. Simulations that are being made then are given up.
@@ -53,7 +53,7 @@ pub(super) fn sweep(
                 made += 1;
                 progress.done += 1;
                 progress.weight += plan.events(index);
-                // What it prints comes before the line.
+                // The output of the watcher comes before the line.
                 progress.line.clear();
                 watcher.done(index, run)?;
             }

@@ -141,7 +141,7 @@ pub(super) fn collector(cell: &Cell) -> String {
     }
 }
 
-/// What each run is called: its scheduler, and its quantum where that scheduler has several among them.
+/// The name of each run: its scheduler, and its quantum where that scheduler has several among them.
 pub(super) fn names(runs: &[&Run]) -> Vec<String> {
     let mut quanta: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for run in runs {
@@ -195,7 +195,7 @@ fn columns(text: &mut String, runs: &[(&str, &Run)]) {
     }
 }
 
-/// What has to be said of a run beside its numbers.
+/// Remarks on a run beside its numbers.
 fn remarks(text: &mut String, name: &str, run: &Run) {
     if let Some(error) = &run.error {
         broken(&format!("{name}: {error}"), text);

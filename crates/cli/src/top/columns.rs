@@ -41,7 +41,7 @@ const ALL: [Column; 9] = [
     Column::History,
 ];
 
-/// What goes first where there is no room for all.
+/// The columns to drop, first to last, where there is no room for all.
 const DROPPED: [Column; 8] = [
     Column::WorkingSet,
     Column::History,

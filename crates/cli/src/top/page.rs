@@ -78,7 +78,7 @@ fn order_line(order: Order) -> String {
     line("ORDER", value.to_owned(), what)
 }
 
-/// What was reclaimed and read again.
+/// Lines about pages that were reclaimed and read again.
 fn refault_lines(refaults: &Refaults) -> Vec<String> {
     let rate = |pages: u64| format!("{}/s", count(pages));
     let cost = |ns: Option<u64>| match ns {
@@ -118,7 +118,7 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
     let told = principal.collector.unwrap_or_default();
     let bytes = |value: u64| Human(value).to_string();
     let since = "since its start";
-    // A runtime tells some of these. What it does not know is not shown.
+    // A runtime tells some of these. The others are not shown.
     [
         ("COLLECTIONS", principal.collections.map(count), since),
         (
@@ -172,7 +172,7 @@ fn collector_lines(principal: &Principal) -> Vec<String> {
     .collect()
 }
 
-/// What the broker gives it, and what it takes.
+/// Lines about the memory that the broker gives it, and the memory that it takes.
 fn share_lines(principal: &Principal) -> Vec<String> {
     let bytes = |value: u64| Human(value).to_string();
     let max = principal

@@ -12,7 +12,7 @@ pub const HISTORY: usize = 120;
 pub struct Sample {
     /// Seconds on any steady clock.
     pub at: f64,
-    /// What the broker said.
+    /// The broker's answer.
     pub listing: Listing,
 }
 
@@ -55,7 +55,7 @@ pub enum Key {
     Quit,
 }
 
-/// What to do after a key.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Draw again.
@@ -122,7 +122,7 @@ impl State {
             .collect()
     }
 
-    /// What a principal used in the last `count` listings, oldest first; `None` before it was there.
+    /// Bytes that a principal used in the last `count` listings, oldest first; `None` before it was there.
     pub fn history(&self, id: Id, count: usize) -> Vec<Option<u64>> {
         let skipped = self.samples.len().saturating_sub(count);
         let known = self.samples.iter().skip(skipped);

@@ -1,4 +1,4 @@
-//! What a trace is of and what is found in it, as text and as JSON.
+//! The origin and the contents of a trace, as text and as JSON.
 
 use super::machine_counts::{self, Counted};
 use crate::error::CliError;
@@ -177,7 +177,7 @@ impl Info {
     }
 }
 
-/// The value of a fact with its unit. What the recorder does not write stays as it is.
+/// The value of a fact with its unit. A fact that the recorder does not write stays as it is.
 fn meaning(key: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else {
         return value.to_owned();

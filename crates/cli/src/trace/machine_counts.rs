@@ -1,9 +1,9 @@
-//! What the machine counted, beside what a trace has.
+//! The bytes that the machine counted as allocated, beside those of a trace.
 
 use plimsoll_trace::Header;
 use std::fmt;
 
-/// What the report and the facts of a trace call the bytes that the machine counted as allocated.
+/// The name of the machine's count of allocated bytes in the report and in the facts of a trace.
 pub(super) const FACT: &str = "bytes-by-machine";
 /// A difference of more than one part in this many is a warning.
 const PART: u64 = 1000;
@@ -19,7 +19,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Of a trace with this many bytes; `None` if nothing is known of a count.
+    /// The counts for a trace with this many bytes; `None` if the machine's is not known.
     pub(super) fn of(bytes: u64, fact: Option<&str>) -> Option<Counted> {
         let machine = fact?.parse().ok()?;
         Some(Counted { bytes, machine })
@@ -91,7 +91,7 @@ mod tests {
         );
         assert_eq!(warns(10_010_000, 10_000_000), None);
         assert_eq!(warns(9_990_000, 10_000_000), None);
-        // A small program of which a few bytes are not seen.
+        // A small program; a few of its bytes are not seen.
         assert_eq!(warns(100_000, 106_000), None);
         assert_eq!(Counted::of(1, None), None);
         assert_eq!(Counted::of(1, Some("odd")), None);

@@ -55,7 +55,7 @@ pub fn run(asked: &Asked) -> Result<u8, CliError> {
     }
 }
 
-/// Opens a trace. Of the folder of a recording it says how to make a trace.
+/// Opens a trace. For the folder of a recording, the error says how to make a trace of it.
 ///
 /// # Errors
 /// It cannot be read, or is no trace.

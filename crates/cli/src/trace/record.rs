@@ -3,7 +3,7 @@
 //!
 //! While the program runs, its threads write raw traces into a folder beside the output. The folder goes when
 //! the trace is complete; when something fails it stays, and `plimsoll trace deaths` makes a trace of it.
-//! What is known of the recording is in files in there, and later in the facts of the trace.
+//! The facts about the recording are in files in there, and later in the trace.
 
 use super::machine_counts::{self, Counted};
 use super::passes::{self, Passes};
@@ -31,7 +31,7 @@ const KNOWN: usize = 4096;
 const REPORT_FILE: &str = "report";
 /// The file in there that we write.
 const FACTS_FILE: &str = "facts";
-/// What the facts call how long the program ran and the time of processors that it used, nanoseconds.
+/// The facts that tell how long the program ran, and how much time of processors it used, nanoseconds.
 const TIMES: [&str; 2] = ["time", "processor-time"];
 /// Fewer collections than this tell little of when objects died.
 const FEW: u64 = 10;
@@ -39,7 +39,7 @@ const FEW: u64 = 10;
 /// tells.
 const PASSING: [&str; 4] = ["ended", "failed", "objects", "bytes"];
 
-/// What is known of a recording beside its events, by key.
+/// Facts about a recording beside its events, by key.
 pub(super) type Known = BTreeMap<String, String>;
 
 /// Records a program. Returns its status.
@@ -164,8 +164,8 @@ impl Folder {
     }
 }
 
-/// What the files in the folder of a recording tell. The recorder's may be empty, if it did not get to its
-/// end.
+/// The facts in the files of a recording's folder. The recorder's file may be empty, if it did not get to
+/// its end.
 pub(super) fn known_in(folder: &Path) -> Known {
     let mut known = Known::new();
     for name in [REPORT_FILE, FACTS_FILE] {
@@ -207,7 +207,7 @@ pub(super) fn allow_many_files() {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.kept {
-            // Whoever wonders about the folder sees what is in it.
+            // A folder that stays does no harm: people see what is in it.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -287,14 +287,14 @@ fn warn_of_what_is_missing(traces: &[Trace], known: &Known) {
     }
 }
 
-/// What becomes facts of the trace.
+/// The facts that the trace gets.
 fn kept(known: &Known) -> Known {
     let mut kept = known.clone();
     kept.retain(|key, _| !PASSING.contains(&key.as_str()));
     kept
 }
 
-/// What is known before the program runs.
+/// The facts that are known before the program runs.
 fn facts(args: &Record) -> Known {
     let words = args.program.iter().map(|word| word.to_string_lossy());
     let program: Vec<_> = words.collect();

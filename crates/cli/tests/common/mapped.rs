@@ -45,8 +45,8 @@ pub fn shifter(disk: &Disk) -> Child {
     program
 }
 
-/// What `plimsoll` prints with these words, which ends well. Through a file, so that nothing waits for what
-/// it leaves behind.
+/// The output of `plimsoll` with these words, which ends well. Through a file, so that nothing waits for
+/// processes that it leaves behind.
 pub fn printed(place: &Place, words: &[&str]) -> String {
     let out = place.path("out");
     let mut command = place.command(words);

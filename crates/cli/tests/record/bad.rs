@@ -1,4 +1,4 @@
-//! What cannot be recorded, or not to its end.
+//! Programs that cannot be recorded, or not to their ends.
 
 use crate::common::{alive, limit_open_files, signal_to, stderr, wait_for};
 use crate::{Stage, java, recorded};

@@ -1,4 +1,4 @@
-//! What is seen, by mode and JDK.
+//! The objects that are seen, by mode and JDK.
 
 use crate::common::stderr;
 use crate::{Stage, java, recorded};
@@ -6,11 +6,11 @@ use plimsoll_testbed::{cases, skip};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a machine allocates for threads before it tells of them.
+/// Bytes that a machine allocates for threads before it tells of them.
 const UNSEEN: u64 = 6 << 10;
 /// The recorder that also writes down what is alive at the end.
 const ALIVE: &str = "libplimsoll_tracer_alive.so";
-/// What the program prints.
+/// The output of the program.
 const PRINTED: &str = "sum 293610 kept 143 shared 30\n";
 
 /// Bytes in the trace and bytes that the machine counts, as the summary tells them.
@@ -56,9 +56,9 @@ fn objects(text: &str) -> BTreeMap<u64, (String, bool)> {
     objects
 }
 
-/// Whether objects of a class are compared. What the machine keeps for itself is dead for the program, so
-/// only the program's own classes are. Lambdas that capture nothing are kept by their call sites, which are
-/// the machine's.
+/// Whether objects of a class are compared. An object that the machine keeps for itself is dead for the
+/// program, so only the program's own classes are compared. Lambdas that capture nothing are kept by their
+/// call sites, which are the machine's.
 fn is_the_programs(class: &str) -> bool {
     let own = class.starts_with("Shapes") || class.starts_with("java.util.HashMap");
     own && !class.contains("$$Lambda")
@@ -231,7 +231,7 @@ fn the_raw_trace_can_be_kept_and_worked_on_later() {
     let output = stage.place.call(&["trace", "deaths", "raw", "-o", "t"]);
     let told = stderr(&output);
     assert!(output.status.success(), "{told}");
-    // What the recorder and the machine counted is in the raw trace.
+    // The raw trace has the counts of the recorder and of the machine.
     let (seen, counted) = counts(&told);
     assert!(seen.abs_diff(counted) <= counted / 1000 + UNSEEN, "{told}");
     for part in ["not in the trace: ", "the program took "] {

@@ -84,7 +84,7 @@ pub(crate) fn recorded() -> Vec<Jdk> {
     all
 }
 
-/// One of them, for tests of which one is enough.
+/// One of them, for tests that need only one.
 pub(crate) fn java() -> Option<String> {
     let first = recorded().into_iter().next();
     first.map(|jdk| jdk.java().display().to_string())

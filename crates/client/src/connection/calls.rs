@@ -99,7 +99,7 @@ impl Connection {
         self.acknowledged(Method::Reload, &Nothing {})
     }
 
-    /// What the broker says about itself. Also the cheapest way to check that it lives.
+    /// The broker's name, version and interfaces. Also the cheapest way to check that it lives.
     ///
     /// # Errors
     /// As [`Connection::register`].

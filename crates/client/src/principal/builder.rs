@@ -27,7 +27,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A registration in preparation. The process is the caller's own unless set otherwise.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    /// What was set so far.
+    /// The settings so far.
     wish: Wish,
     /// The sockets to try: the usual places if absent, no broker at all if empty.
     candidates: Option<Vec<Socket>>,

@@ -25,7 +25,7 @@ pub(super) enum Place {
     With(Arc<Shared>),
 }
 
-/// What the user of this crate wants. Sent to every new broker.
+/// The settings by the user of this crate. Sent to every new broker.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The registration.
@@ -80,7 +80,7 @@ pub(super) struct Joined {
     pub(super) id: Id,
     /// Path of its page.
     pub(super) page: PathBuf,
-    /// What the broker granted; absent if another process registered the principal.
+    /// The broker's grant; absent if another process registered the principal.
     pub(super) registered: Option<Registered>,
     /// The connection for calls.
     pub(super) control: Connection,

@@ -146,8 +146,7 @@ impl Principal {
         self.shared.id()
     }
 
-    /// What the broker granted (page, pressure socket, cgroup), while joined by our own
-    /// registration.
+    /// The broker's grant (page, pressure socket, cgroup), while joined by our own registration.
     pub fn registered(&self) -> Option<Registered> {
         self.shared.registered()
     }

@@ -18,7 +18,7 @@ pub(super) struct Paid {
 }
 
 impl Paid {
-    /// Notes that `bytes` were given back before `now_ns`. What `shown` includes is forgotten.
+    /// Notes that `bytes` were given back before `now_ns`. Forgets the releases that `shown` includes.
     pub(super) fn add(&mut self, bytes: u64, now_ns: u64, shown: &Reading) {
         let shown = as_of(shown);
         let included = self.known().partition_point(|&(at, _)| at <= shown);

@@ -48,7 +48,7 @@ pub(crate) struct Shared {
 /// The part of [`Shared`] under its lock `inner`.
 #[derive(Debug)]
 struct Inner {
-    /// What the user of this crate wants.
+    /// The settings by the user of this crate.
     wish: Wish,
     /// The present state. Set by the watcher.
     now: Told,
@@ -58,7 +58,7 @@ struct Inner {
     joined: Option<Known>,
     /// Messages that the watcher has to send.
     outbox: Outbox,
-    /// What was given back and does not show yet.
+    /// Memory that was given back and does not show yet.
     paid: Paid,
     /// Whether one wait is to end without an event.
     interrupted: bool,
@@ -73,7 +73,7 @@ struct Inner {
 pub(super) struct Known {
     /// Its id.
     pub(super) id: Id,
-    /// What the broker granted; absent if another process registered the principal.
+    /// The broker's grant; absent if another process registered the principal.
     pub(super) registered: Option<Registered>,
     /// The broker's socket.
     pub(super) socket: Socket,

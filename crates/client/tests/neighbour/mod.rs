@@ -32,7 +32,7 @@ impl Cache {
         Cache(child, Some(lines))
     }
 
-    /// What it uses, may use and owes, bytes.
+    /// Its use, its limit and its debt, bytes.
     fn numbers(&self, control: &mut Connection) -> Option<(u64, u64, u64)> {
         let listing = control.list().expect("the broker answers");
         let all = listing.principals.iter();

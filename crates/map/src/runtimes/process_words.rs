@@ -1,5 +1,4 @@
-//! What the runtimes share to read a process's memory: its words, with bounds, and its writable
-//! ranges.
+//! Reads a process's memory for all runtimes: its words, with bounds, and its writable ranges.
 
 use crate::memory::{Memory, Unread};
 use crate::snapshot::Snapshot;
@@ -7,12 +6,12 @@ use plimsoll_kernel::smaps::{Addresses, Area};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// What is read at a time, bytes: never more than a page of the kernel's.
+/// Bytes that are read at a time: never more than a page of the kernel's.
 pub(crate) const PIECE: u64 = 4096;
 /// The most pieces that are kept: half a MiB.
 const KEPT: usize = 128;
-/// The most times that words are looked up for one process. A heap of a million spans takes 2 million; what
-/// a program has made up to look like very many tables would take for ever.
+/// The most times that words are looked up for one process. A heap of a million spans takes 2 million; a
+/// program that made up very many tables would take for ever.
 const MAX_LOOKUPS: u64 = 1 << 23;
 
 type Piece = Option<Box<[u8; PIECE as usize]>>;
@@ -21,7 +20,7 @@ type Piece = Option<Box<[u8; PIECE as usize]>>;
 /// likely to be in it.
 pub(crate) struct Words<'a> {
     memory: &'a dyn Memory,
-    /// What is absent there was never written to.
+    /// Private memory of no file. An absent page of it was never written to.
     allocated: Ranges,
     kept: RefCell<HashMap<u64, Piece>>,
     /// How many more times words are looked up.
@@ -39,7 +38,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// What was read is read anew.
+    /// Forgets all pieces, so that they are read anew.
     pub(crate) fn forget(&mut self) {
         self.kept.get_mut().clear();
     }

@@ -13,11 +13,11 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(super) struct Noise {
     seed: u64,
-    /// What is mapped.
+    /// The mapped ranges.
     mapped: Vec<Addresses>,
     /// Words that are as they were written.
     written: HashMap<u64, u64>,
-    /// Of 16 pages, how many are absent; all others hold zeros if this is `None`.
+    /// Number of absent pages in 16. `None`: no page is absent, and words that were not written are zeros.
     absent: Option<u64>,
     /// How often it was read.
     pub(super) reads: Cell<u64>,
@@ -83,7 +83,7 @@ impl Noise {
         }
     }
 
-    /// What was seen of it.
+    /// A snapshot of it.
     pub(super) fn snapshot(&self) -> Snapshot {
         let area = |addresses: &Addresses| Area {
             addresses: addresses.clone(),

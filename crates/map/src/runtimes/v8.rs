@@ -67,7 +67,7 @@ struct Page {
     flags: u64,
 }
 
-/// What was found.
+/// The pages that were found, and the memory that was searched.
 #[derive(Debug, Default)]
 struct Found {
     pages: Vec<Page>,

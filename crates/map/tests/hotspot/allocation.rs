@@ -1,4 +1,4 @@
-//! What threads allocate, read from outside, is what `ThreadMXBean` says within.
+//! The allocation of threads, read from outside, is that of `ThreadMXBean`, read within.
 
 use crate::jvm::{Jdk, jdks};
 use plimsoll_kernel::process::Process;

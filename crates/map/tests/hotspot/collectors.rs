@@ -226,7 +226,7 @@ fn epsilon() {
         let seen = jvm.look();
         assert!(seen.of(Kind::Heap) > (LIVE + 8) * MIB, "{:?}", seen.notes);
         let said = kibibytes(&jvm.ask("GC.heap_info"), "used");
-        // Answering takes memory of a heap of which nothing comes back.
+        // The answer takes memory of the heap, and Epsilon gives none back.
         let less = said.unwrap_or(0).saturating_sub(seen.of(Kind::Heap));
         assert!(less < 8 * MIB, "{said:?}");
     }

@@ -83,7 +83,7 @@ fn a_machine_in_another_mount_namespace_is_read_through_its_root() {
     }
     let Some(jdk) = jdk_to_copy() else { return };
     let folder = copy(&jdk.home);
-    // What is mounted there is seen by the program only: here the folder stays as it is.
+    // Only the program sees the mount: here the folder stays as it is.
     let script =
         "mount -t tmpfs none /mnt && cp -r \"$1\"/. /mnt && shift && exec /mnt/bin/java \"$@\"";
     let mut command = Command::new("unshare");

@@ -97,7 +97,7 @@ impl Jvm {
         self.child.id() as i32
     }
 
-    /// What it answers to `jcmd`.
+    /// Its answer to `jcmd`.
     pub(crate) fn ask(&self, command: &str) -> String {
         let out = Command::new(self.jdk.home.join("bin/jcmd"))
             .args([&self.pid().to_string(), command])
@@ -118,7 +118,7 @@ impl Drop for Jvm {
     }
 }
 
-/// What was seen of a machine.
+/// The result of a look at a machine.
 pub(crate) struct Seen {
     pub(crate) snapshot: Snapshot,
     pub(crate) notes: Vec<String>,
@@ -199,7 +199,7 @@ impl Seen {
             .sum()
     }
 
-    /// What an address is for.
+    /// The purpose of the memory at an address.
     pub(crate) fn at(&self, address: u64) -> Option<Kind> {
         let part = self
             .parts

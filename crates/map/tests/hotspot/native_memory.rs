@@ -4,7 +4,7 @@ use crate::jvm::{Jvm, Seen, jdks};
 use plimsoll_map::Kind;
 use std::io::Write;
 
-/// What the account says of a category, bytes: `reserved` or `committed`, of mapped memory.
+/// The account's number for a category, bytes: `reserved` or `committed`, of mapped memory.
 fn mapped(text: &str, category: &str, word: &str) -> u64 {
     let start = text.find(&format!("- {category} (")).or_else(|| {
         let padded = format!(" {category} (reserved");
@@ -31,7 +31,8 @@ type Row = (&'static str, u64, u64);
 /// How often a machine is looked at until it says the same before and after the look.
 const TRIES: u32 = 50;
 
-/// What a machine says is one with a look at it. It compiles for a while, and threads that do so come and go.
+/// Compares the machine's own account with a look at it, once the account stays the same. The machine
+/// compiles for a while, and the threads for that come and go.
 fn compared(jvm: &Jvm) -> Vec<Row> {
     // The first answer starts the thread that answers, and loads classes.
     let ask = || jvm.ask("VM.native_memory scale=KB");

@@ -1,4 +1,4 @@
-//! What a machine says of its heap (`jcmd PID VM.info`).
+//! A machine's own account of its heap (`jcmd PID VM.info`).
 
 use plimsoll_map::Kind;
 
@@ -40,7 +40,7 @@ fn kind_of_space(text: &str) -> Option<Kind> {
         "eden" => Kind::Eden,
         "from" | "to" => Kind::Survivor,
         "the" | "object" => Kind::Old,
-        // Of this generation all that is committed is told.
+        // The machine tells all committed memory of this generation.
         "concurrent" => return (words.next()? == "mark-sweep").then_some(Kind::Old),
         _ => return None,
     };

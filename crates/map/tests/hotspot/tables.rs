@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The longest wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process's memory of which some is as if it were in swap.
+/// A process's memory, with some ranges as if they were in swap.
 struct Without<'a> {
     memory: &'a dyn Memory,
     swapped: Vec<Addresses>,

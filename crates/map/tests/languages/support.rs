@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A program that prints one line of numbers and then waits for its input to end.
 pub(crate) struct Program {
     child: Child,
-    /// What it said of itself: `name=number` each.
+    /// The numbers of its line, by name: `name=number` each.
     pub(crate) says: HashMap<String, u64>,
 }
 
@@ -38,7 +38,7 @@ impl Program {
         Ok(Program { child, says })
     }
 
-    /// What it said.
+    /// The number that it printed by this name.
     pub(crate) fn said(&self, name: &str) -> u64 {
         self.says[name]
     }
@@ -61,7 +61,7 @@ impl Drop for Program {
     }
 }
 
-/// What was labelled.
+/// The labels of a process.
 pub(crate) struct Seen {
     /// The name of the runtime; empty if none knew the program.
     pub(crate) runtime: &'static str,

@@ -42,8 +42,7 @@ fn twins() -> Option<Twins> {
     })
 }
 
-/// What looks at this process tell of both files while it has them mapped: as root, and as the user whose
-/// files they are.
+/// Looks at this process while it has both files mapped: as root, and as the user whose files they are.
 fn looks_at(files: [&File; 2]) -> Vec<Look> {
     let bytes = MIB as usize;
     let starts = files.map(|file| {
@@ -74,7 +73,7 @@ fn looks_at(files: [&File; 2]) -> Vec<Look> {
     seen
 }
 
-/// What the kernel itself tells of both files, bytes in the page cache.
+/// Bytes of both files in the page cache, by the kernel itself.
 fn cached(files: [&File; 2]) -> [u64; 2] {
     files.map(|file| {
         let cached = page_cache::of(file, Path::new("of a Btrfs"), 0..MIB).unwrap();

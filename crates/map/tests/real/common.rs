@@ -1,5 +1,5 @@
-//! What the tests on real processes share: one at a time, own group, own swap, programs that hold
-//! still.
+//! Support for the tests on real processes: one test at a time, own group, own swap, programs that
+//! hold still.
 
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, children, programs, skip};

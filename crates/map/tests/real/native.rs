@@ -1,4 +1,4 @@
-//! What every program has, found in this one.
+//! The memory that every program has, found in this one.
 
 use crate::common::alone;
 use plimsoll_map::{Kind, Look, Options, look};

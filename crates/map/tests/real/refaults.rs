@@ -1,4 +1,4 @@
-//! What left memory and came back is told in its area, once, and nothing else is.
+//! Pages that left memory and came back are told in their area, once, and no other pages are.
 
 use crate::common::{PATIENCE, alone, group, start, stop, swap};
 use plimsoll_map::{Kind, Look, Options, Watch};
@@ -92,7 +92,7 @@ fn what_comes_back_is_told_in_its_area() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("file");
     let file = std::fs::File::create(&path).unwrap();
-    // What is not written yet would keep its pages.
+    // A page that is not written to the disk yet would stay in the page cache.
     std::io::Write::write_all(&mut &file, &vec![1; HELD as usize]).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();

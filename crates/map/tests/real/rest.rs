@@ -133,7 +133,7 @@ fn what_tells_the_runtime_is_read_and_not_kept() {
     let process = stop(&child);
     let file = File::open(&path).unwrap();
     file.sync_all().unwrap();
-    // What it has mapped stays. Tables of names for the linker and for debuggers are not mapped.
+    // Pages that it has mapped stay. Tables of names for the linker and for debuggers are not mapped.
     fadvise(&file, 0, None, Advice::DontNeed).unwrap();
     let all = file.metadata().unwrap().len().div_ceil(page_size());
     let Some(before) = cached(&path).filter(|cached| (cached.len() as u64) < all) else {

@@ -142,7 +142,7 @@ fn a_file_of_an_overlay_over_a_server_keeps_its_pages_and_the_server_is_not_aske
     assert!(is_told, "{:?}", seen.notes);
 }
 
-/// Who may not follow a mapping to its file looks up the path, which may lead through a server.
+/// A user who may not follow a mapping to its file looks up the path, which may lead through a server.
 #[test]
 fn no_path_is_looked_up_that_leads_through_a_server() {
     let _one = alone();

@@ -31,7 +31,7 @@ impl Mapped {
     /// thread beside it.
     fn anonymous(bytes: usize) -> Mapped {
         let page = page_size() as usize;
-        // SAFETY: a fresh mapping, placed by the kernel, of which all but the outermost pages is opened.
+        // SAFETY: a fresh mapping, placed by the kernel; all but its outermost pages are opened.
         let at = unsafe {
             let all = bytes + 2 * page;
             let at =
@@ -308,7 +308,7 @@ fn settled(process: &Process) -> (Look, Rollup) {
     panic!("the kernel took pages all the time: this machine has no memory to test in");
 }
 
-/// What a look says must be what the kernel says of the same process. Returns the look.
+/// A look must agree with the kernel about the same process. Returns the look.
 fn agrees(process: &Process) -> Look {
     let (look, kernel) = settled(process);
     let ours = (look.total.resident, look.total.swapped, look.proportional);

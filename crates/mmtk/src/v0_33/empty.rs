@@ -5,7 +5,7 @@
 //! them, or mean something else by them. So the module is behind a feature that names the version, and
 //! does not compile with another one.
 //!
-//! What is given back:
+//! Memory that is given back:
 //! - **Copy spaces and nurseries without a page in use** (`copyspace0`, `copyspace1`, `nursery`): all of
 //!   their memory. MMTk clears memory of these when it hands it out again.
 //! - **Immix**, with the feature `undocumented-mmtk-0-33-immix` (MMTk's `vo_bit`): pages in which no
@@ -13,9 +13,9 @@
 //!   Not of a plan that marks while the program runs: MMTk marks all lines that are handed out meanwhile,
 //!   word by word, and takes these marks for objects afterwards. Such a word may be within an object.
 //!
-//! What is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk keeps
-//! their free lists there, in the extent of the space itself: without them it hangs. And MarkSweep: its
-//! free lists run through dead objects.
+//! Memory that is never touched: the beginning of the spaces `los`, `immix`, `nonmoving` and `ms`. MMTk
+//! keeps their free lists there, in the extent of the space itself: without them it hangs. And
+//! MarkSweep: its free lists run through dead objects.
 
 use crate::sizer::Free;
 use mmtk::MMTK;
@@ -59,7 +59,7 @@ pub(super) unsafe fn give_back<VM: VMBinding>(mmtk: &'static MMTK<VM>, free: Fre
         }
         let name = space.get_name();
         if COPIED.contains(&name) && space.reserved_pages() == 0 {
-            // SAFETY: a whole space of which no page is reserved, and no thread reserves one meanwhile. MMTk
+            // SAFETY: a whole space without a reserved page, and no thread reserves one meanwhile. MMTk
             // clears its memory before it hands it out again.
             unsafe { drop_pages(common.start, common.extent) };
         }

@@ -1,7 +1,7 @@
 //! The adapter for MMTk 0.33: translates its hooks into the calls of [`Sizer`]. It decides nothing.
 //!
-//! What differs from version to version is what hooks mean. In 0.33 a *collection* (`on_gc_*`) has one
-//! or more *pauses* (`on_pause_*`); only in the last one is memory reclaimed (`on_gc_release`).
+//! The meaning of hooks differs from version to version. In 0.33 a *collection* (`on_gc_*`) has one or
+//! more *pauses* (`on_pause_*`); only in the last one is memory reclaimed (`on_gc_release`).
 //! Generational plans decide after `on_pause_end` and before `on_gc_end` whether the next collection
 //! is of the whole heap, by the limit: so the limit is set in `on_pause_end`.
 //!

@@ -69,7 +69,7 @@ type Entry = (u64, u64);
 struct Asked {
     /// The file that makes the machine take the signal as a request.
     trigger: Trigger,
-    /// What lay in the place of the socket at that time.
+    /// The file in the place of the socket at that time.
     before: Option<Entry>,
     /// When the last signal was sent; `None` if none was sent yet.
     sent: Option<Instant>,

@@ -38,8 +38,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Of a machine with these flags. HotSpot derives the threads of its collector from the processors that
-    /// it may use, by quotas too.
+    /// Begins for a machine with these flags. HotSpot derives the threads of its collector from the
+    /// processors that it may use, by quotas too.
     pub(super) fn of(flags: &Flags) -> Beside {
         let threads = ["ParallelGCThreads", "ConcGCThreads"].map(|name| flags.number(name));
         Beside {
@@ -87,8 +87,8 @@ impl Beside {
         did
     }
 
-    /// Looks for further threads: a collector starts some only when it needs them. What one did before it was
-    /// found does not count.
+    /// Looks for further threads: a collector starts some only when it needs them. The work of a thread
+    /// before it was found does not count.
     fn find(&mut self, process: &Process) {
         let start = thread_cpu_ns();
         for tid in process.threads_named(is_collector) {
@@ -145,7 +145,7 @@ mod tests {
         let works = |(order, told): &(Sender<()>, Receiver<(i32, u64)>)| {
             order.send(()).unwrap();
             let (tid, spent) = told.recv().unwrap();
-            // Of a thread that runs, the kernel's number is as old as the last tick.
+            // The kernel's number for a thread that runs is as old as the last tick.
             while own.thread_processor_ns(tid).unwrap() < spent {
                 std::thread::yield_now();
             }

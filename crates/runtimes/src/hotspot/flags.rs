@@ -103,7 +103,7 @@ const UNSTEERED: [&str; 3] = [
 /// fit.
 const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:OldSize="];
 
-/// What the choice of flags depends on, besides the user's flags.
+/// The facts that the choice of flags depends on, besides the user's flags.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Bytes that the broker shares out.
@@ -120,8 +120,8 @@ pub struct Surroundings {
     pub beyond: u64,
     /// Nothing can be paged out, so an excess over a limit ends the program.
     pub cliff: bool,
-    /// The machine sizes its heap by its own rule until it meets a shortage. What would change that
-    /// rule is left out.
+    /// The machine sizes its heap by its own rule until it meets a shortage. Flags that would
+    /// change that rule are left out.
     pub own_rule: bool,
     /// The kernel bounds what may be mapped (`ulimit -v` or `-d`, or strict overcommit), so a heap must not
     /// become larger than the machine makes it by itself.
@@ -461,11 +461,10 @@ fn heap_on_a_cliff(group: u64) -> u64 {
 }
 
 /// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
-/// budget, but no more than its own cgroup has room for, and `beyond` (bytes). G1 keeps a little free. Of
-/// Serial's two generations the old one is mostly reserve (three quarters of the heap, by our
-/// `NewRatio=3`), and so is a fifth of the young one. ZGC and Shenandoah keep a part free and fill
-/// it when a program outruns them. Stays below the end of compressed object pointers unless the
-/// budget is far above it.
+/// budget, but no more than its own cgroup has room for, and `beyond` (bytes). G1 keeps a little free.
+/// Serial's old generation (three quarters of the heap, by our `NewRatio=3`) is mostly reserve, and so is
+/// a fifth of its young one. ZGC and Shenandoah keep a part free and fill it when a program outruns them.
+/// Stays below the end of compressed object pointers unless the budget is far above it.
 fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<u64> {
     let budget = around
         .budget

@@ -102,8 +102,8 @@ pub fn measure(process: &Process, heap: Option<&Range<u64>>) -> io::Result<Footp
 }
 
 impl Footprint {
-    /// Adds an area. Of memory that several mappings share, each has its part (`Pss`), so that a heap that is
-    /// mapped three times counts once.
+    /// Adds an area. Each mapping of shared memory counts its part (`Pss`), so that a heap that is mapped
+    /// three times counts once.
     fn add(&mut self, area: &Area, heap: Option<&Range<u64>>) {
         let name = area.name.as_str();
         let memory_file = name.contains("java_heap");

@@ -1,5 +1,5 @@
-//! What moves the heap of a running machine, in one table. The row depends on collector, version
-//! and flags.
+//! The levers that size the heap of a running machine, in one table. The row depends on collector,
+//! version and flags.
 //!
 //! | collector | sized by | what makes it act | returns memory |
 //! |---|---|---|---|

@@ -48,7 +48,7 @@ pub(super) struct Moment {
     pub(super) whole: u64,
     /// The bytes that the heap takes, in memory and in swap.
     pub(super) heap: u64,
-    /// What is in use after the last collection. After one of the whole heap that is what lives.
+    /// Bytes in use after the last collection. After one of the whole heap these are the live bytes.
     pub(super) used: u64,
     /// The most that the heap may ever take.
     pub(super) most: u64,
@@ -64,7 +64,7 @@ pub(super) struct Moment {
     pub(super) close: bool,
 }
 
-/// What changed.
+/// A change of the state of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// A stall put the heap under the policy.

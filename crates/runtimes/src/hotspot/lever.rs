@@ -32,7 +32,6 @@ use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
 use crate::process::Process;
 use by_stalls::ByStalls;
-use collection::Asking;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
@@ -92,6 +91,15 @@ enum Failed {
     Unanswered(String),
 }
 
+/// How one machine is asked.
+#[derive(Debug, Default)]
+struct Asking {
+    /// Warnings of its log are off, because we collect.
+    hushed: bool,
+    /// The agent was asked, and did not collect.
+    without_agent: bool,
+}
+
 /// The lever of one machine. Used by one thread.
 struct HotSpotLever<'a> {
     /// The machine's process, and the options.
@@ -136,9 +144,9 @@ struct HotSpotLever<'a> {
     asking: Asking,
     /// Flags that were set, to be restored.
     moved: BTreeSet<&'static str>,
-    /// What an adapter that was killed left to be put back.
+    /// The values of flags that an adapter that was killed left to be put back.
     had: Had,
-    /// What has to be restored if we are killed.
+    /// The note of the flags to restore if we are killed.
     note: Option<Note>,
     /// Processor time of the machine during requested commands, nanoseconds.
     asked_processor_ns: u64,

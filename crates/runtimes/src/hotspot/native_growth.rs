@@ -89,13 +89,13 @@ impl Growth {
             return 0;
         }
         let large = self.left_of(late_surprise(capacity), limit);
-        // Of what the limit leaves to others, half is taken to be free. So the rest of the limit never
-        // becomes smaller when the limit rises.
+        // Half of the memory that the limit leaves to others is taken to be free. So the rest of the
+        // limit never becomes smaller when the limit rises.
         let beside = capacity.saturating_sub(limit) / 2;
         self.spare(limit).max(large.saturating_sub(beside))
     }
 
-    /// What is left to keep free of a `surprise`, bytes.
+    /// The part of a `surprise` that is still to be kept free, bytes.
     fn left_of(&self, surprise: u64, limit: u64) -> u64 {
         let first = self.first.unwrap_or(0);
         let grown = self.marks[1].1.saturating_sub(first);

@@ -18,17 +18,17 @@ pub(super) const RELEASE: Duration = Duration::from_millis(500);
 /// order.
 pub const NOTE: &str = "hotspot";
 
-/// What flags had before an adapter that was killed set them.
+/// The values of flags before an adapter that was killed set them.
 pub(super) type Had = BTreeMap<String, u64>;
 
-/// What the flags had that a note names. Of several lines the last one counts.
+/// The values of the flags that a note names. If several lines name a flag, the last one counts.
 pub(super) fn had(note: &str) -> Had {
     let lines = note.lines().filter_map(|line| line.split_once(' '));
     let had = lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
     had.collect()
 }
 
-/// What a note says of the `moved` flags of a machine.
+/// The text of a note about the `moved` flags of a machine.
 pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>, had: &Had) -> String {
     let lines = settings(flags, moved, had).into_iter();
     lines
@@ -36,7 +36,7 @@ pub(super) fn text(flags: &Flags, moved: &BTreeSet<&'static str>, had: &Had) -> 
         .collect()
 }
 
-/// Restores what a note says, of a machine whose adapter was killed. False if it cannot be done now.
+/// Restores the flags in a note, of a machine whose adapter was killed. False if it cannot be done now.
 pub fn put_back(process: Process, note: &str) -> bool {
     let Ok(_hold) = AdapterLock::of(&process) else {
         return false;

@@ -1,6 +1,6 @@
 //! The bytes of the attach protocol: requests of both versions, and the reply.
 
-/// What a machine answered.
+/// A machine's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// 0 if the machine did as told. Some failures show only in the text.

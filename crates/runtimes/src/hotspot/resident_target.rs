@@ -16,7 +16,7 @@ const LASTS_NS: u64 = 5_000_000_000;
 /// Single pages that nobody uses go now and then.
 const MORE_SWAPPED: u64 = 1 << 20;
 
-/// What the agent's page told of stalls. Used by the steering loop's thread alone.
+/// The stalls that the agent's page told of. Used by the steering loop's thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// The agent's last reading of its process; `None` before the first.

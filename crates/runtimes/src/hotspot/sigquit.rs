@@ -103,7 +103,7 @@ fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
     stopped::how(pid, status).or((status.pending & QUIT != 0).then_some(waits))
 }
 
-/// What the counters tell about a machine, if they do not forbid the signal.
+/// The facts that counters tell about a machine, if they do not forbid the signal.
 #[derive(Debug, Default)]
 struct Told {
     /// The feature version, if they tell it.
@@ -241,7 +241,7 @@ mod tests {
     use plimsoll_testbed::hsperfdata::Counter::Text;
     use plimsoll_testbed::hsperfdata::file;
 
-    /// What counters with these texts tell.
+    /// The facts from counters with these texts, or the error.
     fn say(capable: &str, arguments: &str, flags: &str, command: &str) -> String {
         let counters = file(
             true,

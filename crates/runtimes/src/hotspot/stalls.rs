@@ -1,11 +1,11 @@
 //! The stall signal of a machine: how often and how long the kernel made its process wait for memory.
 //!
-//! Whatever tells it, it is the same thing: the stalls of the whole process in a [`Span`] of time, inside
-//! and outside of collections. Isla Vista (Grzegorczyk and others, section 3.1) counts those within
-//! collections only, because its machine touches new pages only there. A Java program walks into memory
-//! that went to swap by itself, too; `docs/src/isla-vista.md` shows what a rule is worth that does not
-//! hear of it. So the time that it waits for such memory counts as time in stalls, where it is known. Stalls
-//! within pauses are told apart where an agent counts them: all of the program waits for those.
+//! Every source tells the same thing: the stalls of the whole process in a [`Span`] of time, inside and
+//! outside of collections. Isla Vista (Grzegorczyk and others, section 3.1) counts those within collections
+//! only, because its machine touches new pages only there. A Java program walks into memory that went to
+//! swap by itself, too; `docs/src/isla-vista.md` shows what a rule is worth that does not hear of it. So the
+//! time that it waits for such memory counts as time in stalls, where it is known. Stalls within pauses are
+//! told apart where an agent counts them: all of the program waits for those.
 //!
 //! We read the process from outside. The agent in the machine, which may have rights that we have not, is
 //! asked where its signal is better than ours.
@@ -16,7 +16,7 @@ use plimsoll_wire::collections::{Signal as Told, View};
 use tracing::info;
 
 /// This many looks may see further collections that the agent's page does not tell of; the machine counts
-/// pauses of G1 (remark, cleanup) of which no agent hears, and with thousands of threads an agent reads a few
+/// pauses of G1 (remark, cleanup) that no agent hears of, and with thousands of threads an agent reads a few
 /// times a second only. After that its agent is taken for dead, until the page changes.
 const MAX_LATE: u32 = 10;
 
@@ -207,7 +207,7 @@ fn fall(stalls: &Stalls, lost: Tier) -> String {
     format!("{lost} stopped working: {why}; {now} of the process from now on")
 }
 
-/// What the agent tells of its process, if its signal is better than one of tier `ours`.
+/// The agent's reading of its process, if its signal is better than one of tier `ours`.
 fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
     // In this order: a signal is written before what is read by it.
     let process = view.process()?;
@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(signal.outside(), Span::default());
         let first = signal.outside();
         assert!(first.ns > 0, "{first:?}");
-        // What another source told of meanwhile is over.
+        // Stalls that another source told of meanwhile do not count again.
         signal.last = None;
         assert_eq!(signal.outside(), Span::default());
     }

@@ -1,4 +1,4 @@
-//! What is added before a virtual machine starts.
+//! The additions before a virtual machine starts.
 
 use super::agent;
 use super::flags::{self, Given, Known, LAUNCHER, Surroundings};
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// What is added to a command line with these variables in its environment.
+    /// The additions to a command line with these variables in its environment.
     fn added(arguments: &str, variables: &[(&str, &str)]) -> String {
         let (_home, java) = jdk();
         let mut argv = vec![java];

@@ -1,4 +1,4 @@
-//! What a machine is started with so that the recorder can see what its program does.
+//! The options that a machine is started with so that the recorder can see what its program does.
 
 use plimsoll_programs::candidate::Jvm;
 use plimsoll_programs::java;
@@ -33,9 +33,9 @@ pub enum Refusal {
     NoLibrary,
 }
 
-/// What comes between a launcher and its arguments. `told` is for the recorder: `mode:identity:folder`.
-/// Sampled recordings have short young generations, too. A launcher that is not `java` itself takes options
-/// of the machine behind `-J`.
+/// The options to insert between a launcher and its arguments. `told` is for the recorder:
+/// `mode:identity:folder`. Sampled recordings have short young generations, too. A launcher that is not
+/// `java` itself takes options of the machine behind `-J`.
 ///
 /// # Errors
 /// [`Refusal`], when the launcher at `real` (links were followed) starts nothing that can be recorded, or the

@@ -34,11 +34,11 @@ pub(crate) enum Wish {
     Stock,
 }
 
-/// What to set in a program's environment.
+/// The variables to set in a program's environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// What was chosen, for `-v`.
+    /// The choice, for `-v`.
     pub(crate) note: String,
     /// Whether the program will be steered.
     pub(crate) steered: bool,

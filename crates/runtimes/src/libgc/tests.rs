@@ -16,7 +16,7 @@ fn libraries(drop_in: &str) -> Libraries {
 const INSTALLED: &str = "/p/lib/plimsoll/gc/libgc.so.1";
 const AGENT: &str = "/p/lib/plimsoll/libplimsoll_libgc.so";
 
-/// What is set when these variables are present, as `NAME=VALUE` each.
+/// The variables that are set when these are present, as `NAME=VALUE` each.
 fn put(libraries: &Libraries, wish: Wish, variables: &[(&str, &str)]) -> Vec<String> {
     let put = with_variables(variables, |setting| libraries.put(wish, None, setting));
     let shown =

@@ -73,7 +73,7 @@ struct Steering<'a> {
     runtime: &'a dyn Runtime,
     /// The process, and the options.
     target: Target<'a>,
-    /// What moves its memory.
+    /// The lever that moves its memory.
     lever: Box<dyn Lever + 'a>,
     /// The name of the lever that the link was told.
     told: &'static str,
@@ -91,7 +91,7 @@ struct Steering<'a> {
     reported: Option<(Instant, Report)>,
     /// Questions without an answer.
     silence: Silence,
-    /// What was seen at the end of the last turn.
+    /// The sample at the end of the last turn.
     last: Option<Sample>,
     /// Whether the program rested at the last report.
     rests: bool,

@@ -1,6 +1,6 @@
-//! Signals belong to the program. Whatever a Java virtual machine was started with, and wherever it
-//! runs or is stopped, our actions do not show in its output. SIGQUIT is sent only to machines that
-//! take it as the request to attach.
+//! Signals belong to the program. Our actions do not show in the output of a Java virtual machine,
+//! however it was started, and wherever it runs or is stopped. SIGQUIT is sent only to machines
+//! that take it as the request to attach.
 
 mod elsewhere;
 #[path = "../support/mod.rs"]

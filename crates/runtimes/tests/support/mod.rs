@@ -89,12 +89,12 @@ impl Program {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Of a machine with the same number that others killed, in the way of another user's machine.
+        // The socket of a killed machine with the same number would be in the way of another user's machine.
         let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", child.id()));
         Program { child, classes }
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub(crate) fn printed(&self) -> String {
         std::fs::read_to_string(self.classes.path().join(OUTPUT)).unwrap()
     }

@@ -281,8 +281,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Rule `trust`. What it uses beyond its limit is not taken while there is room for it, as of
-    /// anybody else.
+    /// Rule `trust`. The limit may rise to the principal's use: nobody's memory is taken while
+    /// there is room for it.
     fn trust(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
         for one in all.iter().filter(|one| one.kind == Kind::Process) {
             let past = self.past.entry(one.id).or_default();

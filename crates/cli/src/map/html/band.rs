@@ -25,7 +25,7 @@ const NAME: f64 = 14.0;
 /// Thinner stretches of an area are not named, pixels.
 const NAMED: f64 = 3.0;
 
-/// What is drawn, and where.
+/// The rows and columns of the picture, and their places.
 struct Band<'a> {
     rows: Rows,
     /// Top and height of each row, pixels.
@@ -34,7 +34,7 @@ struct Band<'a> {
     columns: Vec<&'a Look>,
     /// Left edges of the columns, and the right one of the last, pixels.
     edges: Vec<f64>,
-    /// Of each row.
+    /// The runs of each row.
     runs: Vec<Vec<Run>>,
 }
 
@@ -297,7 +297,7 @@ fn tenths(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
 
-/// Of each row, the columns that show the same.
+/// The runs of each row: columns that show the same.
 fn runs(rows: &Rows, columns: &[&Look]) -> Vec<Vec<Run>> {
     let mut runs: Vec<Vec<Run>> = rows.rows.iter().map(|_| Vec::new()).collect();
     for (column, look) in columns.iter().enumerate() {

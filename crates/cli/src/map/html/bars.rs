@@ -34,11 +34,11 @@ const COLUMNS: [Column; 7] = [
 /// The column that is there only after a second look: its width, pixels, and its head.
 const REFAULTED: (f64, &str) = (72.0, "refaulted");
 
-/// What the numbers of a row are taken from.
+/// The source of the numbers of a row.
 struct Row<'a> {
     states: &'a States,
     estimated: Estimated,
-    /// Of all looks.
+    /// Memory that came back in all looks.
     back: Back,
 }
 
@@ -51,7 +51,7 @@ impl Row<'_> {
         Number::of(Some(self.states.swapped), self.estimated.swapped)
     }
 
-    /// What is cached is known, but not always of what part of it is resident.
+    /// The cached memory is known, but not always the part of it that is resident.
     fn only_cached(&self) -> Number {
         let known = self.states.cached.map(|_| only_cached(self.states));
         match self.states.cached_unknown {
@@ -109,8 +109,8 @@ impl Table {
     }
 }
 
-/// Bytes of addresses whose page is in the page cache, and nowhere else. Of a page that the process
-/// has a private copy of, the copy counts.
+/// Bytes of addresses whose page is in the page cache, and nowhere else. Where the process
+/// has a private copy of a page, the copy counts.
 fn only_cached(states: &States) -> u64 {
     let elsewhere = states.resident.saturating_add(states.swapped);
     states
@@ -169,7 +169,7 @@ fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, row: &Row) {
         if bytes == 0 {
             continue;
         }
-        // What there is can be seen, however little it is.
+        // Even the smallest amount can be seen.
         let width = pixels(bytes).max(1.0);
         let says = format!(
             "{}, {}: {}",
@@ -188,7 +188,7 @@ fn bar(svg: &mut Svg, top: f64, scale: f64, kind: Kind, row: &Row) {
     }
 }
 
-/// What the shades mean.
+/// The meaning of the shades.
 fn legend(svg: &mut Svg, top: f64) {
     let mut x = LEFT;
     for state in [State::Resident, State::Swapped, State::Cached] {

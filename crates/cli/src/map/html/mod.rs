@@ -87,17 +87,17 @@ pub struct Look {
     pub space: Space,
 }
 
-/// What came back in all looks together.
+/// Memory that came back in all looks together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Back {
-    /// Bytes; `None` if that is known of no look.
+    /// Bytes; `None` if no look knows them.
     pub bytes: Option<u64>,
-    /// Whether there was memory of which it was not known.
+    /// Whether it was not known for some memory.
     pub unknown: bool,
 }
 
 impl Back {
-    /// Of an area that nothing is told of.
+    /// The value for an area that no look tells of.
     const NONE: Back = Back {
         bytes: Some(0),
         unknown: false,
@@ -116,7 +116,7 @@ impl Back {
         sum.and(Back { bytes, unknown });
     }
 
-    /// Of all areas.
+    /// The sum of all areas.
     fn sum(of_areas: &BTreeMap<Kind, Back>) -> Back {
         let mut sum = Back {
             bytes: None,
@@ -139,14 +139,14 @@ impl Back {
     }
 }
 
-/// What a page shows of one process, or of several together.
+/// The content of a page for one process, or for several together.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// Its name and number.
     pub title: String,
     /// By time.
     pub looks: Vec<Look>,
-    /// By area, what came back in all looks, also in those that were dropped; empty before the second one.
+    /// Memory that came back in all looks, also in dropped ones, by area; empty before the second one.
     pub refaulted: BTreeMap<Kind, Back>,
     /// Sentences for the person who reads it.
     pub notes: Vec<String>,

@@ -73,7 +73,7 @@ fn refaults_have_a_column_after_a_second_look() {
         with.contains("<b>20.0 MiB</b> left memory and came back"),
         "{with}"
     );
-    // Of a part of it, it is not known.
+    // A part of it is not known.
     process
         .refaulted
         .insert(Kind::Libraries, back(Some(8 << 20), true));

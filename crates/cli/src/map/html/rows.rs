@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) after_gap: bool,
 }
 
-/// What is drawn for a row in one look.
+/// The appearance of a row in one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     /// The area and the state of most of it.
@@ -79,7 +79,7 @@ impl Rows {
         Rows { block, rows }
     }
 
-    /// What each row shows in a look; nothing where it holds nothing.
+    /// The cell of each row in a look; none where the row holds nothing.
     pub(super) fn cells(&self, look: &Look) -> Vec<Option<Cell>> {
         let space = look.space.coarser(self.block);
         let mut parts = space.parts();
@@ -98,8 +98,7 @@ impl Rows {
         row.blocks.start.saturating_mul(self.block)..row.blocks.end.saturating_mul(self.block)
     }
 
-    /// Of the mapped ranges of a look in which nothing is, the area of the one that has most of the
-    /// gap before a row.
+    /// The area of the mapped, empty range of a look that has most of the gap before a row.
     pub(super) fn in_gap(&self, index: usize, look: &Look) -> Option<Kind> {
         let row = self.rows.get(index).filter(|row| row.after_gap)?;
         let before = self.rows.get(index.checked_sub(1)?)?;
@@ -147,7 +146,7 @@ fn cell(row: &Row, parts: &[Part]) -> Option<Cell> {
         State::Absent => row.kib.saturating_sub(held),
         state => parts.iter().map(|part| of(state, part)).sum(),
     };
-    // Of equal ones the last counts, so that what is in memory comes last.
+    // The last of equal states wins, so the resident state comes last.
     let state = State::ALL
         .into_iter()
         .rev()

@@ -19,7 +19,7 @@ const SMALLEST_EMPTY: u64 = 4 << 20;
 pub(super) struct Part {
     /// Which block: its address divided by the size of a block.
     pub(super) block: u64,
-    /// What it is for.
+    /// Its purpose.
     pub(super) kind: Kind,
     /// KiB in memory.
     pub(super) resident: u32,
@@ -135,12 +135,12 @@ impl Space {
         self.block
     }
 
-    /// What is somewhere, by address; several areas of a block follow one another.
+    /// The parts that hold memory, by address; several areas of a block follow one another.
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Mapped ranges of which nothing is anywhere.
+    /// Mapped ranges that hold nothing.
     pub(super) fn empty(&self) -> &[(Addresses, Kind)] {
         &self.empty
     }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is mapped, memory and work are bounded and nothing is lost.
+        /// With any mappings, memory and work are bounded and nothing is lost.
         #[test]
         fn any_address_space_fits(
             ranges in prop::collection::vec((1u64..1 << 24, 1u64..2000, 0usize..20, 0usize..3), 1..3000),

@@ -10,7 +10,7 @@ const NAME: usize = 15;
 /// All other columns.
 const REST: usize = 7 + 1 + 1 + 9 + 9 + 8 + 7 + 7;
 
-/// What a line has of a process, bytes.
+/// The numbers in the line of a process, bytes.
 struct Sums {
     swapped: u64,
     heap: u64,

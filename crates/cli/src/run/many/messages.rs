@@ -1,5 +1,5 @@
-//! What people are told on the way, one line each: what started, under which budget, how each program ended,
-//! and how all did.
+//! The messages to people on the way, one line each: what started, under which budget, how each program
+//! ended, and how all did.
 
 use crate::size::Human;
 use std::fmt::Write as _;

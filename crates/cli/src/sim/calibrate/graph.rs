@@ -15,7 +15,7 @@ const DATA: u64 = 12;
 /// How far back most references go, in live objects.
 const NEAR: u64 = 256;
 
-/// What is in the head of an object: 32 bits for where it moves to, 16 for its references, 16 for its words.
+/// The head of an object: 32 bits for where it moves to, 16 for its references, 16 for its words.
 #[derive(Clone, Copy)]
 struct Head(u64);
 
@@ -74,7 +74,7 @@ impl Graph {
     /// A heap with about `live` live bytes, at most 8 GiB, and as many dead ones.
     pub(super) fn new(live: u64) -> Graph {
         let mut random = Random(29);
-        // Of an object: a head, one reference to it, one across, half of the most data.
+        // Words of an object: a head, one reference to it, one across, half of the most data.
         let count = (live / (WORD_BYTES as u64 * (3 + DATA / 2))).max(1) as usize;
         let parents: Vec<usize> = (0..count as u64)
             .map(|object| match random.below(16) {
@@ -270,7 +270,7 @@ mod tests {
         let mut compacted = graph.clone();
         compacted.mark();
         assert_eq!(compacted.compact(), graph.live);
-        // What was moved together is still a whole graph.
+        // The compacted objects are still a whole graph.
         compacted
             .words
             .truncate(graph.live as usize / WORD_BYTES + 1);

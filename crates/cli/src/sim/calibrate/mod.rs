@@ -31,9 +31,9 @@ struct Constant {
     median: f64,
     least: f64,
     greatest: f64,
-    /// What the paper has.
+    /// The paper's value.
     paper: f64,
-    /// Of each repetition.
+    /// The value of each repetition.
     values: Vec<f64>,
 }
 
@@ -58,7 +58,7 @@ impl Constant {
 #[derive(Debug, Serialize)]
 struct Document {
     repetitions: u32,
-    /// Of the heap that was collected, bytes.
+    /// Live size and size of the heap that was collected, bytes.
     live: u64,
     heap: u64,
     constants: Vec<Constant>,

@@ -1,5 +1,5 @@
-//! What it costs to switch threads and to contend for a lock: two threads of one processor hand a token to
-//! each other, by pipes and by a futex.
+//! The costs of a switch of threads and of a contention for a lock: two threads of one processor hand a
+//! token to each other, by pipes and by a futex.
 //!
 //! Time is that of the processor, so what other programs do in between is not in it. The time of a switch
 //! itself is in it: the kernel charges it to the thread that comes.

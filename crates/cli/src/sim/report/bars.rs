@@ -135,7 +135,7 @@ fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scal
 
 fn bar(svg: &mut Svg, scale: &Scale, top: f64, value: f64, index: usize, says: &str) {
     let (zero, end) = (scale.at(0.0), scale.at(value));
-    // What there is can be seen, however little it is.
+    // Even the smallest value can be seen.
     let width = (end - zero).abs().max(if value == 0.0 { 0.0 } else { 1.0 });
     let at = Rect::new(zero.min(end), top, width, THICK);
     svg.rect(at, &fill(index), says);

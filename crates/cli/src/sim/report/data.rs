@@ -1,4 +1,4 @@
-//! What a report is of: runs by program, collector, heap and scheduler.
+//! The data of a report: runs by program, collector, heap and scheduler.
 
 use super::super::run::Run;
 use super::super::table::{collector, names};

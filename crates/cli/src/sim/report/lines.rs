@@ -45,7 +45,7 @@ pub(super) fn lines(
     svg.inline("By the size of the heap")
 }
 
-/// What is drawn of a run: its value, or how much more that is than under the first scheduler.
+/// The height of a run's point: its value, or how much more that is than under the first scheduler.
 fn point(panel: &Panel, group: &Group, scheduler: usize) -> Option<f64> {
     let value = panel.value(group.outcome(scheduler)?);
     match panel.is_change {
@@ -59,7 +59,7 @@ struct Frame {
     right: f64,
     /// Pixel of the lower edge.
     bottom: f64,
-    /// Of sizes of heaps, and of values.
+    /// The scale of the sizes of heaps, and that of the values.
     x: Scale,
     y: Scale,
 }

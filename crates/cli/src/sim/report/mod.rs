@@ -162,7 +162,7 @@ fn heaps_of(data: &Data, collector: usize) -> String {
     }
 }
 
-/// What a sweep has of a program beyond one heap and one collector.
+/// The pictures of a program that has more than one heap or one collector in the sweep.
 fn one_program(text: &mut String, data: &Data, program: usize) {
     let name = escape(&shortened(&data.programs[program], 60));
     let collectors = data.by_importance();

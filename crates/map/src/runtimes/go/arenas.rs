@@ -1,6 +1,6 @@
-//! The list of all arenas (`mheap_.heapArenas`): a slice of their numbers. Those of which no page is in
-//! use have no span. The list is found by what it is: it has the arena of each span, and the process
-//! has all of its arenas. Source: `runtime/mheap.go`, `runtime/malloc.go` (`arenaIndex`).
+//! The list of all arenas (`mheap_.heapArenas`): a slice of their numbers. An arena without a page in
+//! use has no span. The list is recognised by its contents: it has the arena of each span, and the
+//! process has all of its arenas. Source: `runtime/mheap.go`, `runtime/malloc.go` (`arenaIndex`).
 
 use super::ARENA;
 use super::spans::Span;
@@ -8,8 +8,8 @@ use crate::runtimes::process_words::{Ranges, Words};
 use plimsoll_kernel::smaps::Addresses;
 use std::collections::BTreeSet;
 
-/// What is added to an address before it is divided by an arena's size: on x86-64, where addresses
-/// have a sign, and elsewhere.
+/// The offset that is added to an address before it is divided by an arena's size: on x86-64, where
+/// addresses have a sign, and elsewhere.
 const OFFSETS: [u64; 2] = [1 << 47, 0];
 /// The most arenas: 4 TiB.
 const MAX_ARENAS: u64 = 1 << 16;

@@ -17,7 +17,7 @@ const SAMPLES: u64 = 64;
 /// Bytes of the structure of a span that are read.
 const SPAN: usize = 128;
 
-/// What a span is used for.
+/// The use of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// Objects.
@@ -35,7 +35,7 @@ pub(super) struct Span {
     pub(super) usage: Use,
 }
 
-/// What was read of the list.
+/// The list of spans, as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// By address.
@@ -71,7 +71,7 @@ const LAYOUTS: [Layout; 2] = [
     },
 ];
 
-/// What a structure says.
+/// An entry of the list, by its structure.
 enum Entry {
     /// It is not a span.
     Wrong,

@@ -76,16 +76,16 @@ pub struct JavaThread {
 enum List {
     /// Since JDK 17: a table that is replaced when threads come or go.
     Table {
-        /// Of the pointer to the table.
+        /// Address of the pointer to the table.
         first: u64,
         length: u64,
         threads: u64,
     },
     /// In JDK 11: each thread has the address of the next one.
     Chain {
-        /// Of the pointer to the newest thread.
+        /// Address of the pointer to the newest thread.
         first: u64,
-        /// Of their number, 32 bits.
+        /// Address of their number, 32 bits.
         number: u64,
         next: u64,
     },
@@ -101,16 +101,17 @@ struct Places {
     buffer_top: u64,
     /// In the part that belongs to the operating system.
     tid: u64,
-    /// Of the flag `UseTLAB`, a byte; `None` if the machine does not tell.
+    /// Address of the flag `UseTLAB`, a byte; `None` if the machine does not tell.
     buffers_flag: Option<u64>,
 }
 
-/// What changes whenever threads come or go. An address alone does not tell: it is given out again.
+/// Values that tell whether threads came or went: then at least one is another. An address alone
+/// does not tell that: it is given out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     /// Where the table, or the newest thread, is.
     first: u64,
-    /// Of how many threads.
+    /// Number of threads.
     number: u64,
     /// The number of the newest thread; 0 while it has none.
     newest: i32,
@@ -217,8 +218,8 @@ impl Allocation {
     /// Reads what these threads have allocated, by their place in [`Allocation::threads`]. A thread that is
     /// not the same any more keeps its last count. Returns how many were read.
     ///
-    /// What is read is in memory if the thread ran lately, because it uses the same fields; the memory of
-    /// others might be in swap, and should not be asked for.
+    /// The fields are in memory if the thread ran lately, because it uses them itself. Those of other
+    /// threads might be in swap, and should not be asked for.
     ///
     /// # Errors
     /// As [`Allocation::is_changed`].
@@ -239,7 +240,7 @@ impl Allocation {
             pieces.push(Piece::new(thread.native.wrapping_add(self.places.tid), tid));
             pieces.push(Piece::new(start_at, start));
         }
-        // What was not copied stays 0, and no thread has the number 0.
+        // A number that was not copied stays 0, and no thread has the number 0.
         copy_pieces(&self.process, &mut pieces)?;
         drop(pieces);
         let mut read = 0;
@@ -421,7 +422,7 @@ impl Places {
         (low, (high - low) as usize + 8)
     }
 
-    /// What a thread has allocated, from the fields of its object from `low` on.
+    /// Bytes that a thread has allocated, from the fields of its object from `low` on.
     fn bytes(&self, fields: &[u8], low: u64, has_buffer: bool) -> u64 {
         let field = |at: u64| word_of(fields, at - low);
         let start = field(self.buffer_start);

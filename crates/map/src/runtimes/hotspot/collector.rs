@@ -1,5 +1,5 @@
-//! What a collector keeps about its heap, as far as the machine exports it: the card table, and where
-//! objects begin (the block offset table). A note names the rest.
+//! The tables of a collector about its heap, as far as the machine exports them: the card table, and
+//! where objects begin (the block offset table). A note names the rest.
 
 use super::fields::{Known, Machine, Name};
 use super::heap::Collector;
@@ -8,7 +8,7 @@ use crate::area::Kind;
 use crate::labels::Labels;
 
 const WHAT: &str = "the card table";
-/// Of the old generation: its block offset table.
+/// The block offset table of the old generation.
 const BLOCKS: [Name; 2] = [("TenuredGeneration", "_bts"), ("CardGeneration", "_bts")];
 const SPACE_OF_BLOCKS: [Name; 2] = [
     ("SerialBlockOffsetTable", "_vs"),
@@ -26,8 +26,8 @@ pub(super) fn label(machine: &Machine<'_>, collector: Collector, heap: u64, labe
     }
 }
 
-/// What a collector keeps about its heap and the machine does not export. Serial marks in the objects
-/// themselves, and Epsilon does not collect.
+/// The tables of a collector about its heap that the machine does not export. Serial marks in the
+/// objects themselves, and Epsilon does not collect.
 fn not_exported(collector: Collector) -> Option<&'static str> {
     match collector {
         Collector::Serial | Collector::Epsilon => None,

@@ -24,7 +24,7 @@ pub(super) enum Unknown {
     /// The library does not have it.
     #[error("this JVM has no flag {0}")]
     Flag(&'static str),
-    /// What was read cannot be true.
+    /// The value that was read cannot be true.
     #[error("what was read of {0} makes no sense: the JVM may have changed it meanwhile")]
     Odd(&'static str),
 }
@@ -60,7 +60,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The same machine, of which nothing is read yet.
+    /// The same machine, with nothing read yet.
     pub(super) fn again(&self) -> Machine<'a> {
         Machine::new(self.tables, self.snapshot, self.memory, self.mapped)
     }

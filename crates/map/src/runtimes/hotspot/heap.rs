@@ -103,8 +103,8 @@ fn divide(
     Ok(())
 }
 
-/// Labels what is the heap by where it is mapped and how it is named, unless some is labelled. What
-/// adjoins the class data sharing archive is the class space, which may lie there too.
+/// Labels mappings as the heap by their addresses and names, unless some heap is labelled. A mapping
+/// that adjoins the class data sharing archive is the class space, which may lie at such addresses too.
 pub(super) fn label_by_mappings(snapshot: &Snapshot, labels: &mut Labels) {
     if labels.labels.iter().any(|label| label.kind == Kind::Heap) {
         return;
@@ -159,7 +159,7 @@ fn parts(machine: &Machine<'_>, collector: Collector, heap: u64) -> Known<Vec<Pa
     }
 }
 
-/// What `read` reads, twice the same if possible, and whether it was.
+/// The value that `read` returns, the same one twice if possible, and whether it was.
 fn settled<T: PartialEq>(
     machine: &Machine<'_>,
     read: impl Fn(&Machine<'_>) -> Known<T>,

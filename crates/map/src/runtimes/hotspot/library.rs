@@ -21,7 +21,7 @@ const MAX_BLOCKS: usize = 64;
 pub(super) struct Library<'a> {
     image: Image,
     words: Words<'a>,
-    /// What the loader set pointers to.
+    /// The pointers as the loader set them.
     pointers: Pointers,
     /// Numbers that the program's first instructions set, by where they are; read where memory is not
     /// resident.
@@ -53,7 +53,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// What was read of the process's memory is read anew.
+    /// Forgets the process's memory, so that it is read anew.
     pub(super) fn forget_memory(&mut self) {
         self.words.forget();
     }

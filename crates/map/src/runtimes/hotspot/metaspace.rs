@@ -88,7 +88,7 @@ fn pieces(snapshot: &Snapshot, labels: &Labels) -> Vec<Piece> {
 /// Pieces in which metadata lies, and from where to where it was seen there.
 struct Found {
     pieces: Vec<Piece>,
-    /// What a reservation begins at multiples of, bytes.
+    /// Alignment of the start of a reservation, bytes.
     alignment: u64,
     classes: BTreeMap<usize, Addresses>,
     others: BTreeMap<usize, Addresses>,

@@ -3,8 +3,8 @@
 //!
 //! `libjvm.so` tells debuggers where the fields of its objects are, by the names of their types. Every
 //! field is found by those names and never by a number of ours, so that other builds and versions are
-//! read right or not at all. Only memory that is resident is read. What is read may change meanwhile
-//! and is not trusted: addresses must be mapped, sizes and lists have bounds.
+//! read right or not at all. Only memory that is resident is read. Values may change while they are
+//! read, and are not trusted: addresses must be mapped, sizes and lists have bounds.
 //!
 //! | module | is |
 //! |---|---|
@@ -73,8 +73,8 @@ pub fn tables(snapshot: &Snapshot, memory: &dyn Memory) -> Result<Tables, &'stat
     if !has_heap(&tables, memory) {
         return Err("the JVM is just starting and has no heap yet");
     }
-    // Its first instructions set the numbers in the tables, and its heap comes later. What was read before it
-    // was seen may be half set.
+    // Its first instructions set the numbers in the tables, and its heap comes later. Tables that were read
+    // before the heap was seen may be half set.
     library.forget_memory();
     Tables::read(&mut library).ok_or(missing)
 }

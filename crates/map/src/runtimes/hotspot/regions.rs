@@ -9,7 +9,7 @@ use crate::area::Kind;
 const MAX_REGIONS: u64 = 1 << 18;
 const WHAT: &str = "the regions of the heap";
 
-/// What a version calls G1's regions.
+/// The names that a version has for G1's regions.
 struct G1Names {
     kind: Name,
     tag: Name,
@@ -72,7 +72,7 @@ pub(super) fn g1(machine: &Machine<'_>, heap: u64) -> Known<Vec<Part>> {
     Ok(parts)
 }
 
-/// What the tags of G1's regions mean.
+/// The tags of G1's regions, by their meaning.
 struct Tags {
     free: i64,
     eden: i64,

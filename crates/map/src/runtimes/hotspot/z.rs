@@ -14,7 +14,7 @@ const WHAT: &str = "the pages of the heap";
 /// Most granules that are looked at, over all views: 64 TiB of heap have as many.
 const MAX_GRANULES: usize = 1 << 25;
 
-/// What a version calls the fields.
+/// The names that a version has for the fields.
 struct Names {
     heap: Name,
     tables: [Name; 2],
@@ -138,7 +138,7 @@ fn note(table: &Table, pages: &Pages, machine: &Machine<'_>, labels: &mut Labels
 /// The table of pages.
 struct Table {
     entries: u64,
-    /// Of an address: its offset in the heap.
+    /// The bits of an address that are its offset in the heap.
     mask: u64,
     /// Bytes of a granule, as a power of 2.
     shift: u32,
@@ -224,7 +224,7 @@ struct Page {
     kind: Kind,
 }
 
-/// What is known of granules, so that each is read once for all views.
+/// The granules read so far: each is read once for all views.
 #[derive(Default)]
 struct Pages {
     known: HashMap<u64, Option<Page>>,
@@ -270,7 +270,7 @@ fn label_view(
             Ok(None) => (at, next, Kind::FreeHeap),
             Err(()) => (next, next, Kind::Heap),
         };
-        // A page is made of whole granules. Of one that says otherwise, nothing is taken in bytes.
+        // A page is made of whole granules: it has all of this one, even if it claims to end within it.
         let end = end.max(next).min(view.end);
         let top = top.clamp(at, end);
         labels.add(at..top, kind);

@@ -18,15 +18,15 @@ const FREE: u64 = 4;
 const MAX_INDICES: usize = 16_384;
 /// The most pointers that are followed to find them.
 const MAX_FOLLOWED: usize = 1 << 20;
-/// The most blocks of which headers are looked up: 32 GiB.
+/// The most blocks whose headers are looked up: 32 GiB.
 const MAX_BLOCKS: u64 = 8 << 20;
 
-/// What is known of the blocks.
+/// The free blocks, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct Free {
     /// Free ones, each with its neighbours that belong to it.
     pub(super) blocks: Vec<Addresses>,
-    /// Bytes of which it is not known.
+    /// Bytes of blocks that may be free or in use.
     pub(super) unread: u64,
 }
 

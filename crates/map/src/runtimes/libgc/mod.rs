@@ -19,7 +19,7 @@ pub use plimsoll_programs::libgc::{LibGc, LinkedLibGc};
 
 /// The name as people write it.
 const TITLE: &str = "libgc";
-/// The most superpages of the drop-in of which is read whether they are free: 64 GiB.
+/// The most superpages of the drop-in whose bit (free or not) is read: 64 GiB.
 const MAX_SUPERPAGES: u64 = 4 << 20;
 
 impl Labeller for LibGc {

@@ -38,7 +38,7 @@ pub(super) fn find(
     for range in variables {
         let mut next = range.start;
         words.each(range, MAX_SEARCHED, &mut |at, [word]| {
-            // What is not in memory interrupts a list.
+            // Memory that is not resident interrupts a list.
             if at != next {
                 all.push(u64::MAX);
             }

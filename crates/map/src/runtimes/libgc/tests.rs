@@ -7,8 +7,8 @@ use proptest::prelude::*;
 const START: u64 = 0x40_0000_0000;
 const HEAP: u64 = START + (4 << 20);
 
-/// Two sections of 1 MiB, of which the second block and its 15 neighbours are free. The list is a
-/// variable, or one points to it.
+/// Two sections of 1 MiB. The second block and its 15 neighbours are free. The list is a variable,
+/// or one points to it.
 fn heap(is_variable: bool) -> Noise {
     let mut process = Noise::still(START..START + (16 << 20));
     process.write(START, &[2 << 20]);
@@ -54,7 +54,7 @@ fn sections_and_their_free_blocks_are_told() {
     }
 }
 
-/// A heap of four superpages, of which the second is free, and its table.
+/// A heap of four superpages, and its table. The second superpage is free.
 fn places() -> Noise {
     let mut process = Noise::still(START..START + (16 << 20));
     let (metadata, free, committed) = (HEAP - (1 << 20), HEAP - 8192, START + 512);

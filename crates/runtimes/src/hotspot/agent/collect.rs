@@ -1,7 +1,7 @@
 //! Has the agent in a machine collect the whole heap.
 //!
-//! The machine is told to load the agent's library once more. It has it already, so it only calls it again, and
-//! the agent asks for a collection (JVMTI `ForceGarbageCollection`).
+//! The machine is told to load the agent's library once more. It has it already, so it only calls it again,
+//! and the agent asks for a collection (JVMTI `ForceGarbageCollection`).
 
 use super::install::LIBRARY;
 use crate::hotspot::reply::Reply;

@@ -166,7 +166,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         let (uid, gid) = self.owner;
-        // What cannot be removed stays for the machine's user, who owns it.
+        // A copy that cannot be removed stays for the machine's user, who owns it.
         let _ = as_user(uid, gid, || self.remove());
     }
 }

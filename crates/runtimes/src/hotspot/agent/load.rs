@@ -50,7 +50,7 @@ pub enum AgentError {
     Forbidden {
         /// Which process.
         pid: u32,
-        /// What forbids it.
+        /// The reason.
         why: &'static str,
     },
     /// The machine could not be told.
@@ -61,7 +61,7 @@ pub enum AgentError {
     Refused {
         /// Which process.
         pid: u32,
-        /// What the machine, or the agent, said.
+        /// The answer of the machine or of the agent.
         said: String,
     },
     /// It was loaded, but has no page that can be used.
@@ -110,7 +110,7 @@ pub fn load(
     }
 }
 
-/// What a machine's answer means to a person.
+/// The meaning of a machine's answer, for a person.
 fn meaning(said: &str) -> String {
     let code = said.split_once("return code:").map(|(_, code)| code.trim());
     // The results of `Agent_OnAttach` in `agents/jvm`.

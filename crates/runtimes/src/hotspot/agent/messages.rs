@@ -1,4 +1,4 @@
-//! What the user is told of an agent: what it does, and later what it does no longer.
+//! The messages to the user about an agent: what it does, and later what it does no longer.
 
 use plimsoll_wire::collections::{Signal, View};
 use tracing::info;
@@ -6,7 +6,7 @@ use tracing::info;
 /// The most changes that are told: a page is the program's, which may write anything.
 const MAX_CHANGES: u32 = 16;
 
-/// What was told of one machine's agent.
+/// The news that was told of one machine's agent.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// How it reads stalls; `None` until anything was told.

@@ -27,7 +27,7 @@ pub enum PageError {
     Foreign {
         /// Which process.
         pid: u32,
-        /// What is wrong with it.
+        /// The fault of the file.
         why: Refused,
     },
     /// Its layout is another.
@@ -35,7 +35,7 @@ pub enum PageError {
     Layout {
         /// Which process.
         pid: u32,
-        /// What is wrong with it.
+        /// The fault of the layout.
         why: ViewError,
     },
     /// A system call failed.
@@ -53,7 +53,7 @@ pub enum PageError {
 pub struct Page {
     /// [`SIZE`] bytes.
     mapping: Mapping,
-    /// By how much the machine's clock, of which the times on the page are, is ahead of ours, ns.
+    /// The lead of the machine's clock over ours, ns. The times on the page are of the machine's clock.
     ahead_ns: i64,
 }
 
@@ -107,7 +107,7 @@ impl Page {
         unsafe { Words::new(self.mapping.base()) }
     }
 
-    /// What the agent tells. Times are of the machine's clock, which in a container may be another than ours.
+    /// The contents of the page. Times are of the machine's clock, which may not be ours in a container.
     ///
     /// # Errors
     /// If the page was overwritten since it was opened.

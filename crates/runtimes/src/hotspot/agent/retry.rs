@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const MOST: u32 = 10;
 /// The pause after the first try. Each further pause is twice as long, up to [`LEFT_ALONE`].
 const FIRST: Duration = Duration::from_secs(1);
-/// What the system is short of for a while: memory, room, descriptors.
+/// Errors of a system that is short of something for a while: memory, room, descriptors.
 const SHORT: [Errno; 6] = [
     Errno::NOMEM,
     Errno::NOSPC,
@@ -61,8 +61,9 @@ impl Tries {
     }
 }
 
-/// Whether the same may go well a little later. What the machine or its user decided stays: a machine that
-/// refused the agent is not asked again, because each time Java 21 and later warn on its standard error.
+/// Whether the same may go well a little later. A decision of the machine or of its user stays: a machine
+/// that refused the agent is not asked again, because Java 21 and later warn on its standard error each
+/// time.
 pub(super) fn may_pass(error: &AgentError) -> bool {
     match error {
         AgentError::Library { source, .. } | AgentError::Nowhere { source, .. } => is_short(source),

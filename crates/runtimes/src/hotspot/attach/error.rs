@@ -34,7 +34,7 @@ pub enum AttachError {
     StandsStill {
         /// Which process.
         pid: u32,
-        /// What stops it.
+        /// In which way it stands still.
         how: &'static str,
     },
     /// It is not known what the process does on SIGQUIT.
@@ -60,7 +60,7 @@ pub enum AttachError {
         pid: u32,
         /// The user who owns the file.
         by: u32,
-        /// What should be in that place.
+        /// The file that should be in that place.
         what: &'static str,
     },
     /// The machine did not open its socket in time.
@@ -139,7 +139,7 @@ pub enum AttachError {
     System {
         /// Which process.
         pid: u32,
-        /// What was attempted.
+        /// The action that failed.
         doing: &'static str,
         /// The error of the system.
         source: io::Error,

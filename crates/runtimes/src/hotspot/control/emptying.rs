@@ -16,8 +16,8 @@ const HELPED: u64 = 20;
 /// The state of the emptying.
 #[derive(Debug, Default)]
 pub(super) struct Emptying {
-    /// What the program used when a collection was last asked for, bytes, and whether that stops the
-    /// program; until it is judged.
+    /// Bytes that the program used when a collection was last asked for, and whether that collection
+    /// stops the program; until it is judged.
     asked: Option<(u64, bool)>,
     /// The last collection was concurrent and left the program over its limit.
     in_vain: bool,

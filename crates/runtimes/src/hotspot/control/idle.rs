@@ -14,7 +14,7 @@ const ASKED: u64 = 20 * SECOND;
 /// Room for the next requests, at least a quarter of the live data, bytes.
 const ROOM: u64 = 32 * MIB;
 
-/// What is known of a program that rests.
+/// The state of a program that rests.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// The rest in which it was asked to give back, by its begin (nanoseconds), and the number of young

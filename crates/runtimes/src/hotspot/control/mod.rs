@@ -58,7 +58,7 @@ const TRIMMED: u64 = 10_000_000_000;
 pub struct Control {
     /// How this machine's heap can be sized.
     levers: Levers,
-    /// What the counters show.
+    /// Watches the counters.
     watch: Watch,
     /// How much time requested collections may take.
     allowance: Allowance,
@@ -172,8 +172,8 @@ impl Control {
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,
-    /// and the heap gives nothing back in time. What the machine's compilers have freed is a good part
-    /// of a small limit.
+    /// and the heap gives nothing back in time. The memory that the machine's compilers have freed is a
+    /// good part of a small limit.
     fn must_trim(&mut self, seen: &Seen) -> bool {
         let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
         let lately = |then: u64| seen.now_ns.saturating_sub(then) < TRIMMED;
@@ -203,7 +203,7 @@ impl Control {
         self.watch.rests()
     }
 
-    /// The live bytes, as far as they are known. What fills an old generation between two
+    /// The live bytes, as far as they are known. Memory that fills an old generation between two
     /// collections of it is not counted, as far as that can be told.
     pub fn live(&self) -> u64 {
         self.watch.live
@@ -246,7 +246,7 @@ impl Control {
         self.watch.collected(took_ns, live);
     }
 
-    /// What the broker is told about the machine.
+    /// The facts for the broker about the machine.
     pub fn facts(&self, seen: &Seen) -> Facts {
         let mut facts = self.watch.facts(seen, &self.levers);
         if let SizedBy::HeapRatios | SizedBy::OldRatios { .. } = self.levers.sized_by {

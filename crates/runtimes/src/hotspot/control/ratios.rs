@@ -1,7 +1,7 @@
 //! G1, Serial and Parallel: free ratios set the size during a requested collection.
 //!
-//! The ratios are the machine's own until the first look, then held out of action but for a resizing, which
-//! takes from one look to the next:
+//! The ratios are the machine's own until the first look. Then they are held out of action, except during a
+//! resizing, which takes from one look to the next:
 //!
 //! ```text
 //! Own -> Held <-> Resizing
@@ -16,7 +16,7 @@
 //! | `old_generation` | memory of the old generation in which nothing lives |
 //! | `grow` | when a heap is enlarged |
 //! | `plan` | the size to aim at, and the kind of collection that produces it |
-//! | `lower` | what is done when a program is over its limit |
+//! | `lower` | the steps when a program is over its limit |
 //! | `settle` | corrections after a size has settled |
 
 mod grow;
@@ -54,11 +54,11 @@ type Step = (State, Vec<Action>);
 pub(super) struct Ratios {
     /// Whether the machine's usual collections of the whole heap are concurrent.
     concurrent: bool,
-    /// What the ratios are now.
+    /// The present state of the ratios.
     state: State,
     /// How the machine follows them.
     learned: Learned,
-    /// What is known of the old generation.
+    /// Garbage in the old generation, as far as known.
     old: OldGeneration,
     /// Resizings that changed nothing.
     futile: Futile,
@@ -130,7 +130,7 @@ impl Ratios {
             }
         }
         if held.is_outgrown(seen, levers) {
-            // What did not help before says nothing of a heap that the machine has enlarged since.
+            // Resizings that did not help before say nothing of a heap that the machine has enlarged since.
             self.futile = Futile::default();
             allowance.renew();
         }

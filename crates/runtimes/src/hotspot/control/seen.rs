@@ -1,4 +1,4 @@
-//! What the controller sees and does, and how close to a limit is close.
+//! The controller's input and its actions, and how close to a limit is close.
 
 use crate::hotspot::snapshot::Snapshot;
 use plimsoll_unit::{MIB, MILLISECOND};
@@ -12,17 +12,17 @@ pub struct Seen {
     pub limit: u64,
     /// The availability: what the process could have if it asked; 0 if not known.
     pub available: u64,
-    /// What the process must give back; 0 if nothing.
+    /// The bytes that the process must give back; 0 if none.
     pub owed: u64,
-    /// What the process uses.
+    /// The bytes that the process uses.
     pub uses: u64,
     /// The native part of the process, as last measured.
     pub native: u64,
-    /// What is kept free for sudden growth of native memory; 0 where an excess can be paged out.
+    /// The bytes that are kept free for sudden growth of native memory; 0 where an excess can be paged out.
     pub spare: u64,
-    /// What is kept free as far as the heap can do without it, if its collector gives memory back late:
-    /// `spare` or more. 0 with other collectors, where an excess can be paged out, and where the
-    /// program's own stalls tell how large the heap is to be.
+    /// The bytes that are kept free as far as the heap can do without them, if its collector gives
+    /// memory back late: `spare` or more. 0 with other collectors, where an excess can be paged out,
+    /// and where the program's own stalls tell how large the heap is to be.
     pub ample: u64,
     /// The part of `spare` that must remain until a collection is under way.
     pub kept: u64,

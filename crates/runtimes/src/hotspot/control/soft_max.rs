@@ -33,7 +33,7 @@ pub(super) struct SoftMax {
     /// By which part of the room the soft maximum exceeds the room, because memory that the machine
     /// keeps free is not resident. May be negative.
     bias: f64,
-    /// What the process was meant to use in all at the last look.
+    /// The bytes that the process was meant to use in all at the last look.
     intended: u64,
     /// When the limit, the soft maximum, the bias or what the process is meant to use last changed.
     changed_ns: u64,

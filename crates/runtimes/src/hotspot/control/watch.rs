@@ -1,4 +1,4 @@
-//! What the counters of a machine teach over time.
+//! Facts about a machine that its counters teach over time.
 
 use super::activity::Activity;
 use super::cost::Cost;
@@ -12,7 +12,7 @@ const WINDOW: u64 = 500_000_000;
 /// The same for collectors without generations, whose cycles are further apart, nanoseconds.
 const LONG_WINDOW: u64 = 1_500_000_000;
 
-/// What is known about a machine, for the broker. Sizes in bytes.
+/// The facts about a machine, for the broker. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The live bytes: what was left by the last full collection, or the least use of the last
@@ -52,7 +52,7 @@ pub(super) struct Watch {
     pub(super) heap_size: HeapSize,
     /// The live bytes, as far as they are known.
     pub(super) live: u64,
-    /// What the last collection that stopped the program left; 0 until there was one.
+    /// The bytes that the last collection that stopped the program left; 0 until there was one.
     compact: u64,
     /// Numbers of young, full and concurrent collections at the last look.
     collections: [u64; 3],
@@ -79,7 +79,7 @@ pub(super) struct Watch {
     /// Bytes per second of requested collections of the whole heap, smoothed. Reported until `cost`
     /// knows better.
     speed: f64,
-    /// What allocation costs in collections.
+    /// The cost of allocation in collections.
     cost: Cost,
     /// When the present measurement of the rate began.
     epoch_ns: u64,
@@ -129,7 +129,7 @@ impl Watch {
         self.learn_touched(seen, counts);
         let young = counts[0].saturating_sub(self.collections[0]);
         let tells_live = if generational {
-            // What we asked for is no work of the program's, and hides some of that.
+            // A collection that we asked for is no work of the program's, and hides some of that work.
             let asked = seen.asked_ns != self.asked_ns;
             self.learn_rate(seen, young, (stopped, whole && asked));
             whole
@@ -150,9 +150,9 @@ impl Watch {
         self.learn_peak(seen, generational);
     }
 
-    /// What a collection that `stopped` the program leaves is live. Between cycles of G1, and
-    /// without generations, the old generation holds garbage too, so the lowest use of the last
-    /// seconds is taken.
+    /// The memory that a collection leaves is live if it `stopped` the program. Between cycles of
+    /// G1, and without generations, the old generation holds garbage too, so the lowest use of the
+    /// last seconds is taken.
     fn learn_live(&mut self, seen: &Seen, levers: &Levers, stopped: bool) {
         let used = seen.heap.old.used;
         let has_cycles = match levers.sized_by {

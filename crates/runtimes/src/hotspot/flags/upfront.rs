@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    /// What is added to these options, and the notes.
+    /// The flags that are added to these options, and the notes.
     fn added(options: &[&str]) -> (String, String) {
         let words = options.iter().map(|&word| word.to_owned());
         let given = Given::collect(words, &Setting::ours());

@@ -2,7 +2,7 @@ use super::*;
 use plimsoll_kernel::stalls::Stalled;
 use plimsoll_unit::{MIB, MILLISECOND};
 
-/// A moment 100 ms after the last one, of which `stalled_ms` were spent in stalls.
+/// A moment 100 ms after the last one; `stalled_ms` of that time were spent in stalls.
 fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
     Moment {
         collections,

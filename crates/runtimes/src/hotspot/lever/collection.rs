@@ -30,15 +30,6 @@ fn is_unasked(list: &str) -> bool {
         && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
 }
 
-/// How one machine is asked.
-#[derive(Debug, Default)]
-pub(super) struct Asking {
-    /// Warnings of its log are off, because we collect.
-    hushed: bool,
-    /// The agent was asked, and did not collect.
-    without_agent: bool,
-}
-
 impl HotSpotLever<'_> {
     /// Asks for a collection.
     pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> Result<(), Failed> {
@@ -58,7 +49,7 @@ impl HotSpotLever<'_> {
     }
 
     /// Has the agent collect the whole heap, if there is one. That takes half of the time of
-    /// `GC.class_histogram`, which counts all objects, and of it Serial and Parallel before 21 tell the agent.
+    /// `GC.class_histogram`, which counts all objects, and Serial and Parallel tell the agent of it.
     fn agent_collects(&mut self) -> Result<bool, Failed> {
         if self.agent.is_none() || self.asking.without_agent {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What is undone when the machine is let go, and noted for the case that we are killed before.
+//! Restores the machine's flags when it is let go, and notes them for the case that we are killed before.
 
 use super::HotSpotLever;
 use crate::hotspot::attach::AttachError;

@@ -1,4 +1,4 @@
-//! What is done when a program is over its limit.
+//! The steps when a program is over its limit.
 
 use super::state::{Held, State, Way};
 use super::{Ratios, Step};
@@ -83,8 +83,8 @@ impl Ratios {
     }
 }
 
-/// Whether the machine does not become smaller. What an agent gives back at the end of a collection does not
-/// depend on the size.
+/// Whether the machine does not become smaller. An agent gives memory back at the end of a collection,
+/// whatever the size.
 fn refuses(held: &Held, seen: &Seen, watch: &Watch) -> bool {
     held.refuses(seen, watch) && !seen.empties
 }

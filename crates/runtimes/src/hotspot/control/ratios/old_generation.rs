@@ -15,7 +15,7 @@ const REFILLED: u64 = 5_000_000_000;
 /// How long that is expected, nanoseconds.
 const FILLS: u64 = 60_000_000_000;
 
-/// What is known about garbage in the old generation.
+/// Garbage in the old generation, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct OldGeneration {
     /// When the generation was last made small because garbage had filled it, nanoseconds; 0:

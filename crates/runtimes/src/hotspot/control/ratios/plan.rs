@@ -59,10 +59,10 @@ impl Ratios {
         Some(used.saturating_add(used / 16).min(seen.available))
     }
 
-    /// Whether to use a collection that stops the program. What a concurrent cycle finds in use is
-    /// mostly garbage and new allocation, which cannot be predicted; a collection that stops the
-    /// program finds the live bytes. With many live bytes such a pause is used only when urgent,
-    /// and only after a concurrent cycle failed.
+    /// Whether to use a collection that stops the program. The memory that a concurrent cycle finds
+    /// in use is mostly garbage and new allocation, which cannot be predicted; a collection that
+    /// stops the program finds the live bytes. With many live bytes such a pause is used only when
+    /// urgent, and only after a concurrent cycle failed.
     fn must_stop(
         &self,
         beside: &Aim,

@@ -54,9 +54,9 @@ impl Ratios {
         if !std::mem::replace(&mut held.measured, true) {
             return Some(Action::Measure);
         }
-        // What is not resident now may become so after the next collection: G1 then takes regions that
-        // it never touched and keeps those that it leaves. Half of the gap shows whether that happens
-        // without exceeding the limit by all of it.
+        // Memory that is not resident now may become so after the next collection: G1 then takes
+        // regions that it never touched and keeps those that it leaves. Half of the gap shows whether
+        // that happens without exceeding the limit by all of it.
         self.learned.bias = match levers.sized_by {
             SizedBy::HeapRatios => self.learned.bias.saturating_add(more / 2),
             _ => wanted,

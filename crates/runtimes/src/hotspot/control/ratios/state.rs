@@ -6,7 +6,7 @@ use crate::hotspot::control::watch::Watch;
 use crate::hotspot::heap_sizing::{Levers, SizedBy};
 use plimsoll_unit::SECOND;
 
-/// What the free ratios are now, with what was learned while they became that.
+/// The present state of the free ratios, with the facts learned on the way to it.
 #[derive(Debug, Default)]
 pub(super) enum State {
     /// Those of the machine: nothing was asked for yet.
@@ -89,7 +89,7 @@ pub(super) struct Way {
     pub(super) whole: bool,
 }
 
-/// A resizing is under way. What was seen when it was asked for:
+/// A resizing that is under way, with the numbers of the moment when it was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resizing {
     /// How it is done.
@@ -114,7 +114,7 @@ pub(super) struct Resizing {
     pub(super) before: Held,
 }
 
-/// What was learned of how the machine follows the ratios. It holds in all states.
+/// Facts learned about how the machine follows the ratios. They hold in all states.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     /// By how much the aim exceeds the room, because not all that is committed is resident; negative because

@@ -133,8 +133,8 @@ fn a_heap_of_one_size_on_a_cliff_is_emptied_below_its_limit_at_once() {
     assert!(full.collections < 8, "{} collections", full.collections);
 }
 
-/// What a program owes, others wait for: the share of the time does not bind then. But what does not help is
-/// still asked for ever more rarely.
+/// Others wait for the memory that a program owes: the share of the time does not bind then. But collections
+/// that do not help are still asked for ever more rarely.
 #[test]
 fn a_debt_is_paid_however_often_that_takes_but_not_in_vain() {
     // The program is over its limit ten times a second.

@@ -10,7 +10,7 @@ const PAUSE: u64 = 1_500_000;
 const COLLECTION: u64 = 17_000_000;
 /// The largest young generation, and the largest old one, bytes.
 const MAX: (u64, u64) = (200 * MIB, 400 * MIB);
-/// What survivors touch beyond eden, bytes.
+/// Memory that survivors touch beyond eden, bytes.
 const SURVIVORS: u64 = 2 * MIB;
 
 /// A generation, bytes.
@@ -184,7 +184,7 @@ impl Serial {
     }
 }
 
-/// What the program takes less than its size says is counted once, and again only after a resizing.
+/// The gap between the program's size and its smaller use is counted once, and again only after a resizing.
 #[test]
 fn a_gap_that_no_resizing_has_answered_is_not_counted_again_and_again() {
     for resident in [40, 60, 80] {
@@ -201,7 +201,8 @@ fn a_gap_that_no_resizing_has_answered_is_not_counted_again_and_again() {
         }
         // The second time when garbage that has become old makes the aim smaller.
         assert!(raised <= 2, "{resident}: {raised} times");
-        // All of it is filled again. What grew for the gap is not much more than the limit.
+        // All of it is filled again. The program, which grew because of the gap, is not much above
+        // its limit.
         serial.resident = 100;
         serial.run(&mut control, 190, 1);
         let young = serial.young.capacity / MIB;
