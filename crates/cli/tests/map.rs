@@ -491,18 +491,21 @@ fn a_watch_that_may_not_look_any_more_says_so() {
     );
 }
 
+/// A process that is ended when this is dropped. `unshare` ignores the signal that would end both.
+struct Inner(u32);
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        common::signal_to(self.0, libc::SIGKILL);
+    }
+}
+
 /// In a container with users of its own, a process has other numbers than here.
 #[test]
 fn a_process_in_other_namespaces_is_attributed() {
     let mut place = Place::new();
-    let words = [
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "sleep",
-        "600",
-    ];
+    let words = "--user --map-root-user --pid --fork sleep 600";
+    let words: Vec<&str> = words.split(' ').collect();
     let mut outer = Started(place.program("unshare", &words).spawn().unwrap());
     let parent = outer.0.id();
     let children = format!("/proc/{parent}/task/{parent}/children");
@@ -520,6 +523,7 @@ fn a_process_in_other_namespaces_is_attributed() {
         return;
     };
     place.keep(outer);
+    let _inner = Inner(pid.parse().unwrap());
     is_called(&pid, "sleep");
     let own = std::fs::read_link("/proc/self/ns/pid").unwrap();
     assert_ne!(
