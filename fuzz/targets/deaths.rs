@@ -4,8 +4,8 @@
 
 #![no_main]
 
-use plimsoll_trace::merlin::whole::Found;
-use plimsoll_trace::merlin::{groups, whole};
+use plimsoll_trace::merlin::add_deaths::Found;
+use plimsoll_trace::merlin::{add_deaths, groups};
 use plimsoll_trace::order::Filed;
 use plimsoll_trace::text;
 use plimsoll_trace::{Deaths, Event, Header, Trace, merge};
@@ -55,7 +55,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let at_collections = Header { deaths: Deaths::AtCollections, ..Header::default() };
     let facts = BTreeMap::new();
     if let Some(trace) = typed(bytes, &raw)
-        && let Ok(made) = whole::write(&trace, &facts, table(), Vec::new(), "deaths")
+        && let Ok(made) = add_deaths::write(&trace, &facts, table(), Vec::new(), "deaths")
     {
         agrees(made);
     }

@@ -4,10 +4,10 @@ use crate::counters::Counters;
 use crate::heap::Heap;
 use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
 use crate::machine::{Machine, Refusal};
-use crate::nesting::Nesting;
+use crate::nested_pauses::Nesting;
 use crate::panic_guard::{Shared, caught, is_broken, is_over, stop, unharmed};
 use crate::pauses::Pauses;
-use crate::signal::Reader;
+use crate::stall_signal::Reader;
 use crate::{page, polling_thread};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{About, Collector, Writer};
@@ -231,7 +231,7 @@ fn tell_broken(pauses: &Shared<Pauses>, told: &AtomicBool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signal::Reader;
+    use crate::stall_signal::Reader;
     use plimsoll_wire::collections::{SIZE, View, Words};
 
     #[test]

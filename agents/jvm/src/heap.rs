@@ -38,10 +38,10 @@
 //! by swapping pointers to them, which does not matter here. G1 makes the object of a region when it first
 //! commits it, and keeps it when it gives the region up; its table never moves.
 
-use crate::keeping::Keeping;
 use crate::machine::{Machine, Refusal};
 use crate::ranges::Giver;
 use crate::regions::Regions;
+use crate::retained_free::Keeping;
 use crate::spaces::Spaces;
 use plimsoll_wire::collections::{Collector, Kind};
 use std::time::Duration;

@@ -26,30 +26,30 @@
 //!
 //! # Modules
 //! [`callbacks`]: the functions that the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics
-//! stay here, one thread at a time. [`nesting`]: pauses within others. [`page`]: the memory file.
+//! stay here, one thread at a time. [`nested_pauses`]: pauses within others. [`page`]: the memory file.
 //! [`machine`]: the tables for debuggers. [`counters`]: the kinds of pauses. [`heap`]: giving back, and why
 //! that is safe, for Serial and Parallel by [`spaces`], for G1 by [`regions`]; [`layout`]: where regions are
-//! described; [`keeping`]: how much is kept; [`ranges`]: mappings and resident pages. [`signal`]: stalls and
-//! faults; [`time_budget`]: how often they are read. [`pauses`]: joins these within a pause.
-//! [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
+//! described; [`retained_free`]: how much is kept; [`ranges`]: mappings and resident pages.
+//! [`stall_signal`]: stalls and faults; [`time_budget`]: how often they are read. [`pauses`]: joins these
+//! within a pause. [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 
 pub mod callbacks;
 pub mod counters;
+#[cfg(test)]
+mod fake_heap;
 pub mod fuzz;
 pub mod heap;
 pub mod jvmti;
-pub mod keeping;
 pub mod layout;
 pub mod machine;
-pub mod nesting;
+pub mod nested_pauses;
 pub mod page;
 pub mod panic_guard;
 pub mod pauses;
 pub mod polling_thread;
 pub mod ranges;
 pub mod regions;
-pub mod signal;
+pub mod retained_free;
 pub mod spaces;
-#[cfg(test)]
-mod testing;
+pub mod stall_signal;
 pub mod time_budget;

@@ -5,7 +5,7 @@
 use crate::counters::Counters;
 use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
-use crate::signal::{Reader, Reading};
+use crate::stall_signal::{Reader, Reading};
 use crate::time_budget::TimeBudget;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};

@@ -3,7 +3,7 @@
 
 use crate::panic_guard::{is_over, unharmed};
 use crate::pauses::reading;
-use crate::signal::Reader;
+use crate::stall_signal::Reader;
 use crate::time_budget::TimeBudget;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::collections::ProcessWriter;

@@ -191,7 +191,7 @@ pub fn not_anonymous(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Mapping;
+    use crate::fake_heap::Mapping;
 
     fn others(range: (u64, u64)) -> Vec<(u64, u64)> {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 use super::*;
+use crate::fake_heap::Mapping;
 use crate::layout::Names;
-use crate::testing::Mapping;
 use plimsoll_kernel::process::page_size;
 use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use plimsoll_unit::MIB;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Mapping;
+use crate::fake_heap::Mapping;
 use plimsoll_kernel::process::page_size;
 use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
 use proptest::prelude::*;

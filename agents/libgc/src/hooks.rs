@@ -7,7 +7,7 @@ use crate::heap::Heap;
 use crate::orders::ORDERS;
 use crate::program_settings::{program_on_event, program_on_resize};
 use crate::published::PUBLISHED;
-use crate::{enforce, fork, helper, sense};
+use crate::{adapter_thread, apply_schedule, fork, own_memory};
 use std::ffi::c_int;
 
 /// Installs the hooks; they call the program's own ones.
@@ -25,7 +25,7 @@ unsafe extern "C" fn on_event(event: c_int) {
         match event {
             EVENT_START => {
                 let heap = Heap::read(gc);
-                PUBLISHED.began(sense::now(), heap.allocated);
+                PUBLISHED.began(own_memory::now(), heap.allocated);
                 measure_other(&heap, 0);
             }
             EVENT_RECLAIM_END => measure_other(&Heap::read(gc), 0),
@@ -46,7 +46,7 @@ unsafe extern "C" fn on_resize(size: usize) {
         // libgc's tables grow with the heap, and the ceiling has to fall by as much before it is
         // reached.
         measure_other(&heap, grown);
-        enforce::apply(gc);
+        apply_schedule::apply(gc);
     }
     if let Some(program) = program_on_resize() {
         // SAFETY: the program's hook, as libgc would call it.
@@ -57,7 +57,7 @@ unsafe extern "C" fn on_resize(size: usize) {
 /// Measures the memory that is not heap. `untouched` mapped bytes of the heap are known to be untouched.
 fn measure_other(heap: &Heap, untouched: u64) {
     let errno = errno();
-    if let Some(memory) = sense::memory() {
+    if let Some(memory) = own_memory::memory() {
         PUBLISHED.measured(memory, heap, untouched);
     }
     set_errno(errno);
@@ -65,10 +65,10 @@ fn measure_other(heap: &Heap, untouched: u64) {
 
 fn at_end(gc: &'static Libgc) {
     let heap = Heap::read(gc);
-    PUBLISHED.ended(sense::now(), &heap, ORDERS.rate(), ORDERS.collects());
-    enforce::apply(gc);
+    PUBLISHED.ended(own_memory::now(), &heap, ORDERS.rate(), ORDERS.collects());
+    apply_schedule::apply(gc);
     if fork::take_orphan() {
-        helper::spawn(gc, false);
+        adapter_thread::spawn(gc, false);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::collector::{self, Libgc, Notifier, OnEvent, OnResize, Word};
 use crate::program_settings::{
     WISHES, address, learn, program_notifier, program_on_event, program_on_resize,
 };
-use crate::{enforce, fork, helper, hooks, symbols};
+use crate::{adapter_thread, apply_schedule, fork, hooks, symbols};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn GC_init() {
     let real = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(real) };
     // SAFETY: the program's own call, passed on.
     unsafe { real() };
-    if !helper::wanted() {
+    if !adapter_thread::wanted() {
         return;
     }
     let Some(gc) = collector::get() else { return };
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn GC_init() {
     learn(gc);
     hooks::install(gc);
     fork::watch();
-    helper::start(gc);
+    adapter_thread::start(gc);
 }
 
 macro_rules! setter {
@@ -71,21 +71,21 @@ setter!(
     c_int,
     dont_expand,
     std::convert::identity,
-    enforce::apply
+    apply_schedule::apply
 );
 setter!(
     GC_set_disable_automatic_collection,
     c_int,
     automatic_off,
     std::convert::identity,
-    enforce::engage
+    apply_schedule::engage
 );
 setter!(
     GC_set_free_space_divisor,
     Word,
     divisor,
     std::convert::identity,
-    enforce::apply
+    apply_schedule::apply
 );
 setter!(
     GC_set_on_collection_event,
@@ -106,14 +106,14 @@ setter!(
     c_int,
     on_demand,
     std::convert::identity,
-    enforce::demand
+    apply_schedule::demand
 );
 setter!(
     GC_set_finalizer_notifier,
     Option<Notifier>,
     notifier,
     address,
-    enforce::finalizers
+    apply_schedule::finalizers
 );
 
 setter!(
@@ -121,7 +121,7 @@ setter!(
     Word,
     retries,
     std::convert::identity,
-    enforce::retry
+    apply_schedule::retry
 );
 
 /// Like libgc's, and the value is stored: the adapter has to collect before the heap reaches it.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn GC_set_max_heap_size(bytes: Word) {
         unsafe { std::mem::transmute::<*mut c_void, Real>(real)(bytes) };
     }
     if let (true, Some(gc)) = (started(), collector::get()) {
-        enforce::apply(gc);
+        apply_schedule::apply(gc);
     }
 }
 

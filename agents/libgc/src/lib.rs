@@ -18,7 +18,7 @@
 //!   behind it.
 //! - *target*: the heap size to aim for: threshold - other. *Ceiling*: the larger of the target and
 //!   of what the live data need to make progress (used after a collection + *guard*).
-//! - *helper*: the adapter's thread.
+//! - *helper*: the adapter's thread ([`adapter_thread`]).
 //!
 //! # How a collection comes about
 //! libgc's own rule is to collect when the bytes allocated since the last collection exceed a share
@@ -35,32 +35,32 @@
 //! | module | is |
 //! |---|---|
 //! | [`symbols`], [`collector`] | libgc's functions: found, and called |
-//! | [`settings`], [`sense`] | the environment; the process's own memory |
+//! | [`settings`], [`own_memory`] | the environment; the process's own memory |
 //! | [`schedule`] | the decisions, as pure functions |
 //! | [`ballast`], [`heap`] | free heap that the program cannot use; libgc's counters without it |
 //! | [`orders`], [`published`] | from the helper to the hooks; from the hooks to the helper |
-//! | [`program_settings`], [`enforce`] | the program's own settings; puts them or the adapter's into libgc |
+//! | [`program_settings`], [`apply_schedule`] | the program's own settings; puts these or others in force |
 //! | [`fork`] | keeps both sides of a fork sane |
 //! | [`release`] | gives memory back |
 //! | [`link`] | receives the numbers and sends the reports |
-//! | [`helper`] | the thread |
+//! | [`adapter_thread`] | the thread |
 //! | [`hooks`] | runs inside collections |
 //! | [`interpose`] | intercepts the program's calls |
 
+pub mod adapter_thread;
+pub mod apply_schedule;
 pub mod ballast;
 pub mod collector;
-pub mod enforce;
 pub mod fork;
 pub mod heap;
-pub mod helper;
 pub mod hooks;
 pub mod interpose;
 pub mod link;
 pub mod orders;
+pub mod own_memory;
 pub mod program_settings;
 pub mod published;
 pub mod release;
 pub mod schedule;
-pub mod sense;
 pub mod settings;
 pub mod symbols;

@@ -3,8 +3,8 @@
 //! nanoseconds.
 
 use crate::heap::Heap;
+use crate::own_memory::Memory;
 use crate::schedule;
-use crate::sense::Memory;
 use plimsoll_unit::MIB;
 use std::sync::atomic::{
     AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,

@@ -4,7 +4,7 @@
 use crate::collector::Libgc;
 use crate::heap::Heap;
 use crate::published::PUBLISHED;
-use crate::{ballast, enforce, schedule, sense};
+use crate::{apply_schedule, ballast, own_memory, schedule};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A release reacts when this many more bytes are in swap than before.
@@ -18,8 +18,8 @@ static SWAPPED: AtomicU64 = AtomicU64::new(0);
 fn shrink_to(gc: &'static Libgc, goal: u64) {
     let surplus = Heap::read(gc).extent.saturating_sub(goal);
     if surplus > 0 {
-        ballast::take(gc, surplus, |bytes| enforce::lend(gc, bytes));
-        if let Some(memory) = sense::memory() {
+        ballast::take(gc, surplus, |bytes| apply_schedule::lend(gc, bytes));
+        if let Some(memory) = own_memory::memory() {
             PUBLISHED.measured(memory, &Heap::read(gc), 0);
         }
     }
@@ -69,5 +69,5 @@ pub fn saw_swapped(bytes: u64) {
 }
 
 fn swapped() -> u64 {
-    sense::memory().unwrap_or_default().swapped
+    own_memory::memory().unwrap_or_default().swapped
 }

@@ -1,7 +1,7 @@
 //! Every decision of the adapter, as pure functions of measured values. Sizes in bytes, times in
 //! nanoseconds.
 
-use crate::sense::Memory;
+use crate::own_memory::Memory;
 
 /// The smallest guard, in bytes.
 pub const MIN_GUARD: u64 = 1 << 20;

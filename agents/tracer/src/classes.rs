@@ -3,7 +3,7 @@
 //! than all else that is recorded of an allocation, so it is asked once, and then the place of the handle is
 //! compared with that of one that is kept.
 
-use crate::table::Object;
+use crate::function_table::Object;
 use plimsoll_trace::ClassId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! The machine's own count of allocated bytes, to check what was seen.
 
+use crate::function_table::Object;
 use crate::jni::Jni;
-use crate::table::Object;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 

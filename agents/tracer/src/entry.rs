@@ -1,12 +1,12 @@
 //! Callbacks of the virtual machine. Each returns normally, whatever happens.
 
 use crate::classfile::file::rewrite;
-use crate::guard::unharmed;
+use crate::function_table::{Env, Object};
 use crate::jni::Jni;
 use crate::jvmti::{Callbacks, Event, Jvmti, Vm};
+use crate::panic_guard::unharmed;
 use crate::session::{Mode, Session, recording, session};
-use crate::table::{Env, Object};
-use crate::{collector, counters, fields, helper, hooks, report, sizes, weave};
+use crate::{collector, counters, fields, hooks, recorder_class, report, sizes, weave};
 use plimsoll_trace::{Deaths, Header};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -165,8 +165,10 @@ unsafe extern "C" fn on_init(_env: *mut Env, jni: *mut Env, thread: Object) {
 /// Makes the program's code record what it does: that of loaded classes, and of those that will be.
 fn change_code(session: &Session, jni: Jni) -> Result<(), &'static str> {
     let jvmti = session.jvmti;
-    let bytes = helper::class_file().map_err(|_| "the class of the recorder cannot be made")?;
-    let name = CString::new(helper::NAME).map_err(|_| "the class of the recorder has no name")?;
+    let bytes =
+        recorder_class::class_file().map_err(|_| "the class of the recorder cannot be made")?;
+    let name =
+        CString::new(recorder_class::NAME).map_err(|_| "the class of the recorder has no name")?;
     let class = jni
         .define(&name, &bytes)
         .ok_or("the machine refuses the class of the recorder")?;

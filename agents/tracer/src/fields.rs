@@ -2,10 +2,10 @@
 //! that
 //! names it, or by a method that says how far from the object's begin it is. So its number is that distance.
 
+use crate::function_table::Object;
 use crate::jni::Jni;
 use crate::jvmti::Jvmti;
 use crate::session::lock;
-use crate::table::Object;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 

@@ -1,6 +1,6 @@
 //! A thread that writes what was collected once a second, so that little is lost when the machine is killed.
 
-use crate::guard::unharmed;
+use crate::panic_guard::unharmed;
 use crate::session::recording;
 use std::time::Duration;
 

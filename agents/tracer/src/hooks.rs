@@ -1,10 +1,10 @@
-//! The native methods of the class [`helper`](crate::helper).
+//! The native methods of the class [`recorder_class`](crate::recorder_class).
 
 use crate::fields;
-use crate::guard::unharmed;
+use crate::function_table::{Env, Object};
 use crate::jni::{Jni, Native};
+use crate::panic_guard::unharmed;
 use crate::session::{Session, monitor, recording};
-use crate::table::{Env, Object};
 use plimsoll_trace::{ClassId, Event, ObjectId};
 use std::ffi::c_int;
 use std::num::NonZeroU32;
@@ -32,7 +32,7 @@ pub fn prepare(jni: Jni) {
     }
 }
 
-/// The functions, in the order of [`NATIVES`](crate::helper::NATIVES).
+/// The functions, in the order of [`NATIVES`](crate::recorder_class::NATIVES).
 pub fn natives() -> [Native; 15] {
     [
         Native::new(c"used0", c"(I)V", used as *const _),

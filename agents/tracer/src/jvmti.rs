@@ -4,7 +4,7 @@
 // through one.
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
-use crate::table::{Env, Object, call};
+use crate::function_table::{Env, Object, call};
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null, null_mut};
 

@@ -19,9 +19,9 @@
 //! | [`collector`], [`counters`], [`sizes`] | the collector; counts of the machine; sizes of large objects |
 //! | [`report`] | the report to `plimsoll trace` at the end |
 //! | [`weave`], [`classfile`] | the code to insert, and its places; class files |
-//! | [`helper`], [`hooks`] | the class and the native methods that inserted code calls |
-//! | [`table`], [`jvmti`], [`jni`] | interfaces of the virtual machine |
-//! | [`guard`] | keeps panics inside |
+//! | [`recorder_class`], [`hooks`] | the class and the native methods that inserted code calls |
+//! | [`function_table`], [`jvmti`], [`jni`] | interfaces of the virtual machine |
+//! | [`panic_guard`] | keeps panics inside |
 
 pub mod biased_lock;
 pub mod classes;
@@ -31,14 +31,14 @@ pub mod counters;
 pub mod entry;
 pub mod fields;
 pub mod flusher;
-pub mod guard;
-pub mod helper;
+pub mod function_table;
 pub mod hooks;
 pub mod jni;
 pub mod jvmti;
+pub mod panic_guard;
 pub mod recorder;
+pub mod recorder_class;
 pub mod report;
 pub mod session;
 pub mod sizes;
-pub mod table;
 pub mod weave;

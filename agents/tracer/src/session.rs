@@ -1,11 +1,11 @@
 //! The recording of this process: state that all its threads share.
 
 use crate::biased_lock::{Biased, Own};
+use crate::function_table::Object;
 use crate::jni::Jni;
 use crate::jvmti::Jvmti;
 use crate::recorder::Recorder;
 use crate::sizes;
-use crate::table::Object;
 use plimsoll_trace::merlin::groups;
 use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, TraceError};
 use std::cell::Cell;

@@ -3,10 +3,10 @@
 
 use plimsoll_testbed::java::javac;
 use plimsoll_testbed::skip;
-use plimsoll_tracer::classfile::code::parameters;
 use plimsoll_tracer::classfile::file::rewrite;
+use plimsoll_tracer::classfile::instructions::parameters;
 use plimsoll_tracer::classfile::method::Woven;
-use plimsoll_tracer::helper;
+use plimsoll_tracer::recorder_class;
 use plimsoll_tracer::weave::{What, weave};
 use proptest::prelude::*;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 fn classes() -> &'static [Vec<u8>] {
     static CLASSES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     CLASSES.get_or_init(|| {
-        let mut classes = vec![helper::class_file().unwrap()];
+        let mut classes = vec![recorder_class::class_file().unwrap()];
         let Some(javac) = javac() else {
             skip(format_args!("no javac"));
             return classes;

@@ -18,7 +18,7 @@
 //! | `ground` | the cgroup, the swap file and the folder of a measurement |
 //! | `broker` | a broker for one run |
 //! | `watch` | looks at the programs and their cgroup from outside |
-//! | `follow` | the same for programs that `plimsoll run -f` started |
+//! | `observe_run` | the same for programs that `plimsoll run -f` started |
 //! | `memory_plot` | a plot of the memory of programs while they run |
 //! | `progress_plot` | a plot of the work that they do |
 //! | `trace` | samples of a run, and the ends of its programs |
@@ -39,7 +39,6 @@
 pub mod broker;
 pub mod collections;
 pub mod folder;
-pub mod follow;
 pub mod foreign;
 pub mod ground;
 pub mod interrupt;
@@ -49,6 +48,7 @@ pub mod libgc;
 pub mod load;
 pub mod mapped;
 pub mod memory_plot;
+pub mod observe_run;
 pub mod pauses;
 pub mod play;
 pub mod processor;

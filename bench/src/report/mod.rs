@@ -12,12 +12,11 @@
 //! | `plot` | plots over time |
 //! | `bars` | one bar for each of several things |
 //! | `grouped_bars` | bars in groups side by side |
-//! | `breakdown` | memory by area and state, as stacked bars |
+//! | `stacked_bars` | memory by area and state, as stacked bars |
 //! | `curves` | utilization over window sizes |
 //! | `utilization` | the part of the time in which a program itself runs |
 
 pub mod bars;
-pub mod breakdown;
 pub mod curves;
 pub mod grouped_bars;
 pub mod page;
@@ -25,5 +24,6 @@ pub mod plot;
 pub mod recorded;
 pub mod results;
 pub mod row;
+pub mod stacked_bars;
 pub mod statistics;
 pub mod utilization;

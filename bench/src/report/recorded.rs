@@ -1,9 +1,9 @@
 //! Pictures that are kept with the data that they are drawn from, so that they can be drawn anew.
 
 use super::bars::Bars;
-use super::breakdown::Breakdown;
 use super::plot::Plot;
 use super::results;
+use super::stacked_bars::Breakdown;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

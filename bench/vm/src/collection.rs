@@ -3,7 +3,7 @@
 use crate::object::{Shape, simple_slot};
 use crate::thread::{Thread, Tls};
 use crate::vm::{Vm, mmtk};
-use crate::{heap, trouble, world};
+use crate::{heap, injected_fault, world};
 use mmtk::util::alloc::AllocationError;
 use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::{
@@ -28,7 +28,7 @@ pub(crate) fn out_of_memory() -> u64 {
 impl Collection<Vm> for Vm {
     fn stop_all_mutators<F: FnMut(&'static mut Mutator<Vm>)>(_: VMWorkerThread, mut visit: F) {
         let threads = world::stop();
-        trouble::stopped();
+        injected_fault::stopped();
         for name in threads {
             // SAFETY: the thread is stopped, so only collectors use it.
             visit(unsafe { (*thread(name)).mutator() });

@@ -11,26 +11,26 @@
 //! | `heap` | what decides the size of the heap |
 //! | `watch` | which of MMTk's calls changed the limit |
 //! | `programs` | the programs |
-//! | `trouble` | a machine that dies or hangs in a collection |
+//! | `injected_fault` | a machine that dies or hangs in a collection |
 
 mod collection;
 mod heap;
+mod injected_fault;
 mod object;
 mod programs;
 mod thread;
-mod trouble;
 mod vm;
 mod watch;
 mod world;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use heap::{HeapKind, Settings, SizeError};
+use injected_fault::Trouble;
 use mmtk::util::options::PlanSelector;
 use plimsoll_mmtk::GiveBack;
 use programs::{Keeper, Work, traps};
 use serde_json::{Value, json};
 use std::time::Instant;
-use trouble::Trouble;
 
 #[derive(Debug, Parser)]
 #[command(about = "A small virtual machine on MMTk, for tests and measurements")]
@@ -145,7 +145,7 @@ fn main() {
     };
     let dies = options.die.map(Trouble::Dies);
     if let Some(trouble) = dies.or(options.hang.map(Trouble::Hangs)) {
-        trouble::expect(trouble);
+        injected_fault::expect(trouble);
     }
     vm::hold(heap::build(settings, options.plan, options.workers));
     if let Some(bytes) = options.early {

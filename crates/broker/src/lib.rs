@@ -20,7 +20,7 @@
 //! | [`options`] | command line, socket and directory paths |
 //! | [`config`] | `plimsoll.toml` |
 //! | [`server`] | the epoll loop, connections, the table of methods |
-//! | [`members`] | the daemon's side of each principal: life, page, sockets, cgroup |
+//! | [`principals`] | the daemon's side of each principal: life, page, sockets, cgroup |
 //! | [`sense`] | reads the domain and the principals; samples in the background |
 //! | [`publish`] | pages, subscribers, pressure sockets |
 //! | [`balance`] | measures what reclaimed pages cost that are read again; shifts reclaim |
@@ -43,10 +43,10 @@ pub mod daemon;
 pub mod descriptors;
 pub mod error;
 pub mod fair_queue;
-pub mod members;
 pub mod options;
 mod owned_path;
 pub mod pinning;
+pub mod principals;
 pub mod publish;
 pub mod sense;
 pub mod server;

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::own_broker::{self, Place};
 use crate::rows::{find, shown};
 use crate::run::log::notice;
-use crate::run::member::{self, Member, Wanted};
+use crate::run::principal::{self, Member, Wanted};
 use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, put_back, start_steering};
 use crate::size::Human;
@@ -134,7 +134,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         unnamed: args.principal.name.is_none(),
         weight: args.principal.weight,
         priority: args.principal.priority,
-        max: member::bound(args.principal.max)?,
+        max: principal::bound(args.principal.max)?,
         adapter: adapter(args.principal.adapter, args.pid),
         whole: args.whole,
     };

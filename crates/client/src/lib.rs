@@ -43,12 +43,12 @@
 //! |---|---|
 //! | `principal` | a principal: registered with a broker, or on its own |
 //! | `adaptive` | calls a function with the bytes that may be used now |
-//! | `follow` | the principal that the environment names, for adapters inside of a program |
+//! | `adapter_link` | the principal that the environment names, for adapters inside of a program |
 //! | [`govern`] | what a limit means inside a program: heap, releases, reports |
-//! | `reading`, `window` | the numbers, and the address at which they are read |
+//! | `reading`, `page_mapping` | the numbers, and the address at which they are read |
 //! | `connection`, `socket` | calls with deadlines; the places of a broker's socket |
 //! | `local` | what a program may use while it has no broker |
-//! | `guard`, `thread` | the handler of SIGBUS; threads that do not disturb the host program |
+//! | `sigbus`, `thread` | the handler of SIGBUS; threads that do not disturb the host program |
 //! | `error` | what can go wrong |
 //!
 //! # What it does to a program
@@ -57,23 +57,23 @@
 //! the disposition of one signal, SIGBUS, while a broker's page is mapped. Faults outside that page
 //! go to the previous handler. [`Builder::guard`] turns this off.
 
+mod adapter_link;
 mod adaptive;
 mod connection;
 mod error;
-mod follow;
 pub mod govern;
-mod guard;
 mod local;
+mod page_mapping;
 mod principal;
 mod reading;
+mod sigbus;
 mod socket;
 mod thread;
-mod window;
 
+pub use adapter_link::{Follower, Granted};
 pub use adaptive::Adaptive;
 pub use connection::{Connection, Stream, TIMEOUT};
 pub use error::{Error, Result};
-pub use follow::{Follower, Granted};
 pub use plimsoll_wire::messages;
 pub use plimsoll_wire::page::{Level, Numbers};
 pub use plimsoll_wire::varlink::{ErrorName, WireError};

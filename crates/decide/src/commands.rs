@@ -3,7 +3,7 @@
 use super::node::{self, Node};
 use super::rhythm::Rhythm;
 use super::tree::Tree;
-use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, flow};
+use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, smoothed_level};
 use plimsoll_policy::shares::Shares;
 use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 
@@ -64,7 +64,7 @@ impl Core {
     /// No such principal.
     pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
         let slot = self.tree.find(id)?;
-        let bytes = flow::signed(self.tree.at(slot).uses);
+        let bytes = smoothed_level::signed(self.tree.at(slot).uses);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
         self.tree.remove(slot);
         self.pacer.prompt();
@@ -106,7 +106,7 @@ impl Core {
     /// Moves a node. Its bytes move from the old domains to the new ones; this does not count as
     /// growth.
     fn reparent(&mut self, slot: u32, parent: Option<u32>) {
-        let bytes = flow::signed(self.tree.at(slot).account.subtree_uses);
+        let bytes = smoothed_level::signed(self.tree.at(slot).account.subtree_uses);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
         self.tree.reparent(slot, parent);
         shift_domains(&mut self.tree, &mut self.root, slot, -bytes);

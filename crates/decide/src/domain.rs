@@ -3,7 +3,7 @@
 //! `budget = capacity - outsiders - expected - reserve`. A band keeps noise from moving all limits:
 //! the budget falls at once, and rises only when it would gain more than the band.
 
-use super::flow::{Flow, change};
+use super::smoothed_level::{Flow, change};
 use super::{DomainFigures, Nanos, SensedDomain};
 use plimsoll_policy::footprint::surprise;
 use plimsoll_unit::{MIB, MILLISECOND};
@@ -136,7 +136,7 @@ impl Domain {
             true => usual.max(surprise(capacity)),
             false => usual,
         };
-        let grown = change(super::flow::signed(self.rate), reaction).max(0) as u64;
+        let grown = change(super::smoothed_level::signed(self.rate), reaction).max(0) as u64;
         grown.clamp(floor, floor.max(capacity / 10))
     }
 
@@ -144,7 +144,7 @@ impl Domain {
     /// covers. At most the bytes that are left, and at most a quarter of the capacity.
     fn expected_for(&self, reaction: Nanos) -> u64 {
         let horizon = reaction.min(1_000 * MILLISECOND).saturating_add(reaction);
-        let grown = change(super::flow::signed(self.rate), horizon).max(0) as u64;
+        let grown = change(super::smoothed_level::signed(self.rate), horizon).max(0) as u64;
         let left = self
             .sensed
             .capacity

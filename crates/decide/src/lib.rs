@@ -24,7 +24,7 @@
 //! | `tree`, `node` | parents and children; one principal |
 //! | `commands` | register, remove, set, report |
 //! | `tick` | one pass, from sensed values to actions |
-//! | `domain`, `flow` | outsiders, their growth, the reserve, the budget |
+//! | `domain`, `smoothed_level` | outsiders, their growth, the reserve, the budget |
 //! | `demand`, `rhythm` | how much memory a principal can use; how often that turns |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
@@ -42,7 +42,6 @@ mod commands;
 mod debt;
 mod demand;
 mod domain;
-mod flow;
 mod ladder;
 mod least;
 mod node;
@@ -50,6 +49,7 @@ mod pace;
 mod revoke;
 mod rhythm;
 mod settle;
+mod smoothed_level;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,10 @@
 
 use super::debt::Debt;
 use super::domain::Domain;
-use super::flow::Flow;
 use super::ladder::Ladder;
 use super::least::Least;
 use super::rhythm::Rhythm;
+use super::smoothed_level::Flow;
 use super::trust::Trust;
 use super::{Nanos, NewPrincipal};
 use plimsoll_policy::shares::{Collector, Share};
@@ -262,9 +262,9 @@ impl Node {
 
     /// Expected change of its own memory within `horizon`, bytes.
     pub(super) fn trend(&self, horizon: Nanos) -> i64 {
-        let most = super::flow::signed(self.uses.max(64 << 20));
-        super::flow::change(self.flow.rate(TREND_TAU), horizon)
-            .clamp(-super::flow::signed(self.uses), most)
+        let most = super::smoothed_level::signed(self.uses.max(64 << 20));
+        super::smoothed_level::change(self.flow.rate(TREND_TAU), horizon)
+            .clamp(-super::smoothed_level::signed(self.uses), most)
     }
 }
 

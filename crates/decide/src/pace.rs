@@ -59,8 +59,8 @@ impl Pacer {
     pub(super) fn record_domain(&mut self, domain: &Domain) {
         self.thinnest = self.thinnest.min(domain.free());
         let thin = domain.free() < domain.sensed.capacity / 8;
-        let grows =
-            super::flow::change(domain.growth(), AHEAD) > super::flow::signed(domain.free());
+        let grows = super::smoothed_level::change(domain.growth(), AHEAD)
+            > super::smoothed_level::signed(domain.free());
         if domain.lack() > 0 || (grows && thin) {
             self.record(Mood::Urgent);
         } else if grows {

@@ -5,7 +5,8 @@ use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Publication};
 use super::{
-    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, flow, settle,
+    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, settle,
+    smoothed_level,
 };
 use plimsoll_policy::shares::{Collector, Principal};
 use plimsoll_unit::MILLISECOND;
@@ -81,7 +82,12 @@ impl Core {
             node.trust
                 .record(node.reported.stalls, ours, self.clock.now, passed);
             if joins {
-                commands::shift_domains(&mut self.tree, &mut self.root, slot, -flow::signed(uses));
+                commands::shift_domains(
+                    &mut self.tree,
+                    &mut self.root,
+                    slot,
+                    -smoothed_level::signed(uses),
+                );
             }
         }
         freeing

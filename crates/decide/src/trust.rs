@@ -11,7 +11,7 @@
 //! - A report can only lower what the reporter itself gets.
 
 use super::Nanos;
-use super::flow::Flow;
+use super::smoothed_level::Flow;
 
 /// How long a grant is doubted after a stall, nanoseconds. Adapters report about once a second.
 const DOUBT: Nanos = 3_000_000_000;

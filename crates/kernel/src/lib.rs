@@ -24,7 +24,7 @@
 //! | [`pages`], [`pagemap_scan`], [`pagemap`] | which pages are in memory and which in swap |
 //! | [`write_tracking`], [`referenced`] | which pages were written to; which are in use |
 //! | [`process_vm`], [`page_cache`] | copies of another process's memory; how much of a file is cached |
-//! | [`quiet`] | reads of files that leave the page cache as it was |
+//! | [`uncached_read`] | reads of files that leave the page cache as it was |
 //! | [`advise`] | advice on another process's memory |
 //! | [`sealed_memfd`] | a memory file that two processes map |
 //! | [`mapped`], [`mounts`], [`pin`] | the file of a mapping; kinds of file systems; locking pages of files |
@@ -76,7 +76,6 @@ pub mod pressure;
 pub mod probe;
 pub mod process;
 pub mod process_vm;
-pub mod quiet;
 pub mod reader;
 pub mod referenced;
 pub mod sandbox;
@@ -86,6 +85,7 @@ pub mod smaps;
 pub mod stalls;
 pub mod swap;
 pub mod timeout;
+pub mod uncached_read;
 pub mod undo_notes;
 pub mod write_tracking;
 

@@ -5,7 +5,7 @@ use crate::finalization::invoke;
 use crate::front::{allowed, collect, may_go_on};
 use crate::state::{self, Locked};
 use crate::thread::registers::with_registers;
-use crate::{leak_report, lock, report};
+use crate::{diagnostics, leak_report, lock};
 use plimsoll_collector::{Collector, Why};
 
 /// Gives the heap's free memory back to the kernel.
@@ -48,7 +48,7 @@ pub(crate) fn ask(stop: Option<StopFunc>) -> bool {
 /// Turns incremental mode on, if the kernel tracks writes.
 pub(crate) fn turn_incremental_on(collector: &mut Collector<'_>) {
     if !finds_leaks() && !collector.turn_incremental_on() {
-        report::warn(
+        diagnostics::warn(
             c"Incremental mode needs a kernel that tracks writes (Linux 6.7, userfaultfd): it stays off\n",
             0,
         );

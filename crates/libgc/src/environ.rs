@@ -8,7 +8,7 @@ use crate::abi::variables::{
     unmap_on_gcollect,
 };
 use crate::quantum;
-use crate::{output, report};
+use crate::{diagnostics, output};
 use libc::c_int;
 use plimsoll_collector::Settings;
 use plimsoll_heap::{Heap, Means};
@@ -44,7 +44,7 @@ fn parse(said: &OsStr) -> Option<usize> {
 fn begin_quantum(said: &OsStr) {
     match parse(said) {
         Some(bytes) => quantum::begin(bytes),
-        None => report::warn(
+        None => diagnostics::warn(
             c"PLIMSOLL_GC_QUANTUM is no number of bytes (such as 10k or 1m): no thread gives way\n",
             0,
         ),
@@ -69,7 +69,7 @@ fn limit_means(heap: &Heap, said: &OsStr) {
         Some("resizing") => heap.limit_means(Means::Resizing),
         Some("order") => heap.limit_means(Means::Order),
         Some("bookmarks") => heap.limit_means(Means::Bookmarks),
-        _ => report::warn(
+        _ => diagnostics::warn(
             c"PLIMSOLL_GC_MEANS is none of resizing, order and bookmarks: all means are used\n",
             0,
         ),

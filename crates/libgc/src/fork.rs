@@ -1,9 +1,9 @@
 //! Fork: the child has one thread, and copies of all objects.
 
+use crate::racy_cell::Variable;
 use crate::thread::cancel::Uncancelled;
-use crate::thread::unknown;
-use crate::variable::Variable;
-use crate::{follow, lock, state};
+use crate::thread::unregistered;
+use crate::{broker_thread, lock, state};
 use libc::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -51,7 +51,7 @@ pub(crate) fn hold() {
         state::lock().keep();
     }
     INSIDE.store(inside, Relaxed);
-    unknown::forks();
+    unregistered::forks();
 }
 
 /// Frees it in the parent.
@@ -70,7 +70,7 @@ pub(crate) fn only_this() {
     gc.program.threads.only_this(heap);
     gc.program.unknown.forked();
     gc.collector.forked();
-    follow::forked();
+    broker_thread::forked();
     drop(gc);
     if !INSIDE.load(Relaxed) {
         lock::unlock_in_child();

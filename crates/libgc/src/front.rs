@@ -14,9 +14,9 @@ use crate::spawn::spawn;
 use crate::state::{self, Locked, Program, State};
 use crate::thread::registered::running;
 use crate::thread::registers::with_registers;
-use crate::thread::{current, unknown};
+use crate::thread::{current, unregistered};
 use crate::unwind::Whole;
-use crate::{follow, heap, quantum, report, stress};
+use crate::{broker_thread, diagnostics, heap, quantum, stress};
 use libc::c_uint;
 use plimsoll_collector::{Conditions, Event, FrontEnd, Record, Scanned, Why};
 use plimsoll_heap::mark::{MarkWorkers, Marker};
@@ -118,8 +118,8 @@ impl FrontEnd for Front<'_> {
     }
 
     fn enter(&mut self) {
-        unknown::check_collector();
-        follow::start(collect_for_limit);
+        unregistered::check_collector();
+        broker_thread::start(collect_for_limit);
         self.whole = Some(Whole::begin());
     }
 
@@ -217,8 +217,8 @@ impl FrontEnd for Front<'_> {
 
     /// Ends the program.
     fn lost(&mut self, start: usize) {
-        report::warn(c"The object at %p was lost\n", start);
-        report::abort(c"plimsoll libgc: a collection lost an object");
+        diagnostics::warn(c"The object at %p was lost\n", start);
+        diagnostics::abort(c"plimsoll libgc: a collection lost an object");
     }
 
     fn after_marking(&mut self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {

@@ -6,7 +6,7 @@ use crate::objects::kinds::PTRFREE;
 use crate::objects::release::free;
 use crate::output::complain;
 use crate::state::{self, Locked};
-use crate::{environ, report};
+use crate::{diagnostics, environ};
 use libc::c_void;
 use plimsoll_heap::KindId;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,6 +62,6 @@ fn report_all(mut gc: Locked) {
         unsafe { free(heap, start as *mut c_void) };
     }
     if environ::is_set("GC_ABORT_ON_LEAK") {
-        report::abort(c"Objects were lost or damaged");
+        diagnostics::abort(c"Objects were lost or damaged");
     }
 }

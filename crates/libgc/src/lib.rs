@@ -10,17 +10,17 @@
 //! |---|---|
 //! | `abi` | the exported functions and variables |
 //! | `start`, `state`, `heap`, `lock` | making the collector; its state, the heap, the lock of both |
-//! | `word`, `sync` | the word of a lock; what threads wait with |
+//! | `word_lock`, `sync` | the word of a lock; what threads wait with |
 //! | `front`, `collect` | this library as a front end of [`plimsoll_collector`]; asking for collections |
 //! | `objects` | allocating objects, freeing them, changing their size; where references are in them |
 //! | `roots`, `thread` | roots: static data, loaded libraries, threads' stacks |
 //! | `finalization` | what happens when an object dies |
 //! | `leaks`, `leak_report` | objects that a program lost, writes past the end of an object; their report |
-//! | `follow` | following a broker's limit |
-//! | `environ`, `output`, `report` | environment variables, messages, giving up |
+//! | `broker_thread` | following a broker's limit |
+//! | `environ`, `output`, `diagnostics` | environment variables, messages, giving up |
 //! | `quantum` | threads that give their processors up by what they allocate |
 //! | `table`, `memory` | tables by address; the memory of tables |
-//! | `variable`, `spawn` | words that the program assigns; threads of our own |
+//! | `racy_cell`, `spawn` | words that the program assigns; threads of our own |
 //! | `fork`, `unwind` | children of fork; exceptions |
 //! | [`stress`] | frequent collections, each of them checked, for tests |
 //!
@@ -44,10 +44,11 @@
 static OWN: memory::Own = memory::Own;
 
 mod abi;
+mod broker_thread;
 mod collect;
+mod diagnostics;
 mod environ;
 mod finalization;
-mod follow;
 mod fork;
 mod front;
 mod heap;
@@ -58,7 +59,7 @@ mod memory;
 mod objects;
 mod output;
 mod quantum;
-mod report;
+mod racy_cell;
 mod roots;
 mod spawn;
 mod start;
@@ -68,5 +69,4 @@ mod sync;
 mod table;
 mod thread;
 mod unwind;
-mod variable;
-mod word;
+mod word_lock;

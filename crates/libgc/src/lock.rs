@@ -1,7 +1,7 @@
 //! The allocation lock: a futex, because libgc's interface locks and unlocks it in different functions.
 
 use crate::thread::local;
-use crate::word::Word;
+use crate::word_lock::Word;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Where messages go, and what the program's functions for messages do unless it sets others.
 
+use crate::racy_cell::Variable;
 use crate::thread::cancel::Uncancelled;
-use crate::variable::Variable;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::os::fd::IntoRawFd;

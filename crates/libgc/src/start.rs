@@ -1,7 +1,7 @@
 //! The collector is made when the program first needs it. Functions that a program may call first take
 //! the lock here; all others take it from [`state`].
 
-use crate::abi::places;
+use crate::abi::heap_map;
 use crate::abi::variables::{
     GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr, GC_stackbottom, finds_leaks,
 };
@@ -10,9 +10,9 @@ use crate::objects::kinds::{self, Descriptors};
 use crate::roots::Roots;
 use crate::state::{self, Locked, Program, State};
 use crate::thread::stop::signals;
-use crate::thread::{ends, stack, unknown};
+use crate::thread::{exit, stack, unregistered};
 use crate::unwind::{Whole, end_where_we_panic};
-use crate::{collect, environ, fork, heap, report, stress};
+use crate::{collect, diagnostics, environ, fork, heap, stress};
 use plimsoll_collector::Collector;
 use plimsoll_heap::Heap;
 use plimsoll_heap::mark::Marker;
@@ -65,19 +65,19 @@ pub(crate) fn ensure() {
 fn make() {
     end_where_we_panic();
     let Ok((heap, central)) = Heap::new(stress::os(), MOST) else {
-        report::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
+        diagnostics::abort(c"No room for a heap: is there a limit on addresses (ulimit -v)?");
     };
     let whole = Whole::begin();
     kinds::add_first(&heap);
     let heap = heap::set(heap);
-    places::tell(heap);
+    heap_map::tell(heap);
     let range = heap.reserved();
     // One word less than the heap's start, as in libgc: a program that refers to this variable has
     // its value in static data, which would keep the first object alive.
     GC_least_plausible_heap_addr.set(range.start - size_of::<usize>());
     GC_greatest_plausible_heap_addr.set(range.end);
     let Ok(marker) = Marker::new(heap, &Descriptors) else {
-        report::abort(c"No room for a mark stack");
+        diagnostics::abort(c"No room for a mark stack");
     };
     let asked = environ::read(heap);
     stress::begin(heap);
@@ -111,19 +111,19 @@ fn register_first(program: &mut Program) {
         told
     } else {
         // With any other end, the frames above it would not be scanned.
-        stack::base().unwrap_or_else(|| report::abort(c"Nobody tells where the stack begins"))
+        stack::base().unwrap_or_else(|| diagnostics::abort(c"Nobody tells where the stack begins"))
     };
     GC_stackbottom.set(base);
     program.threads.register_first(base);
     // The main thread may end before the others (`pthread_exit`).
-    ends::watch();
+    exit::watch();
 }
 
 /// Collects at the end of the program, to find what was lost since the last collection.
 fn look_for_leaks_at_exit() {
     extern "C" fn at_exit() {
         if finds_leaks() {
-            unknown::let_anybody(collect::by_request);
+            unregistered::let_anybody(collect::by_request);
         }
     }
     // SAFETY: a function that lives as long as the library.

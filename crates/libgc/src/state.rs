@@ -1,14 +1,14 @@
 //! The state that the collector's lock guards. [`crate::start`] makes it.
 
+use crate::diagnostics;
 use crate::finalization::Finalization;
 use crate::leaks::Leaks;
 use crate::lock::{self, LOCK};
-use crate::report;
 use crate::roots::Roots;
 use crate::thread::cancel::Uncancelled;
 use crate::thread::floats::Floats;
 use crate::thread::registered::Threads;
-use crate::thread::unknown::Unknown;
+use crate::thread::unregistered::Unknown;
 use libc::c_void;
 use plimsoll_collector::Collector;
 use plimsoll_heap::Heap;
@@ -212,7 +212,7 @@ pub(crate) fn lock() -> Locked {
 
 /// The state of the collector, which is made, when this thread holds the lock already.
 pub(crate) fn held() -> Locked {
-    made().unwrap_or_else(|| report::abort(c"The collector was used before it was made"))
+    made().unwrap_or_else(|| diagnostics::abort(c"The collector was used before it was made"))
 }
 
 /// The state, if it was made. This thread holds the lock.

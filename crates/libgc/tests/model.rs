@@ -5,8 +5,8 @@
 
 #[path = "../src/thread/handshake.rs"]
 mod handshake;
-#[path = "../src/word.rs"]
-mod word;
+#[path = "../src/word_lock.rs"]
+mod word_lock;
 
 /// In place of the module of the same name in the room.
 mod sync {
@@ -99,7 +99,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use rustix::time::Timespec;
 use sync::AtomicU32;
-use word::Word;
+use word_lock::Word;
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

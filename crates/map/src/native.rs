@@ -1,9 +1,9 @@
 //! The memory that every program has: the executable, libraries, stacks, malloc, files.
 //!
-//! `arenas` finds the heaps of the C library's arenas, `zeros` where a file's variables end.
+//! `arenas` finds the heaps of the C library's arenas, `bss` where a file's variables end.
 
 mod arenas;
-mod zeros;
+mod bss;
 
 use crate::area::Kind;
 use crate::labels::Labels;
@@ -44,7 +44,7 @@ pub fn label(snapshot: &Snapshot, memory: &dyn Memory, labels: &mut Labels) {
         let owner = before.filter(|b| extends(b, area));
         let mut rest = area.clone();
         if let Some(owner) = owner {
-            let end = zeros::end_of(owner, &snapshot.mappings[..index], memory);
+            let end = bss::end_of(owner, &snapshot.mappings[..index], memory);
             let end = end.unwrap_or(area.addresses.end);
             rest.addresses.start = end.clamp(area.addresses.start, area.addresses.end);
             let of_file = area.addresses.start..rest.addresses.start;

@@ -38,7 +38,7 @@
 //! | `control` | what the runtime may ask and do |
 //! | `limits` | the arithmetic around a policy of `plimsoll_policy::sizing`; pure |
 //! | `shared` | the numbers that hooks, companion and runtime share |
-//! | `signal` | the stalls of this process |
+//! | `stall_signal` | the stalls of this process |
 //! | `companion` | the thread that follows a broker |
 //! | [`v0_33`] | the adapter for MMTk 0.33: another version of MMTk is another module |
 //! | `error` | what can go wrong |
@@ -48,8 +48,8 @@ mod control;
 mod error;
 mod limits;
 mod shared;
-mod signal;
 mod sizer;
+mod stall_signal;
 pub mod v0_33;
 
 pub use control::{Control, Figures};

@@ -5,7 +5,7 @@
 use crate::control::Control;
 use crate::limits::{Ledger, Seen};
 use crate::shared::Shared;
-use crate::signal::Signal;
+use crate::stall_signal::Signal;
 use crate::{Error, GiveBack, Result, companion};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock::now_ns;

@@ -21,22 +21,22 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `lever` | parameters of front and back |
-//! | `news` | events that are reported to people |
+//! | `deprioritise` | parameters of front and back |
+//! | `events` | events that are reported to people |
 //! | `parameters` | the own parameters of threads, and those that we set |
-//! | `guard` | undoes everything if the process with the loop is killed |
+//! | `undo_on_kill` | undoes everything if the process with the loop is killed |
 //! | `threads` | the threads of one machine, and the counters of each since the last look |
-//! | `follow` | the loop, for one machine |
+//! | `control_loop` | the loop, for one machine |
 
-mod follow;
-mod guard;
-mod lever;
-mod news;
+mod control_loop;
+mod deprioritise;
+mod events;
 mod parameters;
 mod threads;
+mod undo_on_kill;
 
-pub use follow::{Ended, FollowError, Options, follow};
-pub use guard::{Guarded, NOTE, guard, undo};
-pub use lever::Lever;
-pub use news::News;
+pub use control_loop::{Ended, FollowError, Options, follow};
+pub use deprioritise::Lever;
+pub use events::News;
 pub use plimsoll_map::runtimes::hotspot::allocation::AllocationError;
+pub use undo_on_kill::{Guarded, NOTE, guard, undo};

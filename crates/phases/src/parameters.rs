@@ -1,6 +1,6 @@
 //! Which threads have other parameters than they had, and what they had.
 
-use crate::lever::Lever;
+use crate::deprioritise::Lever;
 use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters};
 use plimsoll_kernel::{Error, Result};
 use plimsoll_policy::phases::live::Place;

@@ -2,16 +2,16 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `gather` | rounds of looks at the programs |
+//! | `scan` | rounds of looks at the programs |
 //! | `skipped` | processes that are passed over, and why |
 //! | `known` | states of files, and the programs that map them |
 //! | `decide` | which ranges are held |
 //! | `limits` | which limits of ours are reached |
 
 mod decide;
-mod gather;
 mod known;
 mod limits;
+mod scan;
 mod skipped;
 
 use crate::allowance::{Allowance, Bound, Margins};
@@ -23,7 +23,6 @@ use crate::pages::Run;
 use crate::refaults::Evidence;
 use crate::report::{Held, Passed, Report, State};
 use decide::{Domains, Why};
-use gather::Gather;
 use known::Known;
 use limits::Reached;
 use plimsoll_kernel::clock::{now_ns as clock, thread_cpu_ns};
@@ -31,6 +30,7 @@ use plimsoll_kernel::pin::lockable;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_unit::SECOND;
+use scan::Gather;
 use std::collections::BTreeMap;
 use std::mem::take;
 

@@ -14,8 +14,8 @@
 //!
 //! Rooms inside. Each imports only from those before it:
 //!
-//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`chosen`] (what users choose
-//!   of a lever), [`link`] (between adapter and broker), `own_libraries` (our libraries for programs),
+//! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`lever_options`] (what users
+//!   choose of a lever), [`link`] (between adapter and broker), `own_libraries` (our libraries for programs),
 //!   `stopped` (processes that stand still), [`adapter_lock`] (one adapter a process), [`family`] (the
 //!   processes of a program), [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each
 //!   runtime), `steer` (the one loop);
@@ -27,13 +27,13 @@
 
 pub mod adapter;
 pub mod adapter_lock;
-pub mod chosen;
 pub mod client;
 pub mod example;
 pub mod family;
 pub mod hotspot;
 pub mod launch;
 pub mod lever;
+pub mod lever_options;
 pub mod libgc;
 pub mod link;
 pub mod list;

@@ -1,6 +1,6 @@
 //! The interface between an adapter and its surroundings.
 
-use crate::chosen::Chosen;
+use crate::lever_options::Chosen;
 use plimsoll_kernel::undo_notes::Notes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;

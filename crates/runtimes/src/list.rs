@@ -1,6 +1,6 @@
 //! The list of runtimes.
 
-use crate::chosen::Choice;
+use crate::lever_options::Choice;
 use crate::passive::Passive;
 use crate::runtime::Runtime;
 use plimsoll_programs::{Candidate, Command};

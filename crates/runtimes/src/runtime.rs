@@ -2,8 +2,8 @@
 //! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
 //! [`crate::example`] step by step.
 
-use crate::chosen::{Choice, Chosen, LeverOption};
 use crate::lever::Begin;
+use crate::lever_options::{Choice, Chosen, LeverOption};
 use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{alloc, bytes_of, open};
-use plimsoll_trace::merlin::{Merlin, named, whole};
+use plimsoll_trace::merlin::{Merlin, add_deaths, named};
 use plimsoll_trace::{ClassId, Event, Header, MonitorId, ObjectId, ThreadId, Trace, check};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +162,7 @@ proptest! {
         }
         let raw = open(bytes_of(&header, &script)).unwrap();
         let table = tempfile::tempfile().unwrap();
-        let (bytes, found) = whole::write(&raw, &BTreeMap::new(), table, Vec::new(), "deaths").unwrap();
+        let (bytes, found) = add_deaths::write(&raw, &BTreeMap::new(), table, Vec::new(), "deaths").unwrap();
         let trace = open(bytes).unwrap();
         let report = check::check(&trace).unwrap();
         prop_assert_eq!(report.faults_count, 0, "{:?}", report.faults);
@@ -220,7 +220,8 @@ fn mended_trace(events: &[(u32, Event)]) -> Trace {
     }
     let raw = open(bytes_of(&header, &script)).unwrap();
     let table = tempfile::tempfile().unwrap();
-    let (bytes, _) = whole::write(&raw, &BTreeMap::new(), table, Vec::new(), "mended").unwrap();
+    let (bytes, _) =
+        add_deaths::write(&raw, &BTreeMap::new(), table, Vec::new(), "mended").unwrap();
     let trace = open(bytes).unwrap();
     let report = check::check(&trace).unwrap();
     assert_eq!(report.faults_count, 0, "{:?}", report.faults);

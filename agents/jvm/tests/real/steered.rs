@@ -2,9 +2,9 @@
 
 use crate::machine::{Sums, library, resident, totals};
 use crate::support::{LONG, Script, counters, eventually, jdks};
-use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::snapshot::Snapshot;
+use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::{cases, children, skip};
 use plimsoll_unit::MIB;

@@ -4,7 +4,7 @@ use super::Fault;
 use super::bytes::{Reader, put2, put4};
 use super::method::{Code, Woven};
 use super::pool::Pool;
-use super::{fits, refers};
+use super::{stack_check, verify_indices};
 
 /// The bit of a static method.
 const STATIC: u16 = 0x0008;
@@ -105,7 +105,7 @@ pub fn rewrite(bytes: &[u8], weaver: &mut Weaver<'_>) -> Result<Written, Fault> 
         }
     }
     if changed {
-        refers::check(&bytes[begin..], &pool)?;
+        verify_indices::check(&bytes[begin..], &pool)?;
         let mut all = bytes[..8].to_vec();
         pool.write(&mut all);
         all.extend_from_slice(&body);
@@ -141,7 +141,7 @@ fn method<'a>(
     if woven.is_empty() {
         return Ok(None);
     }
-    fits::check(about, &code, pool)?;
+    stack_check::check(about, &code, pool)?;
     // Before version 50 the types are found by following the code.
     code.write(&woven, pool, about.version >= 50).map(Some)
 }

@@ -2,8 +2,8 @@
 
 use super::Fault;
 use super::bytes::{Reader, put2, put4, short};
-use super::code::{self, Instruction, decode, op, padding, targets};
 use super::frames::{self, Frame};
+use super::instructions::{self, Instruction, decode, op, padding, targets};
 use super::pool::Pool;
 
 /// The attribute `Code` of a method, taken apart.
@@ -141,10 +141,13 @@ impl<'a> Code<'a> {
     /// The local variables that have names: which place, and the constant of the type.
     pub fn variables(&self) -> impl Iterator<Item = Result<(u16, u16), Fault>> {
         self.variables.iter().flat_map(|(_, content)| {
-            let count = code::u2(content, 0).unwrap_or(0);
+            let count = instructions::u2(content, 0).unwrap_or(0);
             (0..usize::from(count)).map(|entry| {
                 let at = 2 + 10 * entry;
-                Ok((code::u2(content, at + 8)?, code::u2(content, at + 6)?))
+                Ok((
+                    instructions::u2(content, at + 8)?,
+                    instructions::u2(content, at + 6)?,
+                ))
             })
         })
     }
@@ -335,11 +338,11 @@ fn move_lines(
     moved: &impl Fn(usize) -> Option<usize>,
 ) -> Result<Vec<u8>, Fault> {
     let mut new = content.to_vec();
-    for entry in 0..usize::from(code::u2(content, 0)?) {
+    for entry in 0..usize::from(instructions::u2(content, 0)?) {
         let place = 2 + 4 * entry;
-        let at = usize::from(code::u2(content, place)?);
+        let at = usize::from(instructions::u2(content, place)?);
         let at = moved(at).filter(|_| at < end).ok_or(Fault::Damaged)?;
-        code::u2(content, place + 2)?;
+        instructions::u2(content, place + 2)?;
         new[place..place + 2].copy_from_slice(&short(at)?.to_be_bytes());
     }
     Ok(new)
@@ -352,10 +355,10 @@ fn move_variables(
     moved: &impl Fn(usize) -> Option<usize>,
 ) -> Result<Vec<u8>, Fault> {
     let mut new = content.to_vec();
-    for entry in 0..usize::from(code::u2(content, 0)?) {
+    for entry in 0..usize::from(instructions::u2(content, 0)?) {
         let place = 2 + 10 * entry;
-        let begin = usize::from(code::u2(content, place)?);
-        let end = begin + usize::from(code::u2(content, place + 2)?);
+        let begin = usize::from(instructions::u2(content, place)?);
+        let end = begin + usize::from(instructions::u2(content, place + 2)?);
         if begin >= whole {
             return Err(Fault::Damaged);
         }

@@ -9,23 +9,23 @@
 //! |---|---|
 //! | [`bytes`] | numbers, most significant byte first |
 //! | [`pool`] | constants, to which some are added |
-//! | [`code`] | instructions: lengths, targets, what they take from and put on the stack |
+//! | [`instructions`] | instructions: lengths, targets, what they take from and put on the stack |
 //! | [`frames`] | the types that a method's code has at its targets |
 //! | [`method`] | one method's code with snippets in it |
-//! | [`fits`] | whether a method keeps to the places that it has |
-//! | [`refers`] | whether the constants that are named are there |
+//! | [`stack_check`] | whether a method keeps to the places that it has |
+//! | [`verify_indices`] | whether the constants that are named are there |
 //! | `file` | a whole class file, method by method |
 //!
 //! A class that the machine refuses must stay refused: a class that is not as it should be stays as it is.
 
 pub mod bytes;
-pub mod code;
 pub mod file;
-pub mod fits;
 pub mod frames;
+pub mod instructions;
 pub mod method;
 pub mod pool;
-pub mod refers;
+pub mod stack_check;
+pub mod verify_indices;
 
 /// Why a class stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,21 +8,21 @@ mod parameters;
 
 use crate::classfile::Fault;
 use crate::classfile::bytes::put2;
-use crate::classfile::code::{self, Instruction, Stack, argument_places, op, returned, u2};
 use crate::classfile::file::About;
 use crate::classfile::frames::{TOP, Type};
+use crate::classfile::instructions::{self, Instruction, Stack, argument_places, op, returned, u2};
 use crate::classfile::method::{Code, Woven};
 use crate::classfile::pool::{Member, Pool};
-use crate::helper::{self, NAME, REPLACED, UNSAFE, with_receiver};
+use crate::recorder_class::{self, NAME, REPLACED, UNSAFE, with_receiver};
 use parameters::{Parameters, made};
 use std::collections::BTreeSet;
 
-/// A method of [`helper`] that takes one object.
+/// A method of [`recorder_class`] that takes one object.
 const OBJECT: &str = "(Ljava/lang/Object;)V";
 /// More places on the stack than any snippet needs.
 const MORE_STACK: u16 = 8;
 /// Classes that stay as they are: their methods are what is called from inserted code.
-const LEFT: [&str; 2] = [UNSAFE, helper::NAME];
+const LEFT: [&str; 2] = [UNSAFE, recorder_class::NAME];
 
 /// Whether a class stays as it is.
 pub fn is_left(class: &[u8]) -> bool {
@@ -75,7 +75,7 @@ pub fn weave(
         }
         weaving.instruction(index, it, pool, keys)?;
         weaving.stack.step(code.bytes, it, pool)?;
-        if let Some((local, _)) = code::stored(code.bytes, it) {
+        if let Some((local, _)) = instructions::stored(code.bytes, it) {
             weaving.told.remove(&local);
         }
         if matches!(it.opcode, 167 | 169..=177 | 191 | 200) {
@@ -117,7 +117,7 @@ struct Weaving<'w, 'a> {
     scratch: u16,
 }
 
-/// A call of a method of [`helper`].
+/// A call of a method of [`recorder_class`].
 fn call(pool: &mut Pool<'_>, name: &str, descriptor: &str) -> Result<Vec<u8>, Fault> {
     let mut bytes = vec![op::INVOKESTATIC];
     put2(&mut bytes, pool.add_method(NAME, name, descriptor)?);
@@ -446,7 +446,7 @@ impl Weaving<'_, '_> {
         }
         let enters = |it: &Instruction| it.opcode == op::MONITORENTER;
         if monitor.is_some() || self.code.instructions.iter().any(enters) {
-            self.woven.prologue = call(pool, helper::ROOMY, "()V")?;
+            self.woven.prologue = call(pool, recorder_class::ROOMY, "()V")?;
         }
         if let Some(monitor) = monitor {
             let entered = [monitor.clone(), call(pool, "entered", OBJECT)?].concat();

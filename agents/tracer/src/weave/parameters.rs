@@ -1,9 +1,9 @@
 //! The parameters of a method: which of them it has all the time.
 
 use crate::classfile::Fault;
-use crate::classfile::code::{self, op, parameters, u2};
 use crate::classfile::file::About;
 use crate::classfile::frames::{THIS, TOP, Type};
+use crate::classfile::instructions::{self, op, parameters, u2};
 use crate::classfile::method::Code;
 use crate::classfile::pool::Pool;
 
@@ -73,7 +73,7 @@ impl Parameters {
             local += if wide { 2 } else { 1 };
         }
         for it in &code.instructions {
-            if let Some((first, places)) = code::stored(code.bytes, it) {
+            if let Some((first, places)) = instructions::stored(code.bytes, it) {
                 for (local, class, _) in &mut all {
                     if (first..first + places).contains(local) {
                         *class = None;

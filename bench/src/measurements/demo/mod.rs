@@ -4,10 +4,10 @@
 
 mod compare;
 
-use crate::harness::follow::follow;
 use crate::harness::ground::Ground;
 use crate::harness::interrupt;
 use crate::harness::memory_plot::memory_plot;
+use crate::harness::observe_run::follow;
 use crate::harness::play::play;
 use crate::harness::programs::{adapter, hog_that_leaves, sibling, trio};
 use crate::harness::scenario::{Conditions, Program, Scenario};

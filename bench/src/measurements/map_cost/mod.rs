@@ -1,6 +1,6 @@
 //! Cost of a look of `plimsoll map`, and its effect on the program that it looks at.
 
-mod held;
+mod idle_holder;
 
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
@@ -12,7 +12,7 @@ use crate::report::results::{Cell, Results, Table};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Turn, Variant};
 use crate::{Error, Result};
-use held::{Held, State};
+use idle_holder::{Held, State};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_map::{Look, LookError, Options, Watch, look};
 use rustix::time::{ClockId, clock_gettime};
@@ -82,7 +82,7 @@ impl Measurement for MapCost {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let ground = Ground::with_swap(runner.name(), 4 * SWAPPED)?;
-        let _huge = held::HugeShared::on();
+        let _huge = idle_holder::HugeShared::on();
         let classes = Classes::of("bench/programs/Hold.java")?;
         read_ahead(jvms())?;
         let ran = runner.experiment(variants()).wanted().run(|looked, turn| {

@@ -10,7 +10,7 @@ use crate::harness::ground::Ground;
 use crate::harness::interrupt;
 use crate::harness::load::{Load, Rate};
 use crate::harness::programs::sibling;
-use crate::report::breakdown::once;
+use crate::report::stacked_bars::once;
 use crate::report::statistics::quantile;
 use crate::runner::Turn;
 use plimsoll_kernel::cgroup::{Cgroup, Version};

@@ -3,21 +3,21 @@
 //! of made-up programs are always the same; a program that is recorded again may have taken its locks in
 //! another order.
 //!
-//! - `kept`: what stays for the next run.
+//! - `simulation_cache`: what stays for the next run.
 //! - `paper`: what the paper has.
 //! - `programs`: what is simulated.
-//! - `recorded`, `servers`: real programs, run and recorded.
+//! - `recorded`, `record_servers`: real programs, run and recorded.
 //! - `plots`: the pictures.
 //! - `runs`: the simulations.
 //! - `tally`: what is judged.
 
-mod kept;
 mod paper;
 mod plots;
 mod programs;
+mod record_servers;
 mod recorded;
 mod runs;
-mod servers;
+mod simulation_cache;
 mod tally;
 
 use crate::Result;

@@ -1,8 +1,8 @@
 //! Real programs, recorded by `plimsoll trace`. Their traces are kept in `bench/out/traces`, and made again
 //! when what makes them is another one.
 
-use super::kept::sources;
-use super::servers::{Running, logged};
+use super::record_servers::{Running, logged};
+use super::simulation_cache::sources;
 use crate::harness::folder::Folder;
 use crate::harness::java::Classes;
 use crate::harness::programs::{Jvm, cache, sibling};

@@ -1,8 +1,8 @@
 //! The simulations of a program, made by `plimsoll`.
 
-use super::kept::Kept;
 use super::programs::{Program, Source};
 use super::recorded::Recorded;
+use super::simulation_cache::Kept;
 use crate::harness::programs::sibling;
 use crate::progress::Progress;
 use crate::{Error, Result};

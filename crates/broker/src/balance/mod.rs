@@ -33,7 +33,7 @@ pub use reading::Reading;
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
-use crate::members::{Member, Members};
+use crate::principals::{Member, Members};
 use plimsoll_unit::SECOND;
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};

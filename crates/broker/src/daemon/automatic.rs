@@ -6,7 +6,7 @@ use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;
-use crate::members::Member;
+use crate::principals::Member;
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;

@@ -1,7 +1,7 @@
 //! The process that calls the broker.
 
 use crate::server::connection::Peer;
-use crate::server::poll::Slot;
+use crate::server::epoll::Slot;
 
 /// The caller and the time of the call.
 #[derive(Clone, Copy, Debug)]

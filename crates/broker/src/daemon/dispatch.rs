@@ -4,7 +4,7 @@ use super::Daemon;
 use super::caller::Caller;
 use super::methods::{Handler, find};
 use crate::server::connection::Occupation;
-use crate::server::poll::Slot;
+use crate::server::epoll::Slot;
 use crate::server::reply::Answer;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 

@@ -2,9 +2,9 @@
 
 use super::Daemon;
 use super::caller::Caller;
-use crate::members::Member;
+use crate::principals::Member;
 use crate::sense::{self, Tree};
-use crate::server::poll::Token;
+use crate::server::epoll::Token;
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::{Process, descendants_within, own};
 use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};

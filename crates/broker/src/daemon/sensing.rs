@@ -5,7 +5,7 @@ use super::shared_limit::{self, Part};
 use super::user_time::UserTime;
 use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
-use crate::members::Members;
+use crate::principals::Members;
 use crate::sense::{Found, RootDomain, Sampler, Scanner};
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::serving::{Begun, Message};
-use crate::server::poll::{Slot, Turn};
+use crate::server::epoll::{Slot, Turn};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::varlink::{WireError, encode_error};
 

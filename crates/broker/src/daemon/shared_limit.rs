@@ -2,7 +2,7 @@
 //! such a limit between the groups.
 
 use crate::decide::{Core, SensedPrincipal};
-use crate::members::{Member, Members};
+use crate::principals::{Member, Members};
 use crate::sense::RootDomain;
 use plimsoll_wire::messages::Id;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use crate::act::Job;
-use crate::members::Member;
+use crate::principals::Member;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Id, Kind};
 use std::collections::BTreeSet;

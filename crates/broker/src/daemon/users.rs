@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::register::Draft;
 use crate::config::{Given, name_of};
 use crate::decide::{MAX_DEPTH, NewPrincipal};
-use crate::members::Member;
+use crate::principals::Member;
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Set};

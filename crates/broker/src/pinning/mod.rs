@@ -25,7 +25,7 @@ pub use exchange::Settings;
 
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
-use crate::members::Members;
+use crate::principals::Members;
 use crate::user_quota::Held;
 use exchange::Exchange;
 use plimsoll_unit::SECOND;

@@ -8,7 +8,7 @@ use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
-use crate::members::Members;
+use crate::principals::Members;
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};

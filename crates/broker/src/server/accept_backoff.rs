@@ -1,7 +1,7 @@
 //! Listeners that cannot accept because descriptors or memory ran out. They rest, because a waiting
 //! client would wake the broker repeatedly.
 
-use super::poll::Token;
+use super::epoll::Token;
 
 /// Length of a rest, ns, unless something is closed before.
 const REST_NS: u64 = 1_000_000_000;

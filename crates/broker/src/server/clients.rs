@@ -1,7 +1,7 @@
 //! All connections: slots, generations, the number per user, and the order of turns.
 
 use super::connection::{Connection, Occupation, Peer};
-use super::poll::{Slot, Turn};
+use super::epoll::{Slot, Turn};
 use super::users::{User, Users};
 use crate::fair_queue::FairQueue;
 use plimsoll_wire::varlink::{ErrorName, WireError};

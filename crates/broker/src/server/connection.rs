@@ -1,8 +1,8 @@
 //! One client connection: bounded buffers, its peer, and its state.
 
+use super::epoll::{Interest, Turn};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::poll::{Interest, Turn};
 use super::users::{Allowance, User};
 use crate::user_quota::Held;
 pub use plimsoll_kernel::peer::Peer;

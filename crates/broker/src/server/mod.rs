@@ -24,15 +24,15 @@
 //! | `outbox` | bytes queued for a slow reader |
 //! | `reply` | results and errors of methods |
 //! | `accept_backoff` | listeners that cannot accept |
-//! | `poll` | the epoll descriptor and the meaning of its events |
+//! | `epoll` | the epoll descriptor and the meaning of its events |
 //! | `users` | what each user takes of the broker |
 
 pub mod accept_backoff;
 pub mod clients;
 pub mod connection;
+pub mod epoll;
 pub mod inbox;
 pub mod listener;
 pub mod outbox;
-pub mod poll;
 pub mod reply;
 pub mod users;

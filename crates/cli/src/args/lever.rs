@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use plimsoll_runtimes::chosen::LeverOption;
 use plimsoll_runtimes::hotspot::options::{AGENT, GIVE_BACK, POLICY};
+use plimsoll_runtimes::lever_options::LeverOption;
 use serde::{Deserialize, Deserializer, de};
 
 /// A type for the value of an option of a lever. The first value of the option is the default.

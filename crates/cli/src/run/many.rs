@@ -6,10 +6,10 @@ mod slot;
 
 pub use slot::GRACE;
 
-use super::budget::Budget;
+use super::budget_cgroup::Budget;
 use super::child::{self, Launch, Running};
 use super::log::notice;
-use super::member::{self, Member, Wanted};
+use super::principal::{self, Member, Wanted};
 use super::record::{Event, Recording};
 use super::signals::Signals;
 use super::{orphans, steer};
@@ -58,10 +58,10 @@ impl Many {
         recording: Option<Recording>,
         outputs: Option<PathBuf>,
     ) -> Result<Many, CliError> {
-        for doubt in file.doubts(member::capacity()) {
+        for doubt in file.doubts(principal::capacity()) {
             warn!("{doubt}");
         }
-        let bytes = member::bound(file.budget)?;
+        let bytes = principal::bound(file.budget)?;
         let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
             Ok(budget) => Some(budget),
             Err(error) => {
@@ -324,7 +324,7 @@ impl Many {
             unnamed: false,
             weight: program.standing.weight,
             priority: program.standing.priority,
-            max: member::bound(program.max)?,
+            max: principal::bound(program.max)?,
             adapter,
             whole: false,
         };
@@ -412,7 +412,7 @@ fn or_without(
     member: Result<Member, CliError>,
     who: impl Fn() -> String,
 ) -> Result<Option<Member>, CliError> {
-    let member = member::unless_asked(member)?;
+    let member = principal::unless_asked(member)?;
     Ok(member
         .inspect_err(|why| warn!("{} without a broker: {why}", who()))
         .ok())

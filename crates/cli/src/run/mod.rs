@@ -16,24 +16,24 @@
 //! | `steer` | the program's adapter, and the thread that steers |
 //! | `undo` | what killed processes of ours left is undone |
 //! | `phases` | the thread that orders a program's threads |
-//! | `member` | the principal of a program or a group |
+//! | `principal` | the principal of a program or a group |
 //! | `restart_broker` | restarts our broker if it was killed |
-//! | `budget` | a cgroup for the programs of one file |
+//! | `budget_cgroup` | a cgroup for the programs of one file |
 //! | `move_children` | moves early children to their program's cgroup |
 //! | `orphans` | what the first process of a container has to do |
 //! | `signals` | signals as a file to poll |
 //! | `record` | `--record` |
 //! | `log` | our own messages |
 
-pub mod budget;
+pub mod budget_cgroup;
 pub mod child;
 pub mod log;
 pub mod many;
-pub mod member;
 mod move_children;
 mod one;
 pub mod orphans;
 mod phases;
+pub mod principal;
 pub mod record;
 mod restart_broker;
 pub mod signals;
@@ -79,7 +79,7 @@ pub fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
 
 fn run_file(place: &Place, args: &args::Run, file: &Path) -> Result<u8, CliError> {
     let programs = Programs::read(file)?;
-    programs.check_bounds(file, member::capacity())?;
+    programs.check_bounds(file, principal::capacity())?;
     let heard: Vec<i32> = many::HEARD.into_iter().chain(orphans::heard()).collect();
     let signals = Signals::block(&heard)?;
     let outputs = args

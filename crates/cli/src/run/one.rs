@@ -1,8 +1,8 @@
 //! `plimsoll run PROGRAM`: one program, in the foreground, as if plimsoll were not there.
 
 use super::child::{self, Launch, Running};
-use super::member::{self, Member, Wanted};
 use super::phases::Ordered;
+use super::principal::{self, Member, Wanted};
 use super::signals::{FORWARDED, Received, Signals};
 use super::{keep, log, orphans, put_back, steer};
 use crate::args;
@@ -25,7 +25,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     let signals = Signals::block(&heard)?;
     log::start(log::Tone::of(args.quiet, args.verbose), args.log.as_deref())?;
     put_back();
-    let max = member::bound(args.principal.max)?;
+    let max = principal::bound(args.principal.max)?;
     let choices = steer::Choices::from(&args.principal);
     let alone = is_alone(place, choices);
     let found = !alone && find_broker(place);
@@ -121,7 +121,7 @@ fn find_broker(place: &Place) -> bool {
 /// # Errors
 /// The broker does not give what was asked for: the program does not start.
 fn join(place: &Place, wanted: Wanted<'_>, found: bool) -> Result<Option<Member>, CliError> {
-    let member = member::unless_asked(Member::join(place, wanted, None))?;
+    let member = principal::unless_asked(Member::join(place, wanted, None))?;
     let why = match &member {
         Ok(member) => member.alone(),
         Err(why) => Some(why.clone()),

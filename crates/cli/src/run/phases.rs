@@ -1,6 +1,6 @@
 //! `--phases`: finds the Java machine of a program, and orders its threads in a thread of ours.
 
-use super::member::Member;
+use super::principal::Member;
 use super::undo;
 use crate::args;
 use plimsoll_kernel::process::Process;

@@ -1,15 +1,15 @@
 //! Prepares a program with its adapter, and runs the thread that steers it.
 
-use super::member::{self, Member};
+use super::principal::{self, Member};
 use super::undo;
 use crate::args::{AdapterChoice, AgentChoice, GiveBackChoice, PolicyChoice, Principal};
 use crate::control::Control;
 use crate::own_broker::Place;
 use plimsoll_programs::Setting;
-use plimsoll_runtimes::chosen::Chosen;
 use plimsoll_runtimes::hotspot::flags;
 use plimsoll_runtimes::hotspot::options::Policy;
 use plimsoll_runtimes::launch::{self, Plan};
+use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_runtimes::{Alone, Link, Options};
 use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
@@ -102,14 +102,14 @@ pub(crate) fn prepare(
     };
     let listing = told();
     let budget = budget.or_else(|| listing.as_ref().and_then(lasting));
-    let group = member::lowest_limit();
+    let group = principal::lowest_limit();
     let shared = listing.filter(|listing| group.is_some_and(|group| listing.capacity <= group));
     let plan = Plan {
         budget,
-        memory: group.or_else(member::machine),
+        memory: group.or_else(principal::machine),
         group,
-        beyond: shared.map_or(0, |_| member::pageable()),
-        cliff: member::on_a_cliff(),
+        beyond: shared.map_or(0, |_| principal::pageable()),
+        cliff: principal::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),
         chosen: choices.chosen(),

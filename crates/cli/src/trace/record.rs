@@ -16,8 +16,8 @@ use crate::size::Human;
 use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
 use plimsoll_kernel::descriptors;
 use plimsoll_runtimes::hotspot::tracing;
+use plimsoll_trace::merlin::add_deaths::{self, Found};
 use plimsoll_trace::merlin::groups;
-use plimsoll_trace::merlin::whole::{self, Found};
 use plimsoll_trace::{Deaths, Ending, Trace, TraceError, merge};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -347,7 +347,7 @@ fn deaths_in(one: &Trace, facts: &Known, output: &Path) -> Result<Found, CliErro
         )));
     }
     let out = Output::create(output)?;
-    let (out, found) = whole::write(one, facts, table(output)?, out, &name)?;
+    let (out, found) = add_deaths::write(one, facts, table(output)?, out, &name)?;
     out.complete()?;
     Ok(found)
 }

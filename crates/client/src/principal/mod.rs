@@ -8,13 +8,13 @@
 //! | `join` | joins a broker: registers and subscribes |
 //! | `watcher` | the thread that keeps a principal's numbers current |
 //! | `outbox` | messages that wait to be sent |
-//! | `paid` | what was given back and does not show yet |
+//! | `pending_releases` | what was given back and does not show yet |
 //! | `shared` | what the user's threads and the watcher share |
 
 mod builder;
 mod join;
 mod outbox;
-mod paid;
+mod pending_releases;
 mod shared;
 mod watcher;
 

@@ -2,9 +2,9 @@
 
 use super::join::Wish;
 use super::outbox::Outbox;
-use super::paid::{self, Paid};
+use super::pending_releases::{self, Paid};
+use crate::page_mapping::Window;
 use crate::reading::Told;
-use crate::window::Window;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
@@ -126,7 +126,7 @@ impl Shared {
             Some(reading) => reading,
             None => self.read_again(),
         };
-        match self.paid_at.load(Ordering::Relaxed) > paid::as_of(&reading) {
+        match self.paid_at.load(Ordering::Relaxed) > pending_releases::as_of(&reading) {
             true => self.settled(reading),
             false => reading,
         }

@@ -7,7 +7,7 @@
 use super::join::{self, Before, Joined};
 use super::shared::{Known, Shared};
 use crate::local::Local;
-use crate::window::Shutter;
+use crate::page_mapping::Shutter;
 use crate::{Error, ErrorName, Reading, Result, Source, Stream};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Changed, Id};

@@ -17,14 +17,14 @@
 //! | `tier` | [`Tier`], [`Stalled`], and why a tier was [`Declined`] |
 //! | `delays` | delay accounting of one process |
 //! | `reclaim` | the tracepoints of reclaim, timed or counted |
-//! | `pressure` | the total of the group that a process is in |
+//! | `cgroup_psi` | the total of the group that a process is in |
 //! | `taskstats` | the kernel's interface under it, for any process and thread |
 //! | `vmstat` | counters of the machine; blind to reclaim at the limit of a group |
 //!
 //! For a group see [`crate::cgroup::Cgroup::events`] and [`crate::cgroup::Stat`].
 
+mod cgroup_psi;
 mod delays;
-mod pressure;
 mod reclaim;
 mod signal;
 mod taskstats;

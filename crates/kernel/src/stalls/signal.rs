@@ -1,9 +1,9 @@
 //! The stall signal of one process, by the best tier that works.
 
+use super::cgroup_psi::Group;
 use super::delays::{Delays, PAUSE};
-use super::pressure::Group;
 use super::reclaim::{Counted, Timed};
-use super::{Declined, Stalled, Tier, pressure};
+use super::{Declined, Stalled, Tier, cgroup_psi};
 use crate::process::Process;
 use crate::{Error, Result, sandbox};
 
@@ -333,7 +333,7 @@ impl Source {
             Tier::DelayAccounting => Delays::open(process).map(Source::Delays),
             Tier::Reclaim => Timed::open(process).map(Source::Reclaim),
             Tier::ReclaimCount => Counted::open(process).map(Source::ReclaimCount),
-            Tier::Pressure => pressure::open(process).map(Source::Pressure),
+            Tier::Pressure => cgroup_psi::open(process).map(Source::Pressure),
             Tier::MajorFaults => {
                 process.faults()?;
                 Ok(Source::Faults)

@@ -3,7 +3,7 @@
 use crate::objects::allocate::{allocate, allocate_held, allocate_slowly, extra};
 use crate::objects::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::objects::{release, resize};
-use crate::{report, start};
+use crate::{diagnostics, start};
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::{GRANULE, KindId, LARGEST_SMALL};
 use std::ptr::null_mut;
@@ -76,7 +76,7 @@ extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) 
     match KindId(kind as u16) {
         PTRFREE | AUNCOLLECTABLE => allocate_held(bytes, AUNCOLLECTABLE),
         NORMAL | UNCOLLECTABLE => allocate_held(bytes, UNCOLLECTABLE),
-        _ => report::unsupported(
+        _ => diagnostics::unsupported(
             "GC_generic_malloc_uncollectable",
             "uncollectable objects of a program's own kind",
         ),

@@ -10,7 +10,7 @@ use crate::objects::header::{FREED, HEADER, damage, describe, header};
 use crate::objects::kinds::{AUNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use crate::objects::{release, resize};
 use crate::output::complain;
-use crate::{report, start};
+use crate::{diagnostics, start};
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 use std::ptr::null_mut;
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     let address = object as usize;
     let heap = start::heap();
     let Some(slot) = heap.slot(address) else {
-        report::abort(c"GC_debug_free of what is no object");
+        diagnostics::abort(c"GC_debug_free of what is no object");
     };
     let Some(header) = header(address) else {
         complain(&format!(
@@ -122,7 +122,7 @@ unsafe extern "C-unwind" fn GC_debug_realloc(
     }
     let heap = start::heap();
     let Some(slot) = heap.slot(object as usize) else {
-        report::abort(c"GC_debug_realloc of what is no object");
+        diagnostics::abort(c"GC_debug_realloc of what is no object");
     };
     let Some(header) = header(object as usize) else {
         complain(&format!(
@@ -273,7 +273,7 @@ extern "C-unwind" fn GC_debug_change_stubborn(_: *const c_void) {}
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_debug_end_stubborn_change(object: *const c_void) {
     if GC_base(object.cast_mut()).is_null() {
-        report::abort(c"GC_debug_end_stubborn_change of what is no object");
+        diagnostics::abort(c"GC_debug_end_stubborn_change of what is no object");
     }
 }
 

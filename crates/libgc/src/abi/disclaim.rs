@@ -5,7 +5,7 @@ use crate::finalization::disclaim::Disclaim;
 use crate::finalization::finalizers::Procedure;
 use crate::objects::allocate::allocate;
 use crate::objects::kinds;
-use crate::{report, start};
+use crate::{diagnostics, start};
 use libc::{c_int, c_void};
 use plimsoll_heap::KindId;
 use std::ptr::null_mut;
@@ -39,7 +39,7 @@ extern "C-unwind" fn GC_init_finalized_malloc() {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_finalized_malloc(bytes: usize, closure: *const c_void) -> *mut c_void {
     let Some(&kind) = FINALIZED.get() else {
-        report::abort(c"GC_finalized_malloc before GC_init_finalized_malloc");
+        diagnostics::abort(c"GC_finalized_malloc before GC_init_finalized_malloc");
     };
     let place = allocate(bytes.saturating_add(WORD), kind);
     if place.is_null() {

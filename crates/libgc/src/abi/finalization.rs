@@ -3,7 +3,7 @@
 use crate::abi::variables::toggleref_func;
 use crate::finalization::finalizers::{Order, Procedure};
 use crate::finalization::{invoke, registration};
-use crate::{heap, output, report, start};
+use crate::{diagnostics, heap, output, start};
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 
@@ -59,7 +59,7 @@ extern "C-unwind" fn GC_finalize_all() {
 /// Ends the program if the link is null or not aligned.
 fn check(link: *mut *mut c_void, complaint: &CStr) {
     if link.is_null() || !link.is_aligned() {
-        report::abort(complaint);
+        diagnostics::abort(complaint);
     }
 }
 
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void
         Some(slot) => {
             GC_general_register_disappearing_link(link, heap.start(slot) as *const c_void)
         }
-        None => report::abort(c"Bad arg to GC_register_disappearing_link"),
+        None => diagnostics::abort(c"Bad arg to GC_register_disappearing_link"),
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::objects::allocate::allocate;
 use crate::objects::debug::debug_allocate;
 use crate::objects::kinds;
+use crate::racy_cell::Variable;
 use crate::start;
-use crate::variable::Variable;
 use libc::{c_char, c_int, c_void};
 use plimsoll_heap::KindId;
 

@@ -2,8 +2,8 @@
 
 use crate::objects::inspect::slot;
 use crate::output;
-use crate::variable::Variable;
-use crate::{report, start};
+use crate::racy_cell::Variable;
+use crate::{diagnostics, start};
 use libc::{c_int, c_void};
 use plimsoll_heap::Bins;
 use std::ptr::null_mut;
@@ -37,17 +37,17 @@ unsafe extern "C-unwind" fn not_same(p: *mut c_void, q: *mut c_void) {
     output::complain(&format!(
         "GC_same_obj: {p:p} and {q:p} are not in the same object\n"
     ));
-    report::abort(c"GC_same_obj test failed");
+    diagnostics::abort(c"GC_same_obj test failed");
 }
 
 unsafe extern "C-unwind" fn not_valid(p: *mut c_void) {
     output::complain(&format!("GC_is_valid_displacement: {p:p} is not valid\n"));
-    report::abort(c"GC_is_valid_displacement test failed");
+    diagnostics::abort(c"GC_is_valid_displacement test failed");
 }
 
 unsafe extern "C-unwind" fn not_visible(p: *mut c_void) {
     output::complain(&format!("GC_is_visible: {p:p} is not visible\n"));
-    report::abort(c"GC_is_visible test failed");
+    diagnostics::abort(c"GC_is_visible test failed");
 }
 
 #[unsafe(no_mangle)]

@@ -1,8 +1,8 @@
 //! gc.h: warnings, the log, and the end of a program without memory.
 
 use crate::abi::variables::GC_oom_fn;
+use crate::diagnostics::{WARN, WarnProc, abort_without_memory};
 use crate::output;
-use crate::report::{WARN, WarnProc, abort_without_memory};
 use libc::{c_char, c_int};
 
 #[unsafe(no_mangle)]

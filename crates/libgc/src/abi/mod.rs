@@ -1,6 +1,6 @@
 //! The exported functions and variables, and nothing else: one file for each subject of libgc's headers. A
 //! function makes the collector if there is none ([`crate::start`]), takes the lock, and calls inward.
-//! Nothing inside calls a function here; `variables`, `places` and the lists of `private` are words that
+//! Nothing inside calls a function here; `variables`, `heap_map` and the lists of `private` are words that
 //! this library shares with the program, and modules inside read them.
 //!
 //! | module | content |
@@ -13,7 +13,7 @@
 //! | `gcj`, `kinds`, `typed` | where references are in objects |
 //! | `inspection` | queries about objects, and checks of pointers |
 //! | `messages` | warnings, and the log |
-//! | `places` | where the heap is, for tools that look from outside |
+//! | `heap_map` | where the heap is, for tools that look from outside |
 //! | `private` | names of libgc's private headers |
 //! | `pthreads`, `threads` | threads |
 //! | `roots` | roots that the program adds |
@@ -27,10 +27,10 @@ mod debug;
 mod disclaim;
 mod finalization;
 mod gcj;
+pub(crate) mod heap_map;
 mod inspection;
 mod kinds;
 mod messages;
-pub(crate) mod places;
 pub(crate) mod private;
 mod pthreads;
 mod roots;

@@ -2,7 +2,7 @@
 //! compiled with those headers: libgc's own tests, and allocators that take objects from free lists
 //! in inlined code.
 
-use crate::variable::Variable;
+use crate::racy_cell::Variable;
 
 /// The free lists of one kind: one for each size up to half a page, in granules.
 const LISTS: usize = 129;

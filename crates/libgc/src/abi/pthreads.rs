@@ -1,9 +1,9 @@
 //! gc_pthread_redirects.h: the functions of POSIX threads, for threads that use the collector.
 
+use crate::racy_cell::share;
 use crate::start;
 use crate::thread::pthreads::{self, Start};
 use crate::thread::stop::signals;
-use crate::variable::share;
 use libc::{c_int, c_void, pthread_attr_t, pthread_t, sigset_t};
 
 #[unsafe(no_mangle)]

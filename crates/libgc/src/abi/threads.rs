@@ -1,14 +1,14 @@
 //! gc.h, gc_mark.h and javaxfc.h: threads, their stacks, and stopping them; forks.
 
 use crate::abi::variables::GC_stackbottom;
+use crate::racy_cell::share;
 use crate::thread::blocking::{ActiveAgain, BlockedAgain, Function, block_at};
 use crate::thread::record::{Section, Thread, store};
 use crate::thread::registers::with_registers;
 use crate::thread::stack::{DUPLICATE, SUCCESS, StackBase, UNIMPLEMENTED, base};
 use crate::thread::stop::signals;
 use crate::thread::suspend::find;
-use crate::thread::{current, ends};
-use crate::variable::share;
+use crate::thread::{current, exit};
 use crate::{fork, heap, lock, start};
 use libc::{c_int, c_void};
 use rustix::thread::futex;
@@ -34,7 +34,7 @@ unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_i
         Some(_) => {
             gc.program.unknown.registered();
             // The thread may end without unregistering.
-            ends::watch();
+            exit::watch();
             SUCCESS
         }
         None => UNIMPLEMENTED,

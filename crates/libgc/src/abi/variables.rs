@@ -2,7 +2,7 @@
 //! any module of this library may read; they know none of these modules.
 
 use crate::output;
-use crate::variable::Variable;
+use crate::racy_cell::Variable;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Finalizers: functions to call when an object has died, in the orders that libgc offers.
 
 use crate::abi::variables::{GC_java_finalization, await_finalize, bytes_per_finalizer};
-use crate::report;
+use crate::diagnostics;
 use crate::table::{self, Most, Table};
 use libc::c_void;
 use plimsoll_heap::mark::{Finalizable, Marker};
@@ -92,7 +92,7 @@ impl Finalizers {
             }
         }
         for object in self.cycles.drain(..) {
-            report::warn(c"Finalization cycle involving %p\n", object);
+            diagnostics::warn(c"Finalization cycle involving %p\n", object);
         }
     }
 

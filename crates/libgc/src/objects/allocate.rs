@@ -6,13 +6,13 @@ use crate::abi::variables::{
 };
 use crate::finalization::invoke;
 use crate::front::{Front, allowed, collect};
+use crate::racy_cell::share;
 use crate::state::{Locked, State};
 use crate::thread::current;
 use crate::thread::record::Thread;
 use crate::thread::registered::running;
 use crate::thread::registers::with_registers;
-use crate::variable::share;
-use crate::{leak_report, quantum, report, start, state, stress};
+use crate::{diagnostics, leak_report, quantum, start, state, stress};
 use libc::c_void;
 use plimsoll_collector::Why;
 use plimsoll_heap::{Bin, Class, Exhausted, KindId};
@@ -184,12 +184,12 @@ fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> 
         None => {
             if is_blocked {
                 let start = start::heap().range().start;
-                report::warn(
+                diagnostics::warn(
                     c"The program has a mapping where the heap at %p would grow\n",
                     start,
                 );
             }
-            report::warn(
+            diagnostics::warn(
                 c"Out of Memory! Returning NULL for an allocation of %lu bytes\n",
                 bytes,
             );
@@ -209,7 +209,7 @@ fn make_executable(gc: &mut Locked) {
         let all = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
         // SAFETY: memory of the heap, which stays readable and writable.
         if unsafe { mprotect(start as *mut c_void, range.end - start, all) }.is_err() {
-            report::abort(c"The kernel does not let objects be executed");
+            diagnostics::abort(c"The kernel does not let objects be executed");
         }
         gc.program.executable = range.len();
     }

@@ -1,8 +1,8 @@
 //! Kinds of objects: libgc's four, and those that a program adds with descriptors and mark
 //! procedures; where references are in their objects.
 
-use crate::report;
-use crate::variable::Variable;
+use crate::diagnostics;
+use crate::racy_cell::Variable;
 use libc::{c_char, c_int, c_uint, c_void};
 use plimsoll_heap::mark::{Marker, Tracer};
 use plimsoll_heap::{Heap, Kind, KindId, Layout};
@@ -207,7 +207,7 @@ pub(crate) fn new_kind(heap: &Heap, descriptor: usize, adds_size: c_int, clears:
             TABLE.adds_size[usize::from(id.0)].store(adds_size as usize, Relaxed);
             c_uint::from(id.0)
         }
-        _ => report::abort(c"Too many kinds"),
+        _ => diagnostics::abort(c"Too many kinds"),
     }
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn add_proc(procedure: MarkProc) -> usize {
             place.get_or_init(|| procedure);
             index
         }
-        None => report::abort(c"Too many mark procedures"),
+        None => diagnostics::abort(c"Too many mark procedures"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Freeing objects explicitly.
 
 use crate::abi::variables::{GC_non_gc_bytes, finds_leaks};
+use crate::racy_cell::share;
 use crate::thread::current;
-use crate::variable::share;
-use crate::{report, state};
+use crate::{diagnostics, state};
 use libc::c_void;
 use plimsoll_heap::{Freed, Heap};
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ pub(crate) unsafe fn free(heap: &Heap, object: *mut c_void) {
     }
     // SAFETY: the caller does not use it any more.
     if !unsafe { free_small(heap, start) || free_large(heap, start) } {
-        report::warn(c"Freed what is no object, or was freed before: %p\n", start);
+        diagnostics::warn(c"Freed what is no object, or was freed before: %p\n", start);
     }
 }
 

@@ -4,7 +4,7 @@ use super::allocate::{allocate, allocate_held, extra};
 use super::kinds::{AUNCOLLECTABLE, NORMAL, UNCOLLECTABLE};
 use super::release::free;
 use crate::abi::variables::GC_oom_fn;
-use crate::{report, start};
+use crate::{diagnostics, start};
 use libc::c_void;
 use plimsoll_heap::{GRANULE, LARGEST_SMALL, SUPERPAGE};
 use std::ptr::null_mut;
@@ -27,7 +27,7 @@ pub(crate) unsafe fn realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
     let start = object as usize;
     let slot = heap.slot(start).filter(|&slot| heap.start(slot) == start);
     let Some(slot) = slot else {
-        report::abort(c"GC_realloc of what is no object");
+        diagnostics::abort(c"GC_realloc of what is no object");
     };
     let size = heap.size(slot) - extra();
     if bytes <= size && bytes * 2 >= size {

@@ -16,8 +16,8 @@
 pub(crate) mod loader;
 
 use crate::abi::variables::{GC_no_dls, GC_push_other_roots, on_collection_event, on_thread_event};
+use crate::racy_cell::Variable;
 use crate::thread::stop::AtStop;
-use crate::variable::Variable;
 use libc::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Mutex;

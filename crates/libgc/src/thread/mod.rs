@@ -7,8 +7,8 @@
 //! | `local` | words in thread-local storage |
 //! | `record`, `registered` | the state of one registered thread; all of them |
 //! | `current` | the current thread |
-//! | `pthreads`, `ends` | threads that are created through the collector; the end of any thread |
-//! | `unknown` | threads that are not registered |
+//! | `pthreads`, `exit` | threads that are created through the collector; the end of any thread |
+//! | `unregistered` | threads that are not registered |
 //! | `stack` | the bounds of a thread's stack |
 //! | `scan` | which parts of a stack are roots |
 //! | `stop`, `handshake` | stops the world |
@@ -20,7 +20,7 @@
 pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
-pub(crate) mod ends;
+pub(crate) mod exit;
 pub(crate) mod floats;
 mod handshake;
 pub(crate) mod local;
@@ -32,4 +32,4 @@ mod scan;
 pub(crate) mod stack;
 pub(crate) mod stop;
 pub(crate) mod suspend;
-pub(crate) mod unknown;
+pub(crate) mod unregistered;

@@ -4,7 +4,7 @@
 use super::cancel::Uncancelled;
 use super::record::Thread;
 use super::stop::signals;
-use super::{current, ends, stack};
+use super::{current, exit, stack};
 use crate::state;
 use libc::{c_int, c_void, pthread_attr_t, pthread_t};
 use rustix::thread::futex;
@@ -62,7 +62,7 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
     this.created = true;
     this.detached = order.detached;
     drop(gc);
-    ends::watch();
+    exit::watch();
     order.answer(TAKEN);
     let result = start(argument);
     let mut gc = state::lock();

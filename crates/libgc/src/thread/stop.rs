@@ -10,7 +10,7 @@ use super::handshake::Handshake;
 use super::record::Thread;
 use super::registered::Threads;
 use crate::abi::variables::on_thread_event;
-use crate::report;
+use crate::diagnostics;
 use crate::roots::loader;
 use libc::{c_int, c_ulong, siginfo_t};
 use rustix::time::Timespec;
@@ -65,7 +65,7 @@ pub(crate) mod signals {
     /// Installs the signal handlers.
     pub(crate) fn install() {
         if suspend() as u32 == RESTART.load(Relaxed) {
-            report::abort(
+            diagnostics::abort(
                 c"The same signal is to stop threads and to restart them: set another one",
             );
         }
@@ -371,11 +371,11 @@ pub(crate) trait AtStop {
 /// Warns the program that the world cannot be stopped.
 fn warn_of_failure(missing: u32) {
     match missing {
-        0 => report::warn(
+        0 => diagnostics::warn(
             c"The loader's lock is not to be had while all threads are stopped: tried for %ld seconds\n",
             PATIENCE.as_secs() as usize,
         ),
-        _ => report::warn(
+        _ => diagnostics::warn(
             c"A thread does not stop: does it block the suspend signal? %ld threads wait\n",
             missing as usize,
         ),

@@ -24,7 +24,7 @@
 
 mod cost;
 #[cfg(test)]
-mod model;
+mod simulated_group;
 #[cfg(test)]
 mod tests;
 

@@ -1,4 +1,4 @@
-use super::model::{Group, Part};
+use super::simulated_group::{Group, Part};
 use super::*;
 use proptest::prelude::*;
 

@@ -26,22 +26,22 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `all` | all available room |
+//! | `all_available` | all available room |
 //! | `isla_vista` | Isla Vista, by allocation stalls |
-//! | `after_stalls` | the collector's own rule until a stall, then Isla Vista |
+//! | `isla_vista_on_stall` | the collector's own rule until a stall, then Isla Vista |
 //! | `square_root` | memory as long as it saves enough collections |
-//! | `ratios` | the parameters of Isla Vista, and their ranges |
+//! | `isla_vista_parameters` | the parameters of Isla Vista, and their ranges |
 
-mod after_stalls;
-mod all;
+mod all_available;
 mod isla_vista;
-mod ratios;
+mod isla_vista_on_stall;
+mod isla_vista_parameters;
 mod square_root;
 
-pub use after_stalls::AfterStalls;
-pub use all::All;
+pub use all_available::All;
 pub use isla_vista::IslaVista;
-pub use ratios::{Parameters, RatioError, Ratios};
+pub use isla_vista_on_stall::AfterStalls;
+pub use isla_vista_parameters::{Parameters, RatioError, Ratios};
 pub use square_root::SquareRoot;
 
 /// The drop-in's heap while memory is not short. Its size suits the allocation rate of the program

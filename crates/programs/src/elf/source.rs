@@ -1,6 +1,6 @@
 //! The open file that an ELF file is read from.
 
-use plimsoll_kernel::quiet::QuietFile;
+use plimsoll_kernel::uncached_read::QuietFile;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -2,10 +2,10 @@
 //! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
 //! list with it to use it. To write a real runtime, begin with a copy of this folder.
 
-use crate::chosen::Choice;
 use crate::family;
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Reach, Sample};
+use crate::lever_options::Choice;
 use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
 use plimsoll_programs::Recognise;

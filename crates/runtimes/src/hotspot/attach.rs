@@ -16,7 +16,7 @@ mod socket;
 pub use error::AttachError;
 
 use super::attach_file::{self, Trigger};
-use super::reply::{self, Reply};
+use super::attach_protocol::{self, Reply};
 use super::sigquit;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::path_of;
@@ -147,9 +147,9 @@ impl Attach {
             _ => argument,
         };
         let arguments: Vec<&str> = arguments.iter().copied().map(own).collect();
-        let request = match reply::request_v1(name, &arguments) {
+        let request = match attach_protocol::request_v1(name, &arguments) {
             Some(request) => request,
-            None if self.version >= 2 => reply::request_v2(name, &arguments),
+            None if self.version >= 2 => attach_protocol::request_v2(name, &arguments),
             None => {
                 return Err(AttachError::TooLong {
                     command: name.to_owned(),
@@ -400,7 +400,7 @@ impl Attach {
         if bytes.is_empty() {
             return Err(AttachError::Dismissed { pid });
         }
-        reply::parse(&bytes).ok_or_else(|| AttachError::BadReply {
+        attach_protocol::parse(&bytes).ok_or_else(|| AttachError::BadReply {
             pid,
             command: name.to_owned(),
         })

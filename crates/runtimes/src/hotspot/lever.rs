@@ -4,28 +4,28 @@
 //! |---|---|
 //! | `by_stalls` | the stalls of the process and the memory that is free |
 //! | `collection` | collections that are asked for |
-//! | `helper` | calls of the agent's library |
+//! | `agent` | calls of the agent's library |
 //! | `let_go` | what is undone, and noted for it |
 //! | `limits` | the limit that holds |
 
+mod agent;
 mod by_stalls;
 mod collection;
-mod helper;
 mod let_go;
 mod limits;
 
 use super::agent::{Page, Told, Tries};
 use super::attach::{Attach, AttachError};
+use super::attach_protocol::Reply;
 use super::concurrent_work::Beside;
 use super::control::{Action, Control, Seen};
 use super::footprint;
-use super::heap_sizing::{Levers, SizedBy, Trigger};
 use super::machine::Machine;
 use super::native_growth::Growth;
 use super::options::{Policy, gives_touched};
 use super::release::Had;
-use super::reply::Reply;
 use super::resident_target::Wishes;
+use super::sizing_flags::{Levers, SizedBy, Trigger};
 use super::snapshot::{Generation, Snapshot};
 use super::{NAME, NAME_WITH_AGENT};
 use crate::lever::Target;

@@ -11,34 +11,34 @@
 //!
 //! Rooms inside: `runtime` (what the list of runtimes sees: [`HotSpot`]), [`options`] (what users choose),
 //! [`flags`] and `start` (what is added before the start); then [`attach`] (commands), `attach_file` and
-//! `sigquit` (how a machine is made to listen, and which machine may be signalled for that), [`reply`] (the
-//! bytes of the protocol), [`snapshot`] (reading counters), [`machine`] (version and flags), [`collector`]
-//! (the collectors), [`heap_sizing`] (what moves the heap), [`footprint`] (what a machine uses),
-//! `concurrent_work` (the work that a collector does beside the program), `native_growth` (sudden growth of
-//! native memory), [`control`] (what to do), [`release`] (restores the flags), `stalls` and `isla_vista` (a
-//! limit from the kernel's stalls), [`agent`] (what is loaded into a machine), `resident_target` (what that
-//! one is asked to keep), [`tracing`](mod@tracing) (what is added so that a program can be recorded) and
-//! `lever`, which joins them.
+//! `sigquit` (how a machine is made to listen, and which machine may be signalled for that),
+//! [`attach_protocol`] (the bytes of the protocol), [`snapshot`] (reading counters), [`machine`] (version
+//! and flags), [`collector`] (the collectors), [`sizing_flags`] (what moves the heap), [`footprint`] (what
+//! a machine uses), `concurrent_work` (the work that a collector does beside the program), `native_growth`
+//! (sudden growth of native memory), [`control`] (what to do), [`release`] (restores the flags), `stalls`
+//! and `isla_vista` (a limit from the kernel's stalls), [`agent`] (what is loaded into a machine),
+//! `resident_target` (what that one is asked to keep), [`tracing`](mod@tracing) (what is added so that a
+//! program can be recorded) and `lever`, which joins them.
 
 pub mod agent;
 pub mod attach;
 mod attach_file;
+pub mod attach_protocol;
 pub mod collector;
 mod concurrent_work;
 pub mod control;
 pub mod flags;
 pub mod footprint;
-pub mod heap_sizing;
 mod isla_vista;
 mod lever;
 pub mod machine;
 mod native_growth;
 pub mod options;
 pub mod release;
-pub mod reply;
 mod resident_target;
 mod runtime;
 mod sigquit;
+pub mod sizing_flags;
 pub mod snapshot;
 mod stalls;
 mod start;

@@ -2,7 +2,7 @@
 //! program. Pure: no clock.
 
 use super::control::RETURNING;
-use super::heap_sizing::{Levers, SizedBy};
+use super::sizing_flags::{Levers, SizedBy};
 use plimsoll_policy::footprint::{late_surprise, surprise};
 
 /// The least time over which the growth of native memory is measured, nanoseconds.

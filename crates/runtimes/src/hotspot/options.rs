@@ -1,6 +1,6 @@
 //! Options of this lever.
 
-use crate::chosen::{Choice, Chosen, LeverOption};
+use crate::lever_options::{Choice, Chosen, LeverOption};
 
 /// All options.
 pub const OPTIONS: &[LeverOption] = &[POLICY, AGENT, GIVE_BACK];

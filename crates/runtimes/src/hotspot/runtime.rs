@@ -1,7 +1,7 @@
 //! Connects the parts of this adapter to the trait [`Runtime`].
 
 use super::{NAME, lever, options, start};
-use crate::chosen::{Choice, LeverOption};
+use crate::lever_options::{Choice, LeverOption};
 use crate::runtime::{Addition, Runtime, Start, Steered};
 use plimsoll_programs::hotspot::HotSpot;
 

@@ -168,8 +168,8 @@ fn inside(start: &Start<'_>) -> Addition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chosen::Chosen;
     use crate::launch::{prepare, prepare_in};
+    use crate::lever_options::Chosen;
     use crate::testing::with_variables;
     use plimsoll_programs::Setting;
 

@@ -24,7 +24,7 @@ pub use libraries::Libraries;
 pub use plimsoll_programs::libgc::LibGc;
 pub use stock::{system, version};
 
-use crate::chosen::Choice;
+use crate::lever_options::Choice;
 use crate::runtime::{Addition, Runtime, Start, Steered};
 use libraries::Wish;
 use plimsoll_programs::privileges;

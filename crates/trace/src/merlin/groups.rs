@@ -2,7 +2,7 @@
 //! class that
 //! one thread allocates in turn. All of a group die with that one.
 
-use super::whole::{Found, Out, write_head};
+use super::add_deaths::{Found, Out, write_head};
 use crate::error::TraceError;
 use crate::event::{Event, ObjectId};
 use crate::header::Deaths;

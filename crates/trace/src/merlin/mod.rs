@@ -19,13 +19,13 @@
 //! | `last_use` | when each object is named for the last time |
 //! | `repair` | completes events that a recorder sees in part |
 //! | [`groups`] | a trace in which one object of each group has its death, made whole |
-//! | [`whole`] | a raw trace made into one with deaths |
+//! | [`add_deaths`] | a raw trace made into one with deaths |
 
+pub mod add_deaths;
 mod graph;
 pub mod groups;
 mod last_use;
 mod repair;
-pub mod whole;
 
 use crate::event::{Event, ObjectId};
 use crate::numbered::Map;

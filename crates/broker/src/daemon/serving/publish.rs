@@ -2,9 +2,9 @@
 
 use super::Serving;
 use crate::decide::{Action, Core};
-use crate::members::{Member, Members};
+use crate::principals::{Member, Members};
 use crate::server::connection::Occupation;
-use crate::server::poll::{Interest, Slot, Token};
+use crate::server::epoll::{Interest, Slot, Token};
 use plimsoll_kernel::clock::now_ns;
 use plimsoll_wire::messages::{Changed, Id};
 use plimsoll_wire::page::{Level, Numbers};

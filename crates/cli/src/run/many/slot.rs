@@ -2,7 +2,7 @@
 
 use crate::programs::Program;
 use crate::run::child::Running;
-use crate::run::member::Member;
+use crate::run::principal::Member;
 use rustix::event::{PollFd, PollFlags};
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 
 use super::super::table::written;
 use super::data::Group;
-use super::schedulers::{LABELS, fill, legend};
+use super::legend::{LABELS, fill, legend};
 use plimsoll_picture::scale::number;
 use plimsoll_picture::svg::{Align, Rect, Svg, shortened};
 use plimsoll_picture::{Scale, WIDTH};

@@ -3,7 +3,7 @@
 use super::super::table::written;
 use super::bars::{Panel, change, percent};
 use super::data::Group;
-use super::schedulers::{fill, legend, stroke};
+use super::legend::{fill, legend, stroke};
 use plimsoll_picture::scale::number;
 use plimsoll_picture::svg::{Align, Rect, Svg};
 use plimsoll_picture::{Scale, WIDTH};

@@ -7,15 +7,15 @@
 //! | `bars` | bars by program or collector, values or changes |
 //! | `boxes` | box plots of the pauses of threads |
 //! | `lines` | a quantity by the size of the heap |
-//! | `schedulers` | how the schedulers look |
+//! | `legend` | how the schedulers look |
 //! | `figures` | all numbers, as a table |
 
 mod bars;
 mod boxes;
 mod data;
 mod figures;
+mod legend;
 mod lines;
-mod schedulers;
 
 use super::run::Run;
 use bars::{Panel, bars};

@@ -3,20 +3,20 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `timed` | tier 2: two small BPF programs that count and time what one process does |
+//! | `bpf_timed` | tier 2: two small BPF programs that count and time what one process does |
 //! | `program` | their instructions |
 //! | `bpf` | the system call `bpf` |
-//! | `counted` | tier 3: perf events that count the beginnings, for each thread |
+//! | `perf_event` | tier 3: perf events that count the beginnings, for each thread |
 //! | `tracefs` | the numbers of tracepoints, which perf needs and BPF does not |
 
 mod bpf;
-mod counted;
+mod bpf_timed;
+mod perf_event;
 mod program;
-mod timed;
 mod tracefs;
 
-pub(super) use counted::Counted;
-pub(super) use timed::Timed;
+pub(super) use bpf_timed::Timed;
+pub(super) use perf_event::Counted;
 
 /// A thread begins to reclaim: at the limit of a group, and when the machine has none left.
 const BEGINS: [&str; 2] = [

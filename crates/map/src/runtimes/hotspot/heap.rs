@@ -1,7 +1,7 @@
 //! The Java heap of any collector.
 
 use super::fields::{Known, Machine, Unknown};
-use super::{collector, regions, spaces, z};
+use super::{collector, regions, spaces, zgc};
 use crate::area::Kind;
 use crate::labels::Labels;
 use crate::snapshot::Snapshot;
@@ -49,7 +49,7 @@ pub(super) fn label(machine: &Machine<'_>, snapshot: &Snapshot, labels: &mut Lab
     let heap = machine.static_pointer(("Universe", "_collectedHeap"))?;
     let collector = collector(machine)?;
     if collector == Collector::Z {
-        z::label(machine, heap, snapshot, labels)?;
+        zgc::label(machine, heap, snapshot, labels)?;
     } else {
         let reserved = reserved(machine, heap)?;
         let divided = divide(machine, collector, heap, &reserved, labels);
@@ -119,7 +119,7 @@ pub(super) fn label_by_mappings(snapshot: &Snapshot, labels: &mut Labels) {
             continue;
         }
         let is_low = COMPRESSED.start <= addresses.start && addresses.end <= COMPRESSED.end;
-        if (is_plain && is_low) || z::is_heap(area) {
+        if (is_plain && is_low) || zgc::is_heap(area) {
             labels.add(addresses.clone(), Kind::Heap);
         }
     }

@@ -13,7 +13,7 @@
 //! | `fields` | fields by name |
 //! | `heap` | the Java heap: which collector, which part is what |
 //! | `spaces` | the heaps of Serial, Parallel, Epsilon and CMS |
-//! | `regions`, `z` | the heaps of G1 and Shenandoah; of ZGC |
+//! | `regions`, `zgc` | the heaps of G1 and Shenandoah; of ZGC |
 //! | `collector` | what the collector keeps about the heap |
 //! | `code`, `metaspace`, `threads` | the code cache; metadata of classes; stacks |
 //! | [`allocation`] | what each Java thread has allocated, read again and again |
@@ -31,7 +31,7 @@ mod spaces;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod z;
+mod zgc;
 
 use crate::labels::{Labeller, Labels};
 use crate::memory::{Memory, Unread};

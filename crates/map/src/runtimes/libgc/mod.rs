@@ -116,7 +116,7 @@ fn label_sections(
     );
 }
 
-/// The table of the drop-in (`crates/libgc/src/abi/places.rs`).
+/// The table of the drop-in (`crates/libgc/src/abi/heap_map.rs`).
 #[derive(Debug)]
 struct Places {
     metadata: Addresses,

@@ -4,7 +4,7 @@
 //! and the agent asks for a collection (JVMTI `ForceGarbageCollection`).
 
 use super::install::LIBRARY;
-use crate::hotspot::reply::Reply;
+use crate::hotspot::attach_protocol::Reply;
 use crate::process::Process;
 use plimsoll_kernel::smaps::each_mapping_of;
 

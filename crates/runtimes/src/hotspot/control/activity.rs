@@ -1,7 +1,7 @@
 //! Whether a program works, judged by its processor time. The absence of collections would tell
 //! much later.
 
-use super::seen::Seen;
+use super::observation::Seen;
 
 /// The window over which processor time is measured, nanoseconds.
 const WINDOW: u64 = 400_000_000;

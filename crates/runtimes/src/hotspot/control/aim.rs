@@ -1,8 +1,8 @@
 //! The size that the free ratios should produce, and the nearest one that they can.
 
-use super::seen::Seen;
+use super::observation::Seen;
 use super::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 /// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
 /// come in steps. Sizes in bytes.

@@ -6,7 +6,7 @@
 //! For collections of the whole heap it equals live bytes over collection speed, so it is reported
 //! as a speed.
 
-use super::seen::Seen;
+use super::observation::Seen;
 
 /// How much allocation it takes to forget old measurements, as a multiple of the room for garbage.
 /// Allocation counts, not time, because a program that hardly works gives few and random

@@ -6,8 +6,8 @@
 //! goes only in the young collections after it, which are seldom in a large heap. So a collection that stops
 //! the program is used instead, as for heaps that can be sized.
 
-use super::allowance::Allowance;
-use super::seen::{Action, SMALL, Seen, tolerance};
+use super::collection_budget::Allowance;
+use super::observation::{Action, SMALL, Seen, tolerance};
 use super::watch::Watch;
 
 /// A collection helped if it gave back more than one part in this many.

@@ -3,7 +3,7 @@
 //! The policy does not decide which size a lever produces ([`super::aim`]), which part of that is
 //! resident (the learned *bias*), or when a collection is asked for.
 
-use super::seen::Seen;
+use super::observation::Seen;
 use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
 
 /// How many times what lives a heap has before more is kept free than the surprise of any program.

@@ -4,7 +4,7 @@
 //! This holds for a short time only. A program that allocates nothing does not grow afterwards, and where a
 //! collection frees less than expected, it is not asked for again and again.
 
-use super::seen::Seen;
+use super::observation::Seen;
 use plimsoll_unit::{MIB, SECOND};
 
 /// How long a program rests before it is idle, nanoseconds.

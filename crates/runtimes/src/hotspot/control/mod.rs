@@ -16,7 +16,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `seen` | what is seen and done |
+//! | `observation` | what is seen and done |
 //! | `watch` | what the counters of a machine teach over time |
 //! | `cost` | the part of a program's time that goes into collections |
 //! | `activity` | whether a program works |
@@ -26,27 +26,27 @@
 //! | `soft_max` | ZGC and Shenandoah |
 //! | `emptying` | heaps of one size, or at their least, which the agent empties |
 //! | `idle` | programs that have not worked for a minute |
-//! | `allowance` | how often collections may be asked for |
+//! | `collection_budget` | how often collections may be asked for |
 
 mod activity;
 mod aim;
-mod allowance;
+mod collection_budget;
 mod cost;
 mod emptying;
 mod heap_size;
 mod idle;
+mod observation;
 mod ratios;
-mod seen;
 mod soft_max;
 mod watch;
 
-use super::heap_sizing::{Levers, SizedBy, Trigger};
+use super::sizing_flags::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
-use allowance::Allowance;
+use collection_budget::Allowance;
 use emptying::Emptying;
 use idle::Idle;
-pub(super) use seen::RETURNING;
-pub use seen::{Action, Seen};
+pub(super) use observation::RETURNING;
+pub use observation::{Action, Seen};
 pub use watch::Facts;
 use watch::Watch;
 

@@ -28,10 +28,10 @@ mod settle;
 mod state;
 
 use super::aim::{Aim, size};
-use super::allowance::Allowance;
-use super::seen::{Action, Seen, slack};
+use super::collection_budget::Allowance;
+use super::observation::{Action, Seen, slack};
 use super::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use grow::{grows, is_close, is_much_more, pays};
 use old_generation::OldGeneration;
 use plimsoll_unit::MIB;

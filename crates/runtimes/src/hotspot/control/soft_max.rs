@@ -1,9 +1,9 @@
 //! ZGC and Shenandoah: the size is `SoftMaxHeapSize` in bytes. The machine's own cycles follow it.
 
-use super::allowance::Allowance;
-use super::seen::{Action, Seen, tolerance};
+use super::collection_budget::Allowance;
+use super::observation::{Action, Seen, tolerance};
 use super::watch::Watch;
-use crate::hotspot::heap_sizing::Levers;
+use crate::hotspot::sizing_flags::Levers;
 
 /// How long after an upward change the use is expected to have settled, nanoseconds.
 const GROWING: u64 = 700_000_000;

@@ -2,13 +2,13 @@
 
 mod cliff;
 mod emptying;
-mod measuring;
+mod rates;
 mod refusal;
 mod serial;
 mod settling;
 
 use super::*;
-use crate::hotspot::heap_sizing::Trigger;
+use crate::hotspot::sizing_flags::Trigger;
 use crate::hotspot::snapshot::{Generation, Work};
 use plimsoll_unit::MIB;
 use proptest::prelude::*;

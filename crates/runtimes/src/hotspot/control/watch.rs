@@ -3,8 +3,8 @@
 use super::activity::Activity;
 use super::cost::Cost;
 use super::heap_size::HeapSize;
-use super::seen::{Seen, tolerance};
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use super::observation::{Seen, tolerance};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 /// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
 /// young generation was filled once in that time.

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `collector` | the trait of all collectors, and what they are told and tell |
 //! | `space` | one space, by bytes |
-//! | `whole` | mark-compact and semi-space: one space takes objects and is collected as a whole |
+//! | `non_generational` | mark-compact and semi-space: one space takes objects and is collected as a whole |
 //! | `generational` | a nursery before a mature space of two halves or of one |
 //! | `gen_ms` | generational, with a mature space that is swept and in which nothing moves |
 //! | `cells` | that space: blocks of cells of one size each |
@@ -23,11 +23,11 @@ mod collector;
 mod g1;
 mod gen_ms;
 mod generational;
+mod non_generational;
 mod ratio;
 mod regions;
 mod space;
 mod table;
-mod whole;
 
 pub use collector::{Collection, Collector, Kind, Place};
 pub use ratio::NewRatio;
@@ -101,8 +101,8 @@ impl Algorithm {
     /// A heap of `heap` bytes, which is divided so if it is a generational one.
     pub fn build(self, heap: u64, ratio: NewRatio) -> Box<dyn Collector> {
         match self {
-            Algorithm::MarkCompact => Box::new(whole::mark_compact(heap)),
-            Algorithm::SemiSpace => Box::new(whole::semi_space(heap)),
+            Algorithm::MarkCompact => Box::new(non_generational::mark_compact(heap)),
+            Algorithm::SemiSpace => Box::new(non_generational::semi_space(heap)),
             Algorithm::GenCopy => Box::new(Generational::new(heap, ratio, true)),
             Algorithm::GenMc => Box::new(Generational::new(heap, ratio, false)),
             Algorithm::GenMs => Box::new(gen_ms::GenMs::new(heap, ratio)),

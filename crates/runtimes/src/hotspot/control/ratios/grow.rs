@@ -1,8 +1,8 @@
 //! When a heap is enlarged: if that saves more time than the collection that does it costs.
 
 use crate::hotspot::control::aim::Aim;
-use crate::hotspot::control::allowance::Allowance;
-use crate::hotspot::control::seen::{Seen, slack};
+use crate::hotspot::control::collection_budget::Allowance;
+use crate::hotspot::control::observation::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
 
 /// How many times its cost a collection has to save to be asked for beyond the share.

@@ -3,9 +3,9 @@
 use super::state::{Held, State, Way};
 use super::{Ratios, Step};
 use crate::hotspot::control::aim::{Aim, size};
-use crate::hotspot::control::seen::{Action, RETURNING, Seen, slack};
+use crate::hotspot::control::observation::{Action, RETURNING, Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 /// The pause between two downward steps of the bias, nanoseconds.
 const CALM: u64 = 300_000_000;

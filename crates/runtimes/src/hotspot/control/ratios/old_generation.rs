@@ -5,9 +5,9 @@
 //! at once, it is left to the machine's own collections, and all that is committed counts as
 //! resident.
 
-use crate::hotspot::control::seen::Seen;
+use crate::hotspot::control::observation::Seen;
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 /// If garbage fills the old generation again within this time, it is expected to go on doing so,
 /// nanoseconds.

@@ -2,9 +2,9 @@
 
 use super::Ratios;
 use crate::hotspot::control::aim::Aim;
-use crate::hotspot::control::seen::{SMALL, Seen};
+use crate::hotspot::control::observation::{SMALL, Seen};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 impl Ratios {
     /// The aim for a limit, and whether to reach it by a collection that stops the program. `(urgent,

@@ -2,9 +2,9 @@
 //! which a machine that was started without our flags chose itself.
 
 use super::state::{Held, Refusal, Resizing};
-use crate::hotspot::control::seen::{Seen, slack};
+use crate::hotspot::control::observation::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 impl Refusal {
     /// Judges a resizing, after its collection. The old generation of Parallel follows averages too, and

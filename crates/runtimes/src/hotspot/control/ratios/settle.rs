@@ -4,9 +4,9 @@
 use super::Ratios;
 use super::state::Held;
 use crate::hotspot::control::aim::{Aim, size};
-use crate::hotspot::control::seen::{Action, Seen, slack, tolerance};
+use crate::hotspot::control::observation::{Action, Seen, slack, tolerance};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 
 /// How long after a resizing the use is expected to have settled, nanoseconds.
 const SETTLING: u64 = 700_000_000;

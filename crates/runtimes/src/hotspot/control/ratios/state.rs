@@ -1,9 +1,9 @@
 //! The states of the free ratios, and what outlives them. Sizes in bytes, times in nanoseconds.
 
 use crate::hotspot::control::aim::size;
-use crate::hotspot::control::seen::{Seen, tolerance};
+use crate::hotspot::control::observation::{Seen, tolerance};
 use crate::hotspot::control::watch::Watch;
-use crate::hotspot::heap_sizing::{Levers, SizedBy};
+use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use plimsoll_unit::SECOND;
 
 /// The present state of the free ratios, with the facts learned on the way to it.

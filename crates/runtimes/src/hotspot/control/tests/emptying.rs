@@ -1,7 +1,7 @@
 //! Heaps of one size, with the agent and without.
 
 use super::*;
-use crate::hotspot::control::seen::tolerance;
+use crate::hotspot::control::observation::tolerance;
 
 /// A heap of 500 MiB with some live bytes, in which the agent leaves what the controller says.
 struct Full {

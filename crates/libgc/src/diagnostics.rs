@@ -2,7 +2,7 @@
 
 use crate::abi::variables::GC_on_abort;
 use crate::output::{complain, warn_default};
-use crate::variable::Variable;
+use crate::racy_cell::Variable;
 use libc::{c_char, c_void};
 use std::ffi::CStr;
 

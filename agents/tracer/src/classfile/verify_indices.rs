@@ -3,7 +3,7 @@
 
 use super::Fault;
 use super::bytes::Reader;
-use super::code::{Instruction, op, u2};
+use super::instructions::{Instruction, op, u2};
 use super::pool::Pool;
 
 /// How deep attributes are in each other: those of components, of code, and annotations.
@@ -130,7 +130,7 @@ impl<'a> Walk<'_, 'a> {
         self.reader.take(4)?;
         let length = self.reader.u4()?;
         let code = self.reader.take(length as usize)?;
-        let instructions = super::code::decode(code)?;
+        let instructions = super::instructions::decode(code)?;
         if !instructions.iter().all(|it| is_known(code, it, self.pool)) {
             return Err(Fault::Damaged);
         }

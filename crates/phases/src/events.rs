@@ -1,6 +1,6 @@
 //! Events that are reported to people.
 
-use crate::lever::Lever;
+use crate::deprioritise::Lever;
 use plimsoll_policy::phases::live::Gain;
 use plimsoll_policy::phases::{Quanta, Rule};
 use std::fmt;

@@ -129,7 +129,7 @@ pub(crate) fn undo_heirs_where(process: &Process, setter: &Setter, is: &dyn Fn(i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lever::Lever;
+    use crate::deprioritise::Lever;
 
     #[test]
     fn the_guard_removes_a_note_that_nobody_has_any_more() {

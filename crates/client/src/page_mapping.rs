@@ -4,7 +4,7 @@
 //! The address never changes, so readers need no lock. The kernel replaces what is behind it in one
 //! step.
 
-use crate::guard::Guarded;
+use crate::sigbus::Guarded;
 use crate::{Error, Result};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, PageView, Step, offset};

@@ -5,7 +5,7 @@ use crate::balance::reading::Reading;
 use crate::decide::Figures as CoreFigures;
 use crate::publish::{PageFile, PressureSocket};
 use crate::sense::{Figures, Found, Portion, Request, RootDomain, Scanner, Tree};
-use crate::server::poll::Slot;
+use crate::server::epoll::Slot;
 use crate::state::Identity;
 use crate::user_quota::Held;
 use plimsoll_wire::messages::{Id, Kind, Principal};

@@ -2,8 +2,8 @@
 //! stack and of local variables; a method that needs more than it says would become valid by them.
 
 use super::Fault;
-use super::code::{self, Instruction, argument_places, op, targets, u2};
 use super::file::About;
+use super::instructions::{self, Instruction, argument_places, op, targets, u2};
 use super::method::Code;
 use super::pool::Pool;
 
@@ -39,7 +39,7 @@ pub fn check(about: &About<'_>, code: &Code<'_>, pool: &Pool<'_>) -> Result<(), 
     for handler in code.handlers() {
         depths.come(handler.into(), 1)?;
     }
-    let mut types: Vec<usize> = code::parameters(about.descriptor)
+    let mut types: Vec<usize> = instructions::parameters(about.descriptor)
         .ok_or(Fault::Damaged)?
         .iter()
         .map(|it| if matches!(it[0], b'J' | b'D') { 2 } else { 1 })
@@ -99,7 +99,7 @@ impl Depths<'_, '_> {
     fn step(&mut self, index: usize, pool: &Pool<'_>) -> Result<(), Fault> {
         let it = self.code.instructions[index];
         let bytes = self.code.bytes;
-        let (taken, put) = code::places_of(bytes, &it, pool)?;
+        let (taken, put) = instructions::places_of(bytes, &it, pool)?;
         let depth = self.at[index].and_then(|depth| depth.checked_sub(taken));
         let depth = depth.ok_or(Fault::Damaged)?;
         let goes_on = !matches!(it.opcode, 167 | 169..=177 | 191 | 200);

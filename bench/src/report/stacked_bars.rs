@@ -247,5 +247,5 @@ fn legend(svg: &mut Svg, kinds: &[Kind]) {
 }
 
 #[cfg(test)]
-#[path = "breakdown_tests.rs"]
+#[path = "stacked_bars_tests.rs"]
 mod tests;

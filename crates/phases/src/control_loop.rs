@@ -1,10 +1,10 @@
 //! The loop: look, decide, place; and windows.
 
-use crate::guard::{Guarded, undo_heirs};
-use crate::lever::Lever;
-use crate::news::News;
+use crate::deprioritise::Lever;
+use crate::events::News;
 use crate::parameters::Setter;
 use crate::threads::{Followed, Threads};
+use crate::undo_on_kill::{Guarded, undo_heirs};
 use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{
@@ -387,7 +387,7 @@ fn undo_heirs_but(process: &Process, setter: &Setter, ordered: &[Followed]) {
         let followed = ordered.iter().find(|followed| followed.tid == tid);
         followed.is_some_and(|followed| followed.held.is_some())
     };
-    crate::guard::undo_heirs_where(process, setter, &|tid| !is_ordered(tid));
+    crate::undo_on_kill::undo_heirs_where(process, setter, &|tid| !is_ordered(tid));
 }
 
 /// Sleeps until a time (of [`now_ns`]). Returns whether we are to stop.

@@ -10,7 +10,7 @@ use crate::program_settings::WISHES;
 use crate::published::{Collections, PUBLISHED};
 use crate::schedule::{self, Act, View};
 use crate::settings::{self, Mode};
-use crate::{ballast, enforce, fork, release, sense};
+use crate::{apply_schedule, ballast, fork, own_memory, release};
 use plimsoll_client::Granted;
 use plimsoll_client::govern::{Governor, Own, per_second};
 use plimsoll_client::messages::{Report, Statistics};
@@ -145,30 +145,30 @@ unsafe extern "C" fn active(data: *mut c_void) -> *mut c_void {
 fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     fork::unless_forking(|| {
         ORDERS.hold_finalizers(true);
-        enforce::finalizers(gc);
+        apply_schedule::finalizers(gc);
         ORDERS.set_collects(true);
         let mut task = Task { gc, work };
         // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
         unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
         if ORDERS.lend(0) > 0 {
-            enforce::apply(gc);
+            apply_schedule::apply(gc);
         }
         ORDERS.set_collects(false);
         ORDERS.hold_finalizers(false);
-        enforce::finalizers(gc);
+        apply_schedule::finalizers(gc);
     })
     .is_some()
 }
 
 fn grow(gc: &'static Libgc, bytes: u64) {
     ballast::give(gc, bytes);
-    enforce::apply(gc);
+    apply_schedule::apply(gc);
 }
 
 fn disengage(gc: &'static Libgc) {
     ORDERS.allow(u64::MAX);
     if ORDERS.engage(false) {
-        enforce::engage(gc);
+        apply_schedule::engage(gc);
     }
     if ballast::held() > 0 {
         inside(gc, &mut |gc| ballast::give(gc, u64::MAX));
@@ -257,9 +257,9 @@ impl Helper {
     fn steer(&self) -> bool {
         let theirs = WISHES.automatic_off.load(Ordering::Acquire) != 0 || self.gc.incremental();
         match ORDERS.engage(!theirs) {
-            true => enforce::engage(self.gc),
+            true => apply_schedule::engage(self.gc),
             false if theirs => {}
-            false => enforce::apply(self.gc),
+            false => apply_schedule::apply(self.gc),
         }
         !self.gc.disabled()
     }
@@ -268,7 +268,7 @@ impl Helper {
     fn look(&mut self, numbers: Granted) -> View {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
-        let sense::Memory { resident, swapped } = sense::memory().unwrap_or_default();
+        let own_memory::Memory { resident, swapped } = own_memory::memory().unwrap_or_default();
         release::saw_swapped(swapped);
         let heap = Heap::read(self.gc);
         let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
@@ -306,7 +306,7 @@ impl Helper {
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
     fn release(&mut self, goal: u64, numbers: Granted) {
-        let resident = || Bytes(sense::memory().unwrap_or_default().resident);
+        let resident = || Bytes(own_memory::memory().unwrap_or_default().resident);
         let (began, before) = (now(), resident());
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;
@@ -321,7 +321,7 @@ impl Helper {
 }
 
 fn now() -> Nanos {
-    Nanos(sense::now())
+    Nanos(own_memory::now())
 }
 
 /// The statistics to report, as far as libgc tells them. The world is stopped during the whole of

@@ -7,7 +7,7 @@
 //! allocate a little while a thread ends.
 
 use super::current;
-use crate::{report, unwind};
+use crate::{diagnostics, unwind};
 use libc::pid_t;
 use plimsoll_heap::{Bins, Heap};
 use std::collections::{HashMap, HashSet};
@@ -44,7 +44,7 @@ fn is_unknown() -> bool {
 /// Ends the program if this thread wants to collect and is not allowed to.
 pub(crate) fn check_collector() {
     if is_unknown() && !ANYBODY.load(Acquire) {
-        report::abort(c"Collecting from unknown thread");
+        diagnostics::abort(c"Collecting from unknown thread");
     }
 }
 

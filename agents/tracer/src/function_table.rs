@@ -30,8 +30,8 @@ impl Env {
 macro_rules! call {
     ($env:expr, $position:expr, fn($($kind:ty),*) -> $result:ty $(, $argument:expr)* $(,)?) => {{
         let env = $env;
-        let function = $crate::table::Env::function(env, $position);
-        let function: unsafe extern "C" fn(*mut $crate::table::Env $(, $kind)*) -> $result =
+        let function = $crate::function_table::Env::function(env, $position);
+        let function: unsafe extern "C" fn(*mut $crate::function_table::Env $(, $kind)*) -> $result =
             std::mem::transmute(function);
         function(env $(, $argument)*)
     }};

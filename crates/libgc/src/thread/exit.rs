@@ -1,7 +1,7 @@
 //! The end of a registered thread, in whatever way it comes.
 
 use super::current;
-use crate::{report, state};
+use crate::{diagnostics, state};
 use libc::c_void;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ fn key() -> libc::pthread_key_t {
         let mut key = 0;
         // SAFETY: makes a key.
         if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
-            report::abort(c"No key for threads: the program has taken all");
+            diagnostics::abort(c"No key for threads: the program has taken all");
         }
         key
     })
