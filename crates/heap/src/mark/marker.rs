@@ -445,11 +445,19 @@ impl<'a, S: Space> Marker<'a, S> {
             while let Some(due) = self.candidates.take() {
                 self.visit(due);
             }
-            if self.stack.is_empty() && !self.space.scan(self) {
+            if self.stack.is_empty() && !self.scan_space() {
                 self.left = false;
                 return true;
             }
         }
+    }
+
+    /// Scans objects of the space. False if there are none to scan.
+    #[inline(always)]
+    fn scan_space(&mut self) -> bool {
+        let space = self.space;
+        // SAFETY: a reference of such an object, as the space promises.
+        space.scan(|at| unsafe { self.reference(at) })
     }
 
     /// Gives half of the work to waiting markers, if there is plenty.

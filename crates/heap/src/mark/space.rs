@@ -4,8 +4,9 @@
 //!
 //! For each reference the marker asks the space first. If the space contains it, the slot gets the object's
 //! present address; all other references are those into the heap. References are the words that a
-//! [`PointerMap`](crate::PointerMap) names, and those that the front end reports
-//! ([`Marker::reference`]). Any other word is ambiguous: it is never replaced, and its object stays.
+//! [`PointerMap`](crate::PointerMap) names, and those that the front end reports as such
+//! ([`Marker::reference`](super::Marker::reference)). Any other word is ambiguous: it is never replaced, and
+//! its object stays.
 //!
 //! The space keeps the objects whose own references have to be found in turn. If copies lie one behind the
 //! other, one pointer does that (Cheney, CACM 1970), and no stack can overflow with objects that belong to
@@ -24,8 +25,6 @@
 //! A collection of young objects scans a superpage with a reference into the space even if nobody wrote to
 //! it, because the object may move again.
 
-use super::marker::Marker;
-
 /// Implemented by a front end that has objects beside the heap. Several markers may call it at once.
 ///
 /// An object may move into the heap, to a slot that the front end took from its bins before the pause. A slot
@@ -34,10 +33,11 @@ use super::marker::Marker;
 /// # Safety
 /// - No object moves before all ambiguous words of roots were reported. One that [`pin`](Space::pin) was told
 ///   of does not move in this collection.
-/// - Objects of [`Layout::Words`](crate::Layout::Words) do not refer to the space, because they are scanned
-///   when objects have moved.
-/// - `scan` reports all references of all objects that stay in the space, and are reached. If the roots are
-///   reported twice in a pause ([`Marked::verify`](crate::collection::Marked::verify)), it does so twice.
+/// - Objects of [`Layout::Words`](crate::Layout::Words), and ambiguous words that a
+///   [`Tracer`](super::Tracer) reports, do not refer to the space: they are read when objects have moved.
+/// - `scan` reports all references of all objects that stay in the space and are reached: aligned words that
+///   can be read and written, and that nobody but markers writes to. If the roots are reported twice in a
+///   pause ([`Marked::verify`](crate::collection::Marked::verify)), it does so twice.
 /// - An address that the space contains belongs to it, and not to the heap; or it lies in a superpage of the
 ///   heap whose objects move, in a collection that trusts no summary.
 /// - Nothing is allocated in the heap or with `malloc`.
@@ -60,12 +60,10 @@ pub unsafe trait Space: Sync {
     /// The word is a reference, and the space contains it.
     unsafe fn forward(&self, word: usize) -> usize;
 
-    /// Reports the references of objects that were moved within the space, or pinned, by
-    /// [`Marker::reference`], unless that was done. False if there were none: other markers report those that
-    /// they have taken.
-    fn scan(&self, marker: &mut Marker<'_, Self>) -> bool
-    where
-        Self: Sized;
+    /// Calls `each`, which calls [`forward`](Space::forward), with the address of each reference in objects
+    /// that were moved within the space, or pinned, unless that was done. False if there were none: other
+    /// markers report those that they have taken.
+    fn scan(&self, each: impl FnMut(usize)) -> bool;
 }
 
 /// The space of a front end that has none.
@@ -90,7 +88,7 @@ unsafe impl Space for NoSpace {
     }
 
     #[inline(always)]
-    fn scan(&self, _: &mut Marker<'_>) -> bool {
+    fn scan(&self, _: impl FnMut(usize)) -> bool {
         false
     }
 }

@@ -4,13 +4,15 @@
 mod program;
 mod space;
 
-use crate::kernel::Pages;
+use crate::kernel::{Fake, Pages};
 use crate::swap::Ends;
 use plimsoll_heap::collection::Pause;
 use plimsoll_heap::mark::{MarkWorkers, Marker};
 use plimsoll_heap::{Look, SUPERPAGE};
+use plimsoll_unit::index::MIB;
 use program::{Program, SLOTS};
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 const WHOLE: Look = Look {
@@ -21,6 +23,11 @@ const YOUNG: Look = Look {
     complete: false,
     young: true,
 };
+
+fn program() -> (Program, Arc<Pages>) {
+    let (fake, pages) = Fake::new(64 * MIB);
+    (Program::over(Box::new(fake), 64 * MIB), pages)
+}
 
 /// Evicts parts of the heap, according to a bit pattern.
 fn evict(program: &Program, pages: &Pages, pattern: u64) {
@@ -34,7 +41,7 @@ fn evict(program: &Program, pages: &Pages, pattern: u64) {
 
 #[test]
 fn slots_follow_an_object_through_the_nursery_into_the_heap() {
-    let (mut program, _) = Program::new();
+    let (mut program, _) = program();
     let mut marker = program.marker(1 << 12);
     for at in 0..10 {
         program.make(at);
@@ -54,7 +61,7 @@ fn slots_follow_an_object_through_the_nursery_into_the_heap() {
 
 #[test]
 fn what_an_ambiguous_word_points_into_stays_and_all_that_it_refers_to_lives() {
-    let (mut program, _) = Program::new();
+    let (mut program, _) = program();
     let mut marker = program.marker(1 << 12);
     program.make(0);
     program.make(1);
@@ -76,7 +83,7 @@ fn what_an_ambiguous_word_points_into_stays_and_all_that_it_refers_to_lives() {
 /// none again.
 #[test]
 fn a_summary_never_stands_for_a_reference_into_the_nursery() {
-    let (mut program, pages) = Program::new();
+    let (mut program, pages) = program();
     let mut marker = program.marker(1 << 12);
     let slot = SLOTS;
     program.make(slot);
@@ -116,7 +123,7 @@ fn a_summary_never_stands_for_a_reference_into_the_nursery() {
 /// Between two collections of young objects nobody writes to the slot, but its object moves.
 #[test]
 fn a_collection_of_young_objects_scans_what_refers_to_the_nursery() {
-    let (mut program, pages) = Program::new();
+    let (mut program, pages) = program();
     let mut marker = program.marker(1 << 12);
     for at in [SLOTS, SLOTS + 1, SLOTS + 2] {
         program.make(at);
@@ -136,7 +143,7 @@ fn a_collection_of_young_objects_scans_what_refers_to_the_nursery() {
 
 #[test]
 fn markers_agree_on_where_an_object_is() {
-    let (mut program, pages) = Program::new();
+    let (mut program, pages) = program();
     let mut marker = program.marker(100);
     for round in 0..6 {
         // Many short lists, each from a slot of its own.
@@ -165,7 +172,7 @@ fn markers_agree_on_where_an_object_is() {
 /// References from superpages in swap, which had summaries, too.
 #[test]
 fn objects_of_the_heap_move_in_a_collection_that_trusts_no_summary() {
-    let (mut program, pages) = Program::new();
+    let (mut program, pages) = program();
     let mut marker = program.marker(1 << 12);
     for _ in 0..50 {
         (0..program.slots()).for_each(|at| program.push(at));
@@ -187,7 +194,7 @@ fn objects_of_the_heap_move_in_a_collection_that_trusts_no_summary() {
 
 #[test]
 fn the_references_of_a_dead_object_that_is_kept_are_replaced() {
-    let (mut program, pages) = Program::new();
+    let (mut program, pages) = program();
     let mut marker = program.marker(1 << 12);
     program.make(0);
     (0..2).for_each(|_| program.collect(&mut marker, WHOLE));
@@ -208,7 +215,7 @@ fn the_references_of_a_dead_object_that_is_kept_are_replaced() {
 
 #[test]
 fn objects_that_move_are_never_collected_in_steps() {
-    let (mut program, _) = Program::new();
+    let (mut program, _) = program();
     let marker = program.marker(100);
     let emptied = Pause::begin(program.heap).empty(|_| {});
     let looked = emptied.look(&mut program.central, WHOLE);
@@ -250,7 +257,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..400),
         room in 1usize..40,
     ) {
-        let (mut program, pages) = Program::new();
+        let (mut program, pages) = program();
         let _ends = Ends(pages.clone());
         let mut marker = program.marker(room);
         for step in steps {

@@ -1,18 +1,15 @@
 //! A program with a nursery, and a model of its graph: objects by number, because they have no fixed place.
 
 use super::space::{BYTES, Nursery, WORDS, references};
-use crate::kernel::{Fake, Pages};
 use plimsoll_collector::{Cycle, Driver, FrontEnd, Why, Workers};
 use plimsoll_heap::collection::{Marked, Pause};
 use plimsoll_heap::mark::{Finalizable, MarkWorkers, Marker, Space, Tracer};
+use plimsoll_heap::os::Os;
 use plimsoll_heap::{
     Bins, Central, Class, Heap, Kind, KindId, Layout, Look, PointerMap, SUPERPAGE, Watch,
 };
-use plimsoll_unit::index::MIB;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-const MOST: usize = 64 * MIB;
 /// Root slots outside of the heap; and those in a large array in the heap, each in a superpage of its own.
 pub(crate) const SLOTS: usize = 12;
 const IN_ARRAY: usize = 6;
@@ -85,9 +82,9 @@ fn write(at: usize, word: usize) {
 }
 
 impl Program {
-    pub(crate) fn new() -> (Program, Arc<Pages>) {
-        let (fake, pages) = Fake::new(MOST);
-        let (heap, mut central) = Heap::new(Box::new(fake), MOST).unwrap();
+    /// A program whose heap may have `most` bytes.
+    pub(crate) fn over(os: Box<dyn Os>, most: usize) -> Program {
+        let (heap, mut central) = Heap::new(os, most).unwrap();
         let heap: &'static Heap = Box::leak(Box::new(heap));
         let add = |layout| {
             heap.add_kind(Kind {
@@ -109,7 +106,7 @@ impl Program {
         let outside = vec![0usize; SLOTS].leak().as_mut_ptr().expose_provenance();
         let outside = (0..SLOTS).map(|at| outside + at * size_of::<usize>());
         let inside = (0..IN_ARRAY).map(|at| array + at * SUPERPAGE + 9 * size_of::<usize>());
-        let program = Program {
+        Program {
             heap,
             central,
             nursery: Box::leak(Box::new(Nursery::new())),
@@ -124,8 +121,7 @@ impl Program {
             objects: BTreeMap::new(),
             emptied: 0,
             workers: Workers::default(),
-        };
-        (program, pages)
+        }
     }
 
     pub(crate) fn marker_of(

@@ -2,7 +2,7 @@
 //! and at the second time into the heap; a pinned one stays in its cell.
 
 use plimsoll_heap::SUPERPAGE;
-use plimsoll_heap::mark::{Marker, Space};
+use plimsoll_heap::mark::Space;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -208,15 +208,12 @@ unsafe impl Space for Nursery {
         now
     }
 
-    fn scan(&self, marker: &mut Marker<'_, Nursery>) -> bool {
+    fn scan(&self, mut each: impl FnMut(usize)) -> bool {
         let mut any = false;
         let next = || self.state.lock().unwrap().gray.pop();
         while let Some(object) = next() {
             any = true;
-            for slot in references(object) {
-                // SAFETY: a word of an object.
-                unsafe { marker.reference(slot) };
-            }
+            references(object).into_iter().for_each(&mut each);
         }
         any
     }
