@@ -8,7 +8,7 @@ NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-ag
 NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
 .PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize model docs install clean
+.PHONY: sanitize model miri docs install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -89,6 +89,13 @@ model: ## models of threads that meet, in more of their orders than `make test` 
 	@tools/setup.sh build
 	LOOM_MAX_PREEMPTIONS=$(or $(PREEMPTIONS),4) \
 	  cargo test --release -p plimsoll-heap -p plimsoll-libgc --test model
+
+miri: ## the heap's tests in plain memory, and those without system calls, under Miri
+	@tools/setup.sh miri
+	CARGO_TARGET_DIR=target/miri PROPTEST_CASES=4 \
+	  MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks' \
+	  cargo +nightly miri test -p plimsoll-heap --lib --test plain -- \
+	  --skip os:: --skip area:: --skip central:: --skip store::
 
 docs: ## the book, in docs/book
 	@tools/setup.sh docs

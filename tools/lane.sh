@@ -25,7 +25,7 @@ guests=()
 case $suite in
   runtimes/* | cli/java | cli/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
-  c/c | collector/order | heap/heap | heap/model | heap/several | map/plimsoll_map) lane=quiet ;;
+  c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;
   cli/broker | cli/map | cli/pin | cli/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;

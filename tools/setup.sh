@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
-#   tools/setup.sh build | lint | test | sanitize | programs | demo | bench | docs
+#   tools/setup.sh build | lint | test | sanitize | miri | programs | demo | bench | docs
 # Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,6 +60,14 @@ rust_source() {
     fail "please install the source of Rust's standard library (rust-src) for $(rustc --version)"
   say "fetching the standard library's source"
   rustup component add rust-src
+}
+
+# Miri, which needs a nightly toolchain; it builds a standard library of its own.
+miri() {
+  cargo +nightly miri --version >/dev/null 2>&1 && return 0
+  command -v rustup >/dev/null || fail "please install rustup: Miri is a component of a nightly toolchain"
+  say "fetching Miri"
+  rustup toolchain install nightly --profile minimal --component miri --component rust-src
 }
 
 # wheels FOLDER PACKAGE...: installs packages for Python into .cache/FOLDER.
@@ -231,6 +239,7 @@ case $purpose in
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     ;;
   sanitize) rust_source ;;
+  miri) miri ;;
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java 25; lucene ;;
   bench)
@@ -248,5 +257,8 @@ case $purpose in
       cargo install --quiet --locked --root "$cache" mdbook@0.5.4
     fi
     ;;
-  *) say "unknown purpose '$purpose': build, lint, test, sanitize, programs, demo, bench or docs"; exit 2 ;;
+  *)
+    say "unknown purpose '$purpose': build, lint, test, sanitize, miri, programs, demo, bench or docs"
+    exit 2
+    ;;
 esac

@@ -12,7 +12,7 @@ use crate::statistics::Statistics;
 use crate::workers::Workers;
 use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
-use plimsoll_heap::mark::Marker;
+use plimsoll_heap::mark::{Marker, NoSpace, Space};
 use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ pub struct Settings {
 }
 
 /// A heap and all decisions about it. Guarded by the lock of the front end.
-pub struct Collector<'h> {
+pub struct Collector<'h, S: Space = NoSpace> {
     heap: &'h Heap,
     /// The superpages of the heap.
     pub central: Central,
     /// The marker of the thread that collects.
-    marker: Marker<'h>,
+    marker: Marker<'h, S>,
     workers: Workers,
     /// How large the heap may be, and when to collect.
     pace: Pace,
@@ -62,14 +62,14 @@ pub struct Usage {
 }
 
 /// The collections.
-impl<'h> Collector<'h> {
+impl<'h, S: Space> Collector<'h, S> {
     /// A collector of a new heap.
     pub fn new(
         heap: &'h Heap,
         central: Central,
-        marker: Marker<'h>,
+        marker: Marker<'h, S>,
         settings: &Settings,
-    ) -> Collector<'h> {
+    ) -> Collector<'h, S> {
         let mut collector = Collector {
             heap,
             central,
@@ -94,7 +94,7 @@ impl<'h> Collector<'h> {
     }
 
     /// Collects, or does one step of a collection.
-    pub fn collect(&mut self, front: &mut impl FrontEnd, why: Why) {
+    pub fn collect(&mut self, front: &mut impl FrontEnd<S>, why: Why) {
         front.enter();
         let goes_on = why == Why::Allocation && self.heap.is_tracked();
         match self.incremental.next(goes_on) {
@@ -128,7 +128,7 @@ impl<'h> Collector<'h> {
         front.leave();
     }
 
-    fn driver<'a>(&'a mut self, cycle: &'a mut Cycle) -> Driver<'a, 'h, 'h> {
+    fn driver<'a>(&'a mut self, cycle: &'a mut Cycle) -> Driver<'a, 'h, 'h, S> {
         Driver {
             heap: self.heap,
             central: &mut self.central,
@@ -144,7 +144,7 @@ impl<'h> Collector<'h> {
     }
 
     /// Does a step that only marks, inside a pause that has begun.
-    fn mark_some(&mut self, front: &mut impl FrontEnd, mut begun: Begun, step: Step<'_>) {
+    fn mark_some(&mut self, front: &mut impl FrontEnd<S>, mut begun: Begun, step: Step<'_>) {
         let time = self.time_of_step(&front.conditions());
         let done = self.driver(&mut begun.cycle).step(front, step, time);
         self.statistics.stopped(begun.cycle.overhead());
@@ -160,7 +160,7 @@ impl<'h> Collector<'h> {
     /// does the last step of a collection.
     fn collect_all(
         &mut self,
-        front: &mut impl FrontEnd,
+        front: &mut impl FrontEnd<S>,
         mut cycle: Cycle,
         earlier: Option<Earlier>,
     ) {
@@ -229,6 +229,7 @@ impl<'h> Collector<'h> {
             young: &self.young,
             statistics: &self.statistics,
             conditions,
+            moves: S::MOVES,
         }
     }
 
@@ -240,7 +241,7 @@ impl<'h> Collector<'h> {
         conditions: &Conditions,
     ) -> Result<Step<'h>, Looked<'h>> {
         match self.make_room_for_step(young, 1, conditions) {
-            true => looked.in_steps(&mut self.central),
+            true => looked.in_steps(&mut self.central, &self.marker),
             false => Err(looked),
         }
     }
@@ -282,7 +283,7 @@ impl<'h> Collector<'h> {
     /// their bins are empty.
     fn reclaim(
         &mut self,
-        front: &mut impl FrontEnd,
+        front: &mut impl FrontEnd<S>,
         ended: collection::Ended<'_>,
         cycle: &Cycle,
         (young, residency): (bool, Residency),
@@ -336,7 +337,7 @@ impl<'h> Collector<'h> {
     }
 
     /// Tells the front end the heap's size, if it has changed.
-    fn tell_size(&mut self, front: &mut impl FrontEnd) {
+    fn tell_size(&mut self, front: &mut impl FrontEnd<S>) {
         if let Some(bytes) = self.pace.new_size(&self.central) {
             front.resized(bytes);
         }
@@ -359,12 +360,12 @@ fn found(swept: &plimsoll_heap::SweepStatistics, scanned: &Scanned) -> Found {
 }
 
 /// Room for an allocation.
-impl Collector<'_> {
+impl<S: Space> Collector<'_, S> {
     /// Makes room for an object of `bytes` bytes, for which there was none because of `why`: collects, or
     /// lets the heap grow. False if there is nothing more to try. `tried` counts the calls for one object.
     pub fn make_room(
         &mut self,
-        front: &mut impl FrontEnd,
+        front: &mut impl FrontEnd<S>,
         bytes: usize,
         why: Exhausted,
         tried: &mut usize,
@@ -420,7 +421,7 @@ impl Collector<'_> {
 
     /// Lets the heap grow by the `superpages` superpages that a collection did not free. False if it
     /// may not.
-    fn grow(&mut self, front: &mut impl FrontEnd, superpages: usize) -> bool {
+    fn grow(&mut self, front: &mut impl FrontEnd<S>, superpages: usize) -> bool {
         let left = self.surroundings.on_cliff(&self.central, 0);
         let last = left.map(|(_, last)| last);
         if left.is_some_and(|(room, _)| room < superpages * SUPERPAGE) {
@@ -435,7 +436,7 @@ impl Collector<'_> {
 
     /// Collects, or does one step of a collection and leaves room for at least `superpages` superpages.
     /// If there is no such room, does the last step, too.
-    fn collect_for(&mut self, front: &mut impl FrontEnd, superpages: usize, why: Why) {
+    fn collect_for(&mut self, front: &mut impl FrontEnd<S>, superpages: usize, why: Why) {
         self.collect(front, why);
         let young = self.incremental.is_young();
         if self.incremental.is_under_way()
@@ -460,7 +461,7 @@ impl Collector<'_> {
 
     /// Lets the heap grow by `bytes` bytes as soon as there is room for them. False if that would exceed
     /// its maximum.
-    pub fn expand(&mut self, front: &mut impl FrontEnd, bytes: usize) -> bool {
+    pub fn expand(&mut self, front: &mut impl FrontEnd<S>, bytes: usize) -> bool {
         let room = self.surroundings.room(&self.central, bytes);
         let superpages = bytes.div_ceil(SUPERPAGE);
         let raised = self.pace.expand(&mut self.central, superpages, room);
@@ -524,7 +525,7 @@ impl Collector<'_> {
 }
 
 /// Queries.
-impl<'h> Collector<'h> {
+impl<'h, S: Space> Collector<'h, S> {
     /// The heap.
     #[must_use]
     pub fn heap(&self) -> &'h Heap {

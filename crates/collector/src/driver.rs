@@ -6,26 +6,26 @@ use crate::cycle::Cycle;
 use crate::front_end::{Event, FrontEnd};
 use crate::workers::Workers;
 use plimsoll_heap::collection::{Emptied, Ended, Looked, Marked, Pause, Step};
-use plimsoll_heap::mark::Marker;
+use plimsoll_heap::mark::{Marker, NoSpace, Space};
 use plimsoll_heap::{Central, Heap, Watch};
 use std::time::{Duration, Instant};
 
 /// A heap, with all that marks in it. The thread that collects has it, and holds the lock of the front end.
-pub struct Driver<'a, 'h, 'm> {
+pub struct Driver<'a, 'h, 'm, S: Space = NoSpace> {
     /// The heap.
     pub heap: &'h Heap,
     /// Its superpages.
     pub central: &'a mut Central,
     /// The marker of the thread that collects.
-    pub marker: &'a mut Marker<'m>,
+    pub marker: &'a mut Marker<'m, S>,
     /// The workers that mark together with it.
     pub workers: &'a Workers,
     /// The clock of the collection.
     pub cycle: &'a mut Cycle,
 }
 
-impl<'h> Driver<'_, 'h, '_> {
-    fn pause(&mut self, front: &mut impl FrontEnd, roots: bool) -> Pause<'h> {
+impl<'h, S: Space> Driver<'_, 'h, '_, S> {
+    fn pause(&mut self, front: &mut impl FrontEnd<S>, roots: bool) -> Pause<'h> {
         front.tell(Event::BeforeStop);
         let begun = Instant::now();
         let stopped = front.stop(self.heap, roots);
@@ -37,19 +37,19 @@ impl<'h> Driver<'_, 'h, '_> {
 
     /// Stops the world, and empties all bins. `begins`: the marks are still those of the last collection.
     /// The front end is prepared.
-    pub fn stop(&mut self, front: &mut impl FrontEnd, begins: bool) -> Emptied<'h> {
+    pub fn stop(&mut self, front: &mut impl FrontEnd<S>, begins: bool) -> Emptied<'h> {
         let pause = self.pause(front, true);
         pause.empty(|heap| front.retire(heap, self.central, begins))
     }
 
     /// Stops the world for a step that needs no roots. `look`: finds what was evicted since the last step.
-    pub fn stop_for_step(&mut self, front: &mut impl FrontEnd, look: bool) -> Step<'h> {
+    pub fn stop_for_step(&mut self, front: &mut impl FrontEnd<S>, look: bool) -> Step<'h> {
         self.pause(front, false).go_on(self.central, look)
     }
 
     /// Does a step, which takes `time` from when the world was stopped, and starts the world. True if nothing
     /// is left to mark.
-    pub fn step(&mut self, front: &mut impl FrontEnd, step: Step<'_>, time: Duration) -> bool {
+    pub fn step(&mut self, front: &mut impl FrontEnd<S>, step: Step<'_>, time: Duration) -> bool {
         let until = self.cycle.until(time);
         let workers = self.workers.shared();
         let done = step.mark(self.central, self.marker, workers, until, |marker| {
@@ -68,7 +68,7 @@ impl<'h> Driver<'_, 'h, '_> {
     }
 
     /// Marks everything that is reachable. Nothing is freed before the value that is returned ends.
-    pub fn mark(&mut self, front: &mut impl FrontEnd, looked: Looked<'h>) -> Marked<'h> {
+    pub fn mark(&mut self, front: &mut impl FrontEnd<S>, looked: Looked<'h>) -> Marked<'h> {
         let cleared = looked.at_once(self.central);
         let workers = self.workers.shared();
         cleared.mark(self.central, self.marker, workers, |marker| {
@@ -80,7 +80,7 @@ impl<'h> Driver<'_, 'h, '_> {
 
     /// Marks a second time, without summaries, if there is memory for that, and tells the front end if an
     /// object was lost.
-    pub fn verify(&mut self, front: &mut impl FrontEnd, marked: &Marked<'_>) {
+    pub fn verify(&mut self, front: &mut impl FrontEnd<S>, marked: &Marked<'_>) {
         let workers = self.workers.shared();
         let found = marked.verify(self.central, self.marker, workers, |marker| {
             front.roots(marker);
@@ -93,7 +93,7 @@ impl<'h> Driver<'_, 'h, '_> {
     /// Ends the pause, and starts the world. Superpages are armed from here on, if they are to be watched.
     pub fn end(
         &mut self,
-        front: &mut impl FrontEnd,
+        front: &mut impl FrontEnd<S>,
         marked: Marked<'h>,
         watch: Option<Watch>,
     ) -> Ended<'h> {
@@ -102,7 +102,7 @@ impl<'h> Driver<'_, 'h, '_> {
         ended
     }
 
-    fn start(&mut self, front: &mut impl FrontEnd) {
+    fn start(&mut self, front: &mut impl FrontEnd<S>) {
         front.tell(Event::MarkEnd);
         front.tell(Event::BeforeStart);
         self.cycle.started();

@@ -2,7 +2,7 @@
 //! answers for objects that die.
 
 use crate::cycle::Record;
-use plimsoll_heap::mark::{MarkWorkers, Marker};
+use plimsoll_heap::mark::{MarkWorkers, Marker, NoSpace, Space};
 use plimsoll_heap::{Central, Heap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -108,7 +108,9 @@ pub struct Scanned {
 ///
 /// While the world is stopped (from [`stop`](FrontEnd::stop) to [`start`](FrontEnd::start)), no method
 /// may wait for another thread, nor allocate with `malloc`: a stopped thread may hold the lock of that.
-pub trait FrontEnd {
+///
+/// `S`: the space of its objects beside the heap, if it has one.
+pub trait FrontEnd<S: Space = NoSpace> {
     /// The settings now.
     fn conditions(&self) -> Conditions {
         Conditions::default()
@@ -164,8 +166,9 @@ pub trait FrontEnd {
     /// Empties the bins of all threads. `begins`: the marks are still those of the last collection.
     fn retire(&mut self, heap: &Heap, central: &Central, begins: bool);
 
-    /// Reports every root to the marker. A check of the marks calls this a second time.
-    fn roots(&mut self, marker: &mut Marker<'_>);
+    /// Reports every root to the marker; with a space, ambiguous words before references. A check of the
+    /// marks calls this a second time.
+    fn roots(&mut self, marker: &mut Marker<'_, S>);
 
     /// The check of the marks, which tests ask for, found that the object at `start` was lost.
     fn lost(&mut self, start: usize) {
@@ -173,7 +176,7 @@ pub trait FrontEnd {
     }
 
     /// Everything reachable is marked: decides about dead objects with finalizers and links.
-    fn after_marking(&mut self, heap: &Heap, central: &Central, marker: &mut Marker<'_>) {
+    fn after_marking(&mut self, heap: &Heap, central: &Central, marker: &mut Marker<'_, S>) {
         let _ = (heap, central, marker);
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) young: &'a Young,
     pub(crate) statistics: &'a Statistics,
     pub(crate) conditions: &'a Conditions,
+    /// Objects may move while they are marked ([`Space::MOVES`](plimsoll_heap::mark::Space::MOVES)).
+    pub(crate) moves: bool,
 }
 
 /// An incremental collection, when its last step begins.
@@ -68,6 +70,7 @@ impl Facts<'_> {
         !self.young.forbidden
             && !self.surroundings.tight
             && !self.conditions.whole
+            && !self.moves
             && stress.map_or_else(is_worth, |stress| stress.incremental)
             && self.heap.can_step(self.central)
     }

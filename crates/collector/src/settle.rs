@@ -7,22 +7,22 @@ use crate::front_end::{Conditions, Scanned};
 use crate::pace::{Ended, Growth, Pace};
 use crate::young::Young;
 use plimsoll_heap::collection::Counted;
-use plimsoll_heap::mark::Marker;
+use plimsoll_heap::mark::{Marker, Space};
 use plimsoll_heap::{Central, Heap, SUPERPAGE};
 
 /// The parts of a collector that the end of a collection changes.
-pub(crate) struct Parts<'a, 'm> {
+pub(crate) struct Parts<'a, 'm, S: Space> {
     pub(crate) heap: &'a Heap,
     pub(crate) central: &'a mut Central,
-    pub(crate) marker: &'a mut Marker<'m>,
+    pub(crate) marker: &'a mut Marker<'m, S>,
     pub(crate) pace: &'a mut Pace,
     pub(crate) surroundings: &'a mut Surroundings,
     pub(crate) young: &'a mut Young,
 }
 
 /// Settles a collection. `reserve`: bytes of the growth to keep for the steps of the next one.
-pub(crate) fn settle(
-    parts: Parts<'_, '_>,
+pub(crate) fn settle<S: Space>(
+    parts: Parts<'_, '_, S>,
     counted: &Counted<'_>,
     ended: &Ended<'_>,
     reserve: usize,

@@ -30,7 +30,7 @@
 use crate::address::Slot;
 use crate::central::Central;
 use crate::heap::Heap;
-use crate::mark::{MarkWorkers, Marker};
+use crate::mark::{MarkWorkers, Marker, Space};
 use crate::residency::{Look, Residency};
 use crate::sweep::SweepStatistics;
 use crate::tracking::{self, Watch};
@@ -148,10 +148,10 @@ impl<'h> Pause<'h> {
 impl<'h> Emptied<'h> {
     /// Gives up the collection in steps that is under way, if there is one: the collection that
     /// begins is then a whole one.
-    pub fn give_up(
+    pub fn give_up<S: Space>(
         &self,
         central: &Central,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         workers: Option<&MarkWorkers>,
     ) {
         central.check(self.pause.heap);
@@ -205,9 +205,13 @@ impl<'h> Looked<'h> {
     ///
     /// # Errors
     /// This is the last step, or the kernel does not track writes, or too much would be scanned
-    /// twice. Nothing was done, and the value is returned.
-    pub fn in_steps(self, central: &mut Central) -> Result<Step<'h>, Looked<'h>> {
-        if self.last || !self.pause.heap.begin_steps(central, self.young) {
+    /// twice, or objects [move](Space::MOVES). Nothing was done, and the value is returned.
+    pub fn in_steps<S: Space>(
+        self,
+        central: &mut Central,
+        _marker: &Marker<'_, S>,
+    ) -> Result<Step<'h>, Looked<'h>> {
+        if S::MOVES || self.last || !self.pause.heap.begin_steps(central, self.young) {
             return Err(self);
         }
         let of = if self.young { Of::Young } else { Of::Whole };
@@ -221,16 +225,16 @@ impl<'h> Looked<'h> {
 impl Step<'_> {
     /// Marks until the time `until`: from `roots` in the first step, and from what the previous
     /// step left. Ends the pause. False if there is work left for another step.
-    pub fn mark(
+    pub fn mark<S: Space>(
         self,
         central: &Central,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         workers: Option<&MarkWorkers>,
         until: Instant,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> bool {
         let first = self.first;
-        let begin = |marker: &mut Marker<'_>| {
+        let begin = |marker: &mut Marker<'_, S>| {
             if first.is_some() {
                 roots(marker);
                 marker.uncollectable(central);
@@ -252,12 +256,12 @@ impl Step<'_> {
 
 impl<'h> Cleared<'h> {
     /// Marks from `roots`, together with the mark workers. No other marker runs meanwhile.
-    pub fn mark(
+    pub fn mark<S: Space>(
         self,
         central: &Central,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         workers: Option<&MarkWorkers>,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> Marked<'h> {
         mark_all(central, marker, workers, self.rest, roots);
         Marked { pause: self.pause }
@@ -266,14 +270,14 @@ impl<'h> Cleared<'h> {
 
 /// Marks from `roots` and, if the `rest` counts as marked, from those marked objects that were
 /// written to.
-fn mark_all(
+fn mark_all<S: Space>(
     central: &Central,
-    marker: &mut Marker<'_>,
+    marker: &mut Marker<'_, S>,
     workers: Option<&MarkWorkers>,
     rest: bool,
-    roots: impl FnOnce(&mut Marker<'_>),
+    roots: impl FnOnce(&mut Marker<'_, S>),
 ) {
-    let begin = |marker: &mut Marker<'_>| {
+    let begin = |marker: &mut Marker<'_, S>| {
         roots(marker);
         marker.uncollectable(central);
         if rest {
@@ -292,12 +296,12 @@ impl<'h> Marked<'h> {
     ///
     /// # Errors
     /// There is no memory for a copy of the marks. Nothing was done.
-    pub fn verify(
+    pub fn verify<S: Space>(
         &self,
         central: &mut Central,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         workers: Option<&MarkWorkers>,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> io::Result<Difference> {
         let heap = self.pause.heap;
         let verifier = &heap.stress.verifier;
@@ -322,10 +326,10 @@ impl<'h> Marked<'h> {
     }
 
     /// Does all that is left of a collection. Also returns how many superpages were paged out.
-    pub fn finish(
+    pub fn finish<S: Space>(
         self,
         central: &mut Central,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         tail: Tail,
     ) -> (SweepStatistics, usize) {
         let counted = self.end(central, tail.watch).count(central, tail.unwatch);
@@ -350,7 +354,12 @@ impl<'h> Ended<'h> {
 impl Counted<'_> {
     /// Summarises cold superpages, and pages out at most `superpages` of them. Returns how many it did. The
     /// program may run, because writes to armed superpages show.
-    pub fn page_out(&self, central: &Central, marker: &mut Marker<'_>, superpages: usize) -> usize {
+    pub fn page_out<S: Space>(
+        &self,
+        central: &Central,
+        marker: &mut Marker<'_, S>,
+        superpages: usize,
+    ) -> usize {
         marker.page_out_cold(central, superpages)
     }
 

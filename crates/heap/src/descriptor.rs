@@ -38,6 +38,8 @@ pub(crate) mod flag {
     pub(crate) const SUMMARISED: u16 = 128;
     /// A map says where the references in its objects are.
     pub(crate) const MAPPED: u16 = 256;
+    /// Some object in it refers to the front end's [`Space`](crate::mark::Space), as far as is known.
+    pub(crate) const OUTWARD: u16 = 512;
 }
 
 /// Ages of a superpage: collections since it was written to, or one of the special values.

@@ -13,6 +13,7 @@
 //! | *absent* | of a superpage: a part of it was in swap when the collection began |
 //! | *summary* | what a superpage's objects refer to, kept at the side while the superpage is absent |
 //! | *bookmark* | a bit per slot, kept at the side, set if a summary that lists groups refers to the slot |
+//! | *space* | the front end's objects beside the heap, which may move |
 //! | *age* | collections since a superpage was last seen to be written to |
 //! | *young* | of a superpage: it may have been written to since the last collection |
 //! | *pending* | of a superpage: it has marked objects that have not been scanned yet |

@@ -70,6 +70,7 @@ mod tests {
     use crate::kind::KINDS;
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn what_was_made_is_there_and_nothing_else_takes_room() {
         let mut table = Table::<u32>::default();
         let used = [(0, 0), (0, 35), (7, 12), (KINDS as u16 - 1, 35)];

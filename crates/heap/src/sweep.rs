@@ -41,6 +41,9 @@ impl Heap {
                     word.store(0, Relaxed);
                 }
             }
+            if it.has(flag::OUTWARD) {
+                it.lower(flag::OUTWARD);
+            }
         }
     }
 

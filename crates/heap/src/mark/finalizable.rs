@@ -4,6 +4,7 @@
 
 use super::marker::{Marker, WORD};
 use super::pending::{WINDOW, Window};
+use super::space::Space;
 use crate::address::{SUPERPAGE, Slot, Superpage};
 use crate::central::Central;
 use crate::descriptor::flag;
@@ -23,7 +24,7 @@ pub struct Finalizable {
     pub itself: bool,
 }
 
-impl Marker<'_> {
+impl<S: Space> Marker<'_, S> {
     /// Marks these objects, whether they are marked already or not, and what they refer to. No
     /// other marker runs meanwhile.
     pub fn revive(&mut self, central: &Central, slots: impl Iterator<Item = Slot>) {
@@ -171,8 +172,11 @@ impl Marker<'_> {
         for at in span.step_by(WORD).filter(is_looked_at) {
             // SAFETY: a word of a dead object, whose contents are as they were.
             let word = unsafe { (at as *const usize).read() };
-            if self.heap.slot(word) != Some(slot) {
-                self.word(word);
+            match map {
+                _ if self.heap.slot(word) == Some(slot) => {}
+                None => self.word(word),
+                // SAFETY: the same word; the map names it.
+                Some(_) => unsafe { self.reference(at) },
             }
             if self.stack.len() > PLENTY {
                 self.drain(None);

@@ -2,16 +2,15 @@
 
 use super::Tracer;
 use super::queue::Queue;
+use super::space::{NoSpace, Space};
 use super::spans::{Marking, PORTION, Span, Team};
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::area::Area;
-use crate::bits;
 use crate::central::Central;
-use crate::descriptor::{Use, flag};
+use crate::descriptor::flag;
 use crate::heap::Heap;
-use crate::kind::KindId;
 use crate::prefetch::prefetch;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Capacity of the queue of candidates, which wait for their mark bits to be loaded.
@@ -44,10 +43,12 @@ pub(super) const WORD: usize = size_of::<usize>();
 /// A marker with more spans than this on its stack gives half of them to waiting markers.
 const PLENTY: usize = 64;
 /// Marks the objects that it is told of, and all that they refer to. Used by one thread.
-pub struct Marker<'a> {
+pub struct Marker<'a, S: Space = NoSpace> {
     pub(super) heap: &'a Heap,
     /// Traces objects of kinds whose layout only the front end knows.
-    pub(super) tracer: &'a dyn Tracer,
+    pub(super) tracer: &'a dyn Tracer<S>,
+    /// The front end's objects beside the heap.
+    pub(super) space: &'a S,
     /// Spans that are still to be scanned.
     pub(super) stack: Area<Span>,
     /// The most spans for which the stack may have room.
@@ -97,10 +98,27 @@ impl<'a> Marker<'a> {
         tracer: &'a dyn Tracer,
         room: usize,
     ) -> std::io::Result<Marker<'a>> {
+        Marker::beside(heap, tracer, &NoSpace, room)
+    }
+}
+
+impl<'a, S: Space> Marker<'a, S> {
+    /// As [`with_room`](Marker::with_room), for a front end that has objects beside the heap. All markers
+    /// of a heap are given the same space.
+    ///
+    /// # Errors
+    /// There is no address space for the stack.
+    pub fn beside(
+        heap: &'a Heap,
+        tracer: &'a dyn Tracer<S>,
+        space: &'a S,
+        room: usize,
+    ) -> std::io::Result<Marker<'a, S>> {
         let range = heap.range();
         Ok(Marker {
             heap,
             tracer,
+            space,
             stack: Area::new(heap.side.os(), FIRST.min(room))?,
             room,
             candidates: Queue::new(),
@@ -120,7 +138,7 @@ impl<'a> Marker<'a> {
     }
 
     /// Marks from `roots`, and returns when everything is marked. No other marker runs meanwhile.
-    pub(crate) fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_>)) {
+    pub(crate) fn mark_from(&mut self, central: &Central, roots: impl FnOnce(&mut Marker<'_, S>)) {
         let before = self.marking.objects;
         self.begin(false);
         roots(self);
@@ -139,7 +157,7 @@ impl<'a> Marker<'a> {
         &mut self,
         central: &Central,
         until: Instant,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> bool {
         self.begin(false);
         self.until = Some(until);
@@ -180,6 +198,47 @@ impl<'a> Marker<'a> {
     /// marked.
     #[inline(always)]
     pub fn word(&mut self, word: usize) {
+        if self.space.contains(word) {
+            self.space.pin(word);
+        }
+        self.candidate(word);
+    }
+
+    /// Reports the slot of a reference: the word at this address is one, or is none. If its object has moved
+    /// or is to move, the word is replaced.
+    ///
+    /// # Safety
+    /// The aligned word at `at` can be read and written, and only markers write to it.
+    #[inline(always)]
+    pub unsafe fn reference(&mut self, at: usize) {
+        // SAFETY: the caller's word. Other markers may visit it at the same time.
+        let slot = unsafe { AtomicUsize::from_ptr(at as *mut usize) };
+        let word = slot.load(Relaxed);
+        if self.space.contains(word) {
+            return self.forward(slot, word);
+        }
+        self.candidate(word);
+    }
+
+    /// Replaces a reference into the space in its slot. A superpage whose slot refers to the space after that
+    /// is to be scanned in each collection.
+    #[inline(never)]
+    fn forward(&mut self, slot: &AtomicUsize, word: usize) {
+        // SAFETY: the word of a slot, which the space contains.
+        let now = unsafe { self.space.forward(word) };
+        if now != word {
+            slot.store(now, Relaxed);
+        }
+        let at = slot.as_ptr() as usize;
+        if self.space.contains(now) && at.wrapping_sub(self.low) < self.reach {
+            let side = &self.heap.side;
+            side.descriptor(side.superpage(at)).raise(flag::OUTWARD);
+        }
+        self.candidate(now);
+    }
+
+    #[inline(always)]
+    fn candidate(&mut self, word: usize) {
         if word.wrapping_sub(self.low) >= self.reach {
             return;
         }
@@ -353,7 +412,7 @@ impl<'a> Marker<'a> {
 
     /// Puts a span on the stack. False if there is no room.
     #[inline(always)]
-    fn put(&mut self, span: Span) -> bool {
+    pub(super) fn put(&mut self, span: Span) -> bool {
         self.stack.push(span) || self.put_in_more(span)
     }
 
@@ -364,7 +423,7 @@ impl<'a> Marker<'a> {
     }
 
     #[cold]
-    fn overflow(&mut self, superpage: Superpage) {
+    pub(super) fn overflow(&mut self, superpage: Superpage) {
         self.marking.overflows += 1;
         self.heap.side.descriptor(superpage).raise(flag::PENDING);
         self.heap.pending.store(true, Relaxed);
@@ -386,11 +445,19 @@ impl<'a> Marker<'a> {
             while let Some(due) = self.candidates.take() {
                 self.visit(due);
             }
-            if self.stack.is_empty() {
+            if self.stack.is_empty() && !self.scan_space() {
                 self.left = false;
                 return true;
             }
         }
+    }
+
+    /// Scans objects of the space. False if there are none to scan.
+    #[inline(always)]
+    fn scan_space(&mut self) -> bool {
+        let space = self.space;
+        // SAFETY: a reference of such an object, as the space promises.
+        space.scan(|at| unsafe { self.reference(at) })
     }
 
     /// Gives half of the work to waiting markers, if there is plenty.
@@ -470,98 +537,6 @@ impl<'a> Marker<'a> {
             self.look_at_words(Span { end: cut, ..span });
         } else {
             self.look_at_words(span);
-        }
-    }
-
-    /// Scans a small object, or a part of a large one in one superpage, by the map of its kind.
-    pub(super) fn look_at_mapped(&mut self, part: Span) {
-        let superpage = self.heap.side.superpage(part.start);
-        // Between two steps an object may be freed, and its superpage be used for others.
-        let Some(map) = self.heap.map(superpage) else {
-            return;
-        };
-        let object = self.heap.side.object(part.start);
-        map.each(object, part.start..part.end, |at| {
-            // SAFETY: a word of a marked object.
-            let word = unsafe { (at as *const usize).read() };
-            self.word(word);
-        });
-    }
-
-    /// Scans a part of a large object that lies in one superpage.
-    pub(super) fn look_at_part_of_large(&mut self, superpage: Superpage) {
-        let part = self.part(superpage);
-        match self.heap.side.flags_of_object(superpage) & flag::MAPPED {
-            0 => self.look_at_words(part),
-            _ => self.look_at_mapped(part),
-        }
-    }
-
-    pub(super) fn look_at_traced(&mut self, start: usize, end: usize) {
-        let superpage = self.heap.side.superpage(start);
-        let it = self.heap.side.descriptor(superpage);
-        let small = it.usage() == Use::Small;
-        if small && self.heap.is_stepping() && self.heap.freed(start).is_some() {
-            // The object was freed between two steps: its first words are now the collector's.
-            return;
-        }
-        let kind = KindId(it.kind.load(Relaxed));
-        let tracer = self.tracer;
-        // SAFETY: a marked object of this kind; the world stands still.
-        unsafe { tracer.trace(start, end - start, kind, self) };
-    }
-
-    /// Has the uncollectable objects scanned, which are roots.
-    pub(crate) fn uncollectable(&mut self, central: &Central) {
-        for at in 0..central.committed() as u32 {
-            let superpage = Superpage(at);
-            let it = self.heap.side.descriptor(superpage);
-            if it.has(flag::UNCOLLECTABLE) && matches!(it.usage(), Use::Small | Use::Head) {
-                self.each_marked(superpage);
-            }
-        }
-    }
-
-    /// Has all marked objects of a superpage scanned, now or later.
-    pub(super) fn each_marked(&mut self, superpage: Superpage) {
-        let side = &self.heap.side;
-        let it = side.descriptor(superpage);
-        let small = it.usage() == Use::Small;
-        let slots = match small {
-            true => usize::from(it.slots.load(Relaxed)),
-            false => 1,
-        };
-        let apart = flag::OPAQUE | flag::TRACED | flag::MAPPED | flag::ABSENT;
-        let together = small && it.flags() & apart == 0;
-        for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
-            if together {
-                self.push_run(superpage, from, to);
-                continue;
-            }
-            for index in from..to {
-                let index = index as u16;
-                if self.stack.is_full() {
-                    self.drain(None);
-                }
-                self.remember(Slot { superpage, index }, it.flags());
-            }
-        }
-    }
-
-    /// Puts adjacent slots of a superpage of small objects on the stack as one span.
-    fn push_run(&mut self, superpage: Superpage, from: usize, to: usize) {
-        if self.stack.is_full() {
-            self.drain(None);
-        }
-        let side = &self.heap.side;
-        let bytes = usize::from(side.descriptor(superpage).granules.load(Relaxed)) * GRANULE;
-        let start = side.address(superpage);
-        let span = Span {
-            start: start + from * bytes,
-            end: start + to * bytes,
-        };
-        if !self.put(span) {
-            self.overflow(superpage);
         }
     }
 

@@ -15,7 +15,9 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | `space` | a front end's objects beside the heap, which may move |
 //! | `marker` | one marker: a stack, two queues, and the loop that drains them |
+//! | `scan` | objects that are not plain words; all objects of a superpage |
 //! | `workers`, `sharing` | several markers at once; how workers of any kind share work |
 //! | `queue`, `spans` | the short queues; what waits for marking |
 //! | `pending` | superpages that are read later, in address order |
@@ -30,13 +32,16 @@ mod page_out;
 mod pending;
 mod queue;
 mod replay;
+mod scan;
 mod sharing;
+mod space;
 mod spans;
 mod workers;
 mod young;
 
 pub use finalizable::Finalizable;
 pub use marker::Marker;
+pub use space::{NoSpace, Space};
 pub use spans::Marking;
 pub use workers::MarkWorkers;
 
@@ -48,13 +53,14 @@ use crate::kind::KindId;
 /// # Safety
 /// `trace` reports every reference that must keep its target alive, and allocates neither in this
 /// heap nor with `malloc`.
-pub unsafe trait Tracer: Sync {
+pub unsafe trait Tracer<S: Space = NoSpace>: Sync {
     /// Reports the references in the object at `start`, which is `bytes` bytes long, by
-    /// [`Marker::word`] and [`Marker::span`].
+    /// [`Marker::word`] and [`Marker::span`]; those that may refer to a [`Space`], by
+    /// [`Marker::reference`].
     ///
     /// # Safety
     /// There is such an object of this kind at `start`, and nobody writes to it during the call.
-    unsafe fn trace(&self, start: usize, bytes: usize, kind: KindId, marker: &mut Marker<'_>);
+    unsafe fn trace(&self, start: usize, bytes: usize, kind: KindId, marker: &mut Marker<'_, S>);
 }
 
 /// The tracer of a heap whose kinds are all opaque or words.
@@ -62,6 +68,6 @@ pub unsafe trait Tracer: Sync {
 pub struct NoTracer;
 
 // SAFETY: there are no such objects.
-unsafe impl Tracer for NoTracer {
-    unsafe fn trace(&self, _: usize, _: usize, _: KindId, _: &mut Marker<'_>) {}
+unsafe impl<S: Space> Tracer<S> for NoTracer {
+    unsafe fn trace(&self, _: usize, _: usize, _: KindId, _: &mut Marker<'_, S>) {}
 }

@@ -8,12 +8,13 @@
 
 use super::marker::Marker;
 use super::pending::{WINDOW, Window};
+use super::space::Space;
 use crate::address::Superpage;
 use crate::central::Central;
 use crate::descriptor::{Use, age, flag};
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Marker<'_> {
+impl<S: Space> Marker<'_, S> {
     /// [`Counted::page_out`](crate::collection::Counted::page_out). The marks are those that the sweep
     /// counted.
     pub(crate) fn page_out_cold(&mut self, central: &Central, superpages: usize) -> usize {

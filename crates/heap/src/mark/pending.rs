@@ -4,6 +4,7 @@
 //! read once per round, before it is needed, and memory holds one window of them.
 
 use super::marker::{Marker, WORD};
+use super::space::Space;
 use super::spans::Span;
 use crate::address::{GRANULE, SUPERPAGE, Superpage};
 use crate::bits;
@@ -54,7 +55,7 @@ impl Window {
     }
 }
 
-impl Marker<'_> {
+impl<S: Space> Marker<'_, S> {
     /// Scans pending superpages until there are none. No other marker runs. False if the time is
     /// over before that.
     pub(super) fn drain_pending(&mut self, central: &Central, until: Option<Instant>) -> bool {
@@ -189,37 +190,12 @@ impl Marker<'_> {
     }
 
     /// Summarises what a superpage's marked objects refer to. The superpage must be in memory, and
-    /// armed before this call.
+    /// armed before this call. False if there is no summary, because none fits or none may be made.
     pub(super) fn summarise(&mut self, superpage: Superpage) -> bool {
-        let side = &self.heap.side;
-        let it = side.descriptor(superpage);
-        if it.has(flag::TRACED) {
+        let Some(count) = self.candidates_in(superpage) else {
             return false;
-        }
-        let (mut count, map) = (0, self.heap.map(superpage));
-        match it.usage() {
-            Use::Free => return false,
-            Use::Small => {
-                let slots = usize::from(it.slots.load(Relaxed));
-                let bytes = side.size(crate::Slot {
-                    superpage,
-                    index: 0,
-                });
-                let start = side.address(superpage);
-                for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
-                    // With a map, one object at a time.
-                    let step = if map.is_some() { 1 } else { to - from };
-                    for at in (from..to).step_by(step) {
-                        let span = Span {
-                            start: start + at * bytes,
-                            end: start + (at + step) * bytes,
-                        };
-                        count = self.candidates_of(span, map, count);
-                    }
-                }
-            }
-            Use::Head | Use::Tail => count = self.candidates_of(self.part(superpage), map, 0),
-        }
+        };
+        let side = &self.heap.side;
         let mut slots = 0;
         for at in 0..count {
             if let Some((slot, _)) = side.resolve(self.targets[at] as usize) {
@@ -237,6 +213,42 @@ impl Marker<'_> {
         stored
     }
 
+    /// Notes as targets the words of a superpage's marked objects that point into the heap, and returns how
+    /// many. `None` if the superpage may have no summary: the front end traces its objects, or one of them
+    /// refers to the space.
+    fn candidates_in(&mut self, superpage: Superpage) -> Option<usize> {
+        let side = &self.heap.side;
+        let it = side.descriptor(superpage);
+        if it.has(flag::TRACED) {
+            return None;
+        }
+        let (mut count, map) = (0, self.heap.map(superpage));
+        match it.usage() {
+            Use::Free => return None,
+            Use::Small => {
+                let slots = usize::from(it.slots.load(Relaxed));
+                let bytes = side.size(crate::Slot {
+                    superpage,
+                    index: 0,
+                });
+                let start = side.address(superpage);
+                for (from, to) in bits::runs(side.marks(superpage), 0, slots, true) {
+                    // With a map, one object at a time.
+                    let step = if map.is_some() { 1 } else { to - from };
+                    for at in (from..to).step_by(step) {
+                        let span = Span {
+                            start: start + at * bytes,
+                            end: start + (at + step) * bytes,
+                        };
+                        count = self.candidates_of(span, map, count)?;
+                    }
+                }
+            }
+            Use::Head | Use::Tail => count = self.candidates_of(self.part(superpage), map, 0)?,
+        }
+        Some(count)
+    }
+
     /// Notes for a verification what a superpage is like that was just scanned.
     fn note_spoken(&self, superpage: Superpage) {
         if let Some(notes) = self.heap.stress.notes() {
@@ -245,14 +257,20 @@ impl Marker<'_> {
     }
 
     /// Appends those words of a span that point into the heap to the `count` targets noted so far;
-    /// returns the new count. With a map, the span is an object or a part of one, and only the words that the
-    /// map names count.
-    fn candidates_of(&mut self, span: Span, map: Option<PointerMap>, mut count: usize) -> usize {
-        let range = self.heap.range();
+    /// returns the new count, or `None` if one refers to the space. With a map, the span is an object or a
+    /// part of one, and only the words that the map names count.
+    fn candidates_of(
+        &mut self,
+        span: Span,
+        map: Option<PointerMap>,
+        mut count: usize,
+    ) -> Option<usize> {
+        let (range, mut outward) = (self.heap.range(), false);
         let mut note = |at: usize| {
             // SAFETY: a marked object's words. The program may write to them: then that shows, and
             // the summary is dropped.
             let word = unsafe { (at as *const usize).read_volatile() };
+            outward |= self.space.contains(word);
             if range.contains(&word) && count < self.targets.len() {
                 self.heap.side.prefetch(word);
                 self.targets[count] = word as u64;
@@ -266,6 +284,6 @@ impl Marker<'_> {
                 map.each(object, span.start..span.end, &mut note);
             }
         }
-        count
+        (!outward).then_some(count)
     }
 }

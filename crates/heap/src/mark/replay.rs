@@ -1,13 +1,14 @@
 //! Replaying summaries: using a superpage's summary in place of reading its objects.
 
 use super::marker::Marker;
+use super::space::Space;
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
 use crate::bits;
 use crate::descriptor::{Use, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Marker<'_> {
+impl<S: Space> Marker<'_, S> {
     /// Reaches the slots that a superpage's summary stands for.
     pub(super) fn replay(&mut self, superpage: Superpage) {
         let heap = self.heap;

@@ -3,6 +3,7 @@
 
 use super::marker::Marker;
 use super::sharing::{Sharing, Worker};
+use super::space::Space;
 use super::spans::{PORTION, Spans, Team};
 use crate::central::Central;
 use crate::heap::Heap;
@@ -27,7 +28,7 @@ impl MarkWorkers {
         Ok(MarkWorkers { team, heap })
     }
 
-    fn check(&self, marker: &Marker<'_>) {
+    fn check<S: Space>(&self, marker: &Marker<'_, S>) {
         let heap = marker.heap.side.heap();
         assert_eq!(heap, self.heap, "mark workers share the work of one heap");
     }
@@ -39,11 +40,11 @@ impl MarkWorkers {
 
     /// Marks from `roots` together with all that [help](MarkWorkers::help), and returns when everything is
     /// marked.
-    pub(crate) fn lead(
+    pub(crate) fn lead<S: Space>(
         &self,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         central: &Central,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) {
         self.mark(marker, None, roots);
         marker.drain_pending(central, None);
@@ -52,12 +53,12 @@ impl MarkWorkers {
 
     /// Marks from `roots`, and from what an earlier step left, until the time `until`. False if
     /// there is work left for another step.
-    pub(crate) fn step(
+    pub(crate) fn step<S: Space>(
         &self,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         central: &Central,
         until: Instant,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> bool {
         let done = self.mark(marker, Some(until), |marker| {
             roots(marker);
@@ -67,16 +68,16 @@ impl MarkWorkers {
     }
 
     /// Forgets the work that steps left.
-    pub(crate) fn forget(&self, marker: &mut Marker<'_>) {
+    pub(crate) fn forget<S: Space>(&self, marker: &mut Marker<'_, S>) {
         self.team.forget(Spans::clear);
         marker.forget();
     }
 
-    fn mark(
+    fn mark<S: Space>(
         &self,
-        marker: &mut Marker<'_>,
+        marker: &mut Marker<'_, S>,
         until: Option<Instant>,
-        roots: impl FnOnce(&mut Marker<'_>),
+        roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> bool {
         self.check(marker);
         marker.begin(true);
@@ -94,7 +95,7 @@ impl MarkWorkers {
     ///
     /// # Panics
     /// The marker is that of another heap.
-    pub fn help(&self, marker: &mut Marker<'_>) -> bool {
+    pub fn help<S: Space>(&self, marker: &mut Marker<'_, S>) -> bool {
         self.check(marker);
         let helped = self.team.help(marker, |marker, state| {
             if marker.round != state.round {
@@ -118,7 +119,7 @@ impl MarkWorkers {
     }
 }
 
-impl Worker for Marker<'_> {
+impl<S: Space> Worker for Marker<'_, S> {
     type Given = Spans;
 
     fn drain(&mut self, team: &Team) -> bool {

@@ -4,6 +4,7 @@
 
 use super::marker::Marker;
 use super::pending::WINDOW;
+use super::space::Space;
 use super::spans::Team;
 use crate::address::{Slot, Superpage};
 use crate::central::Central;
@@ -16,7 +17,7 @@ use std::time::Instant;
 /// much.
 const PLENTY: usize = 1024;
 
-impl Marker<'_> {
+impl<S: Space> Marker<'_, S> {
     /// Has marked objects that may have been written to since scanned again, with the team's help.
     /// Call it with the roots of a collection that did not clear the marks. Objects that the front
     /// end traces are always scanned again, because the tracer may read memory elsewhere.
@@ -75,9 +76,14 @@ impl Marker<'_> {
         let nothing =
             large && (!self.heap.side.is_marked(object) || traced && superpage != object.superpage);
         // A summarised superpage was not written to, even if it was read from swap meanwhile.
-        let still = !it.is_young() || it.has(flag::SUMMARISED);
+        let written = it.is_young() || it.has(flag::OUTWARD);
+        let still = !written || it.has(flag::SUMMARISED);
         if nothing || flags & flag::OPAQUE != 0 || still && !traced {
             return;
+        }
+        if it.has(flag::OUTWARD) {
+            // The scan raises it again.
+            it.lower(flag::OUTWARD);
         }
         if it.has(flag::ABSENT) {
             // Its turn comes in address order.

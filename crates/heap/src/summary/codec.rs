@@ -256,6 +256,7 @@ mod tests {
         }
 
         #[test]
+        #[cfg_attr(miri, ignore = "it takes minutes")]
         fn what_does_not_fit_fits_in_larger_groups(numbers in btree_set(0u64..1 << 26, 500..2048)) {
             let numbers: Vec<u64> = numbers.into_iter().collect();
             let fits = super::super::SHIFTS.iter().any(|&shift| plan(&numbers, shift).is_some());

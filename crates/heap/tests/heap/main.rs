@@ -6,6 +6,7 @@ mod kernel;
 mod kinds;
 mod luck;
 mod mapped;
+mod nursery;
 mod page_out;
 mod steps;
 mod swap;

@@ -176,7 +176,7 @@ fn mark_workers_take_steps_together_and_give_them_up() {
             };
             let emptied = Pause::begin(world.heap).empty(|_| {});
             let looked = emptied.look(&mut world.central, what(young));
-            let Ok(mut step) = looked.in_steps(&mut world.central) else {
+            let Ok(mut step) = looked.in_steps(&mut world.central, &marker) else {
                 panic!("{round} is not made in steps");
             };
             let (mut done, mut count) = (false, 0);

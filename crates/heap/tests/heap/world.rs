@@ -258,7 +258,7 @@ impl World {
         } else {
             let emptied = driver.stop(&mut front, true);
             let looked = emptied.look(driver.central, what);
-            match looked.in_steps(driver.central) {
+            match looked.in_steps(driver.central, driver.marker) {
                 Ok(step) => step,
                 Err(_) => return,
             }
