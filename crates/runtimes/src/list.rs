@@ -52,7 +52,7 @@ mod tests {
     use crate::ALL;
     use crate::runtime::Steered;
     use plimsoll_kernel::smaps::Area;
-    use plimsoll_programs::Setting;
+    use plimsoll_programs::{STEERED, Setting};
     use std::collections::BTreeSet;
     use std::path::Path;
     use std::sync::Arc;
@@ -86,6 +86,11 @@ mod tests {
             let first = runtime.choices().first();
             assert!(first.is_none_or(|choice| choice.name == runtime.name()));
         }
+        let steered = ALL.0.iter().filter_map(|runtime| runtime.adapter());
+        let steered: BTreeSet<&str> = steered.collect();
+        let listed = STEERED.iter().map(|runtime| runtime.name());
+        let listed: BTreeSet<&str> = listed.collect();
+        assert_eq!(listed, steered, "left: `STEERED` in programs/src/lib.rs");
     }
 
     #[test]
