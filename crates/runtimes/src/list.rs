@@ -1,7 +1,8 @@
 //! The list of runtimes.
 
-use crate::chosen::Choice;
+use crate::chosen::{Choice, Chosen, LeverOption};
 use crate::passive::Passive;
+use crate::process::Process;
 use crate::runtime::Runtime;
 use plimsoll_programs::{Candidate, Command};
 
@@ -29,6 +30,26 @@ impl Runtimes {
     /// The choices for `--adapter`, in order.
     pub fn choices(&self) -> impl Iterator<Item = &'static Choice> + use<> {
         self.0.iter().flat_map(|runtime| runtime.choices())
+    }
+
+    /// The options of all levers, in order.
+    pub fn options(&self) -> impl Iterator<Item = &'static LeverOption> + use<> {
+        self.0.iter().flat_map(|runtime| runtime.options())
+    }
+
+    /// Whether the user chose that programs of some runtime are steered without a broker.
+    pub fn need_no_broker(&self, chosen: &Chosen) -> bool {
+        let mut runtimes = self.0.iter();
+        runtimes.any(|runtime| runtime.needs_no_broker(chosen))
+    }
+
+    /// Puts back what the adapter of a process had changed before it was killed, as its note says
+    /// ([`crate::lever::Target::note`]). `kind`: the runtime's name. False if that cannot be done now; `None`
+    /// if no runtime has this name.
+    pub fn put_back(&self, kind: &str, process: Process, note: &str) -> Option<bool> {
+        let mut runtimes = self.0.iter();
+        let wrote = runtimes.find(|runtime| runtime.name() == kind)?;
+        Some(wrote.put_back(process, note))
     }
 
     /// The runtime that offers this choice.
@@ -75,6 +96,21 @@ mod tests {
             assert!(ALL.chosen(choice.name).is_some());
         }
         assert!(ALL.chosen("auto").is_none());
+    }
+
+    #[test]
+    fn every_option_of_a_lever_can_be_given() {
+        let mut names = BTreeSet::new();
+        for option in ALL.options() {
+            let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+            assert!(option.name.bytes().all(is_plain), "{option:?}");
+            assert!(names.insert(option.name), "{option:?} is another's");
+            assert!(option.values.len() > 1, "{option:?}");
+            let values = option.values.iter().map(|value| value.help);
+            for help in values.chain([option.help]) {
+                assert!(!help.is_empty() && !help.ends_with('.'), "{option:?}");
+            }
+        }
     }
 
     #[test]
