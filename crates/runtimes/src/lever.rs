@@ -61,8 +61,9 @@ pub struct Target<'a> {
 
 impl Target<'_> {
     /// Notes what [`crate::Runtime::put_back`] is to put back if we are killed: write it before the first
-    /// change. `text` is given an earlier note of this process that nobody could follow yet; it is empty if
-    /// there is none. The note is removed when it is dropped. `None` if there is no place for notes.
+    /// change. `text` is given an earlier note of this process that nobody could follow yet; that is empty if
+    /// there is none. It returns the note, which is not empty. The note is removed when it is dropped. `None`
+    /// if there is no place for notes.
     pub fn note(&self, runtime: &dyn Recognise, text: impl FnOnce(&str) -> String) -> Option<Note> {
         let about = About {
             pid: self.process.pid,

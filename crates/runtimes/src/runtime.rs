@@ -1,6 +1,7 @@
 //! The trait of all runtimes. A new runtime is a recogniser in the crate `programs`, a folder here that
-//! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
-//! [`crate::example`] step by step.
+//! implements [`Runtime`] for it, and a line in [`crate::ALL`]; if it is steered, one in
+//! [`plimsoll_programs::STEERED`], too. `docs/src/adding-a-runtime.md` explains [`crate::example`] step by
+//! step.
 
 use crate::chosen::{Choice, Chosen, LeverOption};
 use crate::lever::Begin;
