@@ -12,9 +12,9 @@ use crate::run::signals::Signals;
 use crate::run::{Choices, keep, log, put_back, start_steering};
 use crate::size::Human;
 use plimsoll_kernel::process::{Handle, Process};
-use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::adapter_lock::AdapterLock;
 use plimsoll_runtimes::program_name::called;
+use plimsoll_runtimes::{ALL, Runtime};
 use plimsoll_wire::messages::Principal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
@@ -48,12 +48,12 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     log::start(log::Tone::of(args.quiet, args.verbose), None)?;
     put_back();
     let choices = Choices::from(&args.principal);
-    let alone = choices.is_by_stalls() && !own_broker::answers(place);
+    let alone = choices.need_no_broker() && !own_broker::answers(place);
     let member = match alone {
         true => None,
         false => Some(join(place, args, &process)?),
     };
-    let steering = start_steering(member.as_ref(), args.pid, choices);
+    let steering = start_steering(member.as_ref(), args.pid, &choices);
     let told = match &member {
         None => "steered by its own stalls, without a broker".to_owned(),
         Some(member) => {
@@ -79,13 +79,11 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
 
 /// How an adopted program is steered, how closely, and what the broker gives it.
 fn standing(place: &Place, member: &Member, args: &args::Adopt, steered: bool) -> String {
-    let adapter = adapter(args.principal.adapter, args.pid).filter(|_| steered);
-    let how = match adapter {
-        Some("hotspot") => {
-            "steered as hotspot (less closely than under `plimsoll run`, which adds flags at the start)"
-                .to_owned()
-        }
-        Some(adapter) => format!("steered as {adapter}"),
+    let runtime = runtime(args.principal.adapter, args.pid).filter(|_| steered);
+    let steered = runtime.and_then(|it| Some((it.adapter()?, it.adopted())));
+    let how = match steered {
+        Some((adapter, Some(less))) => format!("steered as {adapter} ({less})"),
+        Some((adapter, None)) => format!("steered as {adapter}"),
         None => "counted and shown, not steered".to_owned(),
     };
     let Some(given) = given(place, member) else {
@@ -135,7 +133,7 @@ fn join(place: &Place, args: &args::Adopt, process: &Process) -> Result<Member, 
         weight: args.principal.weight,
         priority: args.principal.priority,
         max: principal::bound(args.principal.max)?,
-        adapter: adapter(args.principal.adapter, args.pid),
+        adapter: runtime(args.principal.adapter, args.pid).and_then(|it| it.adapter()),
         whole: args.whole,
     };
     let member = Member::join(place, wanted, None)?;
@@ -164,13 +162,14 @@ fn name_of(process: &Process) -> String {
     called(&words)
 }
 
-fn adapter(choice: args::AdapterChoice, pid: u32) -> Option<&'static str> {
-    let runtime = ALL.of_process(pid);
+/// The runtime as whose program an adopted one is steered.
+fn runtime(choice: args::AdapterChoice, pid: u32) -> Option<&'static dyn Runtime> {
+    let found = ALL.of_process(pid);
     match choice {
-        _ if runtime.left_alone().is_some() => None,
-        args::AdapterChoice::Auto => runtime.adapter(),
+        _ if found.left_alone().is_some() => None,
+        args::AdapterChoice::Auto => Some(found),
         args::AdapterChoice::None => None,
-        args::AdapterChoice::Named(name) => ALL.chosen(name)?.adapter(),
+        args::AdapterChoice::Named(name) => ALL.chosen(name),
     }
 }
 

@@ -13,7 +13,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`args`] | the definitions of all commands and flags |
-//! | [`programs`] | the format `programs.toml` |
+//! | [`programs`], `lever_keys` | the format `programs.toml`; keys for the options of levers |
 //! | [`size`] | sizes as people write and read them |
 //! | `group` | cgroups that a person names |
 //! | [`control`] | the connection to list and change principals |
@@ -36,6 +36,7 @@ pub mod error;
 pub mod explain;
 mod group;
 pub mod json;
+mod lever_keys;
 pub mod man;
 pub mod map;
 mod output;

@@ -21,11 +21,14 @@
 //! start = "90s"
 //! ```
 
-use crate::args::{AdapterChoice, AgentChoice, GiveBackChoice, PolicyChoice, check_name};
+use crate::args::{AdapterChoice, LeverOptions, check_name};
+use crate::lever_keys::OwnKeys;
 use crate::size::{Human, bound};
 use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,10 +62,9 @@ pub struct Programs {
     pub outsiders: Vec<Program>,
 }
 
-/// One program of the file. Outsiders have no weight, priority, max, adapter, policy
-/// or agent.
+/// One program of the file. Outsiders have no weight, priority, max, adapter, and no options of levers.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct Program {
     /// Shown to people.
     pub name: String,
@@ -80,13 +82,9 @@ pub struct Program {
     pub max: Option<Size>,
     /// How it is steered.
     pub adapter: Option<AdapterChoice>,
-    /// The policy that sizes its heap.
-    pub policy: Option<PolicyChoice>,
-    /// Whether our agent is loaded into it.
-    pub agent: Option<AgentChoice>,
-    /// Which free heap it gives back.
-    #[serde(rename = "give-back")]
-    pub give_back: Option<GiveBackChoice>,
+    /// The options of its lever, each a key of its own.
+    #[serde(skip)]
+    pub lever: LeverOptions,
     /// When it starts, after the file's start.
     #[serde(default, deserialize_with = "duration")]
     pub start: Duration,
@@ -102,6 +100,29 @@ pub struct Program {
     pub stdout: Option<PathBuf>,
     /// Where its standard error goes; relative to the file, inherited when absent.
     pub stderr: Option<PathBuf>,
+}
+
+impl<'de> Deserialize<'de> for Program {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Program, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = Program;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a table with a name and a command")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, table: M) -> Result<Program, M::Error> {
+                let mut lever = LeverOptions::default();
+                let given = &mut lever;
+                let own = MapAccessDeserializer::new(OwnKeys { table, given });
+                let program = Program::deserialize(own)?;
+                Ok(Program { lever, ..program })
+            }
+        }
+        from.deserialize_map(Table)
+    }
 }
 
 /// A command: an array of words, or a string that is split into words as a shell does (quotes and
@@ -282,14 +303,13 @@ impl Programs {
                 || outsider.priority.is_some()
                 || outsider.max.is_some()
                 || outsider.adapter.is_some()
-                || outsider.policy.is_some()
-                || outsider.agent.is_some()
-                || outsider.give_back.is_some();
+                || !outsider.lever.0.is_empty();
             if told {
                 return Err(format!(
-                    "outsider `{}`: weight, priority, max, adapter, policy, agent and give-back are for \
-                     [[program]]s; an outsider is unknown to the broker",
-                    outsider.name
+                    "outsider `{}`: weight, priority, max, adapter, {} are for [[program]]s; an outsider is \
+                     unknown to the broker",
+                    outsider.name,
+                    LeverOptions::names().join(", ")
                 ));
             }
         }

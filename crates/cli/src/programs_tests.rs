@@ -118,6 +118,12 @@ fn says_what_is_wrong_and_where() {
         (one("start = '5s'\nstop = '5s'"), "stop is not after start"),
         (one("adapter = 'magic'"), "adapter"),
         (one("wieght = 3"), "unknown field `wieght`"),
+        (one("wieght = 3"), "`stderr`, `policy`"),
+        (one("wieght = 3"), "line 4"),
+        (
+            one("[[outsider]]\nname='h'\ncommand='true'\nagent='never'"),
+            "unknown to the broker",
+        ),
         (one("env = { 'A=B' = 'c' }"), "impossible name"),
         (format!("budget = 0\n{}", one("")), "budget is 0"),
         (one("max = '0%'"), "max is 0%"),

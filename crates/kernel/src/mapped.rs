@@ -10,12 +10,16 @@
 
 use crate::Error;
 use crate::descriptors::path_of;
+use crate::identity::as_user;
 use crate::mounts::{Mounts, NotLocal, is_memory};
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat2};
+use rustix::fs::{
+    FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat, openat2,
+};
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -101,6 +105,28 @@ impl Named {
     /// As [`Named::of`].
     pub fn at(path: &Path) -> Result<Named, Errno> {
         Named::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// Names what has this name in a folder. Follows no link: [`Named::checked`] refuses one.
+    ///
+    /// # Errors
+    /// As [`Named::of`].
+    pub fn within(folder: impl AsFd, name: &str) -> Result<Named, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Named::new(openat(folder, name, flags, Mode::empty())?)
+    }
+
+    /// Makes a file in a folder and opens it for writing. It is of this user and group where we may make such
+    /// a file; nobody else may read it.
+    ///
+    /// # Errors
+    /// The system's error; `EEXIST` if the name is taken, by whatever it is.
+    pub fn make(folder: impl AsFd + Sync, name: &str, owner: (u32, u32)) -> io::Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(as_user(owner.0, owner.1, || {
+            openat(folder.as_fd(), name, flags, mode)
+        })??)
     }
 
     /// Names what the kernel's link of a process leads to (`exe`), unless that may be behind a server. The
@@ -270,6 +296,29 @@ mod tests {
             assert_eq!(Named::memory(path).err(), Some(Errno::NODEV));
         }
         assert!(!has_reader());
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_is_named_and_made_without_following_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        let own = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let within = |name| Named::within(&folder, name);
+        assert_eq!(within("file").err(), Some(Errno::NOENT));
+        drop(Named::make(&folder, "file", own).unwrap());
+        assert_eq!(within("file").unwrap().stat().st_mode & 0o777, 0o600);
+        std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+        let link = within("link").unwrap();
+        assert_eq!(link.checked(own.0, 9).err(), Some(Errno::OPNOTSUPP));
+        std::os::unix::fs::symlink("none", dir.path().join("dangling")).unwrap();
+        for taken in ["file", "link", "dangling"] {
+            let error = Named::make(&folder, taken, own).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert!(!dir.path().join("none").exists());
     }
 
     #[test]

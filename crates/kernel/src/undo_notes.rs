@@ -34,7 +34,7 @@ pub struct About {
     pub pid: u32,
     /// Clock ticks after boot at which it started.
     pub started: u64,
-    /// Lower-case letters: which part of ours wrote it.
+    /// Which part of ours wrote it: `a` to `z`, `0` to `9` and `-`.
     pub kind: String,
 }
 
@@ -65,8 +65,8 @@ impl About {
             kind: kind.to_owned(),
         };
         // Nothing else is ours.
-        (about.name() == name && kind.bytes().all(|byte| byte.is_ascii_lowercase()))
-            .then_some(about)
+        let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        (about.name() == name && kind.bytes().all(plain)).then_some(about)
     }
 }
 

@@ -48,3 +48,7 @@ pub use candidate::Candidate;
 pub use command::Command;
 pub use recognise::Recognise;
 pub use setting::Setting;
+
+/// The runtimes that an adapter of ours steers: a rule of the broker may name them. The crate `runtimes` has
+/// their adapters.
+pub const STEERED: &[&dyn Recognise] = &[&hotspot::HotSpot, &libgc::LibGc];

@@ -1,6 +1,6 @@
 //! Adds to a command line and its environment what makes the program steerable.
 
-pub use crate::runtime::Plan;
+pub use crate::runtime::{Plan, Shared};
 
 use crate::ALL;
 use crate::list::Runtimes;
@@ -48,7 +48,7 @@ pub fn prepare_among(
     let runtime = said.filter(|_| found.gives_way()).unwrap_or(found);
     let added = runtime.prepare(&Start {
         command: &command,
-        plan,
+        plan: &plan.of(runtime),
         recognised: runtime.name() == found.name(),
     });
     let mut argv = argv.to_vec();

@@ -3,14 +3,16 @@
 
 use crate::link::Options;
 use crate::process::Process;
+use plimsoll_kernel::undo_notes::{About, Note};
+use plimsoll_programs::Recognise;
 use plimsoll_wire::messages::Report;
 
 /// Moves the memory of one running program. Used by one thread, the loop's.
 ///
 /// The order of the calls: [`Lever::measure`] before the first [`Lever::sample`]; [`Lever::facts`] and
-/// [`Lever::act`] after a sample, which they are about; [`Lever::restore`] last, even where moves failed, but
-/// not where the process is gone or has become another program. None may wait for longer than the program
-/// takes to answer.
+/// [`Lever::act`] after a sample, which they are about; last either [`Lever::restore`], even where moves
+/// failed, or [`Lever::gone`]. Neither is called if we are killed: see [`Target::note`]. None may wait for
+/// longer than the program takes to answer.
 pub trait Lever {
     /// The adapter's name, as the broker is told it. It may change: the loop tells a new one.
     fn name(&self) -> &'static str;
@@ -32,8 +34,12 @@ pub trait Lever {
         Moved::Nothing
     }
 
-    /// Undoes what was changed.
+    /// Undoes what was changed. Called if the program is let go, but not if it is gone.
     fn restore(&mut self) {}
+
+    /// Called if the process is gone, or has become another program: removes what would stay of it outside,
+    /// such as files. Nothing can be done to the program any more.
+    fn gone(&mut self) {}
 
     /// One line about what decides, for `-v`.
     fn describe(&self) -> String {
@@ -51,6 +57,22 @@ pub struct Target<'a> {
     pub root: u32,
     /// The user's settings.
     pub options: &'a Options,
+}
+
+impl Target<'_> {
+    /// Notes what [`crate::Runtime::put_back`] is to put back if we are killed: write it before the first
+    /// change. `text` is given an earlier note of this process that nobody could follow yet; that is empty if
+    /// there is none. It returns the note, which is not empty. The note is removed when it is dropped. `None`
+    /// if there is no place for notes.
+    pub fn note(&self, runtime: &dyn Recognise, text: impl FnOnce(&str) -> String) -> Option<Note> {
+        let about = About {
+            pid: self.process.pid,
+            started: self.process.started,
+            kind: runtime.name().to_owned(),
+        };
+        let notes = self.options.notes.as_ref()?;
+        notes.write(&about, text).ok()
+    }
 }
 
 /// Where the memory of a process is to come to. Bytes.
@@ -83,7 +105,9 @@ pub struct Sample {
     pub rests: bool,
 }
 
-/// The result of a move. `answered`: the program did something that it was asked for.
+/// The result of a move. `answered`: the program did something that it was asked for. Where it does not
+/// reply, a change that could be made counts as an answer. After some [`Moved::Unanswered`] in a row without
+/// one the program is left alone for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// There was nothing to do.
@@ -97,7 +121,7 @@ pub enum Moved {
         /// The next look may call for more at once.
         again: bool,
     },
-    /// The program did not answer in time.
+    /// The program did not answer in time, or the change could not be made.
     Unanswered {
         /// See above.
         answered: bool,
@@ -108,12 +132,13 @@ pub enum Moved {
     Gone,
 }
 
-/// Why there is no lever.
+/// Why there is no lever. No refusal is final while the program runs: a runtime whose programs can never be
+/// steered says so by [`crate::runtime::Steered`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The program ended.
     Gone,
-    /// There may be one later.
+    /// There may be one later: the loop asks again, ever more rarely, every 30 s at last.
     NotYet {
         /// Why there is none now, for the person who reads the log.
         why: String,

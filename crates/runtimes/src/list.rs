@@ -1,7 +1,8 @@
 //! The list of runtimes.
 
-use crate::lever_options::Choice;
+use crate::lever_options::{Choice, Chosen, LeverOption};
 use crate::passive::Passive;
+use crate::process::Process;
 use crate::runtime::Runtime;
 use plimsoll_programs::{Candidate, Command};
 
@@ -31,6 +32,26 @@ impl Runtimes {
         self.0.iter().flat_map(|runtime| runtime.choices())
     }
 
+    /// The options of all levers, in order.
+    pub fn options(&self) -> impl Iterator<Item = &'static LeverOption> + use<> {
+        self.0.iter().flat_map(|runtime| runtime.options())
+    }
+
+    /// Whether the user chose that programs of some runtime are steered without a broker.
+    pub fn need_no_broker(&self, chosen: &Chosen) -> bool {
+        let mut runtimes = self.0.iter();
+        runtimes.any(|runtime| runtime.needs_no_broker(chosen))
+    }
+
+    /// Puts back what the adapter of a process had changed before it was killed, as its note says
+    /// ([`crate::lever::Target::note`]). `kind`: the runtime's name. False if that cannot be done now; `None`
+    /// if no runtime has this name.
+    pub fn put_back(&self, kind: &str, process: Process, note: &str) -> Option<bool> {
+        let mut runtimes = self.0.iter();
+        let wrote = runtimes.find(|runtime| runtime.name() == kind)?;
+        Some(wrote.put_back(process, note))
+    }
+
     /// The runtime that offers this choice.
     pub fn chosen(&self, choice: &str) -> Option<&'static dyn Runtime> {
         let has = |runtime: &&'static dyn Runtime| {
@@ -52,7 +73,7 @@ mod tests {
     use crate::ALL;
     use crate::runtime::Steered;
     use plimsoll_kernel::smaps::Area;
-    use plimsoll_programs::Setting;
+    use plimsoll_programs::{STEERED, Setting};
     use std::collections::BTreeSet;
     use std::path::Path;
     use std::sync::Arc;
@@ -78,6 +99,21 @@ mod tests {
     }
 
     #[test]
+    fn every_option_of_a_lever_can_be_given() {
+        let mut names = BTreeSet::new();
+        for option in ALL.options() {
+            let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+            assert!(option.name.bytes().all(is_plain), "{option:?}");
+            assert!(names.insert(option.name), "{option:?} is another's");
+            assert!(option.values.len() > 1, "{option:?}");
+            let values = option.values.iter().map(|value| value.help);
+            for help in values.chain([option.help]) {
+                assert!(!help.is_empty() && !help.ends_with('.'), "{option:?}");
+            }
+        }
+    }
+
+    #[test]
     fn who_can_be_chosen_is_steered() {
         for runtime in ALL.0 {
             let steered = matches!(runtime.steered(), Steered::Outside(_) | Steered::Inside);
@@ -86,6 +122,11 @@ mod tests {
             let first = runtime.choices().first();
             assert!(first.is_none_or(|choice| choice.name == runtime.name()));
         }
+        let steered = ALL.0.iter().filter_map(|runtime| runtime.adapter());
+        let steered: BTreeSet<&str> = steered.collect();
+        let listed = STEERED.iter().map(|runtime| runtime.name());
+        let listed: BTreeSet<&str> = listed.collect();
+        assert_eq!(listed, steered, "left: `STEERED` in programs/src/lib.rs");
     }
 
     #[test]

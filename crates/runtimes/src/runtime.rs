@@ -1,9 +1,11 @@
 //! The trait of all runtimes. A new runtime is a recogniser in the crate `programs`, a folder here that
-//! implements [`Runtime`] for it, and a line in [`crate::ALL`]. `docs/src/adding-a-runtime.md` explains
-//! [`crate::example`] step by step.
+//! implements [`Runtime`] for it, and a line in [`crate::ALL`]; if it is steered, one in
+//! [`plimsoll_programs::STEERED`], too. `docs/src/adding-a-runtime.md` explains [`crate::example`] step by
+//! step.
 
 use crate::lever::Begin;
 use crate::lever_options::{Choice, Chosen, LeverOption};
+use crate::process::Process;
 use plimsoll_programs::{Command, Recognise};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,9 +36,16 @@ pub trait Runtime: Recognise {
         &[]
     }
 
-    /// Further options of the lever. The command needs a flag for each option.
+    /// Further options of the lever. Each of them is a flag of `run` and `adopt`, and a key in files of
+    /// programs.
     fn options(&self) -> &'static [LeverOption] {
         &[]
+    }
+
+    /// Whether what the user chose of [`Runtime::options`] steers a program even without a broker. If so, no
+    /// broker is started for it.
+    fn needs_no_broker(&self, _chosen: &Chosen) -> bool {
+        false
     }
 
     /// Phase 1. Whether the user's `--adapter` overrides [`Recognise::starts`]. Yes if the command
@@ -56,6 +65,25 @@ pub trait Runtime: Recognise {
 
     /// Phase 4. How a program of this runtime is steered. The same at each call.
     fn steered(&self) -> Steered;
+
+    /// Afterwards, in another process of ours. Puts back what the lever changed in a program before the
+    /// adapter was killed: `note` is the lever's text ([`crate::lever::Target::note`]). The program still
+    /// runs. False if that cannot be done now: the note stays, and the next command tries again.
+    fn put_back(&self, _process: Process, _note: &str) -> bool {
+        false
+    }
+
+    /// The bytes of memory that a program of this runtime takes, if nobody steers it, where it sees `memory`
+    /// bytes. [`Plan::budget`] is no less: a maximum that is fixed for the program's life must not be.
+    fn takes_alone(&self, _memory: u64) -> u64 {
+        0
+    }
+
+    /// The disadvantage of a program that was adopted to one that was prepared, for people, after "steered as
+    /// NAME". `None` if there is none.
+    fn adopted(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The adapter's name as `Register` takes it; `None` for a passive program.
     fn adapter(&self) -> Option<&'static str> {
@@ -93,6 +121,8 @@ pub struct Plan {
     /// Bytes of the broker's memory that the program could use if it was alone; `None` if unknown.
     /// The limit is not known before the start, and changes while the program runs.
     pub budget: Option<u64>,
+    /// The memory of the broker, if one tells it. It may raise the budget: see [`Runtime::takes_alone`].
+    pub shared: Option<Shared>,
     /// Bytes of memory that a virtual machine will see: the computer's memory, or the lowest limit
     /// of the cgroups above.
     pub memory: Option<u64>,
@@ -113,6 +143,29 @@ pub struct Plan {
     pub chosen: Chosen,
     /// Our own program file. Libraries for programs lie beside it or in the place of installation.
     pub own: Option<PathBuf>,
+}
+
+/// The memory that a broker shares out, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// All that there is.
+    pub capacity: u64,
+    /// The budget of today, and what programs have that the broker does not know: they may be gone some day.
+    pub some_day: u64,
+}
+
+impl Plan {
+    /// This plan for a program of `runtime`. The maximum of a heap is fixed for the program's life, and one
+    /// below what the program takes without us might end it. So the budget is at least that, as far as the
+    /// program can have it some day.
+    pub(crate) fn of(&self, runtime: &dyn Runtime) -> Plan {
+        let alone = |it: Shared| runtime.takes_alone(it.capacity).min(it.some_day);
+        let alone = self.shared.map_or(0, alone);
+        Plan {
+            budget: self.budget.map(|budget| budget.max(alone)),
+            ..self.clone()
+        }
+    }
 }
 
 /// The argument of [`Runtime::prepare`].

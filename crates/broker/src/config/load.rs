@@ -227,7 +227,7 @@ mod tests {
             (
                 "[[rule]]\nunit = \"a\"\nadapter = \"hotspott\"\n",
                 3,
-                "give one of hotspot, libgc, mmtk, self, none",
+                "adapter `hotspott` is not known: give one of ",
             ),
             (
                 "[[rule]]\nunit = \"a\"\npriority = 101\n",

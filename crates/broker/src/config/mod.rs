@@ -32,7 +32,7 @@ mod rule;
 
 pub use load::{ConfigError, load, parse};
 pub use names::name_of;
-pub use rule::{ADAPTERS, Facts, Given, Rule, matches_glob};
+pub use rule::{Facts, Given, Rule, adapters, matches_glob};
 
 use plimsoll_wire::size::Size;
 use serde::Deserialize;

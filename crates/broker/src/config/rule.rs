@@ -1,13 +1,20 @@
 //! Rules: they give values to a program by its cgroup, unit, user and executable.
 
 use super::names::uid_of;
+use plimsoll_programs::STEERED;
 use plimsoll_wire::messages::{Priority, Weight};
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
 
+/// The adapters that programs have in them, and `none`.
+const NOT_OURS: [&str; 3] = ["mmtk", "self", "none"];
+
 /// The adapters that a rule may give: those that `plimsoll` brings, those that programs have in them, and
 /// `none`. A program may name others by itself.
-pub const ADAPTERS: [&str; 5] = ["hotspot", "libgc", "mmtk", "self", "none"];
+pub fn adapters() -> impl Iterator<Item = &'static str> {
+    let ours = STEERED.iter().map(|runtime| runtime.name());
+    ours.chain(NOT_OURS)
+}
 
 /// One `[[rule]]`. All conditions that are given must hold; a rule needs at least one.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -25,7 +32,7 @@ pub struct Rule {
     pub weight: Option<i64>,
     /// -100 to 100.
     pub priority: Option<i64>,
-    /// One of [`ADAPTERS`].
+    /// One of [`adapters`].
     pub adapter: Option<String>,
     /// 1 to 10000: weight of the user's group against other users' groups, in the system's broker.
     pub user_weight: Option<i64>,
@@ -136,12 +143,12 @@ impl Rule {
                     .into(),
             );
         }
-        let known = |adapter: &&String| ADAPTERS.contains(&adapter.as_str());
+        let known = |adapter: &&String| adapters().any(|known| known == *adapter);
         if let Some(adapter) = self.adapter.as_ref().filter(|adapter| !known(adapter)) {
             return Err(format!(
                 "adapter `{}` is not known: give one of {}",
                 adapter.escape_debug(),
-                ADAPTERS.join(", ")
+                adapters().collect::<Vec<_>>().join(", ")
             ));
         }
         if self.cgroup.is_none()

@@ -104,12 +104,10 @@ mod tests {
 
     #[test]
     fn a_rule_of_the_broker_may_name_each_adapter() {
+        let known: Vec<&str> = plimsoll_broker::config::adapters().collect();
         let adapters = ALL.0.iter().filter_map(|runtime| runtime.adapter());
         for adapter in adapters.chain(["self", "none"]) {
-            assert!(
-                plimsoll_broker::config::ADAPTERS.contains(&adapter),
-                "{adapter}"
-            );
+            assert!(known.contains(&adapter), "{adapter}");
         }
     }
 

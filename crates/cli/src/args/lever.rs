@@ -1,109 +1,92 @@
-//! `--policy`, `--agent` and `--give-back`: options of levers, with the values that the lever has.
+//! The options of levers (`--policy`, say): a flag and a key of files for each option that a runtime lists.
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
-use plimsoll_runtimes::hotspot::options::{AGENT, GIVE_BACK, POLICY};
-use plimsoll_runtimes::lever_options::LeverOption;
-use serde::{Deserialize, Deserializer, de};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, Error, FromArgMatches};
+use plimsoll_runtimes::ALL;
+use plimsoll_runtimes::lever_options::{Chosen, LeverOption};
 
-/// A type for the value of an option of a lever. The first value of the option is the default.
-macro_rules! value_of {
-    ($(#[$doc:meta])* $name:ident, $option:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name(usize);
+/// The group of all these flags.
+pub(super) const GROUP: &str = "options-of-levers";
 
-        impl $name {
-            const ALL: [$name; $option.values.len()] = {
-                let mut all = [$name(0); $option.values.len()];
-                let mut place = 0;
-                while place < all.len() {
-                    all[place].0 = place;
-                    place += 1;
-                }
-                all
-            };
+/// The values that a user gave to options of levers. The first value of an option is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeverOptions(pub Chosen);
 
-            /// The option's name, and the value.
-            pub(crate) fn given(self) -> (&'static str, &'static str) {
-                ($option.name, $option.values[self.0].name)
-            }
-        }
+impl LeverOptions {
+    /// The option with this name.
+    pub(crate) fn named(name: &str) -> Option<&'static LeverOption> {
+        ALL.options().find(|option| option.name == name)
+    }
 
-        impl ValueEnum for $name {
-            fn value_variants<'a>() -> &'a [$name] {
-                &$name::ALL
-            }
-
-            fn to_possible_value(&self) -> Option<PossibleValue> {
-                let value = &$option.values[self.0];
-                Some(PossibleValue::new(value.name).help(value.help))
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                let given = String::deserialize(deserializer)?;
-                place_of(&given, &$option).map($name).map_err(de::Error::custom)
-            }
-        }
-    };
+    /// The names of all options.
+    pub(crate) fn names() -> Vec<&'static str> {
+        ALL.options().map(|option| option.name).collect()
+    }
 }
 
-value_of!(
-    /// The policy that sizes the heap of a steered program.
-    PolicyChoice,
-    POLICY
-);
-value_of!(
-    /// Whether the agent for the program's runtime is loaded into it.
-    AgentChoice,
-    AGENT
-);
-value_of!(
-    /// Which free heap the agent gives back.
-    GiveBackChoice,
-    GIVE_BACK
-);
+fn flag(option: &'static LeverOption) -> Arg {
+    let value =
+        |it: &plimsoll_runtimes::lever_options::Choice| PossibleValue::new(it.name).help(it.help);
+    Arg::new(option.name)
+        .long(option.name)
+        .value_name(option.name.to_uppercase().replace('-', "_"))
+        .help(option.help)
+        .value_parser(PossibleValuesParser::new(option.values.iter().map(value)))
+        .default_value(option.values[0].name)
+}
 
-fn place_of(given: &str, option: &LeverOption) -> Result<usize, String> {
-    let place = option.values.iter().position(|value| value.name == given);
-    place.ok_or_else(|| {
-        let names: Vec<&str> = option.values.iter().map(|value| value.name).collect();
-        let names = names.join(", ");
-        format!(
-            "`{given}` is no value of `{}`: give one of {names}",
-            option.name
-        )
-    })
+impl Args for LeverOptions {
+    fn augment_args(command: Command) -> Command {
+        let group = ArgGroup::new(GROUP).multiple(true);
+        command
+            .args(ALL.options().map(flag))
+            .group(group.args(LeverOptions::names()))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        LeverOptions::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LeverOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<LeverOptions, Error> {
+        let mut given = LeverOptions::default();
+        given.update_from_arg_matches(matches)?;
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for option in ALL.options() {
+            if let Some(value) = matches.get_one::<String>(option.name) {
+                let given = self.0.give(option, value);
+                given.map_err(|why| Error::raw(ErrorKind::InvalidValue, why))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-    use plimsoll_runtimes::ALL;
 
     #[test]
-    fn each_option_of_a_lever_can_be_given() {
-        let command = crate::args::Cli::command();
-        for option in ALL.0.iter().flat_map(|runtime| runtime.options()) {
-            for name in ["run", "adopt"] {
-                let command = command.find_subcommand(name).unwrap();
-                let mut flags = command.get_arguments();
-                let flag = flags.find(|flag| flag.get_long() == Some(option.name));
-                let values = flag.unwrap().get_possible_values();
-                let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-                let expected: Vec<&str> = option.values.iter().map(|value| value.name).collect();
-                assert_eq!(names, expected, "{name} --{}", option.name);
-            }
+    fn the_book_describes_each_option() {
+        let page = |name: &str| {
+            let book = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src");
+            std::fs::read_to_string(book.join(name)).unwrap()
+        };
+        let (flags, keys) = (page("commands.md"), page("several-programs.md"));
+        for name in LeverOptions::names() {
+            assert!(
+                flags.contains(&format!("`--{name} ")),
+                "commands.md: --{name}"
+            );
+            assert!(
+                keys.contains(&format!("`{name}`")),
+                "several-programs.md: {name}"
+            );
         }
-        assert_eq!(PolicyChoice::default().given(), ("policy", "limit"));
-        assert_eq!(AgentChoice::default().given(), ("agent", "start"));
-        assert!(
-            place_of("always", &AGENT)
-                .unwrap_err()
-                .contains("start, auto, never")
-        );
     }
 }

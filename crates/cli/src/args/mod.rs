@@ -6,7 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | `adapter` | `--adapter` |
-//! | `lever` | `--policy` and `--agent` |
+//! | `lever` | a flag for each option of a lever |
 //! | `phases` | `--phases` |
 //! | `check` | names, by the broker's rules |
 //! | `number` | whole numbers |
@@ -31,7 +31,7 @@ pub mod trace;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
-pub use lever::{AgentChoice, GiveBackChoice, PolicyChoice};
+pub use lever::LeverOptions;
 pub use map::Map;
 pub use model::Model;
 pub use phases::{LeverChoice, Phases, PhasesChoice};
@@ -180,15 +180,9 @@ pub struct Principal {
     /// How the program is steered
     #[arg(short, long, value_enum, default_value_t)]
     pub adapter: AdapterChoice,
-    /// The policy that sizes the heap of a Java program
-    #[arg(long, value_enum, default_value_t)]
-    pub policy: PolicyChoice,
-    /// Whether the agent for the program's runtime is loaded into it
-    #[arg(long, value_enum, default_value_t)]
-    pub agent: AgentChoice,
-    /// Which free heap the agent gives back
-    #[arg(long, value_enum, default_value_t)]
-    pub give_back: GiveBackChoice,
+    /// The options of levers.
+    #[command(flatten)]
+    pub lever: LeverOptions,
 }
 
 /// `plimsoll run`.
@@ -214,8 +208,7 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// Run the programs of this file under one budget
     #[arg(short, long, value_name = "PROGRAMS.TOML", conflicts_with_all =
-        ["program", "weight", "priority", "name", "max", "adapter", "policy", "agent", "give_back",
-        "phases"])]
+        ["program", "weight", "priority", "name", "max", "adapter", lever::GROUP, "phases"])]
     pub file: Option<PathBuf>,
     /// With -f: write the output of `ps --json` to this file, one line per interval
     #[arg(long, value_name = "FILE", requires = "file")]

@@ -244,12 +244,7 @@ impl Many {
     fn launch(&self, slot: &Slot) -> Result<(Running, Option<Member>), CliError> {
         let program = &slot.program;
         let argv: Vec<OsString> = program.command.0.iter().map(OsString::from).collect();
-        let choices = steer::Choices {
-            adapter: program.adapter.unwrap_or_default(),
-            policy: program.policy.unwrap_or_default(),
-            agent: program.agent.unwrap_or_default(),
-            give_back: program.give_back.unwrap_or_default(),
-        };
+        let choices = steer::Choices::from(program);
         let steered = match slot.outsider {
             true => steer::untouched(&argv),
             false => {
@@ -261,7 +256,7 @@ impl Many {
                     variables: &variables,
                     folder: program.cwd.as_deref().unwrap_or(Path::new("")),
                 };
-                steer::prepare(&argv, choices, self.bytes, &setting, Some(&self.place))
+                steer::prepare(&argv, &choices, self.bytes, &setting, Some(&self.place))
             }
         };
         let member = match slot.outsider {
@@ -306,7 +301,7 @@ impl Many {
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
             member.attach_started(running.pid(), launch.starts_in());
-            steer::start(Some(member), running.pid(), choices);
+            steer::start(Some(member), running.pid(), &choices);
         }
         Ok((running, member))
     }

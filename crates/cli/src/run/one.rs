@@ -27,10 +27,10 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
     put_back();
     let max = principal::bound(args.principal.max)?;
     let choices = steer::Choices::from(&args.principal);
-    let alone = is_alone(place, choices);
+    let alone = is_alone(place, &choices);
     let found = !alone && find_broker(place);
     let broker = (!alone).then_some(place);
-    let steered = steer::prepare(&args.program, choices, None, &Setting::ours(), broker);
+    let steered = steer::prepare(&args.program, &choices, None, &Setting::ours(), broker);
     let name = args
         .principal
         .name
@@ -63,7 +63,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         member.attach_started(running.pid(), launch.starts_in());
     }
     if alone || member.is_some() {
-        steer::start(member.as_ref(), running.pid(), choices);
+        steer::start(member.as_ref(), running.pid(), &choices);
     }
     let ordered = Ordered::start(running.pid(), &args.phases, member.clone());
     let status = supervise(&mut running, &signals);
@@ -92,8 +92,8 @@ pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
 }
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.
-fn is_alone(place: &Place, choices: steer::Choices) -> bool {
-    let alone = choices.is_by_stalls() && !own_broker::answers(place);
+fn is_alone(place: &Place, choices: &steer::Choices) -> bool {
+    let alone = choices.need_no_broker() && !own_broker::answers(place);
     if alone {
         info!("no broker runs, and Isla Vista needs none: the program is not registered");
     }

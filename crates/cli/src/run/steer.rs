@@ -2,15 +2,14 @@
 
 use super::principal::{self, Member};
 use super::undo;
-use crate::args::{AdapterChoice, AgentChoice, GiveBackChoice, PolicyChoice, Principal};
+use crate::args::{AdapterChoice, Principal};
 use crate::control::Control;
 use crate::own_broker::Place;
+use crate::programs::Program;
 use plimsoll_programs::Setting;
-use plimsoll_runtimes::hotspot::flags;
-use plimsoll_runtimes::hotspot::options::Policy;
-use plimsoll_runtimes::launch::{self, Plan};
+use plimsoll_runtimes::launch::{self, Plan, Shared};
 use plimsoll_runtimes::lever_options::Chosen;
-use plimsoll_runtimes::{Alone, Link, Options};
+use plimsoll_runtimes::{ALL, Alone, Link, Options};
 use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -23,42 +22,36 @@ use tracing::{info, warn};
 const LET_GO: Duration = Duration::from_secs(3);
 
 /// How the user wants a program to be steered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
     /// By which adapter.
-    pub(crate) adapter: AdapterChoice,
-    /// By what the heap is sized.
-    pub(crate) policy: PolicyChoice,
-    /// Whether our agent is loaded into it.
-    pub(crate) agent: AgentChoice,
-    /// Which free heap it gives back.
-    pub(crate) give_back: GiveBackChoice,
+    adapter: AdapterChoice,
+    /// The values of the levers' options.
+    lever: Chosen,
 }
 
 impl From<&Principal> for Choices {
     fn from(given: &Principal) -> Choices {
         Choices {
             adapter: given.adapter,
-            policy: given.policy,
-            agent: given.agent,
-            give_back: given.give_back,
+            lever: given.lever.0.clone(),
+        }
+    }
+}
+
+impl From<&Program> for Choices {
+    fn from(given: &Program) -> Choices {
+        Choices {
+            adapter: given.adapter.unwrap_or_default(),
+            lever: given.lever.0.clone(),
         }
     }
 }
 
 impl Choices {
-    /// The values of the levers' options.
-    pub(crate) fn chosen(self) -> Chosen {
-        Chosen::of([
-            self.policy.given(),
-            self.agent.given(),
-            self.give_back.given(),
-        ])
-    }
-
-    /// Whether the program's own stalls size its heap, so that it can do without a broker.
-    pub(crate) fn is_by_stalls(self) -> bool {
-        Policy::of(&self.chosen()).is_by_stalls()
+    /// Whether the program can be steered without a broker.
+    pub(crate) fn need_no_broker(&self) -> bool {
+        ALL.need_no_broker(&self.lever)
     }
 }
 
@@ -87,7 +80,7 @@ pub(crate) fn untouched(argv: &[OsString]) -> Steered {
 /// program sizes its heap by itself as long as it can.
 pub(crate) fn prepare(
     argv: &[OsString],
-    choices: Choices,
+    choices: &Choices,
     budget: Option<u64>,
     setting: &Setting<'_>,
     place: Option<&Place>,
@@ -101,18 +94,22 @@ pub(crate) fn prepare(
             .ok()
     };
     let listing = told();
-    let budget = budget.or_else(|| listing.as_ref().and_then(lasting));
+    let (budget, whole) = match budget {
+        Some(own) => (Some(own), None),
+        None => listing.as_ref().map_or((None, None), lasting),
+    };
     let group = principal::lowest_limit();
     let shared = listing.filter(|listing| group.is_some_and(|group| listing.capacity <= group));
     let plan = Plan {
         budget,
+        shared: whole,
         memory: group.or_else(principal::machine),
         group,
         beyond: shared.map_or(0, |_| principal::pageable()),
         cliff: principal::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),
-        chosen: choices.chosen(),
+        chosen: choices.lever.clone(),
         own: std::env::current_exe().ok(),
     };
     let prepared = launch::prepare_in(argv, &plan, setting);
@@ -126,14 +123,18 @@ pub(crate) fn prepare(
     }
 }
 
-/// The part of the broker's memory that a program alone could use after present outsiders are gone,
-/// bytes. A maximum heap is fixed for the program's life, and one below what the program takes without
-/// us might end it. `None` where the broker does not see what bounds it: the machine's memory is no
-/// measure then, and the program knows no less than we do.
-fn lasting(listing: &Listing) -> Option<u64> {
-    let some_day = listing.budget.saturating_add(listing.outsiders);
-    let alone = flags::heap_alone(listing.capacity);
-    (!listing.unseen).then(|| listing.budget.max(alone.min(some_day)))
+/// The part of the broker's memory that a program alone could use, bytes, and the whole of it. `None` where
+/// the broker does not see what bounds it: the machine's memory is no measure then, and the program knows no
+/// less than we do.
+fn lasting(listing: &Listing) -> (Option<u64>, Option<Shared>) {
+    if listing.unseen {
+        return (None, None);
+    }
+    let whole = Shared {
+        capacity: listing.capacity,
+        some_day: listing.budget.saturating_add(listing.outsiders),
+    };
+    (Some(listing.budget), Some(whole))
 }
 
 /// A thread that steers a program. It continues when this is dropped.
@@ -154,7 +155,7 @@ impl Steering {
 
 /// Starts the thread that steers a program until the program ends or is let go, or until we end.
 /// Without a `member` no broker takes part.
-pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Option<Steering> {
+pub(crate) fn start(member: Option<&Member>, pid: u32, choices: &Choices) -> Option<Steering> {
     if choices.adapter == AdapterChoice::None {
         return None;
     }
@@ -164,7 +165,7 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
         None => Box::new(Alone::new(Arc::clone(&stop))),
     };
     let options = Options {
-        chosen: choices.chosen(),
+        chosen: choices.lever.clone(),
         own: std::env::current_exe().ok(),
         notes: undo::notes(),
         ..Options::default()
@@ -188,7 +189,55 @@ pub(crate) fn start(member: Option<&Member>, pid: u32, choices: Choices) -> Opti
 mod tests {
     use super::*;
 
+    use crate::args::{Cli, Command};
+    use crate::programs::Programs;
+    use clap::Parser;
     use plimsoll_unit::MIB;
+    use std::path::Path;
+
+    #[test]
+    fn every_value_of_every_option_of_a_lever_arrives_by_its_flag_and_by_its_key() {
+        let by_flag = |line: &str| match Cli::parse_from(line.split(' ')).command {
+            Command::Run(run) => Choices::from(&run.principal).lever,
+            Command::Adopt(adopt) => Choices::from(&adopt.principal).lever,
+            other => panic!("{other:?}"),
+        };
+        let by_key = |line: &str| {
+            let text = format!("[[program]]\nname = 'a'\n{line}\ncommand = 'true'\n");
+            let file = Programs::parse(&text, Path::new("p.toml"));
+            file.map(|file| Choices::from(&file.programs[0]).lever)
+        };
+        for option in ALL.options() {
+            let name = option.name;
+            for value in option.values.iter().map(|value| value.name) {
+                let mut given = Chosen::default();
+                given.give(option, value).unwrap();
+                assert_eq!(by_key(&format!("{name} = '{value}'")).unwrap(), given);
+                // The defaults of the others come with it.
+                for other in ALL.options().filter(|other| other.name != name) {
+                    given.give(other, other.values[0].name).unwrap();
+                }
+                let flag = format!("--{name} {value}");
+                assert_eq!(by_flag(&format!("plimsoll run {flag} true")), given);
+                assert_eq!(by_flag(&format!("plimsoll adopt {flag} 1")), given);
+            }
+            assert!(
+                Cli::try_parse_from(["plimsoll", "run", &format!("--{name}=no"), "a"]).is_err()
+            );
+            let flag = format!("--{name}={}", option.values[0].name);
+            let file = Cli::try_parse_from(["plimsoll", "run", "-f", "a", &flag]);
+            assert!(
+                file.unwrap_err()
+                    .to_string()
+                    .contains("cannot be used with")
+            );
+            let refused = by_key(&format!("{name} = 'no'")).unwrap_err().to_string();
+            assert!(
+                refused.contains("line 3") && refused.contains("is no value of"),
+                "{refused}"
+            );
+        }
+    }
 
     fn listing(capacity: u64, outsiders: u64, budget: u64) -> Listing {
         Listing {
@@ -200,13 +249,15 @@ mod tests {
     }
 
     #[test]
-    fn a_heap_may_become_what_it_may_alone_although_others_hold_the_memory_now() {
-        let lasting = |listing| super::lasting(&listing).unwrap();
-        assert_eq!(lasting(listing(24000, 1000, 22000)), 22000 * MIB);
-        assert_eq!(lasting(listing(24000, 22000, 1000)), 6000 * MIB);
-        assert_eq!(lasting(listing(350, 250, 80)), 126 * MIB);
-        // A budget that is bounded on purpose stays bounded.
-        assert_eq!(lasting(listing(24000, 500, 2000)), 2500 * MIB);
+    fn what_outsiders_have_may_be_a_programs_some_day() {
+        let whole = Shared {
+            capacity: 24000 * MIB,
+            some_day: 23000 * MIB,
+        };
+        assert_eq!(
+            lasting(&listing(24000, 1000, 22000)),
+            (Some(22000 * MIB), Some(whole))
+        );
     }
 
     #[test]
@@ -215,6 +266,6 @@ mod tests {
             unseen: true,
             ..listing(24000, 1000, 22000)
         };
-        assert_eq!(lasting(&unseen), None);
+        assert_eq!(lasting(&unseen), (None, None));
     }
 }

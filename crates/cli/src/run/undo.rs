@@ -4,7 +4,7 @@
 use plimsoll_broker::options::directory_of;
 use plimsoll_client::{Socket, Surroundings};
 use plimsoll_kernel::undo_notes::{About, Notes};
-use plimsoll_runtimes::hotspot::release;
+use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::process::Process;
 use std::fs::DirBuilder;
 use std::io::empty;
@@ -82,7 +82,6 @@ fn undone(about: &About, text: &str) -> Option<bool> {
         return None;
     }
     match about.kind.as_str() {
-        release::NOTE => Some(release::put_back(process, text)),
         plimsoll_phases::NOTE => {
             let numbers = [about.pid.to_string(), about.started.to_string()];
             let words: Vec<String> = numbers
@@ -91,6 +90,6 @@ fn undone(about: &About, text: &str) -> Option<bool> {
                 .collect();
             plimsoll_phases::undo(&mut empty(), &words).then_some(true)
         }
-        _ => None,
+        kind => ALL.put_back(kind, process, text),
     }
 }

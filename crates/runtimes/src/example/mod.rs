@@ -1,22 +1,26 @@
-//! A runtime without practical use: the worked example of `docs/src/adding-a-runtime.md`. It steers
-//! programs called `plimsoll-example`. It is compiled and tested but not in [`crate::ALL`]; make a
-//! list with it to use it. To write a real runtime, begin with a copy of this folder.
+//! A runtime without practical use: the worked example of `docs/src/adding-a-runtime.md`. Its programs are
+//! called `plimsoll-example`. They take no more than the bytes that the variable `PLIMSOLL_EXAMPLE_BUDGET`
+//! says, and no more than the file `/tmp/plimsoll-example-PID.limit` says, which they read now and then.
+//!
+//! It is compiled and tested but not in [`crate::ALL`]; make a list with it to use it. To write a real
+//! runtime, begin with a copy of this folder.
+//!
+//! Rooms inside: `limit_file` (the file of one program), `lever` (when it is written, and removed).
 
-use crate::family;
-use crate::lever::Target;
-use crate::lever::{Goal, Lever, Reach, Sample};
+mod lever;
+mod limit_file;
+
+use crate::adapter_lock::AdapterLock;
 use crate::lever_options::Choice;
 use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
-use plimsoll_programs::Recognise;
+use lever::BUDGET;
+use limit_file::LimitFile;
 pub use plimsoll_programs::example::Example;
-use plimsoll_wire::messages::Report;
 use std::ffi::OsString;
 
 /// The name of the adapter and the value of `--adapter`.
 const NAME: &str = "example";
-/// The variable that tells the program how many bytes it could use alone.
-const BUDGET: &str = "PLIMSOLL_EXAMPLE_BUDGET";
 
 impl Runtime for Example {
     fn choices(&self) -> &'static [Choice] {
@@ -46,49 +50,12 @@ impl Runtime for Example {
     }
 
     fn steered(&self) -> Steered {
-        Steered::Outside(begin)
-    }
-}
-
-/// The lever of one program. It is reached at once; others ask the program what it is first, and refuse until
-/// it answers.
-struct Idle {
-    /// The program's process.
-    process: Process,
-    /// The most that it could use, bytes, as seen last.
-    demand: u64,
-}
-
-fn begin(target: Target<'_>) -> Reach<'_> {
-    Box::new(move || {
-        Ok(Box::new(Idle {
-            process: target.process,
-            demand: 0,
-        }))
-    })
-}
-
-impl Lever for Idle {
-    fn name(&self) -> &'static str {
-        Example.name()
+        Steered::Outside(lever::begin)
     }
 
-    /// A real lever would keep what it saw, and make the program keep to the goal in [`Lever::act`].
-    fn sample(&mut self, goal: &Goal) -> Option<Sample> {
-        let uses = family::uses(self.process.pid)?;
-        let limit = Some(goal.limit).filter(|&limit| limit > 0);
-        self.demand = limit.map_or(uses, |limit| uses.min(limit));
-        Some(Sample {
-            uses,
-            limit: goal.limit,
-            ..Sample::default()
-        })
-    }
-
-    fn facts(&self) -> Report {
-        Report {
-            demand: Some(self.demand),
-            ..Report::default()
-        }
+    /// Removes the file. Another adapter may steer the program by now; that one has the lock.
+    fn put_back(&self, process: Process, _note: &str) -> bool {
+        let lock = AdapterLock::of(&process);
+        lock.is_ok() && LimitFile::of(&process).is_ok_and(|file| file.remove().is_ok())
     }
 }

@@ -8,6 +8,7 @@ pub const OPTIONS: &[LeverOption] = &[POLICY, AGENT, GIVE_BACK];
 /// The rule for the size of the heap.
 pub const POLICY: LeverOption = LeverOption {
     name: "policy",
+    help: "The policy that sizes the heap of a Java program",
     values: &[
         Choice {
             name: "limit",
@@ -28,6 +29,7 @@ pub const POLICY: LeverOption = LeverOption {
 /// Whether our agent may be loaded into the machine.
 pub const AGENT: LeverOption = LeverOption {
     name: "agent",
+    help: "Whether the agent for the program's runtime is loaded into it",
     values: &[
         Choice {
             name: "start",
@@ -48,6 +50,7 @@ pub const AGENT: LeverOption = LeverOption {
 /// Which free heap the agent gives back.
 pub const GIVE_BACK: LeverOption = LeverOption {
     name: "give-back",
+    help: "Which free heap the agent gives back",
     values: &[
         Choice {
             name: "auto",

@@ -14,14 +14,11 @@ const MAX: &str = "MaxHeapFreeRatio";
 
 /// How long a command may take when the machine is let go. It is short because the caller waits.
 pub(super) const RELEASE: Duration = Duration::from_millis(500);
-/// The kind of our [notes](plimsoll_kernel::undo_notes), which say a flag and its value on each line, in
-/// order.
-pub const NOTE: &str = "hotspot";
-
 /// The values of flags before an adapter that was killed set them.
 pub(super) type Had = BTreeMap<String, u64>;
 
-/// The values of the flags that a note names. If several lines name a flag, the last one counts.
+/// The values of the flags that a note names: each line is a flag and its value, in the order in which they
+/// are set. If several lines name a flag, the last one counts.
 pub(super) fn had(note: &str) -> Had {
     let lines = note.lines().filter_map(|line| line.split_once(' '));
     let had = lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));

@@ -168,10 +168,11 @@ fn inside(start: &Start<'_>) -> Addition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::{prepare, prepare_in};
+    use crate::launch::{Shared, prepare, prepare_in};
     use crate::lever_options::Chosen;
     use crate::testing::with_variables;
     use plimsoll_programs::Setting;
+    use plimsoll_programs::hotspot::HotSpot;
 
     /// The flags that the imitated machine knows.
     const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
@@ -232,6 +233,26 @@ mod tests {
         let arguments = "--add-opens java.base/java.nio=ALL-UNNAMED -Xms2g -jar a.jar";
         let less = added(arguments, &[]);
         assert!(!less.contains("-Xm"), "{less}");
+    }
+
+    #[test]
+    fn a_heap_may_become_what_it_may_alone_although_others_hold_the_memory_now() {
+        let budget = |capacity: u64, outsiders: u64, budget: u64| {
+            let plan = Plan {
+                budget: Some(budget << 20),
+                shared: Some(Shared {
+                    capacity: capacity << 20,
+                    some_day: (budget + outsiders) << 20,
+                }),
+                ..Plan::default()
+            };
+            plan.of(&HotSpot).budget.unwrap() >> 20
+        };
+        assert_eq!(budget(24000, 1000, 22000), 22000);
+        assert_eq!(budget(24000, 22000, 1000), 6000);
+        assert_eq!(budget(350, 250, 80), 126);
+        // A budget that is bounded on purpose stays bounded.
+        assert_eq!(budget(24000, 500, 2000), 2500);
     }
 
     #[test]

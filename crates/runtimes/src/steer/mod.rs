@@ -130,6 +130,7 @@ impl<'a> Steering<'a> {
                 return Ended::Stopped;
             }
             if self.replaced || !self.target.process.alive() {
+                self.lever.gone();
                 return Ended::ProgramGone;
             }
             let pause = self.turn(link);

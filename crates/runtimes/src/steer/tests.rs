@@ -91,6 +91,10 @@ impl Lever for Scripted<'_> {
     fn restore(&mut self) {
         self.calls.add("restore");
     }
+
+    fn gone(&mut self) {
+        self.calls.add("gone");
+    }
 }
 
 /// A link with a limit of 64 000 bytes. At the wait after this many turns it does `then`.
@@ -242,11 +246,12 @@ fn nothing_is_done_to_what_is_gone_or_has_become_another_program() {
     let end = &mut |_: &Cell<bool>| sleeper.end();
     let (ended, calls) = run(&MADE, process, [Moved::Gone], (1, end));
     assert_eq!(ended, Ended::ProgramGone);
-    assert_eq!(calls, ["measure", SAMPLE, "facts", "report", "act", "wait"]);
+    let expected = ["measure", SAMPLE, "facts", "report", "act", "wait", "gone"];
+    assert_eq!(calls, expected);
 
     let sleeper = Sleeper::start();
     let replaced = Made { is_replaced: true };
     let (ended, calls) = run(&replaced, sleeper.process(), [], (1, &mut |_| {}));
     assert_eq!(ended, Ended::ProgramGone);
-    assert_eq!(calls, ["measure", "wait"]);
+    assert_eq!(calls, ["measure", "wait", "gone"]);
 }

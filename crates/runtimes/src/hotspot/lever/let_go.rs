@@ -2,8 +2,8 @@
 
 use super::HotSpotLever;
 use crate::hotspot::attach::AttachError;
-use crate::hotspot::release::{self, Had, NOTE, RELEASE};
-use plimsoll_kernel::undo_notes::About;
+use crate::hotspot::release::{self, Had, RELEASE};
+use plimsoll_programs::hotspot::HotSpot;
 use tracing::warn;
 
 impl HotSpotLever<'_> {
@@ -18,18 +18,12 @@ impl HotSpotLever<'_> {
             let _ = note.set(&text(&self.had));
             return;
         }
-        let about = About {
-            pid: self.target.process.pid,
-            started: self.target.process.started,
-            kind: NOTE.to_owned(),
-        };
-        let notes = self.target.options.notes.as_ref();
         let mut had = Had::new();
         let text = |before: &str| {
             had = release::had(before);
             text(&had)
         };
-        self.note = notes.and_then(|notes| notes.write(&about, text).ok());
+        self.note = self.target.note(&HotSpot, text);
         self.had = had;
     }
 
