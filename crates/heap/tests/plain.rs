@@ -88,7 +88,7 @@ unsafe impl Os for Plain {
 
     unsafe fn remap(&self, range: Range<usize>, bytes: usize) -> io::Result<usize> {
         let to = self.map(bytes)?;
-        // SAFETY: two blocks, the second of which is longer; the caller's.
+        // SAFETY: two blocks, and the second is longer; the caller vouches for the first.
         unsafe {
             let from: *const u8 = std::ptr::with_exposed_provenance(range.start);
             let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
