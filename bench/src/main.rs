@@ -124,8 +124,9 @@ fn all(options: &Options) -> Result<()> {
             }
         }
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Several(failed)),
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Several(failed))
     }
 }

@@ -85,9 +85,10 @@ pub unsafe extern "C" fn Agent_OnAttach(
             jvmti.dispose();
             return if collected { COLLECTED } else { NOT_COLLECTED };
         }
-        let done = match jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
-            true => set_up(&jvmti),
-            false => Err(NO_EVENTS),
+        let done = if jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
+            set_up(&jvmti)
+        } else {
+            Err(NO_EVENTS)
         };
         // One that tells of nothing would stay as long as the machine.
         if done != Ok(Is::New) {
@@ -160,9 +161,10 @@ fn measure(jvmti: &Jvmti) -> Result<Is, c_int> {
     };
     let (writer, process) = Writer::new(words, &about);
     let is_concurrent = about.collector.is_concurrent();
-    let (own, other) = match is_concurrent {
-        true => (None, Some(process)),
-        false => (Some(process), None),
+    let (own, other) = if is_concurrent {
+        (None, Some(process))
+    } else {
+        (Some(process), None)
     };
     PAUSES.set(Pauses::new(writer, own, reader, counters, heap));
     // The missed pauses ended before there was anything to tell of them.

@@ -106,9 +106,10 @@ impl Layout {
 pub fn table(machine: &Machine, names: &Names) -> Result<u64, Refusal> {
     let heap = machine.static_pointer("Universe", "_collectedHeap")?;
     // Part of the heap's object, except in 12 to 15.
-    let manager = match machine.is_pointer("G1CollectedHeap", "_hrm") {
-        true => machine.pointer(heap, "G1CollectedHeap", "_hrm")?,
-        false => machine.at(heap, "G1CollectedHeap", "_hrm")?,
+    let manager = if machine.is_pointer("G1CollectedHeap", "_hrm") {
+        machine.pointer(heap, "G1CollectedHeap", "_hrm")?
+    } else {
+        machine.at(heap, "G1CollectedHeap", "_hrm")?
     };
     machine.at(manager, names.manager, "_regions")
 }

@@ -269,9 +269,10 @@ impl Library {
         };
         // A machine that is linked into the program itself has no library of its own.
         let named = open(info.dli_fname);
-        let handle = match named.is_null() {
-            true => open(std::ptr::null()),
-            false => named,
+        let handle = if named.is_null() {
+            open(std::ptr::null())
+        } else {
+            named
         };
         (!handle.is_null()).then(|| Library(handle))
     }

@@ -107,9 +107,10 @@ fn wanted_page(machine: &Machine) -> Result<u64, Refusal> {
         return Err(Refusal::Flag("+UseLargePages"));
     }
     // A part of a huge page cannot be freed at once, so these are given back as a whole.
-    Ok(match transparent || are_huge_pages_usual() {
-        true => huge_page(),
-        false => page_size(),
+    Ok(if transparent || are_huge_pages_usual() {
+        huge_page()
+    } else {
+        page_size()
     })
 }
 

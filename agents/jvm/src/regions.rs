@@ -122,9 +122,10 @@ impl Regions {
             }
         })?;
         self.has_foreign = self.regions.iter().any(|region| region.is_foreign);
-        match self.regions.iter().all(|region| region.is_foreign) {
-            true => Err(Refusal::NotAnonymous),
-            false => Ok(()),
+        if self.regions.iter().all(|region| region.is_foreign) {
+            Err(Refusal::NotAnonymous)
+        } else {
+            Ok(())
         }
     }
 

@@ -77,9 +77,10 @@ impl Heap {
         field("CollectedHeap", "_reserved", Place::Offset(0), "");
         field("MemRegion", "_start", Place::Offset(0), "");
         field("MemRegion", "_word_size", Place::Offset(8), "");
-        let (at, text) = match is_pointer {
-            true => (32, "HeapRegionManager*"),
-            false => (16, "HeapRegionManager"),
+        let (at, text) = if is_pointer {
+            (32, "HeapRegionManager*")
+        } else {
+            (16, "HeapRegionManager")
         };
         field("G1CollectedHeap", "_hrm", Place::Offset(at), text);
         field(names.manager, "_regions", Place::Offset(0), "");

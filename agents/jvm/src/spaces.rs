@@ -116,9 +116,10 @@ impl Spaces {
     fn check_apart(&self) -> Result<(), Refusal> {
         let mut all = self.spaces.map(|space| (space.last.bottom, space.last.end));
         all.sort_unstable();
-        match all.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
-            true => Ok(()),
-            false => Err(ODD),
+        if all.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
+            Ok(())
+        } else {
+            Err(ODD)
         }
     }
 
@@ -260,9 +261,10 @@ impl Spaces {
         let bounds = self.read(&self.spaces[index]).ok_or(ODD)?;
         let space = &mut self.spaces[index];
         let moved = (space.last.bottom, space.last.end) != (bounds.bottom, bounds.end);
-        space.high = match moved {
-            true => bounds.end,
-            false => space.high.max(bounds.top).min(bounds.end),
+        space.high = if moved {
+            bounds.end
+        } else {
+            space.high.max(bounds.top).min(bounds.end)
         };
         space.last = bounds;
         Ok(())
@@ -307,9 +309,12 @@ type Places = [(Use, [u64; 3]); COUNT];
 
 fn serial(machine: &Machine) -> Result<Places, Refusal> {
     let heap = machine.static_pointer("Universe", "_collectedHeap")?;
-    let of_heap = |name| match machine.has("SerialHeap", name) {
-        true => machine.pointer(heap, "SerialHeap", name),
-        false => machine.pointer(heap, "GenCollectedHeap", name),
+    let of_heap = |name| {
+        if machine.has("SerialHeap", name) {
+            machine.pointer(heap, "SerialHeap", name)
+        } else {
+            machine.pointer(heap, "GenCollectedHeap", name)
+        }
     };
     let (young, old) = (of_heap("_young_gen")?, of_heap("_old_gen")?);
     let of_young = |name| machine.pointer(young, "DefNewGeneration", name);

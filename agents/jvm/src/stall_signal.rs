@@ -131,12 +131,11 @@ impl Reader {
     /// The counts so far. They never go back.
     pub fn read(&mut self, now_ns: u64) -> Reading {
         let faults = faults();
-        let stalled = match self.is_as_it_was(faults, now_ns) {
-            true => None,
-            false => {
-                self.read_at = faults.map(|faults| (faults, now_ns));
-                self.read_source(faults)
-            }
+        let stalled = if self.is_as_it_was(faults, now_ns) {
+            None
+        } else {
+            self.read_at = faults.map(|faults| (faults, now_ns));
+            self.read_source(faults)
         };
         self.counted.add(stalled, faults.map(|faults| faults.major))
     }
@@ -360,17 +359,16 @@ mod tests {
             (before, reader.signal())
         };
         let (before, now) = std::thread::scope(|scope| scope.spawn(fell).join().unwrap());
-        match before == now {
-            true => assert_eq!(told().signal_text, ""),
-            false => {
-                assert_eq!(told().signal, now);
-                let text = told().signal_text;
-                let lost = Tier::from_number(before as u8).unwrap().name();
-                assert!(
-                    text.contains(&format!("; {lost} stopped working: ")),
-                    "{text}"
-                );
-            }
+        if before == now {
+            assert_eq!(told().signal_text, "");
+        } else {
+            assert_eq!(told().signal, now);
+            let text = told().signal_text;
+            let lost = Tier::from_number(before as u8).unwrap().name();
+            assert!(
+                text.contains(&format!("; {lost} stopped working: ")),
+                "{text}"
+            );
         }
     }
 

@@ -239,9 +239,10 @@ impl Helper {
             self.early = collections.count;
         }
         let last = Nanos(collections.expected.max(1));
-        let speed = match collections.count > self.early {
-            true => per_second(Bytes(live), last).max(1),
-            false => USUAL_SPEED,
+        let speed = if collections.count > self.early {
+            per_second(Bytes(live), last).max(1)
+        } else {
+            USUAL_SPEED
         };
         self.link.report(&Report {
             live: known.then_some(live),
@@ -274,9 +275,10 @@ impl Helper {
         let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
         let collections = PUBLISHED.collections();
         // Until a collection tells, all that is used may live.
-        let live = match collections.count > self.early {
-            true => collections.live,
-            false => heap.used,
+        let live = if collections.count > self.early {
+            collections.live
+        } else {
+            heap.used
         };
         let guard = PUBLISHED.guard();
         let own = Own {

@@ -115,9 +115,10 @@ impl Published {
         // The free memory does not fit the request: without more heap, the program would collect at
         // every large allocation.
         let hurried = self.cycle.load(Relaxed) < guard / 2;
-        let least = match hurried && !is_ours {
-            true => heap.extent.saturating_add(guard),
-            false => 0,
+        let least = if hurried && !is_ours {
+            heap.extent.saturating_add(guard)
+        } else {
+            0
         };
         self.least.store(least, Release);
     }

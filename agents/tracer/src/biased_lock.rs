@@ -71,9 +71,10 @@ impl<T> Biased<T> {
     #[inline]
     pub unsafe fn own(&self) -> Own<'_, T> {
         self.busy.store(true, Ordering::Relaxed);
-        match self.light {
-            true => compiler_fence(Ordering::SeqCst),
-            false => fence(Ordering::SeqCst),
+        if self.light {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
         }
         // Acquire: what another thread did in its turn is seen.
         if self.wanted.load(Ordering::Acquire) {

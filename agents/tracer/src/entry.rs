@@ -40,12 +40,13 @@ pub unsafe extern "C" fn Agent_OnLoad(
             eprintln!("plimsoll: the recorder is loaded twice; the second time changes nothing");
             return DONE;
         }
-        let options = match options.is_null() {
-            true => String::new(),
+        let options = if options.is_null() {
+            String::new()
+        } else {
             // SAFETY: the machine's text ends with a zero.
-            false => unsafe { CStr::from_ptr(options) }
+            unsafe { CStr::from_ptr(options) }
                 .to_string_lossy()
-                .into_owned(),
+                .into_owned()
         };
         // SAFETY: the machine gave us `vm`.
         let begun = match unsafe { Jvmti::of(vm) } {
@@ -117,9 +118,10 @@ fn start(jvmti: Jvmti, options: &str) -> Result<(), &'static str> {
     }
     report::open(&folder);
     Session::create(jvmti, mode, folder, header);
-    match jvmti.switch(Event::Init, true) && jvmti.switch(Event::Death, true) {
-        true => Ok(()),
-        false => Err("the Java virtual machine refuses to tell when it has started"),
+    if jvmti.switch(Event::Init, true) && jvmti.switch(Event::Death, true) {
+        Ok(())
+    } else {
+        Err("the Java virtual machine refuses to tell when it has started")
     }
 }
 

@@ -147,9 +147,10 @@ impl Jni {
         // SAFETY: as in `class_of`.
         let weak = unsafe { call!(self.env(), 226, fn(Object) -> Object, object) };
         // The program's own exception stays, if there is one.
-        match weak.is_null() {
-            true => self.unless_thrown(weak),
-            false => Some(weak),
+        if weak.is_null() {
+            self.unless_thrown(weak)
+        } else {
+            Some(weak)
         }
     }
 
@@ -211,11 +212,10 @@ impl Jni {
             if let Some(id) = self.unless_thrown(id) {
                 // SAFETY: as in `class_of`; the field is the class's and of that type.
                 return Some(unsafe {
-                    match wide {
-                        true => call!(self.env(), 151, fn(Object, Object) -> i64, class, id),
-                        false => {
-                            call!(self.env(), 150, fn(Object, Object) -> c_int, class, id).into()
-                        }
+                    if wide {
+                        call!(self.env(), 151, fn(Object, Object) -> i64, class, id)
+                    } else {
+                        call!(self.env(), 150, fn(Object, Object) -> c_int, class, id).into()
                     }
                 });
             }

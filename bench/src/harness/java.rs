@@ -52,9 +52,10 @@ impl Classes {
             .args(["-classpath", libraries])
             .arg(root().join(source));
         let status = command.status().map_err(Error::start(&command))?;
-        match status.success() {
-            true => Ok(classes),
-            false => Err(Error::program(format!("{command:?}"), status.to_string())),
+        if status.success() {
+            Ok(classes)
+        } else {
+            Err(Error::program(format!("{command:?}"), status.to_string()))
         }
     }
 

@@ -163,9 +163,10 @@ impl Workload {
 
     /// The result that it computed, if it told one.
     pub fn result(&self, outcome: &Outcome) -> Option<u64> {
-        match self.whole {
-            true => Some(u64::from(outcome.printed)),
-            false => outcome.told("checksum"),
+        if self.whole {
+            Some(u64::from(outcome.printed))
+        } else {
+            outcome.told("checksum")
         }
     }
 

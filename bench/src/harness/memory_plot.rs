@@ -67,9 +67,10 @@ pub fn memory_plot(title: &str, scenario: &Scenario, trace: &Trace) -> Plot {
     });
     let shared = trace.samples.iter().any(|sample| sample.budget > 0);
     // A run that ends when its work is done may be much shorter than it might have been.
-    let seconds = match scenario.until_done || scenario.until_work.is_some() {
-        true => trace.samples.last().map_or(0.0, |sample| sample.at),
-        false => scenario.seconds,
+    let seconds = if scenario.until_done || scenario.until_work.is_some() {
+        trace.samples.last().map_or(0.0, |sample| sample.at)
+    } else {
+        scenario.seconds
     };
     let mut events = scenario.turning_points();
     events.retain(|(at, _)| *at < seconds);

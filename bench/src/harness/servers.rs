@@ -144,12 +144,11 @@ impl Kafka {
         command.args(arguments).stdin(Stdio::null());
         end_with_us(&mut command);
         let out = command.output().map_err(Error::start(&command))?;
-        match out.status.success() {
-            true => Ok(()),
-            false => {
-                let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-                Err(Error::program(class, format!("{}: {said}", out.status)))
-            }
+        if out.status.success() {
+            Ok(())
+        } else {
+            let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+            Err(Error::program(class, format!("{}: {said}", out.status)))
         }
     }
 }

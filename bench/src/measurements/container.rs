@@ -310,12 +310,13 @@ fn failing_alone(all: &[(Case, [Runs; 3])]) -> String {
     let names: Vec<String> = named
         .map(|(case, _)| format!("{} in {} MiB", case.name(), case.limit))
         .collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(
             " Alone these end by an error of their own, and count for no target: {}.",
             names.join(", ")
-        ),
+        )
     }
 }
 

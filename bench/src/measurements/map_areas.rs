@@ -191,9 +191,10 @@ fn account(jvm: Jvm, pid: u32) -> Result<String> {
     let mut command = Command::new(java.with_file_name("jcmd"));
     command.args([&pid.to_string(), "VM.native_memory", "scale=KB"]);
     let output = command.output().map_err(Error::start(&command))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Error::program("jcmd", output.status.to_string())),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(Error::program("jcmd", output.status.to_string()))
     }
 }
 

@@ -70,9 +70,10 @@ impl Said {
         let pairs = || seen.within.iter().zip(&exact.within);
         let same = pairs().filter(|(a, b)| a.any() == b.any()).count();
         let time = |within: &[Stalled]| within.iter().map(|s| s.ns as f64).collect::<Vec<_>>();
-        let own = match seen.tier.times() {
-            true => time(&seen.within),
-            false => seen.within.iter().map(|s| s.count as f64).collect(),
+        let own = if seen.tier.times() {
+            time(&seen.within)
+        } else {
+            seen.within.iter().map(|s| s.count as f64).collect()
         };
         Said {
             declined: seen.declined.clone(),
@@ -290,9 +291,10 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
         pairs.map(|(a, b)| of(a - mean_a, b - mean_b)).sum()
     };
     let spread = (product(&|a, _| a * a) * product(&|_, b| b * b)).sqrt();
-    match spread > 0.0 {
-        true => product(&|a, b| a * b) / spread,
-        false => 0.0,
+    if spread > 0.0 {
+        product(&|a, b| a * b) / spread
+    } else {
+        0.0
     }
 }
 

@@ -31,12 +31,13 @@ pub(super) fn origin(rows: &[Row]) -> Option<String> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by_key(|row| row.ended);
     let (first, last) = (sorted.first()?, sorted.last()?);
-    let commit = match first.commit == last.commit {
-        true => first.commit.clone(),
-        false => format!(
+    let commit = if first.commit == last.commit {
+        first.commit.clone()
+    } else {
+        format!(
             "{} (the oldest row; the newest at {})",
             first.commit, last.commit
-        ),
+        )
     };
     let mut machines: Vec<&str> = Vec::new();
     for row in sorted {
@@ -52,9 +53,10 @@ pub(crate) fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
             let full = number.as_f64().unwrap_or_default();
-            let short = match full.fract() == 0.0 {
-                true => full,
-                false => format!("{full:.5e}").parse().unwrap_or(full),
+            let short = if full.fract() == 0.0 {
+                full
+            } else {
+                format!("{full:.5e}").parse().unwrap_or(full)
             };
             Number::from_f64(short).map_or(Value::Null, Value::Number)
         }

@@ -64,9 +64,10 @@ pub fn once(report: &Report) -> Vec<AreaOf> {
     for area in report.processes.iter().flat_map(|process| &process.areas) {
         let states = &area.states;
         let resident = states.resident.saturating_sub(states.repeated);
-        let shared = match is_of_files(area.kind) {
-            true => states.shared.unwrap_or(0).min(resident),
-            false => 0,
+        let shared = if is_of_files(area.kind) {
+            states.shared.unwrap_or(0).min(resident)
+        } else {
+            0
         };
         let empty = AreaOf {
             states: States::default(),

@@ -171,11 +171,11 @@ impl<V> Experiment<'_, V> {
     /// The rounds, each with the variants in their order.
     fn schedule(&self) -> Vec<(usize, Vec<usize>)> {
         let all: Vec<usize> = (0..self.variants.len()).collect();
-        let blocks: Vec<&[usize]> = match self.is_by_group && self.within.is_none() {
-            true => all
-                .chunk_by(|a, b| self.groups[*a] == self.groups[*b])
-                .collect(),
-            false => vec![&all],
+        let blocks: Vec<&[usize]> = if self.is_by_group && self.within.is_none() {
+            all.chunk_by(|a, b| self.groups[*a] == self.groups[*b])
+                .collect()
+        } else {
+            vec![&all]
         };
         let rounds = blocks.into_iter().flat_map(|block| {
             let rounds = 1..=self.rounds;
@@ -230,9 +230,10 @@ impl<V> Experiment<'_, V> {
                 None => {}
             }
         }
-        match self.is_part_enough || ledger.missing == 0 {
-            true => Ok(all),
-            false => Err(self.runner.unfinished()),
+        if self.is_part_enough || ledger.missing == 0 {
+            Ok(all)
+        } else {
+            Err(self.runner.unfinished())
         }
     }
 }

@@ -263,9 +263,10 @@ impl Ledger {
             return Ok(());
         };
         move_all(&folder.join("pictures"), results)?;
-        match !self.is_cut && self.partial == 0 {
-            true => fs::remove_dir_all(folder).map_err(Error::file("remove", folder)),
-            false => Ok(()),
+        if !self.is_cut && self.partial == 0 {
+            fs::remove_dir_all(folder).map_err(Error::file("remove", folder))
+        } else {
+            Ok(())
         }
     }
 
@@ -296,9 +297,10 @@ fn move_all(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).map_err(Error::file("read", from))? {
         let path = entry.map_err(Error::file("read", from))?.path();
         let place = to.join(path.file_name().unwrap_or_default());
-        match path.is_dir() {
-            true => move_all(&path, &place)?,
-            false => fs::rename(&path, &place).map_err(Error::file("move", &path))?,
+        if path.is_dir() {
+            move_all(&path, &place)?;
+        } else {
+            fs::rename(&path, &place).map_err(Error::file("move", &path))?;
         }
     }
     Ok(())

@@ -257,15 +257,17 @@ impl Runner {
         }
         ledger.complete(results, self.repeat());
         let is_whole = self.options.record && ledger.missing == 0;
-        let folder = match is_whole {
-            true => self.results.clone(),
-            false => out(self.name),
+        let folder = if is_whole {
+            self.results.clone()
+        } else {
+            out(self.name)
         };
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         results.save(&folder)?;
-        match is_whole {
-            true => ledger.settle(&folder),
-            false => Ok(()),
+        if is_whole {
+            ledger.settle(&folder)
+        } else {
+            Ok(())
         }
     }
 

@@ -71,9 +71,10 @@ fn in_quotes<'a>(open: &mut bool, line: &'a str) -> Option<Line<'a>> {
     let quotes = line.matches("\"\"\"").count();
     let is_documentation = *open || line.trim_start().starts_with("\"\"\"");
     *open ^= quotes == 1 && is_documentation;
-    Some(match is_documentation {
-        true => Line::page(line.trim().trim_matches('"')),
-        false => after(line, "#"),
+    Some(if is_documentation {
+        Line::page(line.trim().trim_matches('"'))
+    } else {
+        after(line, "#")
     })
 }
 

@@ -99,9 +99,10 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
         }
         HeapKind::Fixed(_) | HeapKind::Dynamic(..) => unreachable!("MMTk has its own triggers"),
     };
-    match settings.watch {
-        true => Box::new(Watch::new(trigger)),
-        false => trigger,
+    if settings.watch {
+        Box::new(Watch::new(trigger))
+    } else {
+        trigger
     }
 }
 

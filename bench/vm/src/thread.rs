@@ -110,9 +110,10 @@ impl Thread {
     pub(crate) fn allocate(&mut self, shape: Shape) -> Option<ObjectReference> {
         world::safepoint();
         let bytes = shape.bytes();
-        let semantics = match bytes > self.largest {
-            true => AllocationSemantics::Los,
-            false => AllocationSemantics::Default,
+        let semantics = if bytes > self.largest {
+            AllocationSemantics::Los
+        } else {
+            AllocationSemantics::Default
         };
         let at = mm::alloc(&mut self.mutator, bytes, WORD_BYTES, 0, semantics);
         let object = format(at, shape)?;

@@ -43,12 +43,13 @@ pub struct Identity {
 
 impl Identity {
     fn key(&self) -> Identity {
-        match self.group {
-            false if self.process.is_some() => Identity {
+        if !self.group && self.process.is_some() {
+            Identity {
                 name: String::new(),
                 ..self.clone()
-            },
-            _ => self.clone(),
+            }
+        } else {
+            self.clone()
         }
     }
 }

@@ -218,9 +218,10 @@ mod tests {
             let users: Vec<Account> = (0..8).map(|_| pool.account(true)).collect();
             let mut held: Vec<(usize, Held)> = Vec::new();
             for (user, count, give_back) in steps {
-                match give_back {
-                    true => held.retain(|(owner, _)| *owner != user),
-                    false => held.extend(users[user].take(count).map(|taken| (user, taken))),
+                if give_back {
+                    held.retain(|(owner, _)| *owner != user);
+                } else {
+                    held.extend(users[user].take(count).map(|taken| (user, taken)));
                 }
                 let sum: usize = held.iter().map(|(_, held)| held.count()).sum();
                 prop_assert_eq!(sum, *pool.lock());

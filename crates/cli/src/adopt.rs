@@ -49,9 +49,10 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     put_back();
     let choices = Choices::from(&args.principal);
     let alone = choices.need_no_broker() && !own_broker::answers(place);
-    let member = match alone {
-        true => None,
-        false => Some(join(place, args, &process)?),
+    let member = if alone {
+        None
+    } else {
+        Some(join(place, args, &process)?)
     };
     let steering = start_steering(member.as_ref(), args.pid, &choices);
     let told = match &member {
@@ -70,9 +71,10 @@ pub fn run(place: &Place, args: &args::Adopt) -> Result<u8, CliError> {
     if let Some(steering) = steering.filter(|_| lives) {
         steering.let_go();
     }
-    match lives {
-        true => notice!("process {} is let go, and runs on without us", args.pid),
-        false => notice!("process {} has ended", args.pid),
+    if lives {
+        notice!("process {} is let go, and runs on without us", args.pid);
+    } else {
+        notice!("process {} has ended", args.pid);
     }
     Ok(0)
 }

@@ -54,9 +54,10 @@ pub fn told(error: Error, socket: &Socket) -> CliError {
         // The message may contain names that others chose.
         Error::Refused(error) => {
             let message = shown(&error.message, LONGEST);
-            match is_of_a_value(error.name) {
-                true => CliError::Asked(message),
-                false => CliError::Refused(message),
+            if is_of_a_value(error.name) {
+                CliError::Asked(message)
+            } else {
+                CliError::Refused(message)
             }
         }
         Error::Socket { source, .. } if source.kind() == ErrorKind::PermissionDenied => {

@@ -92,9 +92,10 @@ pub fn run(control: &mut Control, args: &args::Explain) -> Result<String, CliErr
     let id = resolve(&listing, &args.which)?;
     let explanation =
         explain(&listing, id).ok_or_else(|| CliError::NoSuchPrincipal(id.to_string()))?;
-    Ok(match args.json {
-        true => json::pretty(&explanation),
-        false => text(&explanation),
+    Ok(if args.json {
+        json::pretty(&explanation)
+    } else {
+        text(&explanation)
     })
 }
 
@@ -236,12 +237,13 @@ fn why(line: &[&Principal], reason: Reason) -> String {
         Reason::Maximum => {
             let full = full(line).unwrap_or(it);
             let max = Human(full.max.unwrap_or(0));
-            match full.id == it.id {
-                true => format!("That is because its maximum is {max}."),
-                false => format!(
+            if full.id == it.id {
+                format!("That is because its maximum is {max}.")
+            } else {
+                format!(
                     "That is because the maximum of {}, above it, is {max}.",
                     name(full)
-                ),
+                )
             }
         }
         Reason::Owes => format!(
@@ -284,13 +286,14 @@ fn rest(listing: &Listing, others: &[Other], unused: u64) -> String {
         .take(NAMED)
         .map(|other| {
             let name = shown(&other.name, 40);
-            match other.holds > other.uses.saturating_add(SLIGHT) {
-                true => format!(
+            if other.holds > other.uses.saturating_add(SLIGHT) {
+                format!(
                     "`{name}` uses {} of {}",
                     Human(other.uses),
                     Human(other.holds)
-                ),
-                false => format!("`{name}` uses {}", Human(other.uses)),
+                )
+            } else {
+                format!("`{name}` uses {}", Human(other.uses))
             }
         })
         .collect();
@@ -299,9 +302,10 @@ fn rest(listing: &Listing, others: &[Other], unused: u64) -> String {
         0 => String::new(),
         more => format!(", {more} more less than these"),
     };
-    let others = match told.is_empty() {
-        true => "nobody else has any".to_owned(),
-        false => told.join(", ") + &more,
+    let others = if told.is_empty() {
+        "nobody else has any".to_owned()
+    } else {
+        told.join(", ") + &more
     };
     format!(
         "Of the budget of {}, {others}; {} are used by nobody. Programs outside use {}.",

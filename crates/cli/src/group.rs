@@ -17,8 +17,9 @@ pub(crate) fn named(path: &Path) -> Result<Cgroup, CliError> {
 /// Why something cannot be known of a group: [`CliError::NoSuchGroup`] when there is none (any more), else
 /// what the kernel says.
 pub(crate) fn failed(path: &Path, error: &Error) -> CliError {
-    match error.is_absent() {
-        true => CliError::NoSuchGroup(path.to_owned()),
-        false => CliError::Kernel(error.to_string()),
+    if error.is_absent() {
+        CliError::NoSuchGroup(path.to_owned())
+    } else {
+        CliError::Kernel(error.to_string())
     }
 }

@@ -29,9 +29,10 @@ pub fn write<T: Serialize>(value: &T, indented: bool, out: &mut dyn Write) -> io
         out: io::BufWriter::with_capacity(64 << 10, out),
         broken: Vec::new(),
     };
-    match indented {
-        true => serde_json::to_writer_pretty(&mut safe, value)?,
-        false => serde_json::to_writer(&mut safe, value)?,
+    if indented {
+        serde_json::to_writer_pretty(&mut safe, value)?;
+    } else {
+        serde_json::to_writer(&mut safe, value)?;
     }
     safe.write_all(b"\n")?;
     safe.flush()

@@ -131,11 +131,12 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Broker(args) => broker(args, cli.socket()),
         Command::UndoPhases(args) => {
             let notes = run::notes();
-            match plimsoll_phases::guard(&mut std::io::stdin(), &args.words, notes.as_deref()) {
-                true => Ok(0),
-                false => Err(CliError::Usage(
+            if plimsoll_phases::guard(&mut std::io::stdin(), &args.words, notes.as_deref()) {
+                Ok(0)
+            } else {
+                Err(CliError::Usage(
                     "these are not the words of `run --phases`".into(),
-                )),
+                ))
             }
         }
     }

@@ -91,9 +91,10 @@ pub(crate) fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
 
 /// Writes a whole text to this file, or to standard output where that is `-`.
 pub(crate) fn put(path: &Path, text: &str) -> Result<(), CliError> {
-    match path == Path::new("-") {
-        true => print(text).map(|_| ()),
-        false => Output::replace(path, text),
+    if path == Path::new("-") {
+        print(text).map(|_| ())
+    } else {
+        Output::replace(path, text)
     }
 }
 

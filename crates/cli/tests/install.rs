@@ -153,9 +153,10 @@ fn every_file_is_where_it_belongs() {
 fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files_below(&path, files),
-            false => files.push(path),
+        if path.is_dir() {
+            files_below(&path, files);
+        } else {
+            files.push(path);
         }
     }
 }

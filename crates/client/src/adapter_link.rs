@@ -81,7 +81,7 @@ impl Follower {
                             owed: Bytes::ZERO,
                             uses: Bytes::ZERO,
                             ..granted
-                        })
+                        });
                     }
                 }
                 *last

@@ -130,9 +130,12 @@ impl Governor {
         // A release may take effect later, where another thread collects.
         self.last.reached |= !is_over && !owes;
         let may_release = self.may_release(now, owes, own.guard);
-        let left = |most| match self.pays_alone(now) {
-            true => process_limit(most, family),
-            false => part_of_family(most, own.resident, family),
+        let left = |most| {
+            if self.pays_alone(now) {
+                process_limit(most, family)
+            } else {
+                part_of_family(most, own.resident, family)
+            }
         };
         let process_limit = left(usable);
         let goal = left(Bytes(low_water(limit.0))) - beside;
@@ -152,9 +155,10 @@ impl Governor {
         let above = resident + self.family.least() - usable;
         let owed = self.owed - (self.resident - resident);
         let owes = owed > Bytes::ZERO;
-        let pause = match self.again {
-            true => (self.last.pause * 2).min(LONGEST_PAUSE),
-            false => FIRST_PAUSE,
+        let pause = if self.again {
+            (self.last.pause * 2).min(LONGEST_PAUSE)
+        } else {
+            FIRST_PAUSE
         };
         self.last = Released {
             at: ended,
@@ -210,9 +214,10 @@ impl Governor {
 
 /// Whether `above` bytes above the threshold are too many, below a limit that leaves `unused` bytes above it.
 fn is_over(above: Bytes, owes: bool, unused: Bytes) -> bool {
-    let tolerated = match owes {
-        true => Bytes::ZERO,
-        false => unused / TOLERATED_PART,
+    let tolerated = if owes {
+        Bytes::ZERO
+    } else {
+        unused / TOLERATED_PART
     };
     above > tolerated
 }

@@ -128,9 +128,10 @@ impl Socket {
             .and_then(|above| rustix::fs::stat(above).ok());
         let open =
             above.is_none_or(|above| Mode::from_raw_mode(above.st_mode).intersects(Mode::XOTH));
-        let others = match open {
-            true => Mode::RWXG | Mode::RWXO,
-            false => Mode::WGRP | Mode::WOTH,
+        let others = if open {
+            Mode::RWXG | Mode::RWXO
+        } else {
+            Mode::WGRP | Mode::WOTH
         };
         if Mode::from_raw_mode(stat.st_mode).intersects(others) {
             return refuse("others than its owner may use it".to_owned());

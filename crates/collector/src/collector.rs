@@ -117,9 +117,10 @@ impl<'h, S: Space> Collector<'h, S> {
                 self.collect_all(front, begun.cycle, Some(earlier));
             }
             Incremental::None | Incremental::Lost => {
-                let why = match self.incremental.is_under_way() {
-                    true if why == Why::Allocation => Why::Lack,
-                    _ => why,
+                let why = if self.incremental.is_under_way() && why == Why::Allocation {
+                    Why::Lack
+                } else {
+                    why
                 };
                 front.tell(Event::Start);
                 self.collect_all(front, Cycle::begin(why), None);
@@ -240,9 +241,10 @@ impl<'h, S: Space> Collector<'h, S> {
         young: bool,
         conditions: &Conditions,
     ) -> Result<Step<'h>, Looked<'h>> {
-        match self.make_room_for_step(young, 1, conditions) {
-            true => looked.in_steps(&mut self.central, &self.marker),
-            false => Err(looked),
+        if self.make_room_for_step(young, 1, conditions) {
+            looked.in_steps(&mut self.central, &self.marker)
+        } else {
+            Err(looked)
         }
     }
 
@@ -306,9 +308,10 @@ impl<'h, S: Space> Collector<'h, S> {
             took: cycle.so_far(),
             allocated: self.heap.allocated(),
         };
-        let reserve = match self.facts(conditions).is_incremental(false) {
-            true => incremental::reserve(&self.central),
-            false => 0,
+        let reserve = if self.facts(conditions).is_incremental(false) {
+            incremental::reserve(&self.central)
+        } else {
+            0
         };
         let parts = settle::Parts {
             heap: self.heap,

@@ -112,10 +112,11 @@ pub(crate) fn growth(
         false if granted && !ended.young => room.max(wanted),
         false => wanted,
     };
-    let allowance = match room < wanted {
+    let allowance = if room < wanted {
         // Holes are filled in addition.
-        true => allowance.min(bytes + ended.found.holes),
-        false => allowance.max(bytes),
+        allowance.min(bytes + ended.found.holes)
+    } else {
+        allowance.max(bytes)
     };
     Growth {
         bytes,
@@ -313,9 +314,10 @@ impl Surroundings {
         let resident = (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64;
         let idle = (self.idle(central) * SUPERPAGE) as u64;
         let (bound, _) = self.bound(central, resident, 0, idle);
-        match bound.is_cliff() {
-            true => (bytes.min(resident + bound.room(resident)), true),
-            false => (bytes, false),
+        if bound.is_cliff() {
+            (bytes.min(resident + bound.room(resident)), true)
+        } else {
+            (bytes, false)
         }
     }
 

@@ -137,10 +137,7 @@ pub(crate) fn is_worth(
 
 /// A collection that is expected to mark for less is made in one pause.
 fn least(is_ragged: bool, overhead: Duration) -> Duration {
-    let worth = match is_ragged {
-        true => WORTH_IF_RAGGED,
-        false => WORTH,
-    };
+    let worth = if is_ragged { WORTH_IF_RAGGED } else { WORTH };
     worth * budget(overhead)
 }
 

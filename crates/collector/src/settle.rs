@@ -48,10 +48,11 @@ pub(crate) fn settle<S: Space>(
     // A collection of young objects covers only a part of the way to the next whole one, for which
     // there has to be room.
     let (decision, cliff) = surroundings.decide(central, pace, ended, &told, usual, idle);
-    let usual = match cliff || decision.short {
-        true => usual,
+    let usual = if cliff || decision.short {
+        usual
+    } else {
         // The policy allows more than libgc's rule, and there is room for it.
-        false => usual.max(surroundings.worth(ended.found, &told, decision.most, conditions)),
+        usual.max(surroundings.worth(ended.found, &told, decision.most, conditions))
     };
     let left = ended.young.then(|| young.after_young(&note)).flatten();
     let allowance = left.map_or(usual, |left| usual.min(left));

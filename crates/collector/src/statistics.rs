@@ -63,9 +63,10 @@ impl Statistics {
         let live = work.swept.live;
         self.collections += 1;
         self.total += record.whole;
-        let (took, bytes) = match work.young {
-            true => (&mut self.young, allocated - self.allocated_before),
-            false => (&mut self.whole, live),
+        let (took, bytes) = if work.young {
+            (&mut self.young, allocated - self.allocated_before)
+        } else {
+            (&mut self.whole, live)
         };
         *took = Took {
             bytes,
@@ -125,9 +126,10 @@ impl Statistics {
     /// Roughly the longest time for which a collection in one pause would mark now, without the roots.
     pub(crate) fn expected(&self, heap: &Heap, young: bool) -> Duration {
         let new = heap.allocated() - self.allocated_before;
-        let (took, most) = match young {
-            true => (&self.young, new),
-            false => (&self.whole, self.last.live + new),
+        let (took, most) = if young {
+            (&self.young, new)
+        } else {
+            (&self.whole, self.last.live + new)
         };
         let marking = took.still.saturating_sub(took.roots);
         if took.bytes < MUCH {

@@ -65,9 +65,10 @@ fn passive(uses: u64, trend: i64) -> u64 {
 
 fn waking(uses: u64, trend: i64) -> u64 {
     let growth = trend.max(0) as u64;
-    match growth > uses / WAKING {
-        true => uses.saturating_add(growth),
-        false => 0,
+    if growth > uses / WAKING {
+        uses.saturating_add(growth)
+    } else {
+        0
     }
 }
 
@@ -123,9 +124,10 @@ pub(super) fn steadied(held: u64, new: u64) -> u64 {
 /// Smooths the size beyond which memory is lent, in both directions, because each change moves
 /// memory of all members.
 pub(super) fn calmed(held: u64, new: u64) -> u64 {
-    match held.abs_diff(new) > held / 8 {
-        true => new,
-        false => held,
+    if held.abs_diff(new) > held / 8 {
+        new
+    } else {
+        held
     }
 }
 

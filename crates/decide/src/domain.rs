@@ -132,9 +132,10 @@ impl Domain {
     fn watermark_for(&self, reaction: Nanos, several: bool) -> u64 {
         let capacity = self.sensed.capacity;
         let usual = RESERVE_FLOOR.min(capacity / 25);
-        let floor = match self.sensed.cliff && several {
-            true => usual.max(surprise(capacity)),
-            false => usual,
+        let floor = if self.sensed.cliff && several {
+            usual.max(surprise(capacity))
+        } else {
+            usual
         };
         let grown = change(super::smoothed_level::signed(self.rate), reaction).max(0) as u64;
         grown.clamp(floor, floor.max(capacity / 10))

@@ -139,7 +139,7 @@ impl Ladder {
                     bytes,
                     at: standing.now,
                     again: 0,
-                })
+                });
             }
             Some(_) => {}
             None => return self.repeat(standing.now),
@@ -287,9 +287,10 @@ impl Ladder {
             Rung::PageOut => Rung::Take,
             Rung::Take | Rung::Bound => Rung::Bound,
         };
-        let next = match standing.bare {
-            true => next.min(Rung::PageOut),
-            false => next,
+        let next = if standing.bare {
+            next.min(Rung::PageOut)
+        } else {
+            next
         };
         let again = next == self.rung && !(standing.bare && worked);
         self.tries = if again {
@@ -303,9 +304,10 @@ impl Ladder {
     fn is_ready(&self, standing: &Standing) -> bool {
         let since = standing.now.saturating_sub(self.acted_at);
         let in_vain = self.tries.saturating_sub(TRIES).min(MOST_DOUBLINGS);
-        let wait = match self.busy {
-            true => GIVEN_UP,
-            false => PAUSE << in_vain,
+        let wait = if self.busy {
+            GIVEN_UP
+        } else {
+            PAUSE << in_vain
         };
         self.asked == 0 || since >= wait
     }

@@ -64,9 +64,10 @@ impl Node {
         let has = self.uses.saturating_add(self.swapped);
         let is_true = floor - floor / PART <= has;
         let told = is_true && self.uses <= floor.saturating_add(tolerance(floor));
-        match self.adaptive && (told || self.least.is_some()) {
-            true => self.uses,
-            false => 0,
+        if self.adaptive && (told || self.least.is_some()) {
+            self.uses
+        } else {
+            0
         }
     }
 

@@ -106,9 +106,10 @@ impl Core {
         let node = self.tree.at(slot);
         let above = node.parent.map(|above| self.tree.at(above));
         let all = above.map_or(top, |above| above.account.inactive);
-        match all > self.inactive(slot, moment) {
-            true => node.working_set.unwrap_or(0),
-            false => 0,
+        if all > self.inactive(slot, moment) {
+            node.working_set.unwrap_or(0)
+        } else {
+            0
         }
     }
 
@@ -203,9 +204,10 @@ impl super::node::Node {
     /// Bytes that it lacks of its entitlement, once it has waited long enough.
     fn overdue_gap(&self, now: Nanos) -> u64 {
         let gap = self.gap();
-        let patience = match self.is_full() && gap > 2 * tolerance(self.limit) {
-            true => PATIENCE,
-            false => LONG_PATIENCE,
+        let patience = if self.is_full() && gap > 2 * tolerance(self.limit) {
+            PATIENCE
+        } else {
+            LONG_PATIENCE
         };
         let patient = self
             .waits

@@ -50,28 +50,30 @@ impl Rhythm {
         };
         // A rate often turns in steps: these are one turn.
         let goes_on = rises == self.rose && since.saturating_sub(self.since) < LULL;
-        *self = match goes_on {
-            true => Rhythm {
+        *self = if goes_on {
+            Rhythm {
                 rate_before: self.rate_before.max(held),
                 other: None,
                 ..*self
-            },
-            false => Rhythm {
+            }
+        } else {
+            Rhythm {
                 since,
                 before: since.saturating_sub(self.since),
                 rate_before: held,
                 rose: rises,
                 other: None,
-            },
+            }
         };
         true
     }
 
     /// The rate for which memory is demanded while this one holds.
     pub(super) fn demanded(&self, rate: u64, now: Nanos) -> u64 {
-        match now.saturating_sub(self.since) < LULL {
-            true => rate.max(self.rate_before),
-            false => rate,
+        if now.saturating_sub(self.since) < LULL {
+            rate.max(self.rate_before)
+        } else {
+            rate
         }
     }
 

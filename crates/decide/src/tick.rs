@@ -165,9 +165,10 @@ impl Core {
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            match lending {
-                true => demand::steady_collector(node, now),
-                false => node.collector = Collector::default(),
+            if lending {
+                demand::steady_collector(node, now);
+            } else {
+                node.collector = Collector::default();
             }
             node.demand = demand::steadied(node.demand, demand::wanted(node, now));
             if node.trust.is_doubted(now) {
@@ -275,9 +276,10 @@ impl Core {
                     continue;
                 }
                 let numbers = node.numbers;
-                let word = match std::mem::take(&mut node.answers) {
-                    true => Publication::Wake,
-                    false => settle::publication(&node.published, &numbers, moment),
+                let word = if std::mem::take(&mut node.answers) {
+                    Publication::Wake
+                } else {
+                    settle::publication(&node.published, &numbers, moment)
                 };
                 let wake = match word {
                     Publication::None => continue,

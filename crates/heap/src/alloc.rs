@@ -100,9 +100,10 @@ impl Heap {
             // An atomic addition for each hole would wait until the cleared memory has left the
             // processor. And what a bin has is not allocated yet: there may be thousands of bins.
             self.add_allocated(std::mem::take(&mut bin.uncounted).into());
-            bin.part = match self.stress.gives_all() {
-                true => WHOLE,
-                false => (bin.part * 2).clamp(FIRST_PART, WHOLE),
+            bin.part = if self.stress.gives_all() {
+                WHOLE
+            } else {
+                (bin.part * 2).clamp(FIRST_PART, WHOLE)
             };
             let most = (usize::from(bin.part) / class.bytes()).max(1);
             let (marks, slots) = (self.side.marks(superpage), class.slots());

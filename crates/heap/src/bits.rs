@@ -125,9 +125,10 @@ pub(crate) fn run_before(bits: &[AtomicU64], end: usize) -> usize {
 
 /// The words that hold the bits `start..end`, each with a mask of those bits.
 pub(crate) fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
-    let of = match start < end {
-        true => start / 64..end.div_ceil(64),
-        false => 0..0,
+    let of = if start < end {
+        start / 64..end.div_ceil(64)
+    } else {
+        0..0
     };
     of.map(move |at| {
         let (from, to) = (

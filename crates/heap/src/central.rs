@@ -162,9 +162,10 @@ impl Central {
         let (kind, class) = (it.kind.load(Relaxed), it.class.load(Relaxed));
         let lists = self.lists.get_mut(KindId(kind), Class(class));
         let lists = lists.expect("made before the superpage was taken");
-        let first = match it.has(flag::ABSENT) {
-            true => &mut lists.absent,
-            false => &mut lists.partial,
+        let first = if it.has(flag::ABSENT) {
+            &mut lists.absent
+        } else {
+            &mut lists.partial
         };
         it.next.store(*first, Relaxed);
         *first = superpage.0 + 1;

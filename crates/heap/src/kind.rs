@@ -72,9 +72,10 @@ impl PointerMap {
     pub(crate) fn each(&self, object: usize, part: Range<usize>, mut each: impl FnMut(usize)) {
         let words = usize::from(self.words);
         let bytes = words * size_of::<usize>();
-        let end = match self.array {
-            true => part.end,
-            false => part.end.min(object + bytes),
+        let end = if self.array {
+            part.end
+        } else {
+            part.end.min(object + bytes)
         };
         let mut element = object + (part.start - object) / bytes * bytes;
         while element < end {

@@ -90,9 +90,10 @@ impl Tracking {
     /// Arms what lies in a range of addresses. False if writes are tracked no longer.
     pub(crate) fn arm(&self, side: &Side, range: Range<usize>) -> bool {
         let armed = side.os().arm(range).is_ok();
-        match armed {
-            true => self.armed.store(true, Relaxed),
-            false => self.tracked.store(false, Relaxed),
+        if armed {
+            self.armed.store(true, Relaxed);
+        } else {
+            self.tracked.store(false, Relaxed);
         }
         armed
     }

@@ -29,7 +29,7 @@ const MOST: usize = 16 * MIB;
 /// A kernel without mappings. A test says what is in swap, and that nobody writes to it.
 #[derive(Default)]
 struct Plain {
-    /// What was allocated, by its first address.
+    /// Allocated blocks by their first addresses.
     blocks: Mutex<Vec<(usize, Block)>>,
     /// Everything is in swap, and unchanged since it was armed.
     evicted: Arc<AtomicBool>,

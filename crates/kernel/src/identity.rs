@@ -97,10 +97,11 @@ mod tests {
         made.unwrap();
         let owner = std::fs::metadata(&file).unwrap();
         let (uid, gid) = (before.0.as_raw(), before.1.as_raw());
-        match before.0.is_root() {
-            true => assert_eq!((owner.uid(), owner.gid()), (4711, 4712)),
+        if before.0.is_root() {
+            assert_eq!((owner.uid(), owner.gid()), (4711, 4712));
+        } else {
             // Without rights nobody can act as another user.
-            false => assert_eq!((owner.uid(), owner.gid()), (uid, gid)),
+            assert_eq!((owner.uid(), owner.gid()), (uid, gid));
         }
         assert_eq!(ids(), before);
         assert_eq!(

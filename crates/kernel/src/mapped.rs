@@ -149,9 +149,10 @@ impl Named {
     /// The system's error; `ENODEV` if it is none.
     pub fn memory(path: &Path) -> Result<Named, Errno> {
         let descriptor = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        match is_memory(&descriptor) {
-            true => Named::new(descriptor),
-            false => Err(Errno::NODEV),
+        if is_memory(&descriptor) {
+            Named::new(descriptor)
+        } else {
+            Err(Errno::NODEV)
         }
     }
 

@@ -134,9 +134,10 @@ pub fn copy_pieces(process: &Process, pieces: &mut [Piece<'_>]) -> Result<usize>
         first += if whole == count { count } else { whole + 1 };
     }
     // The number may have been given to another process.
-    match process.alive() {
-        true => Ok(copied),
-        false => Err(Error::Gone { pid }),
+    if process.alive() {
+        Ok(copied)
+    } else {
+        Err(Error::Gone { pid })
     }
 }
 

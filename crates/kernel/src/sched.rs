@@ -222,9 +222,10 @@ impl ThreadClock {
     pub fn open(process: &Process, tid: i32) -> Result<ThreadClock> {
         let path = proc_path(process.pid(), &format!("task/{tid}/schedstat"));
         let reader = Reader::open(path)?;
-        match process.alive() {
-            true => Ok(ThreadClock { reader }),
-            false => Err(Error::Gone { pid: process.pid() }),
+        if process.alive() {
+            Ok(ThreadClock { reader })
+        } else {
+            Err(Error::Gone { pid: process.pid() })
         }
     }
 
@@ -265,9 +266,10 @@ pub fn threads(process: &Process, max: usize) -> Result<Vec<i32>> {
     let names = entries.flatten().map(|entry| entry.file_name());
     let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
     let found = numbers.take(max).collect();
-    match process.alive() {
-        true => Ok(found),
-        false => Err(Error::Gone { pid: process.pid() }),
+    if process.alive() {
+        Ok(found)
+    } else {
+        Err(Error::Gone { pid: process.pid() })
     }
 }
 

@@ -159,9 +159,10 @@ pub fn each_mapping(process: &Process, take: &mut dyn FnMut(&Area) -> bool) -> R
     each_line(process.pid(), "maps", MAX_SMAPS, &mut |line| {
         parse_head(line).is_none_or(|area| take(&area))
     })?;
-    match process.alive() {
-        true => Ok(()),
-        false => Err(Error::Gone { pid: process.pid() }),
+    if process.alive() {
+        Ok(())
+    } else {
+        Err(Error::Gone { pid: process.pid() })
     }
 }
 

@@ -88,9 +88,10 @@ impl Turns {
             let left = end.saturating_duration_since(Instant::now());
             over.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
         });
-        match self.0.is_empty() {
-            true => ALL.begin(work),
-            false => Begun(Err(Missed::Late)),
+        if self.0.is_empty() {
+            ALL.begin(work)
+        } else {
+            Begun(Err(Missed::Late))
         }
     }
 

@@ -80,9 +80,10 @@ impl Notes {
         let folder = rustix::fs::open(path, flags, Mode::empty())?;
         let found = rustix::fs::fstat(&folder)?;
         let own = rustix::process::geteuid().as_raw();
-        match found.st_uid == own && found.st_mode & OF_OTHERS == 0 {
-            true => Ok(Notes(folder)),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
+        if found.st_uid == own && found.st_mode & OF_OTHERS == 0 {
+            Ok(Notes(folder))
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
         }
     }
 

@@ -125,10 +125,11 @@ impl Companion {
         let tried = look().resident <= goal + beside || (self.collect)(goal.0);
         let ended = now();
         let after = look().resident;
-        match tried {
-            true => self.governor.released(began, ended, after),
-            // It says nothing about what a release would give.
-            false => self.not_before = ended + REFUSED,
+        if tried {
+            self.governor.released(began, ended, after);
+        } else {
+            // It says nothing about the bytes that a release would give.
+            self.not_before = ended + REFUSED;
         }
         self.follower.released((before - after).0);
     }

@@ -30,29 +30,32 @@ fn map(bytes: usize) -> *mut u8 {
 // SAFETY: a large layout always is a mapping of its own, and each other one is dlmalloc's.
 unsafe impl GlobalAlloc for Own {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match is_large(layout) {
-            true => map(layout.size()),
+        if is_large(layout) {
+            map(layout.size())
+        } else {
             // SAFETY: the caller's promise.
-            false => unsafe { GlobalDlmalloc.alloc(layout) },
+            unsafe { GlobalDlmalloc.alloc(layout) }
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match is_large(layout) {
-            true => map(layout.size()),
+        if is_large(layout) {
+            map(layout.size())
+        } else {
             // SAFETY: the caller's promise.
-            false => unsafe { GlobalDlmalloc.alloc_zeroed(layout) },
+            unsafe { GlobalDlmalloc.alloc_zeroed(layout) }
         }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        match is_large(layout) {
+        if is_large(layout) {
             // A mapping that the kernel does not take back stays as it is: this fails where a program has no
             // mappings left.
             // SAFETY: a mapping of `map` that nobody uses any more.
-            true => drop(unsafe { munmap(place.cast(), layout.size()) }),
+            let _ = unsafe { munmap(place.cast(), layout.size()) };
+        } else {
             // SAFETY: the caller's promise.
-            false => unsafe { GlobalDlmalloc.dealloc(place, layout) },
+            unsafe { GlobalDlmalloc.dealloc(place, layout) }
         }
     }
 

@@ -25,9 +25,10 @@ fn program() -> Option<&'static Path> {
 fn run(shape: &str, ours: bool) -> Option<Result<String, String>> {
     let mut command = Command::new(program()?);
     command.arg(shape);
-    match ours {
-        true => command.env("LD_LIBRARY_PATH", programs::library("pace-library")),
-        false => command.env_remove("LD_LIBRARY_PATH"),
+    if ours {
+        command.env("LD_LIBRARY_PATH", programs::library("pace-library"))
+    } else {
+        command.env_remove("LD_LIBRARY_PATH")
     };
     Some(Running::start(&mut command, &format!("pace-{shape}-{ours}")).end(PATIENCE))
 }

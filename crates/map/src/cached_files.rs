@@ -131,9 +131,10 @@ impl Files {
             return None;
         }
         let cache = file.cache(pages_of(area, part)).ok()?;
-        Some(match file.tmpfs {
-            true => cache.swapped,
-            false => (part.end - part.start).saturating_sub(cache.cached),
+        Some(if file.tmpfs {
+            cache.swapped
+        } else {
+            (part.end - part.start).saturating_sub(cache.cached)
         })
     }
 }
@@ -188,9 +189,10 @@ impl File {
     /// Asks about a range of the file.
     fn cache(&self, range: Range<u64>) -> plimsoll_kernel::Result<Cache> {
         let found = page_cache::of(&self.descriptor, &self.path, range)?;
-        let (evicted, swapped) = match self.tmpfs {
-            true => (0, found.evicted),
-            false => (found.recently_evicted, 0),
+        let (evicted, swapped) = if self.tmpfs {
+            (0, found.evicted)
+        } else {
+            (found.recently_evicted, 0)
         };
         Ok(Cache {
             cached: found.cached,

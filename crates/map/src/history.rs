@@ -146,9 +146,10 @@ impl History {
                 });
                 read && in_time
             };
-            match complete {
-                true => walk.absent_until(area.addresses.end),
-                false => unseen.late = true,
+            if complete {
+                walk.absent_until(area.addresses.end);
+            } else {
+                unseen.late = true;
             }
         }
         unseen
@@ -334,9 +335,10 @@ impl Walk<'_, '_> {
             let (size, page) = (run.end - run.start, page_size());
             match (self.gone)(self.area, &run) {
                 None => {
-                    match self.history.untold.len() < MAX_UNTOLD {
-                        true => drop(self.history.untold.insert(self.area.file)),
-                        false => self.unseen.full = true,
+                    if self.history.untold.len() < MAX_UNTOLD {
+                        self.history.untold.insert(self.area.file);
+                    } else {
+                        self.unseen.full = true;
                     }
                     return;
                 }

@@ -62,9 +62,10 @@ pub(crate) fn overlaps(mappings: &[Area]) -> (Vec<Overlap>, bool) {
             });
         }
         since = at;
-        match begins {
-            true => open.insert(index),
-            false => open.remove(&index),
+        if begins {
+            open.insert(index)
+        } else {
+            open.remove(&index)
         };
     }
     (found, true)
@@ -157,9 +158,10 @@ fn count_overlaps(
                 }
             }
             // A file may be large and hardly there.
-            length = match is_empty {
-                true => (length * 2).min(LARGEST_WINDOW),
-                false => WINDOW,
+            length = if is_empty {
+                (length * 2).min(LARGEST_WINDOW)
+            } else {
+                WINDOW
             };
         }
     }
@@ -198,9 +200,10 @@ impl Seen {
             }
             true
         };
-        let complete = match all_of_file {
-            true => pages.each_place(&range, &mut look),
-            false => pages.each(&range, &mut look),
+        let complete = if all_of_file {
+            pages.each_place(&range, &mut look)
+        } else {
+            pages.each(&range, &mut look)
         };
         tell_again(again);
         complete

@@ -191,9 +191,10 @@ impl Stacks {
             return false;
         }
         let guarded = before.is_some_and(|before| is_guard(before, area));
-        match self.has_pointer(area) {
-            true => guarded || area.size() <= LARGEST_STACK,
-            false => guarded && self.sizes.contains(&area.size()),
+        if self.has_pointer(area) {
+            guarded || area.size() <= LARGEST_STACK
+        } else {
+            guarded && self.sizes.contains(&area.size())
         }
     }
 }

@@ -86,9 +86,10 @@ fn paint(labels: &[Label]) -> Vec<Label> {
             add_painted(&mut painted, since..at, labels[first as usize].kind);
         }
         since = at;
-        match begins {
-            true => open.insert(index as u32),
-            false => open.remove(&(index as u32)),
+        if begins {
+            open.insert(index as u32)
+        } else {
+            open.remove(&(index as u32))
         };
     }
     painted

@@ -188,9 +188,10 @@ fn maps_of(
         }
         found.len() < files.len()
     })?;
-    let name = match found.is_empty() {
-        true => String::new(),
-        false => process.comm()?,
+    let name = if found.is_empty() {
+        String::new()
+    } else {
+        process.comm()?
     };
     Ok((name, found))
 }

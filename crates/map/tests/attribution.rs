@@ -153,10 +153,7 @@ impl Process {
 
 impl Pages for Process {
     fn each(&self, range: &Addresses, tell: &mut dyn FnMut(Addresses, u64) -> bool) -> bool {
-        let mask = match self.hides_zeros {
-            true => !ZERO,
-            false => !EXCLUSIVE,
-        };
+        let mask = if self.hides_zeros { !ZERO } else { !EXCLUSIVE };
         self.tell(range, mask, tell)
     }
 

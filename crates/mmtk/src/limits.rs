@@ -119,9 +119,10 @@ impl<S: Sizing> Ledger<S> {
         self.allocated = self.allocated.saturating_add(allocated);
         self.used = seen.used;
         let helped = seen.before.saturating_sub(seen.used);
-        self.stuck = match allocated < PROGRESS && helped < PROGRESS && seen.pending > 0 {
-            true => self.stuck.saturating_add(1),
-            false => 0,
+        self.stuck = if allocated < PROGRESS && helped < PROGRESS && seen.pending > 0 {
+            self.stuck.saturating_add(1)
+        } else {
+            0
         };
         self.cost = match self.cost {
             0 => seen.took,
@@ -325,9 +326,10 @@ mod tests {
             let limits = ledger.ended(seen, *bound);
             let limit = limits.under(*bound);
             prop_assert!(limit <= max);
-            let needs = match seen.full {
-                true => seen.reserved.saturating_add(seen.pending),
-                false => seen.pending.saturating_sub(1),
+            let needs = if seen.full {
+                seen.reserved.saturating_add(seen.pending)
+            } else {
+                seen.pending.saturating_sub(1)
             };
             prop_assert!(limit == max || limit > needs, "{limits:?}");
         }

@@ -113,9 +113,10 @@ impl Shared {
 
     /// The bound, which holds once MMTk can collect.
     pub(crate) fn bound(&self) -> u64 {
-        match self.ready.load(Ordering::Acquire) {
-            true => self.bound.load(Ordering::Acquire),
-            false => u64::MAX,
+        if self.ready.load(Ordering::Acquire) {
+            self.bound.load(Ordering::Acquire)
+        } else {
+            u64::MAX
         }
     }
 

@@ -192,12 +192,13 @@ fn setter(pid: i32, options: &Options) -> std::result::Result<Setter, FollowErro
     let name = options.lever.map_or("no parameter of threads", Lever::name);
     let lever = lever.ok_or(FollowError::NoLever { pid, lever: name })?;
     let setter = Setter::new(pid, lever, rights)?;
-    match lever.fits(setter.base()) {
-        true => Ok(setter),
-        false => Err(FollowError::NoRoom {
+    if lever.fits(setter.base()) {
+        Ok(setter)
+    } else {
+        Err(FollowError::NoRoom {
             pid,
             lever: lever.name(),
-        }),
+        })
     }
 }
 
@@ -278,9 +279,10 @@ impl Following<'_> {
                 window.waited = window.waited.saturating_add(followed.waited);
             }
         }
-        match self.is_on() {
-            true => self.order(elapsed),
-            false => Ok(()),
+        if self.is_on() {
+            self.order(elapsed)
+        } else {
+            Ok(())
         }
     }
 

@@ -55,9 +55,10 @@ impl Setter {
     /// As [`parameters`].
     pub(crate) fn take(&self, tid: i32) -> Result<Held> {
         let now = parameters(tid)?;
-        let own = match self.is_inherited(&now) {
-            true => self.base,
-            false => self.settable(now),
+        let own = if self.is_inherited(&now) {
+            self.base
+        } else {
+            self.settable(now)
         };
         Ok(Held {
             tid,

@@ -195,9 +195,10 @@ impl Threads {
     fn sweep(&mut self, ended: &mut dyn FnMut(Followed)) {
         let mut index = 0;
         while index < self.followed.len() {
-            match self.followed[index].gone {
-                true => ended(self.followed.swap_remove(index)),
-                false => index += 1,
+            if self.followed[index].gone {
+                ended(self.followed.swap_remove(index));
+            } else {
+                index += 1;
             }
         }
     }

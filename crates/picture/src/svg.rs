@@ -239,7 +239,7 @@ pub fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' => {
-                escaped.push('\u{fffd}')
+                escaped.push('\u{fffd}');
             }
             '\u{2066}'..='\u{2069}' | '\u{FEFF}' => escaped.push('\u{fffd}'),
             c if c.is_control() => escaped.push('\u{fffd}'),

@@ -65,15 +65,16 @@ pub fn allowance(
     let to_swap = pageable.min(reading.anonymous);
     let margin = reading.room().saturating_add(held).saturating_add(to_swap);
     let bytes = margin.saturating_sub(reading.capacity / RESERVE) / 2;
-    match bytes < budget {
-        true => Allowance {
+    if bytes < budget {
+        Allowance {
             bytes,
             bound: Bound::Short,
-        },
-        false => Allowance {
+        }
+    } else {
+        Allowance {
             bytes: budget,
             bound: Bound::Budget,
-        },
+        }
     }
 }
 

@@ -355,9 +355,10 @@ impl Pinner {
     }
 
     fn report(&self, now_ns: u64) -> Report {
-        let held = match self.options.dry_run {
-            true => decide::bytes(&self.why),
-            false => self.holder.bytes(),
+        let held = if self.options.dry_run {
+            decide::bytes(&self.why)
+        } else {
+            self.holder.bytes()
         };
         let state = match (self.allowance.bound, self.allowance.bytes, held) {
             (Bound::NoSwap, ..) => State::Refused,

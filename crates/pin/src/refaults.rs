@@ -153,9 +153,10 @@ impl Evidence {
         let whole = file.saw(view, room);
         self.blocks += file.blocks.len() - before;
         if !whole {
-            self.full.insert(match self.blocks < MAX_BLOCKS {
-                true => Limit::Mappings,
-                false => Limit::Pages,
+            self.full.insert(if self.blocks < MAX_BLOCKS {
+                Limit::Mappings
+            } else {
+                Limit::Pages
             });
         }
     }
@@ -306,9 +307,10 @@ impl Evidence {
     /// The pages of a block that are worth holding: those that came back; where it is not known which did,
     /// those in use.
     pub fn worth(&self, block: &Block) -> u16 {
-        match self.frames && !block.is_inherited() {
-            true => block.refaulted(),
-            false => block.wanted(),
+        if self.frames && !block.is_inherited() {
+            block.refaulted()
+        } else {
+            block.wanted()
         }
     }
 

@@ -42,9 +42,10 @@ pub fn of_launcher(root: &Root, real: &Path) -> Option<Jvm> {
 /// starts a machine in itself and takes its options behind `-J`.
 pub fn of_tool(root: &Root, real: &Path) -> Option<Jvm> {
     let is_java = real.file_name() == Some(OsStr::new("java"));
-    match is_java || elf::needs(real, LAUNCHING) {
-        true => of_launcher(root, &real.with_file_name("java")),
-        false => None,
+    if is_java || elf::needs(real, LAUNCHING) {
+        of_launcher(root, &real.with_file_name("java"))
+    } else {
+        None
     }
 }
 
@@ -60,9 +61,10 @@ fn among(process: &Candidate<'_>, root: impl FnOnce() -> Option<Root>) -> Option
     }
     // Look only beside the first one, because a program may map any number of files of that name.
     let library = process.files().find(|file| file.ends_with("/libjvm.so"))?;
-    match root().is_some_and(|root| is_beside_j9(&root, Path::new(library))) {
-        true => Some(Jvm::OpenJ9),
-        false => Some(Jvm::HotSpot),
+    if root().is_some_and(|root| is_beside_j9(&root, Path::new(library))) {
+        Some(Jvm::OpenJ9)
+    } else {
+        Some(Jvm::HotSpot)
     }
 }
 

@@ -249,9 +249,10 @@ impl<'a> Watched<'a> {
         let in_vain = self
             .in_vain
             .is_some_and(|since| since.elapsed() >= PATIENCE);
-        let bound = match in_vain {
-            true => 0,
-            false => family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN),
+        let bound = if in_vain {
+            0
+        } else {
+            family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN)
         };
         let is_larger = |other| family::uses(other).is_some_and(|uses| uses > bound);
         let mut others = family::of(self.root);
@@ -259,9 +260,10 @@ impl<'a> Watched<'a> {
         self.left = others.iter().any(|&other| self.can_steer(other));
         // The search read the memory map of each process. While this machine is out of reach every
         // other process is a candidate, so search less often.
-        let pause = match in_vain && !others.is_empty() {
-            true => TELL,
-            false => LOOK,
+        let pause = if in_vain && !others.is_empty() {
+            TELL
+        } else {
+            LOOK
         };
         self.look_at = Instant::now() + pause;
         if Instant::now() >= self.tell_at {

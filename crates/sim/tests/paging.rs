@@ -66,10 +66,7 @@ fn under_pressure_the_default_falls_off_a_cliff() {
             ratios[..4].iter().all(|r| *r == 1.0),
             "{setup:?}: {ratios:?}"
         );
-        let cliff = match setup.costs == Costs::DISK {
-            true => 6.0,
-            false => 1.9,
-        };
+        let cliff = if setup.costs == Costs::DISK { 6.0 } else { 1.9 };
         assert!(ratios[8] > cliff, "{setup:?}: {ratios:?}");
         assert!(
             ratios[4..].iter().all(|r| *r > 1.1),

@@ -23,9 +23,10 @@ pub fn profile() -> PathBuf {
 /// When it fails.
 pub fn build(package: &Path, arguments: &[&str]) {
     let profile = profile();
-    let name = match profile.ends_with("release") {
-        true => "release",
-        false => "test",
+    let name = if profile.ends_with("release") {
+        "release"
+    } else {
+        "test"
     };
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(package).args(["build", "--quiet"]);

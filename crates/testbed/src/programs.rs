@@ -82,9 +82,10 @@ fn again(arguments: &[&str]) -> io::Result<Command> {
 
 /// Runs the program that the arguments (without the binary's own name) name.
 pub fn run(arguments: &[String]) -> ExitCode {
-    match ends_well(arguments) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if ends_well(arguments) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -397,9 +398,10 @@ fn mix(options: &Options) -> io::Result<()> {
         for _ in 0..1000 {
             let place = memory.random();
             let in_file = (memory.random() % 1_000_000) as f64 >= (1.0 - part) * 1e6;
-            match in_file && !options.has("stream") {
-                true => mapped.touch(place % (length / page) * page, false),
-                false => memory.touch(place % (bytes / page) * page, place & 1 << 40 != 0),
+            if in_file && !options.has("stream") {
+                mapped.touch(place % (length / page) * page, false);
+            } else {
+                memory.touch(place % (bytes / page) * page, place & 1 << 40 != 0);
             }
         }
         if options.has("stream") {

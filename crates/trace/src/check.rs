@@ -182,7 +182,7 @@ impl Check<'_> {
                 self.released(&mut state);
             }
             Event::Join { thread: other } if other == thread => {
-                self.wrong(place, Wrong::JoinsItself)
+                self.wrong(place, Wrong::JoinsItself);
             }
             Event::Join { thread: other } | Event::Unpark { thread: other }
                 if !self.trace.streams().contains_key(&other) =>

@@ -124,7 +124,7 @@ fn escape(text: &str) -> String {
             '\\' => escaped.push_str("\\\\"),
             ' ' => escaped.push_str("\\s"),
             c if !c.is_ascii_graphic() && !c.is_alphanumeric() => {
-                escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c)))
+                escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
             }
             c => escaped.push(c),
         }

@@ -150,9 +150,10 @@ impl Visitor<'_> for SizeVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Size, E> {
-        match value < ENDS {
-            true => Ok(Size::Bytes(value)),
-            false => Err(E::custom(SizeError::TooLarge(value.to_string()))),
+        if value < ENDS {
+            Ok(Size::Bytes(value))
+        } else {
+            Err(E::custom(SizeError::TooLarge(value.to_string())))
         }
     }
 }

@@ -44,12 +44,11 @@ fn parse(text: &str) -> Interface {
             "type" => {
                 let (inside, after) = parenthesis(rest);
                 rest = after;
-                match inside.contains(':') {
-                    true => drop(interface.types.insert(name, fields(inside))),
-                    false => {
-                        let values = inside.split(',').map(|v| v.trim().to_owned()).collect();
-                        interface.enums.insert(name, values);
-                    }
+                if inside.contains(':') {
+                    drop(interface.types.insert(name, fields(inside)));
+                } else {
+                    let values = inside.split(',').map(|v| v.trim().to_owned()).collect();
+                    interface.enums.insert(name, values);
                 }
             }
             "method" => {

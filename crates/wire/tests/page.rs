@@ -221,7 +221,7 @@ fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
 fn readers_in_memory_never_see_a_torn_set() {
     let words = blank();
     stress(300_000, PageView::of_words(&words), |step| {
-        apply(&words, step)
+        apply(&words, step);
     });
 }
 

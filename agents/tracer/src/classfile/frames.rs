@@ -141,9 +141,10 @@ pub fn read(content: &[u8]) -> Result<Vec<Frame>, Fault> {
         next = at + 1;
         frames.push(Frame { at, change });
     }
-    match reader.is_at_end() {
-        true => Ok(frames),
-        false => Err(Fault::Damaged),
+    if reader.is_at_end() {
+        Ok(frames)
+    } else {
+        Err(Fault::Damaged)
     }
 }
 

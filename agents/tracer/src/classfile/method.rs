@@ -120,16 +120,17 @@ impl<'a> Code<'a> {
                 b"StackMapTable" => it.frames = frames::read(content)?,
                 b"LineNumberTable" => it.lines.push(content),
                 b"LocalVariableTable" | b"LocalVariableTypeTable" => {
-                    it.variables.push((name, content))
+                    it.variables.push((name, content));
                 }
                 // Annotations of types, which say where in the code they belong; nothing that runs reads
                 // them.
                 _ => {}
             }
         }
-        match reader.is_at_end() {
-            true => Ok(it),
-            false => Err(Fault::Damaged),
+        if reader.is_at_end() {
+            Ok(it)
+        } else {
+            Err(Fault::Damaged)
         }
     }
 
@@ -209,9 +210,12 @@ impl<'a> Code<'a> {
         with_frames: bool,
     ) -> Result<Vec<u8>, Fault> {
         let places = self.layout(woven);
-        let moved = |at: usize| match at == self.bytes.len() {
-            true => places.last().map(|it| it.0),
-            false => self.index(at).map(|index| places[index].0),
+        let moved = |at: usize| {
+            if at == self.bytes.len() {
+                places.last().map(|it| it.0)
+            } else {
+                self.index(at).map(|index| places[index].0)
+            }
         };
         let mut new = woven.prologue.clone();
         for (index, it) in self.instructions.iter().enumerate() {
@@ -305,9 +309,10 @@ impl<'a> Code<'a> {
         }
         let bytes = &self.bytes[it.at..it.at + it.length];
         let is_switch = matches!(it.opcode, op::TABLESWITCH | op::LOOKUPSWITCH);
-        let (was, is) = match is_switch {
-            true => (padding(it.at), padding(begin)),
-            false => (0, 0),
+        let (was, is) = if is_switch {
+            (padding(it.at), padding(begin))
+        } else {
+            (0, 0)
         };
         new.push(bytes[0]);
         new.extend(std::iter::repeat_n(0, is));
@@ -316,15 +321,12 @@ impl<'a> Code<'a> {
             let to = moved(target).ok_or(Fault::Damaged)?;
             let offset = to as i64 - begin as i64;
             let place = begin + place - was + is;
-            match wide {
-                true => {
-                    let offset = i32::try_from(offset).map_err(|_| Fault::Long)?;
-                    new[place..place + 4].copy_from_slice(&offset.to_be_bytes());
-                }
-                false => {
-                    let offset = i16::try_from(offset).map_err(|_| Fault::Long)?;
-                    new[place..place + 2].copy_from_slice(&offset.to_be_bytes());
-                }
+            if wide {
+                let offset = i32::try_from(offset).map_err(|_| Fault::Long)?;
+                new[place..place + 4].copy_from_slice(&offset.to_be_bytes());
+            } else {
+                let offset = i16::try_from(offset).map_err(|_| Fault::Long)?;
+                new[place..place + 2].copy_from_slice(&offset.to_be_bytes());
             }
         }
         Ok(())

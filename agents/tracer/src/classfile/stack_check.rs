@@ -107,10 +107,11 @@ impl Depths<'_, '_> {
         for (_, _, target) in targets(bytes, &it)? {
             self.come(target, depth + put)?;
         }
-        match goes_on {
+        if goes_on {
             // The subroutine takes the address to return to.
-            true => self.come(it.at + it.length, if calls { depth } else { depth + put }),
-            false => Ok(()),
+            self.come(it.at + it.length, if calls { depth } else { depth + put })
+        } else {
+            Ok(())
         }
     }
 }

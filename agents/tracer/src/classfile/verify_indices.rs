@@ -58,9 +58,10 @@ impl<'a> Walk<'_, 'a> {
 
     fn one(&mut self) -> Result<u16, Fault> {
         let index = self.reader.u2()?;
-        match self.pool.has(index) {
-            true => Ok(index),
-            false => Err(Fault::Damaged),
+        if self.pool.has(index) {
+            Ok(index)
+        } else {
+            Err(Fault::Damaged)
         }
     }
 

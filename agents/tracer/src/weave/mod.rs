@@ -482,14 +482,15 @@ impl Weaving<'_, '_> {
         if !self.about.is_synchronized {
             return None;
         }
-        match self.about.is_static {
-            false => self.parameters.has(0).then(|| vec![op::ALOAD_0]),
+        if self.about.is_static {
             // Older class files cannot name classes as values.
-            true => (self.about.version >= 49).then(|| {
+            (self.about.version >= 49).then(|| {
                 let mut bytes = vec![op::LDC_W];
                 put2(&mut bytes, self.about.this);
                 bytes
-            }),
+            })
+        } else {
+            self.parameters.has(0).then(|| vec![op::ALOAD_0])
         }
     }
 

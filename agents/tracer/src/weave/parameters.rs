@@ -64,9 +64,10 @@ impl Parameters {
                 _ => &[],
             };
             let wide = matches!(descriptor[0], b'J' | b'D');
-            let class = match name.is_empty() {
-                true => None,
-                false => Some(Type::Object(pool.add_class(name)?)),
+            let class = if name.is_empty() {
+                None
+            } else {
+                Some(Type::Object(pool.add_class(name)?))
             };
             all.push((local, class, wide));
             names.push(name.to_vec());

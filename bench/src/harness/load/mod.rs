@@ -294,9 +294,10 @@ impl Server {
             if let Some(known) = known.get_mut((one.number - first) as usize) {
                 *known = true;
             }
-            match one.good {
-                true => window.latencies.push((one.at_ns - due) as f64 / 1e9),
-                false => window.failed += 1,
+            if one.good {
+                window.latencies.push((one.at_ns - due) as f64 / 1e9);
+            } else {
+                window.failed += 1;
             }
         }
         for number in (first..end)

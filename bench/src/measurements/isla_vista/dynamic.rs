@@ -162,9 +162,10 @@ impl Case {
             .map(|(index, start)| Program {
                 name: format!("service-{index}"),
                 start,
-                command: match ours {
-                    true => steered(java.clone(), "isla-vista", true),
-                    false => java.clone(),
+                command: if ours {
+                    steered(java.clone(), "isla-vista", true)
+                } else {
+                    java.clone()
                 },
                 env: [nobody(folder)].into(),
                 launched: ours,
@@ -305,9 +306,10 @@ fn swing(trace: &Trace, index: usize, from: f64, to: f64) -> f64 {
 fn jain(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|value| value * value).sum();
-    match squares > 0.0 {
-        true => sum * sum / squares / values.len() as f64,
-        false => 0.0,
+    if squares > 0.0 {
+        sum * sum / squares / values.len() as f64
+    } else {
+        0.0
     }
 }
 

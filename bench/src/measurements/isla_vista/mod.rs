@@ -83,9 +83,10 @@ impl Measurement for IslaVista {
 
 /// Seconds after which a run is stopped.
 fn longest(runner: &Runner) -> f64 {
-    match runner.slice() {
-        true => LONGEST_OF_SLICE,
-        false => LONGEST,
+    if runner.slice() {
+        LONGEST_OF_SLICE
+    } else {
+        LONGEST
     }
 }
 

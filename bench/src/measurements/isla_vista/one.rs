@@ -120,9 +120,10 @@ impl Case {
     fn counted(self) -> Vec<String> {
         let library = sibling(LIBRARY);
         let is_loaded_anyway = self.rule.steered().is_some_and(|(_, agent)| agent);
-        match self.short && !is_loaded_anyway {
-            true => vec![format!("-agentpath:{}", library.display())],
-            false => Vec::new(),
+        if self.short && !is_loaded_anyway {
+            vec![format!("-agentpath:{}", library.display())]
+        } else {
+            Vec::new()
         }
     }
 }
@@ -187,9 +188,10 @@ impl Stage<'_> {
     /// Runs a case once. Before the first one of a program and machine where memory is short, it measures how
     /// much memory that is; before the first one with the best fixed heap, which one that is.
     pub(super) fn run(&self, case: Case, progress: &Progress) -> Result<Run> {
-        let room = match case.short {
-            true => Some(self.room(case)?),
-            false => None,
+        let room = if case.short {
+            Some(self.room(case)?)
+        } else {
+            None
         };
         let fixed = match (case.rule, room) {
             (Rule::Fixed, Some(room)) => Some(self.best_fixed(case, room)?),

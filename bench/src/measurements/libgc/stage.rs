@@ -197,9 +197,10 @@ pub(super) fn target(results: &mut Results, claim: &str, figures: &[(String, f64
     let text = |(name, figure): &(String, f64)| format!("{name} {}", number(*figure));
     let all: Vec<String> = figures.iter().map(text).collect();
     let met = figures.iter().all(|(_, figure)| *figure <= most);
-    match all.is_empty() {
-        true => results.target(claim, "nothing to compare".to_owned(), None),
-        false => results.target(claim, all.join("; "), met),
+    if all.is_empty() {
+        results.target(claim, "nothing to compare".to_owned(), None);
+    } else {
+        results.target(claim, all.join("; "), met);
     }
 }
 

@@ -223,9 +223,10 @@ fn of_look(once: impl FnOnce() -> std::result::Result<Look, LookError>) -> Resul
     let looked = once();
     let took = [(now_ns() - begin) as f64 / 1e6, processors() - before];
     let look = looked?;
-    match look.areas.is_empty() {
-        false => Ok(took),
-        true => Err(Error::program("plimsoll map", look.notes.join("; "))),
+    if look.areas.is_empty() {
+        Err(Error::program("plimsoll map", look.notes.join("; ")))
+    } else {
+        Ok(took)
     }
 }
 
@@ -277,14 +278,15 @@ fn report(ran: &[Variant<Looked, Cost>], runner: &Runner) -> Results {
         results.target(SMALL, format!("{mib:.1} MiB ({largest})"), mib <= 10.0);
     }
     let nothing = changed == State::default();
-    let found = match nothing {
-        true => "nothing".to_owned(),
-        false => format!(
+    let found = if nothing {
+        "nothing".to_owned()
+    } else {
+        format!(
             "{} KiB resident, {} KiB of swap, {} faults",
             changed.resident >> 10,
             changed.swapped >> 10,
             changed.major + changed.minor
-        ),
+        )
     };
     results.target(UNTOUCHED, found, nothing);
     results

@@ -102,9 +102,10 @@ pub(super) fn table(ran: &[Ran], runner: &Runner) -> Results {
 
 /// The time, or how the runs ended if not all finished.
 fn time(runs: &Runs) -> Cell {
-    match runs.all_finished() {
-        true => cell(runs.median(seconds)),
-        false => runs.ended().into(),
+    if runs.all_finished() {
+        cell(runs.median(seconds))
+    } else {
+        runs.ended().into()
     }
 }
 
@@ -140,9 +141,10 @@ fn picture(name: &str, all: &[&Ran], pressed: &[&Ran]) -> GroupedBars {
         let base = base.and_then(|base| runs(base, FIXED).median(seconds));
         let length = |heap: usize| {
             let runs = runs(variant, heap);
-            let time = match runs.all_finished() {
-                true => runs.median(seconds),
-                false => Some(LONGEST),
+            let time = if runs.all_finished() {
+                runs.median(seconds)
+            } else {
+                Some(LONGEST)
             };
             ratio(time, base).unwrap_or(0.0).min(LONGEST_BAR)
         };

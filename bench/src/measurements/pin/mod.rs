@@ -55,9 +55,10 @@ struct What {
 
 impl What {
     fn name(&self) -> String {
-        let swappiness = match self.swappiness == SWAPPINESS {
-            true => String::new(),
-            false => format!(" at swappiness {}", self.swappiness),
+        let swappiness = if self.swappiness == SWAPPINESS {
+            String::new()
+        } else {
+            format!(" at swappiness {}", self.swappiness)
         };
         let disk = if self.slow { " on a slow disk" } else { "" };
         let (servers, way) = (self.servers, self.way.name());

@@ -280,9 +280,10 @@ pub(super) fn pictures(ran: &Ran, runner: &Runner) -> Result<()> {
 }
 
 fn draw(runner: &Runner, part: &str, plot: &Plot) -> Result<()> {
-    match plot.series.iter().any(|series| series.points.len() > 1) {
-        true => runner.plot(part, plot),
-        false => Ok(()),
+    if plot.series.iter().any(|series| series.points.len() > 1) {
+        runner.plot(part, plot)
+    } else {
+        Ok(())
     }
 }
 

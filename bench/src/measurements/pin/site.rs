@@ -109,9 +109,10 @@ impl Site {
         command.arg(self.index()).arg(DOCUMENTS.to_string());
         end_with_us(&mut command);
         let status = command.status().map_err(Error::start(&command))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(Error::program("Index.java", status.to_string())),
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Error::program("Index.java", status.to_string()))
         }
     }
 
@@ -202,9 +203,10 @@ impl Server {
             if ended || begin.elapsed() > PATIENCE {
                 let log = fs::read_to_string(&self.log).unwrap_or_default();
                 let last = log.lines().last().unwrap_or("it wrote nothing");
-                let what = match ended {
-                    true => format!("ended: {last}"),
-                    false => format!("no good answer in {} s: {last}", PATIENCE.as_secs()),
+                let what = if ended {
+                    format!("ended: {last}")
+                } else {
+                    format!("no good answer in {} s: {last}", PATIENCE.as_secs())
                 };
                 return Err(Error::program("Open Liberty", what));
             }

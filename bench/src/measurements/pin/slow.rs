@@ -94,9 +94,10 @@ fn disk_of(path: &Path) -> Option<String> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let there = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
     let there = there.canonicalize().ok()?;
-    let whole = match there.join("partition").exists() {
-        true => there.parent()?.to_owned(),
-        false => there,
+    let whole = if there.join("partition").exists() {
+        there.parent()?.to_owned()
+    } else {
+        there
     };
     let number = std::fs::read_to_string(whole.join("dev")).ok()?;
     Some(number.trim().to_owned())

@@ -148,18 +148,16 @@ impl Kind {
 }
 
 fn java(jvm: Jvm, classes: &Path) -> Vec<String> {
-    match runs_beside(jvm) {
-        true => gcbench_java(jvm, None, classes, LIVE_BESIDE),
-        false => service(jvm, &[], classes, &RECORDS),
+    if runs_beside(jvm) {
+        gcbench_java(jvm, None, classes, LIVE_BESIDE)
+    } else {
+        service(jvm, &[], classes, &RECORDS)
     }
 }
 
 /// Bytes that a unit of the work of [`java`] allocates.
 fn unit(jvm: Jvm) -> u64 {
-    match runs_beside(jvm) {
-        true => ITERATION,
-        false => REQUEST,
-    }
+    if runs_beside(jvm) { ITERATION } else { REQUEST }
 }
 
 /// Seconds that programs on this JVM are given after a change. ZGC gives memory back no sooner than it was

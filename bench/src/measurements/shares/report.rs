@@ -261,9 +261,10 @@ fn note_changes(table: &mut Table, variant: &Variant<Kind, Outcome>) {
         ];
         let mut row = vec![variant.name.as_str().into(), turns[0].what.as_str().into()];
         for (figure, applies) in figures.all().into_iter().zip(applies) {
-            row.push(match applies {
-                true => percent(figure.median).into(),
-                false => "".into(),
+            row.push(if applies {
+                percent(figure.median).into()
+            } else {
+                "".into()
             });
         }
         table.rows.push(row);
@@ -288,12 +289,13 @@ fn note_lending(
         ]);
     }
     let (median, often) = losses(lenders);
-    let (measured, met) = match lenders.is_empty() {
-        true => ("nobody lent".to_owned(), None),
-        false => (
+    let (measured, met) = if lenders.is_empty() {
+        ("nobody lent".to_owned(), None)
+    } else {
+        (
             Figure { median, often }.text(),
             Some(median.max(often) <= LOSS),
-        ),
+        )
     };
     results.target(
         &format!("{name}: no lender loses more than 5 % of its work"),

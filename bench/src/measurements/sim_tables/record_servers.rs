@@ -70,9 +70,10 @@ impl Running {
             what: "plimsoll trace",
             source,
         })?;
-        match status.code() == Some(expected) {
-            true => Ok(()),
-            false => Err(self.failed(&format!("ended ({status})"))),
+        if status.code() == Some(expected) {
+            Ok(())
+        } else {
+            Err(self.failed(&format!("ended ({status})")))
         }
     }
 

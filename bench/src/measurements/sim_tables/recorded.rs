@@ -156,16 +156,15 @@ fn tracer(path: &Path) -> Command {
 fn to_its_end(mut command: Command, folder: &Path) -> Result<()> {
     let log = logged(&mut command, folder)?;
     let status = command.status().map_err(Error::start(&command))?;
-    match status.success() {
-        true => Ok(()),
-        false => {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            let last = said.lines().last().unwrap_or("it said nothing").to_owned();
-            Err(Error::program(
-                "plimsoll trace",
-                format!("{status}: {last}"),
-            ))
-        }
+    if status.success() {
+        Ok(())
+    } else {
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        let last = said.lines().last().unwrap_or("it said nothing").to_owned();
+        Err(Error::program(
+            "plimsoll trace",
+            format!("{status}: {last}"),
+        ))
     }
 }
 

@@ -104,13 +104,15 @@ impl Runs {
             kept: Kept::of(&path)?,
             trace: path,
         };
-        let live = match program.is_recorded() {
-            true => live(&sims.make(&["-s", "rr", "-c", "markcompact", "--heap", AMPLE])?),
-            false => 1.0,
+        let live = if program.is_recorded() {
+            live(&sims.make(&["-s", "rr", "-c", "markcompact", "--heap", AMPLE])?)
+        } else {
+            1.0
         };
-        let quanta = match program.has_long_phases {
-            true => "1.14ms",
-            false => "1.14ms,10us",
+        let quanta = if program.has_long_phases {
+            "1.14ms"
+        } else {
+            "1.14ms,10us"
         };
         let mut runs = Vec::new();
         for (heap, collectors, quanta, ties) in [
@@ -259,9 +261,10 @@ fn kept(run: &Value) -> Value {
             .collect()
     };
     let mut kept = some(run, &KEPT);
-    kept["outcome"] = match run["outcome"].is_object() {
-        true => some(&run["outcome"], &KEPT_OF_OUTCOME),
-        false => Value::Null,
+    kept["outcome"] = if run["outcome"].is_object() {
+        some(&run["outcome"], &KEPT_OF_OUTCOME)
+    } else {
+        Value::Null
     };
     kept
 }

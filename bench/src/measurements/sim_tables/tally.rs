@@ -48,9 +48,10 @@ pub(super) struct Tally {
 
 /// -1, 0 or 1.
 fn direction(change: f64) -> f64 {
-    match change.abs() < NONE {
-        true => 0.0,
-        false => change.signum(),
+    if change.abs() < NONE {
+        0.0
+    } else {
+        change.signum()
     }
 }
 
@@ -150,13 +151,14 @@ impl Tally {
             results.target(&claim(5), measured, (all > 0).then_some(less == all));
         }
         let (done, faults) = &self.conserved;
-        let measured = match faults.is_empty() {
-            true => format!("{done} simulations"),
-            false => format!(
+        let measured = if faults.is_empty() {
+            format!("{done} simulations")
+        } else {
+            format!(
                 "{} faults in {done} simulations: {}",
                 faults.len(),
                 faults.join("; ")
-            ),
+            )
         };
         results.target(
             CONSERVED,

@@ -299,9 +299,10 @@ fn settle(cgroup: &Cgroup, process: &Process) -> Result<()> {
 fn put_back(home: &KeptHome) {
     let put_back = |swappiness: u32| {
         let cgroup = Cgroup::at(&home.directory)?;
-        match cgroup.swappiness()? == u64::from(swappiness) {
-            true => Ok(()),
-            false => cgroup.set_swappiness(swappiness.into()),
+        if cgroup.swappiness()? == u64::from(swappiness) {
+            Ok(())
+        } else {
+            cgroup.set_swappiness(swappiness.into())
         }
     };
     if let Some(Err(error)) = home.swappiness.map(put_back) {

@@ -129,9 +129,10 @@ fn work(monitor: &Monitor<Shared>, bell: &Bell) {
             let job = shared.queue.next_of(|_| true);
             let next = |_| shared.retired.next_of(|_| true);
             let retired: Vec<_> = (0..RETIRED_AT_ONCE).map_while(next).collect();
-            match job.is_none() && retired.is_empty() && !stop {
-                true => Next::Sleep(None),
-                false => Next::Do((job, retired)),
+            if job.is_none() && retired.is_empty() && !stop {
+                Next::Sleep(None)
+            } else {
+                Next::Do((job, retired))
             }
         });
         if job.is_none() && retired.is_empty() {

@@ -47,9 +47,10 @@ impl Daemon {
 
     /// A principal in a message to a user: its id, and its name if that user may know it.
     pub(super) fn called(&self, member: &Member, uid: u32) -> String {
-        match self.named_for(uid).is_none_or(|uid| member.is_of(uid)) {
-            true => format!("principal {} ({})", member.id, member.name),
-            false => format!("principal {}", member.id),
+        if self.named_for(uid).is_none_or(|uid| member.is_of(uid)) {
+            format!("principal {} ({})", member.id, member.name)
+        } else {
+            format!("principal {}", member.id)
         }
     }
 
@@ -75,9 +76,10 @@ impl Daemon {
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
             let shown = member.show(figures, now);
-            let shown = match named_for.is_none_or(|uid| member.is_of(uid)) {
-                true => shown,
-                false => nameless(shown),
+            let shown = if named_for.is_none_or(|uid| member.is_of(uid)) {
+                shown
+            } else {
+                nameless(shown)
             };
             Some((figures.parent, shown))
         });

@@ -102,9 +102,12 @@ impl Daemon {
     /// The principal that a process of user `user` descends from: one of the caller's, or, where
     /// users are told apart, one in that user's group.
     pub(super) fn above(&self, process: &Process, caller: &Caller, user: u32) -> Option<Id> {
-        let fits = |member: &Member| match self.settings.options.system {
-            true => self.user_of(member.id) == Some(user),
-            false => member.uid == caller.peer.uid,
+        let fits = |member: &Member| {
+            if self.settings.options.system {
+                self.user_of(member.id) == Some(user)
+            } else {
+                member.uid == caller.peer.uid
+            }
         };
         let mut line = ancestors(process);
         line.find_map(|pid| {

@@ -303,9 +303,10 @@ impl Daemon {
         let user = self.user_of(id);
         let known =
             known.filter(|&known| self.members.get(known).is_some() && self.user_of(known) == user);
-        let parent = match self.is_top(parent) {
-            true => known.or(parent),
-            false => parent,
+        let parent = if self.is_top(parent) {
+            known.or(parent)
+        } else {
+            parent
         };
         // A parent found by descent is awaited like a named one.
         if self.is_top(parent)
@@ -344,13 +345,16 @@ impl Daemon {
             let message = format!("cgroup {}: {why}", path.escape_debug());
             WireError::new(ErrorName::BadCgroup, message)
         };
-        let cgroup = Cgroup::named(Path::new(path)).map_err(|error| match error.is_absent() {
-            true => refuse(
-                "there is no such memory cgroup; give a path below the memory controller's \
-                            mount, or register the group without"
-                    .into(),
-            ),
-            false => refuse(error.to_string()),
+        let cgroup = Cgroup::named(Path::new(path)).map_err(|error| {
+            if error.is_absent() {
+                refuse(
+                    "there is no such memory cgroup; give a path below the memory controller's \
+                        mount, or register the group without"
+                        .into(),
+                )
+            } else {
+                refuse(error.to_string())
+            }
         })?;
         let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
         let uid = caller.peer.uid;

@@ -109,17 +109,18 @@ impl Sensing {
                 put_off = put_off.or(Some(id));
             }
             let answers = may && member.released_at.is_some_and(|at| now >= at);
-            let (uses, swapped) = match may {
-                true => member.read(now, all || answers),
-                false => member.last,
+            let (uses, swapped) = if may {
+                member.read(now, all || answers)
+            } else {
+                member.last
             };
             if answers {
                 member.released_at = None;
             }
-            let domain = member.domain.as_mut().map(|domain| match may {
-                true => domain.read(),
-                false => domain.last(),
-            });
+            let domain = member
+                .domain
+                .as_mut()
+                .map(|domain| if may { domain.read() } else { domain.last() });
             self.sensed.push(SensedPrincipal {
                 id: member.id,
                 uses,

@@ -104,9 +104,10 @@ impl Daemon {
     /// Reads only the use of the domains; runs a tick if that shows the need.
     pub(super) fn glance(&mut self, now: u64) {
         let (members, core, time) = (&mut self.members, &mut self.core, &mut self.time);
-        match self.sensing.glance(members, core, time, now) {
-            true => self.tick(now),
-            false => self.timers.glanced(now, &self.core.pace()),
+        if self.sensing.glance(members, core, time, now) {
+            self.tick(now);
+        } else {
+            self.timers.glanced(now, &self.core.pace());
         }
     }
 

@@ -28,9 +28,10 @@ impl ReleaseBackoff {
             .short_since
             .is_some_and(|since| now.saturating_sub(since) >= PATIENCE);
         if long && held > 0 {
-            let before = match now.saturating_sub(self.until) < FORGOTTEN {
-                true => self.rest,
-                false => 0,
+            let before = if now.saturating_sub(self.until) < FORGOTTEN {
+                self.rest
+            } else {
+                0
             };
             self.rest = (before * 2).clamp(REST, LONGEST_REST);
             self.until = now.saturating_add(self.rest);

@@ -128,9 +128,10 @@ fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
     let held = rustix::fs::fstat(&fd)?;
     let named = rustix::fs::lstat(path)?;
-    match (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
-        true => Ok(fd),
-        false => Err(Errno::NOENT),
+    if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
+        Ok(fd)
+    } else {
+        Err(Errno::NOENT)
     }
 }
 

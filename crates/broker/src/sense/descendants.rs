@@ -107,9 +107,12 @@ impl AsFd for Scanner {
 
 fn work(monitor: &Monitor<Shared>, bell: &Bell) {
     let mut spending = Spending::new(ONE_IN, BURST_NS);
-    let next = |shared: &mut Shared, stop, spending: &Spending| match stop {
-        true => Next::Do(None),
-        false => shared.next(spending),
+    let next = |shared: &mut Shared, stop, spending: &Spending| {
+        if stop {
+            Next::Do(None)
+        } else {
+            shared.next(spending)
+        }
     };
     while let Some((uid, request)) = monitor.wait(|shared, stop| next(shared, stop, &spending)) {
         let began = now_ns();

@@ -59,9 +59,12 @@ impl Sampler {
         let hurry = members
             .iter()
             .any(|member| changed(member.shmem_told, member.figures.shmem_sum));
-        let sooner = |exchange: &Exchange| match hurry || exchange.news {
-            true => EXCHANGE_NS - HURRIED_NS,
-            false => 0,
+        let sooner = |exchange: &Exchange| {
+            if hurry || exchange.news {
+                EXCHANGE_NS - HURRIED_NS
+            } else {
+                0
+            }
         };
         let Some(mut exchange) = self.thread.exchange(now, sooner) else {
             return;

@@ -194,9 +194,10 @@ impl SharedMemory {
         let same = before == found.len();
         for (key, (size, held)) in found {
             let mapped = self.segments.entry(key).or_default();
-            mapped.size = match mapped.mappers.is_empty() {
-                true => size,
-                false => mapped.size.max(size),
+            mapped.size = if mapped.mappers.is_empty() {
+                size
+            } else {
+                mapped.size.max(size)
             };
             mapped.mappers.insert(id, held);
         }
@@ -204,9 +205,10 @@ impl SharedMemory {
         let now = now_ns();
         let cost = thread_cpu_ns().saturating_sub(cpu);
         let last = self.scans.get(&id).map_or(0, |scan| scan.interval);
-        let interval = match same {
-            true => (last * 2).clamp(SHORTEST_SCAN_NS, LONGEST_SCAN_NS),
-            false => SHORTEST_SCAN_NS,
+        let interval = if same {
+            (last * 2).clamp(SHORTEST_SCAN_NS, LONGEST_SCAN_NS)
+        } else {
+            SHORTEST_SCAN_NS
         };
         self.scans.insert(
             id,

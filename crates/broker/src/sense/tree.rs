@@ -211,9 +211,10 @@ impl Tree {
         let Ok(found) = found else { return false };
         let missed = found.missed;
         let changed = self.replace(found, is_other);
-        self.interval = match changed || missed {
-            true => SHORTEST_RESCAN_NS,
-            false => (self.interval * 2).min(LONGEST_RESCAN_NS),
+        self.interval = if changed || missed {
+            SHORTEST_RESCAN_NS
+        } else {
+            (self.interval * 2).min(LONGEST_RESCAN_NS)
         };
         // Unless a change was reported meanwhile.
         if self.rescan_at != 0 {

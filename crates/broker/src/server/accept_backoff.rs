@@ -59,9 +59,10 @@ impl Rest {
 
     /// The listeners whose rest is over at `now` (ns); they must be watched again.
     pub fn end(&mut self, now: u64) -> Vec<Token> {
-        match self.due().is_some_and(|due| now >= due) {
-            true => std::mem::take(&mut self.resting),
-            false => Vec::new(),
+        if self.due().is_some_and(|due| now >= due) {
+            std::mem::take(&mut self.resting)
+        } else {
+            Vec::new()
         }
     }
 }

@@ -145,9 +145,10 @@ impl Connection {
                 if self.partial_since == 0 {
                     self.partial_since = now;
                 }
-                match self.inbox.push(&buffer[..count]) {
-                    true => Read::Some,
-                    false => Read::TooMuch,
+                if self.inbox.push(&buffer[..count]) {
+                    Read::Some
+                } else {
+                    Read::TooMuch
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => Read::Empty,

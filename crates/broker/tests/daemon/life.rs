@@ -53,9 +53,10 @@ fn a_broker_that_ends_closes_its_socket_before_the_pages_and_unlocks_its_directo
     while let Ok(event) = events.next() {
         let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
         let name = OsStr::from_bytes(name);
-        let is_end = match name == "broker.lock" {
-            true => event.events().contains(ReadFlags::CLOSE_WRITE),
-            false => event.events().contains(ReadFlags::DELETE),
+        let is_end = if name == "broker.lock" {
+            event.events().contains(ReadFlags::CLOSE_WRITE)
+        } else {
+            event.events().contains(ReadFlags::DELETE)
         };
         if is_end && expected.contains(&name) {
             order.push(name.to_owned());

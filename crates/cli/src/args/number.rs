@@ -68,9 +68,10 @@ pub(super) fn time(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let nanoseconds = digits.parse::<f64>().map_err(|_| wrong())? * unit;
-    match (1e3..=1e12).contains(&nanoseconds) {
-        true => Ok(nanoseconds.round() as u64),
-        false => Err(wrong()),
+    if (1e3..=1e12).contains(&nanoseconds) {
+        Ok(nanoseconds.round() as u64)
+    } else {
+        Err(wrong())
     }
 }
 

@@ -177,9 +177,10 @@ pub(super) fn heap(text: &str) -> Result<HeapChoice, String> {
 /// 1 MiB to 4 GiB.
 fn live(text: &str) -> Result<u64, String> {
     let live = bytes(text)?;
-    match (1 << 20..=4 << 30).contains(&live) {
-        true => Ok(live),
-        false => Err("give 1M to 4G".into()),
+    if (1 << 20..=4 << 30).contains(&live) {
+        Ok(live)
+    } else {
+        Err("give 1M to 4G".into())
     }
 }
 

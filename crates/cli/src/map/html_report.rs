@@ -190,9 +190,10 @@ impl<'a> Page<'a> {
         }
         shown.extend(self.shown.iter().map(|(_, shown)| shown.clone()));
         let text = page(&shown, again);
-        match self.path == Path::new("-") {
-            true => crate::output::print(&text).map(|_| ()),
-            false => Output::replace(self.path, &text),
+        if self.path == Path::new("-") {
+            crate::output::print(&text).map(|_| ())
+        } else {
+            Output::replace(self.path, &text)
         }
     }
 }

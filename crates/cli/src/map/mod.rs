@@ -108,9 +108,10 @@ fn show(report: &Report, args: &args::Map) -> Result<(), CliError> {
     }
     let watched = args.watch.is_some();
     let text = text::report(report, args.sum, &Style::of_terminal(args.width));
-    let text = match watched && std::io::stdout().is_terminal() {
-        true => format!("{CLEAR}{text}"),
-        false => text + if watched { "\n" } else { "" },
+    let text = if watched && std::io::stdout().is_terminal() {
+        format!("{CLEAR}{text}")
+    } else {
+        text + if watched { "\n" } else { "" }
     };
     crate::output::print(&text).map(|_| ())
 }
@@ -208,9 +209,10 @@ fn report(
             }
             Err(error) => {
                 let is_of_kernel = matches!(error, LookError::KernelThread { .. });
-                match is_of_kernel && !args.pids.contains(&pid) {
-                    true => drop(of_kernel.insert(pid)),
-                    false => broken |= !matches!(error, LookError::Gone { .. }),
+                if is_of_kernel && !args.pids.contains(&pid) {
+                    let _ = of_kernel.insert(pid);
+                } else {
+                    broken |= !matches!(error, LookError::Gone { .. });
                 }
                 failed.push(Failed {
                     pid,

@@ -63,9 +63,10 @@ fn of_group(path: &Path) -> Result<Vec<i32>, CliError> {
         .processes(MAX_PROCESSES, &mut members)
         .map_err(|error| group::failed(path, &error))?;
     told_if_many(complete);
-    match members.is_empty() {
-        true => Err(CliError::NoProcesses(path.display().to_string())),
-        false => Ok(members),
+    if members.is_empty() {
+        Err(CliError::NoProcesses(path.display().to_string()))
+    } else {
+        Ok(members)
     }
 }
 
@@ -85,9 +86,10 @@ fn of_principal(listing: &Listing, which: &str) -> Result<Vec<i32>, CliError> {
     if let Some(row) = all.iter().find(|row| row.principal.id == id) {
         add_processes(row.principal, 0, &mut pids);
     }
-    match pids.is_empty() {
-        true => Err(CliError::NoProcesses(which.to_owned())),
-        false => Ok(pids),
+    if pids.is_empty() {
+        Err(CliError::NoProcesses(which.to_owned()))
+    } else {
+        Ok(pids)
     }
 }
 

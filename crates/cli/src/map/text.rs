@@ -288,9 +288,10 @@ fn bar(states: &States, longest: u64, width: usize, colours: bool) -> String {
         drawn += cells;
         if cells > 0 {
             let piece: String = std::iter::repeat_n(character, cells).collect();
-            match colours {
-                true => bar.push_str(&format!("\x1b[{colour}m{piece}\x1b[0m")),
-                false => bar.push_str(&piece),
+            if colours {
+                bar.push_str(&format!("\x1b[{colour}m{piece}\x1b[0m"));
+            } else {
+                bar.push_str(&piece);
             }
         }
     }

@@ -259,9 +259,10 @@ impl Teller<'_> {
         }
         self.told = Some((report.state, report.held));
         self.progress.clear();
-        let text = match self.args.json {
-            true => json::line(&render::Document::of(report, pinner, render::MAX_RANGES)) + "\n",
-            false => render::text(report, pinner, self.args.explain),
+        let text = if self.args.json {
+            json::line(&render::Document::of(report, pinner, render::MAX_RANGES)) + "\n"
+        } else {
+            render::text(report, pinner, self.args.explain)
         };
         print(&text).map(|_| ())
     }

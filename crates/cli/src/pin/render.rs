@@ -120,9 +120,12 @@ pub(super) fn end(report: &Report, most: u64, had_decided: bool) -> String {
         _ if report.budget < page_size() => "the budget is less than a page".into(),
         (0, State::Refused | State::Short) => clean(&report.barred()),
         _ if !had_decided => "it ended before the first choice (--window)".into(),
-        _ => elsewhere(report).unwrap_or_else(|| match report.refaults_per_second < 0.01 {
-            true => "no file page was lost and read again".into(),
-            false => "what was lost and read again had no value yet".into(),
+        _ => elsewhere(report).unwrap_or_else(|| {
+            if report.refaults_per_second < 0.01 {
+                "no file page was lost and read again".into()
+            } else {
+                "what was lost and read again had no value yet".into()
+            }
         }),
     };
     format!("nothing was held: {why}")
@@ -286,12 +289,13 @@ fn by_range(ranges: &[Held]) -> String {
 fn more(text: &mut String, count: usize, what: &str, ranges: usize) {
     if count > MAX_LINES {
         let more = count - MAX_LINES;
-        let _ = match ranges > MAX_RANGES {
-            true => writeln!(
+        let _ = if ranges > MAX_RANGES {
+            writeln!(
                 text,
                 "and {more} more {what}; --json lists the {MAX_RANGES} ranges that save most"
-            ),
-            false => writeln!(text, "and {more} more {what}; --json lists them"),
+            )
+        } else {
+            writeln!(text, "and {more} more {what}; --json lists them")
         };
     }
 }

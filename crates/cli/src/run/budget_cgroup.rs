@@ -89,9 +89,10 @@ impl Drop for Budget {
 /// largest process, not the one at fault. So without swap a quarter more is allowed for programs
 /// that outrun the broker for a moment.
 fn bound(budget: u64, swap_free: u64) -> u64 {
-    match swap_free < budget / 4 {
-        true => budget.saturating_add(budget / 4),
-        false => budget,
+    if swap_free < budget / 4 {
+        budget.saturating_add(budget / 4)
+    } else {
+        budget
     }
 }
 

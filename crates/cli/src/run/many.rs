@@ -214,9 +214,10 @@ impl Many {
         match self.launch(slot) {
             Ok((running, member)) => {
                 let pid = Some(running.pid());
-                match self.slots[index].program.start.is_zero() {
-                    true => info!("{name} started as process {}", running.pid()),
-                    false => notice!("{name} started as process {}", running.pid()),
+                if self.slots[index].program.start.is_zero() {
+                    info!("{name} started as process {}", running.pid());
+                } else {
+                    notice!("{name} started as process {}", running.pid());
                 }
                 self.slots[index].state = Stage::Running {
                     running,
@@ -245,23 +246,23 @@ impl Many {
         let program = &slot.program;
         let argv: Vec<OsString> = program.command.0.iter().map(OsString::from).collect();
         let choices = steer::Choices::from(program);
-        let steered = match slot.outsider {
-            true => steer::untouched(&argv),
-            false => {
-                let variables = |name: &str| match program.env.get(name) {
-                    Some(value) => Some(OsString::from(value)),
-                    None => std::env::var_os(name),
-                };
-                let setting = Setting {
-                    variables: &variables,
-                    folder: program.cwd.as_deref().unwrap_or(Path::new("")),
-                };
-                steer::prepare(&argv, &choices, self.bytes, &setting, Some(&self.place))
-            }
+        let steered = if slot.outsider {
+            steer::untouched(&argv)
+        } else {
+            let variables = |name: &str| match program.env.get(name) {
+                Some(value) => Some(OsString::from(value)),
+                None => std::env::var_os(name),
+            };
+            let setting = Setting {
+                variables: &variables,
+                folder: program.cwd.as_deref().unwrap_or(Path::new("")),
+            };
+            steer::prepare(&argv, &choices, self.bytes, &setting, Some(&self.place))
         };
-        let member = match slot.outsider {
-            true => None,
-            false => self.join(program, steered.adapter)?,
+        let member = if slot.outsider {
+            None
+        } else {
+            self.join(program, steered.adapter)?
         };
         let output = |given: &Option<PathBuf>| {
             let spare = self

@@ -48,7 +48,7 @@ impl Ordered {
         let thread = std::thread::Builder::new().name(format!("phases-{pid}"));
         let order = move || {
             seek(pid, &options, &stops, &mut |news| {
-                say(news, options.rule, member.as_ref())
+                say(news, options.rule, member.as_ref());
             });
             let _ = end.send(());
         };
@@ -145,9 +145,10 @@ fn largest(root: u32) -> Option<Process> {
 
 /// Tells people, and the broker if it knows the program.
 fn say(news: &News, rule: Rule, member: Option<&Member>) {
-    match news.is_important() {
-        true => warn!("{news}"),
-        false => info!("{news}"),
+    if news.is_important() {
+        warn!("{news}");
+    } else {
+        info!("{news}");
     }
     if let Some(member) = member
         && let Some(order) = changed(news, rule)

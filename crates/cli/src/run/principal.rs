@@ -136,10 +136,11 @@ impl Member {
         };
         set("PLIMSOLL_ID", registered.id.to_string().into());
         set("PLIMSOLL_PAGE", registered.page.into());
-        match self.unnamed {
-            true => set(UNNAMED, "1".into()),
+        if self.unnamed {
+            set(UNNAMED, "1".into());
+        } else {
             // That of a `plimsoll run` around this one.
-            false => launch.removed.push(UNNAMED.into()),
+            launch.removed.push(UNNAMED.into());
         }
         if std::env::var_os(WATCH).is_none_or(|said| said != DO_NOT) {
             set(WATCH, registered.pressure.into());

@@ -143,19 +143,21 @@ pub(crate) fn costs(args: &Model) -> Result<Costs, CliError> {
 /// The costs of the simulations that follow, and their source, as lines of 80 columns.
 pub(crate) fn told(costs: &Costs) -> String {
     let it = Constants::from(*costs);
-    let bytes = match it.copied_byte == it.marked_byte {
-        true => format!("a byte copied or marked {} ns", it.copied_byte),
-        false => format!(
+    let bytes = if it.copied_byte == it.marked_byte {
+        format!("a byte copied or marked {} ns", it.copied_byte)
+    } else {
+        format!(
             "a byte copied {} ns, marked {} ns",
             it.copied_byte, it.marked_byte
-        ),
+        )
     };
-    let (whose, hint) = match *costs == Costs::PAPER {
-        true => (
+    let (whose, hint) = if *costs == Costs::PAPER {
+        (
             " of the paper (2007)",
             "; `plimsoll sim calibrate -o FILE` and `--constants FILE`: this machine's",
-        ),
-        false => ("", ""),
+        )
+    } else {
+        ("", "")
     };
     let line = format!(
         "costs{whose}: {bytes}, a contention {} ns, a switch {} ns{hint}",

@@ -43,9 +43,10 @@ fn field(value: &Value) -> String {
         };
     };
     let text = crate::rows::shown(text, usize::MAX);
-    match text.contains(['"', ',', '?']) || text.starts_with([' ', '=', '+', '-', '@']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+    if text.contains(['"', ',', '?']) || text.starts_with([' ', '=', '+', '-', '@']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
     }
 }
 

@@ -97,9 +97,10 @@ fn check(mut bytes: Vec<u8>) -> std::result::Result<(), &'static str> {
     let digits = &mut bytes[place..place + SUM];
     let told = String::from_utf8_lossy(digits).into_owned();
     digits.fill(b'0');
-    match told == format!("{:08x}", crc32fast::hash(&bytes)) {
-        true => Ok(()),
-        false => Err("it is damaged: its checksum is wrong"),
+    if told == format!("{:08x}", crc32fast::hash(&bytes)) {
+        Ok(())
+    } else {
+        Err("it is damaged: its checksum is wrong")
     }
 }
 
@@ -111,9 +112,10 @@ fn schema() -> Result<TypePtr> {
             Kind::Count => (Physical::INT64, Some(LogicalType::integer(64, false))),
             Kind::Real => (Physical::DOUBLE, None),
         };
-        let repetition = match column.always {
-            true => Repetition::REQUIRED,
-            false => Repetition::OPTIONAL,
+        let repetition = if column.always {
+            Repetition::REQUIRED
+        } else {
+            Repetition::OPTIONAL
         };
         let builder = Type::primitive_type_builder(column.name, physical);
         let typed = builder.with_logical_type(logical);

@@ -91,9 +91,10 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
     if let Some(path) = &args.csv {
         output::write(path, |out| rows::write(&all, out))?;
     }
-    match args.json {
-        true => printed(json::write(&all, true, &mut std::io::stdout().lock())),
-        false => Ok(0),
+    if args.json {
+        printed(json::write(&all, true, &mut std::io::stdout().lock()))
+    } else {
+        Ok(0)
     }
 }
 

@@ -44,9 +44,10 @@ impl Counted {
     pub(super) fn warning(self) -> Option<String> {
         let apart = self.bytes.abs_diff(self.machine);
         let far = apart > UNSEEN && apart > self.machine / PART;
-        let side = match self.bytes < self.machine {
-            true => "are missing from the trace",
-            false => "in the trace were not counted",
+        let side = if self.bytes < self.machine {
+            "are missing from the trace"
+        } else {
+            "in the trace were not counted"
         };
         let percent = self.percent().abs();
         far.then(|| {

@@ -77,9 +77,10 @@ pub fn classes(place: &Place, sources: &[&str]) -> Option<String> {
 pub fn jdk(version: u32) -> String {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let known = cache.join(format!("java{version}"));
-    match known.exists() {
-        true => known.display().to_string(),
-        false => "java".to_owned(),
+    if known.exists() {
+        known.display().to_string()
+    } else {
+        "java".to_owned()
     }
 }
 

@@ -126,9 +126,10 @@ impl Shared {
             Some(reading) => reading,
             None => self.read_again(),
         };
-        match self.paid_at.load(Ordering::Relaxed) > pending_releases::as_of(&reading) {
-            true => self.settled(reading),
-            false => reading,
+        if self.paid_at.load(Ordering::Relaxed) > pending_releases::as_of(&reading) {
+            self.settled(reading)
+        } else {
+            reading
         }
     }
 

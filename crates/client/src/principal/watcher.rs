@@ -269,9 +269,10 @@ impl Watcher {
         };
         let now = now_ns();
         let on_page = self.shutter.shows_file();
-        let fresh = match on_page {
-            true => !self.shared.window.view().is_stale(now),
-            false => now.saturating_sub(bond.heard) < STALE_AFTER_NS / 3,
+        let fresh = if on_page {
+            !self.shared.window.view().is_stale(now)
+        } else {
+            now.saturating_sub(bond.heard) < STALE_AFTER_NS / 3
         };
         if fresh {
             return Ok(());

@@ -111,9 +111,10 @@ fn max_min(programs: &[One], budget: u64) -> Vec<f64> {
     let (mut low, mut high) = (0.0, budget as f64);
     for _ in 0..100 {
         let level = (low + high) / 2.0;
-        match at(level).iter().sum::<f64>() > budget as f64 {
-            true => high = level,
-            false => low = level,
+        if at(level).iter().sum::<f64>() > budget as f64 {
+            high = level;
+        } else {
+            low = level;
         }
     }
     at(low)

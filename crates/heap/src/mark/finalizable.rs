@@ -53,7 +53,7 @@ impl<S: Space> Marker<'_, S> {
         found: impl FnMut(Slot),
     ) {
         self.mark_from(central, |marker| {
-            marker.look_into_all(central, objects, found)
+            marker.look_into_all(central, objects, found);
         });
     }
 

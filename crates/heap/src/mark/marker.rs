@@ -349,9 +349,10 @@ impl<'a, S: Space> Marker<'a, S> {
     fn push_large(&mut self, slot: Slot) {
         let side = &self.heap.side;
         let (start, end) = (side.start(slot), side.start(slot) + side.size(slot));
-        let tag = match side.descriptor(slot.superpage).has(flag::MAPPED) {
-            true => MAPPED,
-            false => 0,
+        let tag = if side.descriptor(slot.superpage).has(flag::MAPPED) {
+            MAPPED
+        } else {
+            0
         };
         let mut at = start;
         while at < end {

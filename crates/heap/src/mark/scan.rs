@@ -64,9 +64,10 @@ impl<S: Space> Marker<'_, S> {
         let side = &self.heap.side;
         let it = side.descriptor(superpage);
         let small = it.usage() == Use::Small;
-        let slots = match small {
-            true => usize::from(it.slots.load(Relaxed)),
-            false => 1,
+        let slots = if small {
+            usize::from(it.slots.load(Relaxed))
+        } else {
+            1
         };
         let apart = flag::OPAQUE | flag::TRACED | flag::MAPPED | flag::ABSENT;
         let together = small && it.flags() & apart == 0;

@@ -457,7 +457,7 @@ mod tests {
             let armed = start..start + 100 * 4096;
             linux
                 .written(armed, &mut |run| {
-                    seen.push((run.start - start) / 4096..(run.end - start) / 4096)
+                    seen.push((run.start - start) / 4096..(run.end - start) / 4096);
                 })
                 .unwrap();
             seen

@@ -22,7 +22,7 @@ fn mark_contents(world: &World, marker: &mut Marker<'_>, objects: &Objects) -> V
         itself,
     });
     marker.contents(&world.central, dying, |slot| {
-        found.push(world.heap.start(slot))
+        found.push(world.heap.start(slot));
     });
     found
 }

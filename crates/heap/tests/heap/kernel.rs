@@ -65,7 +65,7 @@ impl Pages {
     /// Evicts the superpages of a range.
     pub(crate) fn evict(&self, range: Range<usize>) {
         self.each(range, |address, state| {
-            self.set(address, state, state.load(SeqCst) | ABSENT)
+            self.set(address, state, state.load(SeqCst) | ABSENT);
         });
     }
 
@@ -73,7 +73,7 @@ impl Pages {
     pub(crate) fn absent(&self, range: Range<usize>) -> usize {
         let mut count = 0;
         self.each(range, |_, state| {
-            count += usize::from(state.load(SeqCst) & ABSENT != 0)
+            count += usize::from(state.load(SeqCst) & ABSENT != 0);
         });
         count
     }
@@ -274,14 +274,14 @@ unsafe impl Os for Fake {
 
     fn arm(&self, range: Range<usize>) -> io::Result<()> {
         self.pages.each(range, |address, state| {
-            self.pages.set(address, state, state.load(SeqCst) | ARMED)
+            self.pages.set(address, state, state.load(SeqCst) | ARMED);
         });
         Ok(())
     }
 
     fn disarm(&self, range: Range<usize>) {
         self.pages.each(range, |address, state| {
-            self.pages.set(address, state, state.load(SeqCst) & !ARMED)
+            self.pages.set(address, state, state.load(SeqCst) & !ARMED);
         });
     }
 

@@ -18,7 +18,7 @@ impl Cgroup {
         match (self.version, bytes) {
             (Version::V1, None) => self.write("memory.limit_in_bytes", b"-1")?,
             (Version::V1, Some(n)) => {
-                self.write("memory.limit_in_bytes", n.to_string().as_bytes())?
+                self.write("memory.limit_in_bytes", n.to_string().as_bytes())?;
             }
             (Version::V2, None) => self.write("memory.max", b"max")?,
             (Version::V2, Some(n)) => self.shrink_max(n)?,

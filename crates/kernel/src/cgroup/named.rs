@@ -28,9 +28,10 @@ fn below(mount: &Path, name: &Path) -> Result<PathBuf> {
         .strip_prefix(mount)
         .or_else(|_| name.strip_prefix("/"))
         .unwrap_or(name);
-    let rest = match rest.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => rest,
+    let rest = if rest.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        rest
     };
     let path = mount.join(rest);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -330,9 +330,10 @@ impl Handle {
 
     fn start_time(&self) -> io::Result<u64> {
         let stat = self.stat()?;
-        match stat.has_ended() {
-            true => Err(malformed("stat")),
-            false => Ok(stat.start_time),
+        if stat.has_ended() {
+            Err(malformed("stat"))
+        } else {
+            Ok(stat.start_time)
         }
     }
 }

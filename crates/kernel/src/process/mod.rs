@@ -113,9 +113,10 @@ impl Process {
     /// As [`Process::open`].
     pub fn own() -> Result<Process> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        match sandbox::is_filtered() {
-            true => Process::open_by(pid, |_| Ok(None)),
-            false => Process::open(pid),
+        if sandbox::is_filtered() {
+            Process::open_by(pid, |_| Ok(None))
+        } else {
+            Process::open(pid)
         }
     }
 

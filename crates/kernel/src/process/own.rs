@@ -40,10 +40,7 @@ pub fn name() -> io::Result<String> {
 pub fn program() -> io::Result<PathBuf> {
     let link = PathBuf::from("/proc/thread-self/exe");
     let own = std::fs::read_link(&link)?;
-    match own.exists() {
-        true => Ok(own),
-        false => Ok(link),
-    }
+    if own.exists() { Ok(own) } else { Ok(link) }
 }
 
 /// The short names of its threads, each with the end of its line.

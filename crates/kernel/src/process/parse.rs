@@ -189,7 +189,7 @@ pub fn parse_status_ids(text: &[u8]) -> Option<StatusIds> {
                     .next()
                     .and_then(number)
                     .and_then(|n| i32::try_from(n).ok())
-                    .unwrap_or(0)
+                    .unwrap_or(0);
             }
             Some(b"Pid:") if ids.inner_pid == 0 => {
                 ids.inner_pid = fields

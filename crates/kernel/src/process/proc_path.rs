@@ -132,9 +132,10 @@ pub(crate) fn by_thread<T>(
 }
 
 fn of_thread(pid: impl Display, tid: i32, name: &str) -> PathBuf {
-    match NOT_BELOW_TASK.iter().any(|own| name.starts_with(own)) {
-        true => proc_path(tid, name),
-        false => proc_path(pid, &format!("task/{tid}/{name}")),
+    if NOT_BELOW_TASK.iter().any(|own| name.starts_with(own)) {
+        proc_path(tid, name)
+    } else {
+        proc_path(pid, &format!("task/{tid}/{name}"))
     }
 }
 

@@ -44,9 +44,10 @@ pub fn stack_pointers(process: &Process, max: usize) -> Result<StackPointers> {
             Err(_) => found.unknown += 1,
         }
     }
-    match process.alive() {
-        true => Ok(found),
-        false => Err(Error::Gone { pid: process.pid() }),
+    if process.alive() {
+        Ok(found)
+    } else {
+        Err(Error::Gone { pid: process.pid() })
     }
 }
 

@@ -56,9 +56,12 @@ pub(super) fn open(process: &Process) -> std::result::Result<Group, Declined> {
     if !dir.join("cgroup.events").exists() {
         return Err(Declined::TopGroup { pid });
     }
-    let psi = Psi::open(&dir.join("memory.pressure")).map_err(|e| match e.is_absent() {
-        true => Declined::NoPressure,
-        false => Declined::Kernel(e),
+    let psi = Psi::open(&dir.join("memory.pressure")).map_err(|e| {
+        if e.is_absent() {
+            Declined::NoPressure
+        } else {
+            Declined::Kernel(e)
+        }
     })?;
     Ok(Group::of(psi))
 }

@@ -60,17 +60,21 @@ impl Delays {
                 needs: NEEDS,
             }));
         }
-        let mut taskstats = Taskstats::open().map_err(|e| match e.is_absent() {
-            true => Declined::NoTaskstats,
-            false => Declined::Kernel(e),
+        let mut taskstats = Taskstats::open().map_err(|e| {
+            if e.is_absent() {
+                Declined::NoTaskstats
+            } else {
+                Declined::Kernel(e)
+            }
         })?;
         // Whether the process is counted was settled when its first thread was made. Threads that
         // came later may be counted although most are not, so the sum over all does not say.
         let first = taskstats.thread(process.pid())?;
         if !first.any() {
-            return Err(match is_switched_on() {
-                false => Declined::SwitchedOff,
-                true => Declined::OlderThanSwitch { pid: process.pid() },
+            return Err(if is_switched_on() {
+                Declined::OlderThanSwitch { pid: process.pid() }
+            } else {
+                Declined::SwitchedOff
             });
         }
         let latest = Waits::of(&taskstats.process(process.pid())?);

@@ -160,9 +160,10 @@ impl Stalls {
             }
             Err(why) => {
                 self.failed += 1;
-                match may_pass(&why) && self.failed < MAX_FAILED {
-                    true => Err(why),
-                    false => self.fall(why),
+                if may_pass(&why) && self.failed < MAX_FAILED {
+                    Err(why)
+                } else {
+                    self.fall(why)
                 }
             }
         }
@@ -243,9 +244,10 @@ fn open_first(
     declined: &mut Vec<(Tier, Declined)>,
 ) -> Result<Option<(Tier, Source)>> {
     for tier in tiers {
-        let opened = match may_be_tried(tier) {
-            true => Source::open(tier, process),
-            false => Err(Declined::Filtered),
+        let opened = if may_be_tried(tier) {
+            Source::open(tier, process)
+        } else {
+            Err(Declined::Filtered)
         };
         match opened {
             // Not every tier notices by itself.

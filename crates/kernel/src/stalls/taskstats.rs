@@ -99,13 +99,15 @@ impl TaskStalls {
             swapin_ns: field(at.swapin + 8)?,
             reclaim_count: field(at.reclaim)?,
             reclaim_ns: field(at.reclaim + 8)?,
-            thrashing_ns: match version >= COUNTS_THRASHING {
-                true => field(at.thrashing + 8)?,
-                false => 0,
+            thrashing_ns: if version >= COUNTS_THRASHING {
+                field(at.thrashing + 8)?
+            } else {
+                0
             },
-            copy_count: match version >= COUNTS_COPIES {
-                true => Some(field(at.copy)?),
-                false => None,
+            copy_count: if version >= COUNTS_COPIES {
+                Some(field(at.copy)?)
+            } else {
+                None
             },
         })
     }

@@ -45,10 +45,10 @@ impl Vmstat {
                 b"pgmajfault" => v.major_faults = value,
                 b"oom_kill" => v.oom_kill = value,
                 b"workingset_refault_anon" | b"workingset_refault_file" => {
-                    v.refaults = v.refaults.saturating_add(value)
+                    v.refaults = v.refaults.saturating_add(value);
                 }
                 _ if name.starts_with(b"allocstall_") => {
-                    v.allocation_stalls = v.allocation_stalls.saturating_add(value)
+                    v.allocation_stalls = v.allocation_stalls.saturating_add(value);
                 }
                 _ => {}
             }

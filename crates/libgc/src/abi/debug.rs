@@ -281,7 +281,7 @@ extern "C-unwind" fn GC_debug_end_stubborn_change(object: *const c_void) {
 unsafe extern "C-unwind" fn GC_debug_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
     // SAFETY: the caller's.
     unsafe {
-        *GC_is_visible(place).cast::<*mut c_void>() = GC_is_valid_displacement(value.cast_mut())
+        *GC_is_visible(place).cast::<*mut c_void>() = GC_is_valid_displacement(value.cast_mut());
     };
     GC_debug_end_stubborn_change(place);
 }

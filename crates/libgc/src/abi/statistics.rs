@@ -171,9 +171,10 @@ extern "C-unwind" fn GC_start_performance_measurement() {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
     let Some(gc) = made() else { return 0 };
-    let from = match MEASURES.load(Relaxed) {
-        true => Some(Duration::ZERO),
-        false => gc.program.counted.measured_from,
+    let from = if MEASURES.load(Relaxed) {
+        Some(Duration::ZERO)
+    } else {
+        gc.program.counted.measured_from
     };
     from.map_or(0, |from| {
         (gc.collector.statistics.total - from).as_millis() as c_ulong

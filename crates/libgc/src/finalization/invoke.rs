@@ -43,9 +43,10 @@ fn goes_inside() -> bool {
     let (level, skipped) = INSIDE.get();
     let skipped = skipped.saturating_add(1);
     let goes = level == 0 || skipped >= 1u32.checked_shl(level.into()).unwrap_or(u32::MAX);
-    INSIDE.set(match goes {
-        true => (level.saturating_add(1), 0),
-        false => (level, skipped),
+    INSIDE.set(if goes {
+        (level.saturating_add(1), 0)
+    } else {
+        (level, skipped)
     });
     goes
 }

@@ -108,9 +108,10 @@ fn take_in_turn(bytes: usize, kind: KindId) -> Option<usize> {
         turn.end(running());
     }
     turn.count(bytes.saturating_add(extra()));
-    match finds_leaks() {
-        true => None,
-        false => take(thread, bytes, kind).map(|(start, _)| start),
+    if finds_leaks() {
+        None
+    } else {
+        take(thread, bytes, kind).map(|(start, _)| start)
     }
 }
 
@@ -144,10 +145,7 @@ fn find_place(
 #[inline(never)]
 fn allocate_below(bytes: usize, kind: KindId, first_only: bool, here: usize) -> *mut c_void {
     let lent = state::is_lent();
-    let mut gc = match lent {
-        true => start::held(),
-        false => start::lock(),
-    };
+    let mut gc = if lent { start::held() } else { start::lock() };
     let before = gc.collector.bounds();
     let found = find_place(&mut gc, bytes, kind, first_only, here);
     if found.is_none() {

@@ -141,9 +141,10 @@ impl Roots {
                 // SAFETY: the program's own callback, with what libgc gives it.
                 unsafe { ask(object.name, range.start as *mut c_void, range.len()) != 0 }
             });
-            match wanted {
-                true => self.loaded.push(range),
-                false => self.refused.push(range),
+            if wanted {
+                self.loaded.push(range);
+            } else {
+                self.refused.push(range);
             }
         });
         self.unloaded = unloaded;

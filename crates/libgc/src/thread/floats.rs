@@ -54,7 +54,7 @@ impl Drop for Floats {
 fn set(to: u32) {
     // SAFETY: the value is the usual one, or was in the register before.
     unsafe {
-        asm!("ldmxcsr [{place}]", place = in(reg) &raw const to, options(nostack, preserves_flags))
+        asm!("ldmxcsr [{place}]", place = in(reg) &raw const to, options(nostack, preserves_flags));
     };
 }
 #[cfg(target_arch = "aarch64")]

@@ -73,9 +73,10 @@ impl Thread {
         }
         root(at, handlers.end);
         let low = pointer.saturating_sub(RED_ZONE);
-        match stack::readable_until(low, pointer) == pointer {
-            true => low,
-            false => pointer,
+        if stack::readable_until(low, pointer) == pointer {
+            low
+        } else {
+            pointer
         }
     }
 

@@ -246,10 +246,7 @@ impl Threads {
                 missing = self.wait_for_answers(stop, late);
                 done = missing == 0 && while_it_stands(stop, || reader.stopped());
             }
-            match done {
-                true => Ok(stop),
-                false => Err((stop, missing)),
-            }
+            if done { Ok(stop) } else { Err((stop, missing)) }
         });
     }
 

@@ -58,9 +58,10 @@ fn check_collector(flag: &str, seen: &Seen, name: &str) {
         flags.any(|one| one == flag)
     };
     let found = seen.of(Kind::Collector);
-    match is_one_of(&["Serial", "Parallel", "G1", "ConcMarkSweep"]) {
-        true => assert!((MIB..8 * MIB).contains(&found), "{found} {name}"),
-        false => assert_eq!(found, 0, "{name}"),
+    if is_one_of(&["Serial", "Parallel", "G1", "ConcMarkSweep"]) {
+        assert!((MIB..8 * MIB).contains(&found), "{found} {name}");
+    } else {
+        assert_eq!(found, 0, "{name}");
     }
     let told = |note: &String| note.contains("collector's mark bits");
     assert_eq!(

@@ -22,9 +22,10 @@ struct Without<'a> {
 
 impl Memory for Without<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Unread> {
-        match self.swapped.iter().any(|range| range.contains(&at)) {
-            true => Err(Unread::NotResident),
-            false => self.memory.read(at, into),
+        if self.swapped.iter().any(|range| range.contains(&at)) {
+            Err(Unread::NotResident)
+        } else {
+            self.memory.read(at, into)
         }
     }
 }

@@ -45,9 +45,10 @@ pub(super) struct Why {
 impl Why {
     /// Reads a second that it stands for now, when the evidence has faded to a rate.
     fn reads_now(&self, rate: f64) -> f64 {
-        match self.refaults > 0.0 {
-            true => self.reads * rate / self.refaults,
-            false => self.reads,
+        if self.refaults > 0.0 {
+            self.reads * rate / self.refaults
+        } else {
+            self.reads
         }
     }
 

@@ -33,9 +33,10 @@ impl Pinner {
         };
         let (groups, watched) = self.domains.count();
         tell(Limit::Groups, watched < groups, &|| {
-            let more = match descriptors::groups() < descriptors::MAX_GROUPS {
-                true => "; a higher limit of open files (`ulimit -n`) allows more",
-                false => "",
+            let more = if descriptors::groups() < descriptors::MAX_GROUPS {
+                "; a higher limit of open files (`ulimit -n`) allows more"
+            } else {
+                ""
             };
             format!(
                 "of {groups} cgroups of the programs only {watched} are watched: nothing is held for \

@@ -275,9 +275,10 @@ impl Gather {
         found.truncate(most);
         self.full = (all > watched || !complete).then(|| {
             let than = if complete { "" } else { "at least " };
-            let more = match most < MAX_PROCESSES {
-                true => ": a higher limit of open files (`ulimit -n`) allows more",
-                false => "",
+            let more = if most < MAX_PROCESSES {
+                ": a higher limit of open files (`ulimit -n`) allows more"
+            } else {
+                ""
             };
             format!("of {than}{all} processes only {watched} are watched{more}")
         });
@@ -396,9 +397,10 @@ impl Gather {
     /// between rounds, so it counts as much as all else at most: otherwise many groups would leave no rounds.
     pub(super) fn pace(&mut self, majors_per_second: f64, here_ns: u64, margins_ns: u64) {
         let calm = (self.window_ns / 30).clamp(SHORTEST, LONGEST);
-        let wanted = match majors_per_second >= ALARM {
-            true => SHORTEST,
-            false => calm,
+        let wanted = if majors_per_second >= ALARM {
+            SHORTEST
+        } else {
+            calm
         };
         let rounds = self.round_cost_ns.saturating_add(here_ns);
         let cost = rounds.saturating_add(margins_ns.min(rounds));

@@ -29,9 +29,12 @@ impl Costs {
 
     /// These, or possible ones in the place of impossible ones.
     pub(super) fn sound(&self) -> Costs {
-        let sound = |cost: f64, instead: f64| match cost.is_finite() && cost > 0.0 {
-            true => cost.clamp(1e-9, 10.0),
-            false => instead,
+        let sound = |cost: f64, instead: f64| {
+            if cost.is_finite() && cost > 0.0 {
+                cost.clamp(1e-9, 10.0)
+            } else {
+                instead
+            }
         };
         Costs {
             file: sound(self.file, Costs::UNKNOWN.file),
@@ -89,9 +92,12 @@ impl CostEstimate {
         let anon_side = self.anon_waited + pull * scaled.anon;
         // Positive: the pull makes the matrix positive definite.
         let determinant = ff * aa - fa * fa;
-        let near = |cost: f64, device: f64| match cost.is_finite() {
-            true => cost.clamp(device / FARTHEST, device * FARTHEST),
-            false => device,
+        let near = |cost: f64, device: f64| {
+            if cost.is_finite() {
+                cost.clamp(device / FARTHEST, device * FARTHEST)
+            } else {
+                device
+            }
         };
         Costs {
             file: near(

@@ -214,9 +214,10 @@ impl Balance {
             },
             Phase::Measuring(mut window) => {
                 window.add(period, costs);
-                match window.periods < MEASURE {
-                    true => Phase::Measuring(window),
-                    false => self.measured(&window),
+                if window.periods < MEASURE {
+                    Phase::Measuring(window)
+                } else {
+                    self.measured(&window)
                 }
             }
             Phase::Walking(walk) => self.walk(walk, period, costs),
@@ -307,9 +308,10 @@ fn helps(up: bool, window: &Window) -> bool {
 
 /// The next value of a walk, within the bounds; `None` if there is none.
 fn next(value: u32, up: bool, step: u32) -> Option<u32> {
-    let next = match up {
-        true => value.saturating_add(step).min(MOST),
-        false => value.saturating_sub(step).max(LEAST),
+    let next = if up {
+        value.saturating_add(step).min(MOST)
+    } else {
+        value.saturating_sub(step).max(LEAST)
     };
     let ahead = if up { next > value } else { next < value };
     ahead.then_some(next)

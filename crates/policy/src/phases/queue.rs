@@ -279,9 +279,10 @@ impl ReadyQueue {
         let newest_first = self.ties == Ties::Newest;
         let key = |number: u32| {
             let record = &self.records[number as usize];
-            let age = match newest_first {
-                true => u64::MAX - record.arrival,
-                false => record.arrival,
+            let age = if newest_first {
+                u64::MAX - record.arrival
+            } else {
+                record.arrival
             };
             (std::cmp::Reverse(record.priority), record.rank, age)
         };

@@ -216,9 +216,10 @@ fn resizings(nodes: &[Node], filler: &Filler) -> f64 {
     let each = filler.items.iter().map(|item| {
         let node = &nodes[item.node as usize];
         let from = node.offset() + item.got;
-        match node.target.abs_diff(from) > from / SLIGHT {
-            true => node.cost,
-            false => 0.0,
+        if node.target.abs_diff(from) > from / SLIGHT {
+            node.cost
+        } else {
+            0.0
         }
     });
     each.sum()

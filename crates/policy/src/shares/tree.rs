@@ -290,9 +290,10 @@ fn leaf(p: &Principal) -> Node {
         .min(MOST_USED);
     let c = &p.collector;
     let known = c.is_known();
-    let whole = match known {
-        true => c.live as f64 / c.collection_speed as f64,
-        false => 0.0,
+    let whole = if known {
+        c.live as f64 / c.collection_speed as f64
+    } else {
+        0.0
     };
     // A program that says that it takes long holds up the moves of its siblings, so it is not believed more
     // than this.

@@ -85,10 +85,10 @@ impl IslaVista {
     /// it. Where nobody measured them, they may have cost anything.
     fn stalled(&self, ended: &Ended) -> f64 {
         let since = ended.now.saturating_sub(self.ended) as f64;
-        match ended.stalled > 0 && ended.stalled as f64 <= since * self.ratios.parameters().ignored
-        {
-            true => 0.0,
-            false => ended.stalled_part(),
+        if ended.stalled > 0 && ended.stalled as f64 <= since * self.ratios.parameters().ignored {
+            0.0
+        } else {
+            ended.stalled_part()
         }
     }
 

@@ -292,11 +292,11 @@ mod tests {
             ("ignored", 0.0, 0.1, |all, value| all.ignored = value),
             ("tolerated", 0.0, 0.5, |all, value| all.tolerated = value),
             ("whole", 0.0, 1.0, |all, value| {
-                (all.whole, all.tolerated) = (value, 0.0)
+                (all.whole, all.tolerated) = (value, 0.0);
             }),
             ("least", 0.0, 1.0, |all, value| all.least = value),
             ("in_vain", 0.0, 16.0, |all, value| {
-                (all.in_vain, all.least) = (value, 0.0)
+                (all.in_vain, all.least) = (value, 0.0);
             }),
         ];
         for (name, from, to, set) in all {

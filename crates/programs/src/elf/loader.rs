@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(places, [0x1000, 0x1008, 0x1018, last, 0x2000]);
         // One is left. Nothing is looked up from where there are more.
         packed.each(&u64::MAX.to_le_bytes(), &mut left, &mut |place| {
-            places.push(place)
+            places.push(place);
         });
         packed.each(&bytes[..8], &mut left, &mut |place| places.push(place));
         assert_eq!((places.len(), left), (5, 0));

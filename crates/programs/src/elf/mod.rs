@@ -224,9 +224,10 @@ mod tests {
     #[test]
     fn our_own_test_is_for_this_processor_and_has_a_loader() {
         let own = Elf::at(&std::env::current_exe().unwrap()).unwrap();
-        let ours = match cfg!(target_arch = "x86_64") {
-            true => 62,
-            false => 183,
+        let ours = if cfg!(target_arch = "x86_64") {
+            62
+        } else {
+            183
         };
         assert_eq!(own.processor(), ours);
         assert!(own.interpreter().unwrap().is_absolute() && !own.has_rpath());

@@ -198,13 +198,14 @@ impl PerfFile {
             }
         });
         let searched = searched.map_err(hidden)?;
-        match searched.found {
-            true => Ok((perf, searched)),
-            false => Err(PerfError::NotFound {
+        if searched.found {
+            Ok((perf, searched))
+        } else {
+            Err(PerfError::NotFound {
                 pid,
                 pages: searched.pages,
                 cut: searched.cut,
-            }),
+            })
         }
     }
 

@@ -37,11 +37,12 @@ impl Recognise for HotSpot {
     /// Judged by the mapped files. If the map is closed to us because the process has capabilities that we
     /// lack, judged by its counters.
     fn runs(&self, process: &Candidate<'_>) -> bool {
-        match process.is_closed() {
-            true => process
+        if process.is_closed() {
+            process
                 .process()
-                .is_some_and(|process| hsperfdata::is_machine(&process)),
-            false => java::of_process(process) == Some(Jvm::HotSpot),
+                .is_some_and(|process| hsperfdata::is_machine(&process))
+        } else {
+            java::of_process(process) == Some(Jvm::HotSpot)
         }
     }
 }

@@ -91,9 +91,10 @@ impl<const N: usize> Layout<N> {
             return usual;
         };
         let parts = parts.map(|part| part.unwrap_or_default());
-        match parts.iter().all(|&part| part < stride) {
-            true => Layout { parts, stride },
-            false => usual,
+        if parts.iter().all(|&part| part < stride) {
+            Layout { parts, stride }
+        } else {
+            usual
         }
     }
 }
@@ -228,9 +229,10 @@ impl Tables {
                 break;
             };
             let at = entry + layout.parts[1];
-            let value = match is_long {
-                true => library.number(at).map(|value| value as i64),
-                false => library.half(at).map(|value| i64::from(value as i32)),
+            let value = if is_long {
+                library.number(at).map(|value| value as i64)
+            } else {
+                library.half(at).map(|value| i64::from(value as i32))
             };
             if let Some(value) = value {
                 self.constants.insert(name, value);

@@ -251,9 +251,10 @@ impl Attach {
             return Ok(());
         };
         // The machine may have been stopped meanwhile, or another program may have asked it.
-        let sent = match self.has_socket() == left {
-            true => sigquit::is_the_moment(&self.process).and_then(|()| self.signal()),
-            false => Err(AttachError::Starting { pid }),
+        let sent = if self.has_socket() == left {
+            sigquit::is_the_moment(&self.process).and_then(|()| self.signal())
+        } else {
+            Err(AttachError::Starting { pid })
         };
         match sent {
             Ok(()) => {
@@ -343,12 +344,13 @@ impl Attach {
     /// `/tmp`.
     fn check_peer(&self, socket: &OwnedFd) -> Result<(), AttachError> {
         let peer = peer_of(socket).map_err(|e| self.system("asking who serves its socket", e))?;
-        match peer.pid == self.process.pid {
-            true => Ok(()),
-            false => Err(AttachError::Impostor {
+        if peer.pid == self.process.pid {
+            Ok(())
+        } else {
+            Err(AttachError::Impostor {
                 pid: self.process.pid,
                 by: peer.pid,
-            }),
+            })
         }
     }
 

@@ -198,9 +198,10 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     if follows && may_start_least(given, around) {
         flags.push(least_first());
     }
-    let beyond = match given.has(&UNSTEERED) {
-        true => 0,
-        false => around.beyond,
+    let beyond = if given.has(&UNSTEERED) {
+        0
+    } else {
+        around.beyond
     };
     let max = max_heap(collector, beyond, around).filter(|_| follows);
     let max = max.map(|max| max.min(upfront::most(given)));
@@ -261,9 +262,10 @@ pub fn for_any(given: &Given, around: &Surroundings) -> Added {
 /// A note that no maximum heap is added, where a person may wonder.
 fn no_max(given: &Given, around: &Surroundings) -> Option<String> {
     let bounded = "`ulimit -v`, `ulimit -d` or vm.overcommit_memory=2 bounds what may be mapped";
-    let reason = match around.mappings_bounded {
-        true => Some(bounded.to_owned()),
-        false => upfront::reason(given),
+    let reason = if around.mappings_bounded {
+        Some(bounded.to_owned())
+    } else {
+        upfront::reason(given)
     };
     let reason = reason.filter(|_| !given.has(&MAX_HEAP))?;
     Some(format!("no maximum heap is added: {reason}"))
@@ -445,9 +447,10 @@ fn heap_in(group: u64) -> u64 {
 
 /// The heap that a machine without flags may take if it sees this much memory, bytes.
 pub fn heap_alone(memory: u64) -> u64 {
-    match memory <= 2 * SMALL_HEAP {
-        true => memory / SMALL_PART,
-        false => (memory / DEFAULT_PART).max(SMALL_HEAP),
+    if memory <= 2 * SMALL_HEAP {
+        memory / SMALL_PART
+    } else {
+        (memory / DEFAULT_PART).max(SMALL_HEAP)
     }
 }
 
@@ -476,11 +479,12 @@ fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<
         _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
         _ => budget,
     };
-    let room = match around.cliff {
-        true => heap_on_a_cliff(around.group.unwrap_or(budget)),
-        false => around
+    let room = if around.cliff {
+        heap_on_a_cliff(around.group.unwrap_or(budget))
+    } else {
+        around
             .group
-            .map_or(u64::MAX, |group| heap_in(group).saturating_add(beyond)),
+            .map_or(u64::MAX, |group| heap_in(group).saturating_add(beyond))
     };
     let wanted = wanted.min(room);
     let compressed = match collector {

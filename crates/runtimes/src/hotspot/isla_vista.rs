@@ -188,10 +188,7 @@ impl Feedback {
     fn ended(&mut self, span: Span, moment: &Moment) -> Ended {
         let whole = moment.whole != self.whole;
         self.whole = moment.whole;
-        let kind = match whole {
-            true => Kind::Full,
-            false => Kind::Nursery,
-        };
+        let kind = if whole { Kind::Full } else { Kind::Nursery };
         let in_pauses = span.in_pauses.unwrap_or_default();
         let counts_whole = in_pauses.ns as f64 > span.ns as f64 * TOUCHED;
         // A signal without a number has a time.

@@ -68,9 +68,10 @@ const REMOVED: &str =
 pub(super) fn takes(process: &Process, left: bool) -> Result<(), AttachError> {
     is_the_moment(process)?;
     let told = by_counters(process)?;
-    let version = match told.is_whole {
-        true => told.version,
-        false => told.version.or(by_command_line(process)?),
+    let version = if told.is_whole {
+        told.version
+    } else {
+        told.version.or(by_command_line(process)?)
     };
     let makes_another = version.is_some_and(|version| version >= MAKES_ANOTHER);
     let why = match listens(process) {
@@ -200,9 +201,10 @@ fn by_command_line(process: &Process) -> Result<Option<u32>, AttachError> {
         return not_known(LISTENS);
     }
     // A machine removes a socket that is opened before it has started.
-    match age(process).ok_or(AttachError::Gone { pid })? >= SETTLED {
-        true => Ok(version_of(program, &files)),
-        false => Err(AttachError::Starting { pid }),
+    if age(process).ok_or(AttachError::Gone { pid })? >= SETTLED {
+        Ok(version_of(program, &files))
+    } else {
+        Err(AttachError::Starting { pid })
     }
 }
 

@@ -56,7 +56,7 @@ impl Snapshot {
                     snapshot.put(name, value);
                 }
                 Value::Text(text) if name == "sun.gc.cause" => {
-                    snapshot.collecting = text != "No GC"
+                    snapshot.collecting = text != "No GC";
                 }
                 Value::Text(_) => {}
             }

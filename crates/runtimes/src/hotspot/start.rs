@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 /// Adds flags after the name of a Java launcher, or to the launcher's variable for a program that
 /// starts one.
 pub(super) fn prepare(start: &Start<'_>) -> Addition {
-    match start.recognised {
-        true => launcher(start),
-        false => inside(start),
+    if start.recognised {
+        launcher(start)
+    } else {
+        inside(start)
     }
 }
 
@@ -99,9 +100,10 @@ fn agent(
 /// The C library that the agent is linked with.
 const C_LIBRARY: &str = "libc.so.6";
 /// The loader of that library where a distribution puts it.
-const LOADER: &str = match cfg!(target_arch = "x86_64") {
-    true => "/lib64/ld-linux-x86-64.so.2",
-    false => "/lib/ld-linux-aarch64.so.1",
+const LOADER: &str = if cfg!(target_arch = "x86_64") {
+    "/lib64/ld-linux-x86-64.so.2"
+} else {
+    "/lib/ld-linux-aarch64.so.1"
 };
 
 /// Whether a launcher is started by our own loader: `own`, or the usual one where we have none. An

@@ -86,9 +86,10 @@ pub fn arguments(
     ];
     let short = SHORT_YOUNG.into_iter().filter(|_| is_sampled);
     let options = std::iter::once(agent).chain(flags.into_iter().chain(short).map(OsString::from));
-    let behind = match real.file_name() == Some(OsStr::new("java")) {
-        true => "",
-        false => "-J",
+    let behind = if real.file_name() == Some(OsStr::new("java")) {
+        ""
+    } else {
+        "-J"
     };
     let put = |option: OsString| {
         let mut word = OsString::from(behind);

@@ -278,9 +278,10 @@ impl<'a> Steering<'a> {
         let turned = std::mem::replace(&mut self.rests, sample.rests) != sample.rests;
         let report = self.facts();
         let lately = |(at, last): &(Instant, Report)| {
-            let pause = match turns(last.allocation_rate, report.allocation_rate) {
-                true => TURN,
-                false => REPORT,
+            let pause = if turns(last.allocation_rate, report.allocation_rate) {
+                TURN
+            } else {
+                REPORT
             };
             at.elapsed() < pause
         };

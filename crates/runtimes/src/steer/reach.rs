@@ -70,9 +70,10 @@ pub(crate) fn reach<'a>(
 /// which is believed of a young one only. `age`: seconds since its start, where known.
 fn longest_pause(early: bool, age: Option<i64>) -> Duration {
     let is_young = age.is_some_and(|age| age < STARTED);
-    match early && is_young {
-        true => STARTING,
-        false => LEFT_ALONE,
+    if early && is_young {
+        STARTING
+    } else {
+        LEFT_ALONE
     }
 }
 

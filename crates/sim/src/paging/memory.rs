@@ -259,9 +259,10 @@ impl Memory {
     fn find_room_for(&mut self, block: u32, now: u64, wait: &mut Wait) {
         let owner = self.owners[block as usize] as usize;
         let Region { resident, most, .. } = self.regions[owner];
-        let own = match resident >= most {
-            true => self.oldest_of(owner),
-            false => NONE,
+        let own = if resident >= most {
+            self.oldest_of(owner)
+        } else {
+            NONE
         };
         match own {
             NONE => self.find_room(now, wait),

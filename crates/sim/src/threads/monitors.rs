@@ -299,9 +299,10 @@ mod tests {
             until,
         };
         let blocks = monitors.wait(MONITOR, wait).is_some();
-        match blocks {
-            true => monitors.stop_waiting(MONITOR, thread),
-            false => assert_eq!(monitors.exit(MONITOR, thread), Some(true)),
+        if blocks {
+            monitors.stop_waiting(MONITOR, thread);
+        } else {
+            assert_eq!(monitors.exit(MONITOR, thread), Some(true));
         }
         monitors.take_contenders(MONITOR);
         !blocks

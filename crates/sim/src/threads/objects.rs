@@ -110,9 +110,10 @@ impl Heap {
             && let Some(died) = self.early.remove(&object)
         {
             self.collector.died(place, size);
-            return match died.thread == thread {
-                true => Err(Refused::Dead(died)),
-                false => Ok(()),
+            return if died.thread == thread {
+                Err(Refused::Dead(died))
+            } else {
+                Ok(())
             };
         }
         count.live += size;

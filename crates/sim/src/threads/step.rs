@@ -222,9 +222,10 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         if self.threads[other].state != State::New {
             return Err(SimError::StartedTwice { at, thread: id });
         }
-        let priority = match self.settings.priorities {
-            true => i32::from(priority) - NORMAL_PRIORITY,
-            false => 0,
+        let priority = if self.settings.priorities {
+            i32::from(priority) - NORMAL_PRIORITY
+        } else {
+            0
         };
         self.start(other, priority, now);
         self.dispatch(now, None);

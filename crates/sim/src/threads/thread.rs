@@ -99,9 +99,10 @@ impl Thread {
 
     /// The stamp of what it did before the event that it came to last.
     pub(super) fn since(&self) -> u64 {
-        match self.stamped + 1 == self.events {
-            true => self.stamp_before,
-            false => self.stamp,
+        if self.stamped + 1 == self.events {
+            self.stamp_before
+        } else {
+            self.stamp
         }
     }
 

@@ -192,7 +192,7 @@ mod tests {
                     deadline,
                     ..Numbers::default()
                 },
-            )
+            );
         };
         page(1, 100, 10);
         page(5, 50, 10);

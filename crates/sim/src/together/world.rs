@@ -229,15 +229,17 @@ impl<'a, L: Log> World<'a, L> {
         let Stage::Runs(running, _) = stage else {
             return Ok(());
         };
-        let outcome = match stopped {
-            true => running.so_far(),
-            false => running
+        let outcome = if stopped {
+            running.so_far()
+        } else {
+            running
                 .finish()
-                .map_err(|source| self.failed(index, source))?,
+                .map_err(|source| self.failed(index, source))?
         };
-        let ended = match stopped {
-            true => at,
-            false => self.on_clock(index, outcome.elapsed),
+        let ended = if stopped {
+            at
+        } else {
+            self.on_clock(index, outcome.elapsed)
         };
         self.stages[index] = Stage::Over(Box::new(outcome), ended, stopped);
         self.now = self.now.max(at);

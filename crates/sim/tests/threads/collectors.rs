@@ -107,9 +107,10 @@ fn live_through(life: &Life, collector: Algorithm) -> Vec<Collection> {
     for (number, &(size, choice)) in (0..).zip(&life.objects) {
         let living = both.living.len();
         if living >= life.living {
-            let youngest = match choice % 10 < life.die_young {
-                true => living.min(10),
-                false => living,
+            let youngest = if choice % 10 < life.die_young {
+                living.min(10)
+            } else {
+                living
             };
             both.die(living - 1 - (choice / 10) as usize % youngest);
         }

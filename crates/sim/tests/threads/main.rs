@@ -110,7 +110,7 @@ fn cut(streams: &mut [Vec<Event>], left: &[usize], lost: u32) {
         for event in stream {
             match event {
                 Event::Start { thread, .. } | Event::Join { thread } | Event::Unpark { thread } => {
-                    gone(thread)
+                    gone(thread);
                 }
                 _ => {}
             }

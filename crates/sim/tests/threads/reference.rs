@@ -349,9 +349,8 @@ impl<'a> Reference<'a> {
             Event::Sleep { time } => self.block(processor, thread, Place::Sleeps, Some(now + time)),
             Event::Park { timeout } => {
                 let timer = is_bound(timeout).then(|| now + timeout);
-                match std::mem::take(&mut self.threads[thread].permit) {
-                    true => {}
-                    false => self.block(processor, thread, Place::Parked, timer),
+                if !std::mem::take(&mut self.threads[thread].permit) {
+                    self.block(processor, thread, Place::Parked, timer);
                 }
             }
             Event::Unpark { thread: other } => {
@@ -508,9 +507,10 @@ impl<'a> Reference<'a> {
 
     fn held(&mut self, monitor: MonitorId, thread: usize) -> Result<&mut Monitor, &'static str> {
         let record = self.monitors.entry(monitor).or_default();
-        match record.holder == Some(thread) {
-            true => Ok(record),
-            false => Err("not held"),
+        if record.holder == Some(thread) {
+            Ok(record)
+        } else {
+            Err("not held")
         }
     }
 

@@ -64,9 +64,10 @@ pub(crate) fn young(whole: u64, ratio: NewRatio) -> u64 {
     let (mut fits, mut not) = (0, whole + 1);
     while not - fits > 1 {
         let tried = fits + (not - fits) / 2;
-        match (whole - tried) as f64 >= tried as f64 * ratio.times() {
-            true => fits = tried,
-            false => not = tried,
+        if (whole - tried) as f64 >= tried as f64 * ratio.times() {
+            fits = tried;
+        } else {
+            not = tried;
         }
     }
     fits
@@ -113,9 +114,10 @@ impl Spaces {
 impl Heap for Spaces {
     fn place(&mut self, object: Object) -> bool {
         let (young, old) = self.sizes();
-        let (space, size) = match object.size > young || young == 0 {
-            true => (&mut self.old, old),
-            false => (&mut self.young, young),
+        let (space, size) = if object.size > young || young == 0 {
+            (&mut self.old, old)
+        } else {
+            (&mut self.young, young)
         };
         let fits = bytes(space) + object.size <= size;
         if fits {

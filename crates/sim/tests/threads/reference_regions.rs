@@ -297,9 +297,10 @@ impl Heap for Regions {
     }
 
     fn collect(&mut self, _size: u64, all: bool) -> Collection {
-        let collection = match all {
-            true => self.collect_all(),
-            false => self.collect_some(),
+        let collection = if all {
+            self.collect_all()
+        } else {
+            self.collect_some()
         };
         self.plan();
         collection

@@ -55,9 +55,10 @@ pub fn write<W: Write>(
         match event {
             Event::Alloc { object, .. } => {
                 let group = groups.entry(object.0 / MEMBERS).or_default();
-                match group.dead {
-                    true => late.push(object),
-                    false => group.members.push(object),
+                if group.dead {
+                    late.push(object);
+                } else {
+                    group.members.push(object);
                 }
                 if object.0 % MEMBERS == MEMBERS - 1 && group.dead {
                     groups.remove(&(object.0 / MEMBERS));

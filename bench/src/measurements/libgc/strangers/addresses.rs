@@ -55,9 +55,10 @@ pub(super) fn measure(stage: &mut Stage, runner: &Runner, results: &mut Results)
             if runs(SYSTEM)? {
                 count.first.get_or_insert(mib);
                 count.system += 1;
-                match runs(OURS)? {
-                    true => count.ours += 1,
-                    false => count.lost.push(mib),
+                if runs(OURS)? {
+                    count.ours += 1;
+                } else {
+                    count.lost.push(mib);
                 }
             }
         }
@@ -98,9 +99,10 @@ fn report(counts: Vec<(&str, &Count)>, results: &mut Results) {
             (count.ours as u64).into(),
         ]);
         let lost: Vec<String> = count.lost.iter().map(u64::to_string).collect();
-        let lost = match lost.is_empty() {
-            true => String::new(),
-            false => format!(" (not in {} MiB)", lost.join(", ")),
+        let lost = if lost.is_empty() {
+            String::new()
+        } else {
+            format!(" (not in {} MiB)", lost.join(", "))
         };
         measured.push(format!("{name} {} of {}{lost}", count.ours, count.system));
     }

@@ -125,9 +125,10 @@ fn smallest(
     }
     while found - below > STEP {
         let middle = below + (found - below) / 2;
-        match runs(middle)? {
-            true => found = middle,
-            false => below = middle,
+        if runs(middle)? {
+            found = middle;
+        } else {
+            below = middle;
         }
     }
     Ok(found)

@@ -122,9 +122,10 @@ fn report(pairs: &[Pair], runner: &Runner) -> Results {
             .iter()
             .filter(|pair| ask.programs.contains(&pair.name.as_str()))
             .filter_map(|pair| {
-                let value = match ask.absolute {
-                    true => pair.runs[1].median(|run| ask.figure.of(run)),
-                    false => pair.ratio(|run| ask.figure.of(run)),
+                let value = if ask.absolute {
+                    pair.runs[1].median(|run| ask.figure.of(run))
+                } else {
+                    pair.ratio(|run| ask.figure.of(run))
                 };
                 Some((pair.name.clone(), value?))
             })

@@ -29,7 +29,7 @@ impl World {
     pub(super) fn apply(&mut self, event: Event) {
         match event {
             Event::Capacity(percent) => {
-                self.kernel.capacity = self.scenario.capacity / 100 * percent
+                self.kernel.capacity = self.scenario.capacity / 100 * percent;
             }
             Event::GroupCapacity(group, percent) => {
                 let first = self.scenario.groups[group].capacity;
@@ -232,9 +232,10 @@ impl World {
             return;
         };
         if self.programs[at].is_adaptive() {
-            let more = match self.random.one_in_thousand(200) {
-                true => self.random.between(1, 1000),
-                false => 0,
+            let more = if self.random.one_in_thousand(200) {
+                self.random.between(1, 1000)
+            } else {
+                0
             };
             let program = &mut self.programs[at];
             program.stalls = program.stalls.map(|known| known + more);

@@ -54,9 +54,10 @@ impl Row<'_> {
     /// The cached memory is known, but not always the part of it that is resident.
     fn only_cached(&self) -> Number {
         let known = self.states.cached.map(|_| only_cached(self.states));
-        match self.states.cached_unknown {
-            true => Number::sum(known, true),
-            false => Number::of(known, self.estimated.resident),
+        if self.states.cached_unknown {
+            Number::sum(known, true)
+        } else {
+            Number::of(known, self.estimated.resident)
         }
     }
 

@@ -36,9 +36,10 @@ impl Begin {
             let _ = write!(line, " under {}", Human(share.bytes));
             line.push_str(if share.advisory { " (advisory)" } else { "" });
         }
-        match self.known {
-            true => line.push_str("; `plimsoll top` shows them"),
-            false => line.push_str(", without a broker"),
+        if self.known {
+            line.push_str("; `plimsoll top` shows them");
+        } else {
+            line.push_str(", without a broker");
         }
         let mut later: Vec<_> = self.later.iter().collect();
         later.sort_by_key(|(_, start)| *start);

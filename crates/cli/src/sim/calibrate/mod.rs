@@ -77,9 +77,10 @@ pub(super) fn run(args: &Calibrate) -> Result<u8, CliError> {
         });
         medians.write(path)?;
     }
-    match args.json {
-        true => printed(json::write(&document, true, &mut std::io::stdout().lock())),
-        false => print(&text(&document)),
+    if args.json {
+        printed(json::write(&document, true, &mut std::io::stdout().lock()))
+    } else {
+        print(&text(&document))
     }
 }
 

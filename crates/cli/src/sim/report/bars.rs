@@ -126,9 +126,10 @@ fn draw(svg: &mut Svg, panel: &Panel, group: &Group, schedulers: &[String], scal
             percent(change)
         );
         bar(svg, scale, top, change, index, &says);
-        match change < 0.0 {
-            true => words(svg, scale.at(change) - 4.0, Align::End, &percent(change)),
-            false => words(svg, scale.at(change) + 4.0, Align::Start, &percent(change)),
+        if change < 0.0 {
+            words(svg, scale.at(change) - 4.0, Align::End, &percent(change));
+        } else {
+            words(svg, scale.at(change) + 4.0, Align::Start, &percent(change));
         }
     }
 }

@@ -41,9 +41,10 @@ fn draw(svg: &mut Svg, group: &Group, schedulers: &[String], top: f64) {
     let all: Vec<Quartiles> = (0..schedulers.len()).filter_map(quartiles).collect();
     let most = |of: fn(&Quartiles) -> f64| all.iter().map(of).fold(0.0, f64::max);
     let (greatest, upper) = (most(|it| it.greatest), most(|it| it.upper));
-    let end = match upper > 0.0 {
-        true => greatest.min(FURTHEST * upper),
-        false => greatest,
+    let end = if upper > 0.0 {
+        greatest.min(FURTHEST * upper)
+    } else {
+        greatest
     };
     let end = if end > 0.0 { end } else { 1.0 };
     let right = WIDTH - NUMBERS;

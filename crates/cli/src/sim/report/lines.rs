@@ -48,9 +48,10 @@ pub(super) fn lines(
 /// The height of a run's point: its value, or how much more that is than under the first scheduler.
 fn point(panel: &Panel, group: &Group, scheduler: usize) -> Option<f64> {
     let value = panel.value(group.outcome(scheduler)?);
-    match panel.is_change {
-        true => change(group.outcome(0).map(|it| panel.value(it)), value),
-        false => Some(value),
+    if panel.is_change {
+        change(group.outcome(0).map(|it| panel.value(it)), value)
+    } else {
+        Some(value)
     }
 }
 
@@ -142,9 +143,10 @@ impl Frame {
             .collect();
         svg.polyline(at.iter().copied(), &stroke(scheduler));
         for ((x, y), (heap, value)) in at.into_iter().zip(points) {
-            let value = match panel.is_change {
-                true => percent(value),
-                false => written(panel.quantity.unit, value),
+            let value = if panel.is_change {
+                percent(value)
+            } else {
+                written(panel.quantity.unit, value)
             };
             let says = format!("{name}, heap {}: {value}", number(heap as f64 / 100.0));
             let mark = Rect::new(x - MARK / 2.0, y - MARK / 2.0, MARK, MARK);

@@ -91,7 +91,7 @@ fn a_summary_never_stands_for_a_reference_into_the_nursery() {
         program.collect(&mut marker, WHOLE);
     }
     assert!(program.is_in_heap(program.word(slot)));
-    // What was read, what could not be summarised, and faults.
+    // Superpages that were read, those without a summary, and faults.
     let cost = |program: &mut Program, marker: &mut Marker<'static, _>| {
         evict(program, &pages, u64::MAX);
         pages.faults.store(0, SeqCst);

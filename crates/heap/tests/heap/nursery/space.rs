@@ -158,7 +158,7 @@ fn copy(from: usize, to: usize) -> usize {
 }
 
 // SAFETY: all references of a copied or pinned object are reported by `scan`, and the test's front end
-// reports ambiguous words first. What moved is overwritten when the collection is over.
+// reports ambiguous words first. Moved objects are overwritten when the collection is over.
 unsafe impl Space for Nursery {
     fn contains(&self, word: usize) -> bool {
         self.range().contains(&word) || self.is_emptied(word)

@@ -55,9 +55,10 @@ impl Counted {
     pub(in super::super) fn open(process: &Process) -> std::result::Result<Counted, Declined> {
         let numbers = tracefs::numbers(BEGINS)?;
         let pid = process.pid();
-        let most = match rustix::process::getpid().as_raw_pid() == pid {
-            true => most_own_threads(descriptors::limit()),
-            false => MAX_THREADS,
+        let most = if rustix::process::getpid().as_raw_pid() == pid {
+            most_own_threads(descriptors::limit())
+        } else {
+            MAX_THREADS
         };
         for _ in 0..MAX_TRIES {
             let threads = threads(pid, most)?;

@@ -29,9 +29,10 @@ pub(super) fn label(machine: &Machine<'_>, snapshot: &Snapshot, labels: &mut Lab
     labels.add(archive.clone(), Kind::ClassArchive);
     let mut found = Found {
         pieces: pieces(snapshot, labels),
-        alignment: match machine.has_type(BEFORE_JDK_16) {
-            true => GRANULE,
-            false => ALIGNMENT,
+        alignment: if machine.has_type(BEFORE_JDK_16) {
+            GRANULE
+        } else {
+            ALIGNMENT
         },
         classes: BTreeMap::new(),
         others: BTreeMap::new(),
@@ -127,9 +128,10 @@ impl Found {
         let is_followed = next.is_some_and(|n| n.addresses.start == piece.end && !n.writable);
         let start = (seen.start / self.alignment * self.alignment).max(piece.start);
         let end = seen.end.saturating_add(GRANULE) / GRANULE * GRANULE;
-        match is_followed {
-            true => start..piece.end,
-            false => start..end.min(piece.end),
+        if is_followed {
+            start..piece.end
+        } else {
+            start..end.min(piece.end)
         }
     }
 }

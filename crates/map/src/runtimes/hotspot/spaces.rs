@@ -69,9 +69,10 @@ pub(super) fn old_generation(machine: &Machine<'_>, heap: u64) -> Known<u64> {
 }
 
 fn generation(machine: &Machine<'_>, heap: u64, name: &'static str) -> Known<u64> {
-    match machine.has(("SerialHeap", name)) {
-        true => machine.pointer(heap, ("SerialHeap", name)),
-        false => machine.pointer(heap, ("GenCollectedHeap", name)),
+    if machine.has(("SerialHeap", name)) {
+        machine.pointer(heap, ("SerialHeap", name))
+    } else {
+        machine.pointer(heap, ("GenCollectedHeap", name))
     }
 }
 

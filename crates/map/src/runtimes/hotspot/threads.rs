@@ -17,9 +17,10 @@ const NEXT: Name = ("JavaThread", "_next");
 
 /// Labels the stacks.
 pub(super) fn label(machine: &Machine<'_>, labels: &mut Labels) -> Known<()> {
-    let threads = match machine.has(FIRST) {
-        true => linked(machine)?,
-        false => listed(machine)?,
+    let threads = if machine.has(FIRST) {
+        linked(machine)?
+    } else {
+        listed(machine)?
     };
     let all = threads.len();
     let mut unread = 0;

@@ -85,9 +85,13 @@ pub(super) fn label(
     snapshot: &Snapshot,
     labels: &mut Labels,
 ) -> Known<()> {
-    let names = match machine.has_flag("ZGenerational") && machine.has(X.heap) {
-        true if !machine.is_set("ZGenerational")? => X,
-        _ => Z,
+    let names = if machine.has_flag("ZGenerational")
+        && machine.has(X.heap)
+        && !machine.is_set("ZGenerational")?
+    {
+        X
+    } else {
+        Z
     };
     let table = Table::read(machine, heap, names)?;
     let mut pages = Pages::default();
@@ -189,14 +193,16 @@ impl Table {
         let names = &self.names;
         let range = machine.at(page, names.range)?;
         let start = machine.get(range, names.start)?;
-        let end = match machine.has(names.end) {
-            true => machine.get(range, names.end)?,
-            false => start.saturating_add(machine.get(range, names.size)?),
+        let end = if machine.has(names.end) {
+            machine.get(range, names.end)?
+        } else {
+            start.saturating_add(machine.get(range, names.size)?)
         };
         let kind = machine.byte(machine.at(page, names.kind)?)?;
-        let top = match machine.has(names.top) {
-            true => machine.get(page, names.top)? & self.mask,
-            false => end,
+        let top = if machine.has(names.top) {
+            machine.get(page, names.top)? & self.mask
+        } else {
+            end
         };
         let offset = granule << self.shift;
         let is_page = start <= offset && offset < end && end <= self.mask && start <= top;
@@ -204,9 +210,10 @@ impl Table {
         if !is_page || top > end {
             return Err(Unknown::Odd(WHAT));
         }
-        let kind = match Some(i64::from(kind)) == self.large {
-            true => Kind::Humongous,
-            false => Kind::Heap,
+        let kind = if Some(i64::from(kind)) == self.large {
+            Kind::Humongous
+        } else {
+            Kind::Heap
         };
         Ok(Some(Page {
             offsets: start..end,

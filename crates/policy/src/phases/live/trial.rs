@@ -214,9 +214,10 @@ impl Trial {
         let pairs = f64::from(self.pairs);
         let mean = self.sum / pairs;
         let variance = (self.squares - pairs * mean * mean).max(0.0) / (pairs - 1.0).max(1.0);
-        let margin = match self.pairs < FEWEST {
-            true => MOST.ln(),
-            false => DEVIATIONS * (variance / pairs).sqrt(),
+        let margin = if self.pairs < FEWEST {
+            MOST.ln()
+        } else {
+            DEVIATIONS * (variance / pairs).sqrt()
         };
         Some(Gain {
             pairs: self.pairs,

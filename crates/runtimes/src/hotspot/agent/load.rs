@@ -122,9 +122,10 @@ fn meaning(said: &str) -> String {
         _ => {
             let plain = |c: char| if c.is_control() { ' ' } else { c };
             let text: String = said.trim().chars().take(MAX_ANSWER).map(plain).collect();
-            match text.is_empty() {
-                true => "it does not say why".to_owned(),
-                false => text,
+            if text.is_empty() {
+                "it does not say why".to_owned()
+            } else {
+                text
             }
         }
     }

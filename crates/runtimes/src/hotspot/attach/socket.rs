@@ -28,7 +28,7 @@ pub(super) fn connect_until(
         match rustix::net::connect(socket, address) {
             // The machine's queue of connections is full: it has not answered those before us.
             Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
-                std::thread::sleep(LOOK)
+                std::thread::sleep(LOOK);
             }
             other => return other,
         }

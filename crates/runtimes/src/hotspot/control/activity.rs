@@ -107,9 +107,10 @@ impl Activity {
         let [now, before, long_before] = self.parts.map(|part| part.unwrap_or(0.0));
         let lately = now.max(before);
         // A program that works little does so in bursts, so average over more windows.
-        let part = match lately > AWAKE {
-            true => lately,
-            false => (lately + long_before) / 2.0,
+        let part = if lately > AWAKE {
+            lately
+        } else {
+            (lately + long_before) / 2.0
         };
         match part {
             0.0 => Some(0.0),

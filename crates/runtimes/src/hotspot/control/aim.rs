@@ -41,9 +41,10 @@ impl Aim {
         let (basis, wanted, max, part, resident) = match levers.sized_by {
             SizedBy::OldRatios { new_ratio } => {
                 let max = seen.heap.young.max.max(1);
-                let (young, resident) = match fills {
-                    true => (room / new_ratio.saturating_add(1), 1.0),
-                    false => young_for(room, live, seen, watch),
+                let (young, resident) = if fills {
+                    (room / new_ratio.saturating_add(1), 1.0)
+                } else {
+                    young_for(room, live, seen, watch)
                 };
                 let old = young.min(max).saturating_mul(new_ratio);
                 (

@@ -47,9 +47,10 @@ impl Emptying {
         }
         let stops = concurrent && (watch.live_estimate(seen) <= SMALL || self.in_vain);
         self.asked = Some((seen.uses, stops || !concurrent));
-        vec![match stops {
-            true => Action::CollectWhole,
-            false => Action::Collect,
+        vec![if stops {
+            Action::CollectWhole
+        } else {
+            Action::Collect
         }]
     }
 }

@@ -122,9 +122,10 @@ impl Control {
                 let actions =
                     self.ratios
                         .tick(seen, &self.levers, &self.watch, &mut self.allowance);
-                match actions.is_empty() && self.is_least(seen) {
-                    true => self.empty(seen),
-                    false => actions,
+                if actions.is_empty() && self.is_least(seen) {
+                    self.empty(seen)
+                } else {
+                    actions
                 }
             }
             SizedBy::SoftMax => {

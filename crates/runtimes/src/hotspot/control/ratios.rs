@@ -141,9 +141,10 @@ impl Ratios {
         if seen.is_urgent() {
             let (whole, aim) = self.plan((true, held.in_vain), seen, levers, watch);
             self.excess.pressed_ns = seen.now_ns;
-            return match allowance.must(seen.now_ns) {
-                true => self.lower(held, (aim, whole), seen, levers, watch),
-                false => stay,
+            return if allowance.must(seen.now_ns) {
+                self.lower(held, (aim, whole), seen, levers, watch)
+            } else {
+                stay
             };
         }
         if held.has_crept(seen, levers, watch) && allowance.must(seen.now_ns) {
@@ -248,9 +249,10 @@ impl Ratios {
         } else {
             1
         };
-        let collect = match way.whole {
-            true => Action::CollectWhole,
-            false => Action::Collect,
+        let collect = if way.whole {
+            Action::CollectWhole
+        } else {
+            Action::Collect
         };
         actions.extend((0..collections).map(|_| collect));
         (State::Resizing(resizing), actions)
@@ -291,9 +293,10 @@ impl Ratios {
             self.learned.learn_drift(done, now, seen.heap.old.max);
         }
         let (whole, aim) = self.plan((way.urgent, held.in_vain), seen, levers, watch);
-        let miss = match aim.reachable > now {
-            true => aim.reachable - now > slack(seen.limit) && !self.is_wary(seen),
-            false => now - aim.reachable > slack(seen.limit) && !held.refuses(seen, watch),
+        let miss = if aim.reachable > now {
+            aim.reachable - now > slack(seen.limit) && !self.is_wary(seen)
+        } else {
+            now - aim.reachable > slack(seen.limit) && !held.refuses(seen, watch)
         };
         let over = now > done.wanted;
         // A generation that was to be made small first gets its size now, unless that is what it has.

@@ -131,9 +131,10 @@ impl SoftMax {
         let since = |then: u64| seen.now_ns.saturating_sub(then);
         let idle = since(self.pauses_since) > IDLE;
         let stays = self.much_since.is_some_and(|then| since(then) > PATIENCE);
-        let due = match seen.kept > 0 {
-            true => since(self.collected_ns) > AGAIN_ON_A_CLIFF,
-            false => stays && since(self.collected_ns) > AGAIN,
+        let due = if seen.kept > 0 {
+            since(self.collected_ns) > AGAIN_ON_A_CLIFF
+        } else {
+            stays && since(self.collected_ns) > AGAIN
         };
         idle || (levers.returns_on_change && due)
     }
@@ -157,9 +158,10 @@ impl SoftMax {
         let delay = u64::try_from(levers.delay.as_nanos())
             .unwrap_or(u64::MAX)
             .min(10_000_000_000);
-        let settling = match levers.returns_on_change {
-            true => GROWING,
-            false => SETTLING + delay,
+        let settling = if levers.returns_on_change {
+            GROWING
+        } else {
+            SETTLING + delay
         };
         let (intended, near) = (watch.heap_size.intended(seen), tolerance(seen.limit));
         if intended > self.intended.saturating_add(near) {

@@ -264,9 +264,10 @@ impl Watch {
     /// Keeps the highest use of the last one to two windows.
     fn learn_peak(&mut self, seen: &Seen, generational: bool) {
         let age = seen.now_ns.saturating_sub(self.peaks[0].0);
-        let over = match generational {
-            true => age > WINDOW && self.young > self.peaks_young,
-            false => age > LONG_WINDOW,
+        let over = if generational {
+            age > WINDOW && self.young > self.peaks_young
+        } else {
+            age > LONG_WINDOW
         };
         if over {
             self.peaks_young = self.young;
@@ -356,12 +357,12 @@ impl Watch {
             _ => seen.heap.old.max,
         };
         let most = max.saturating_add(seen.native);
-        let demand = match self.rests() {
-            true => seen
-                .uses
+        let demand = if self.rests() {
+            seen.uses
                 .saturating_add((seen.uses / 8).max(HEADROOM))
-                .min(most),
-            false => most,
+                .min(most)
+        } else {
+            most
         };
         let rate = self.rate();
         Facts {

@@ -49,9 +49,10 @@ pub(super) fn reason(given: &Given) -> Option<String> {
 /// off with a warning, even if they were asked for, and an archive of classes made with them does not fit
 /// any more, which ends a machine that insists on it.
 pub(super) fn most(given: &Given) -> u64 {
-    match given.is_on("UseCompressedOops") || given.last("-Xshare:") == Some("on") {
-        true => COMPRESSED,
-        false => u64::MAX,
+    if given.is_on("UseCompressedOops") || given.last("-Xshare:") == Some("on") {
+        COMPRESSED
+    } else {
+        u64::MAX
     }
 }
 

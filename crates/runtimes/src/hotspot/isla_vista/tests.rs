@@ -96,9 +96,10 @@ fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<u64> {
     });
     let mut sizes = Vec::new();
     for (collections, (ms, stalled_ms)) in (1..).zip(spans) {
-        let heap = match feedback.is_stalled() {
-            true => feedback.size() / MIB,
-            false => 500,
+        let heap = if feedback.is_stalled() {
+            feedback.size() / MIB
+        } else {
+            500
         };
         let piece = span(ms / pieces, stalled_ms / pieces);
         for part in 1..=pieces {

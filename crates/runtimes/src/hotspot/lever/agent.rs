@@ -14,9 +14,10 @@ impl HotSpotLever<'_> {
         );
         for remark in &self.levers.remarks {
             // That a machine cannot be steered at all is worth a warning, even without `-v`.
-            match self.levers.sized_by == SizedBy::Fixed && !self.empties() {
-                true => warn!("process {pid}: {remark}"),
-                false => info!("process {pid}: {remark}"),
+            if self.levers.sized_by == SizedBy::Fixed && !self.empties() {
+                warn!("process {pid}: {remark}");
+            } else {
+                info!("process {pid}: {remark}");
             }
         }
     }

@@ -105,9 +105,10 @@ impl Cells {
                     Some(&open) => open,
                     None => self.take_blocks(1, Some(class))?,
                 };
-                match self.blocks[number as usize].cells + 1 == self.block / cell {
-                    true => self.open[class].remove(&number),
-                    false => self.open[class].insert(number),
+                if self.blocks[number as usize].cells + 1 == self.block / cell {
+                    self.open[class].remove(&number)
+                } else {
+                    self.open[class].insert(number)
                 };
                 number
             }

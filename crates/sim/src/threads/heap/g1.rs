@@ -199,9 +199,10 @@ impl G1 {
     fn collect_some(&mut self) -> Collection {
         let mut freed = self.end_marking();
         let chosen = self.choose();
-        let kind = match chosen.is_empty() {
-            true => Kind::Minor,
-            false => Kind::Mixed,
+        let kind = if chosen.is_empty() {
+            Kind::Minor
+        } else {
+            Kind::Mixed
         };
         let mut from = std::mem::take(&mut self.eden);
         from.append(&mut self.survivors);
@@ -258,9 +259,10 @@ impl Collector for G1 {
     }
 
     fn collect(&mut self, _size: u64, all: bool) -> Collection {
-        match all {
-            true => self.collect_all(),
-            false => self.collect_some(),
+        if all {
+            self.collect_all()
+        } else {
+            self.collect_some()
         }
     }
 

@@ -70,9 +70,10 @@ impl Collector for Generational {
     }
 
     fn died(&mut self, place: Place, size: u64) {
-        let space = match place.number() == self.era {
-            true => &mut self.nursery,
-            false => &mut self.mature,
+        let space = if place.number() == self.era {
+            &mut self.nursery
+        } else {
+            &mut self.mature
         };
         space.live -= size;
     }
@@ -91,13 +92,14 @@ impl Collector for Generational {
             stays = self.nursery.live;
             self.nursery.sweep()
         };
-        match self.copies {
-            true => Collection {
+        if self.copies {
+            Collection {
                 marked: stays,
                 compacted: stays,
                 ..Collection::copying(Kind::Full, work, freed)
-            },
-            false => Collection::compacting(work, freed),
+            }
+        } else {
+            Collection::compacting(work, freed)
         }
     }
 

@@ -164,9 +164,10 @@ impl Regions {
     fn occupy(&mut self, first: u32, count: u32) {
         for region in first..first + count {
             self.free.remove(&region);
-            self.all[region as usize].is = match region == first {
-                true => Use::Humongous,
-                false => Use::Continued,
+            self.all[region as usize].is = if region == first {
+                Use::Humongous
+            } else {
+                Use::Continued
             };
         }
     }
@@ -229,9 +230,12 @@ impl Regions {
             let size = self.objects.size(object);
             let fits = last.filter(|&last| !self.is_humongous(size) && self.has_room(last, size));
             // They had as many regions before, in this order.
-            let Some(region) = fits.or_else(|| match self.is_humongous(size) {
-                true => self.take_humongous_beyond(size),
-                false => self.take_beyond(Use::Old),
+            let Some(region) = fits.or_else(|| {
+                if self.is_humongous(size) {
+                    self.take_humongous_beyond(size)
+                } else {
+                    self.take_beyond(Use::Old)
+                }
             }) else {
                 break;
             };

@@ -18,9 +18,10 @@ impl Ratios {
     ) -> (bool, Aim) {
         let beside = self.aim(false, seen, levers, watch);
         let whole = self.concurrent && self.must_stop(&beside, pressed, seen, watch);
-        match whole {
-            true => (true, self.aim(true, seen, levers, watch)),
-            false => (false, beside),
+        if whole {
+            (true, self.aim(true, seen, levers, watch))
+        } else {
+            (false, beside)
         }
     }
 

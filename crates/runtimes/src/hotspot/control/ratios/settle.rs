@@ -84,9 +84,10 @@ impl Ratios {
         let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
         // After a size proved too large for this limit, larger steps are not tried. Memory that
         // became resident late may have been mistaken for that, though.
-        match self.excess.lowered_ns > watch.limit_changed_ns {
-            true => filling.min(corrected),
-            false => filling,
+        if self.excess.lowered_ns > watch.limit_changed_ns {
+            filling.min(corrected)
+        } else {
+            filling
         }
     }
 }
