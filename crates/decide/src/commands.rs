@@ -25,7 +25,7 @@ impl Core {
         let parent = new.parent.map(|id| self.tree.find(id)).transpose()?;
         let parent = parent.filter(|_| !new.tenant);
         let level = match parent {
-            Some(slot) => self.tree.at(slot).level as usize + 1,
+            Some(slot) => self.tree.at(slot).position.level as usize + 1,
             None => usize::from(!new.tenant),
         };
         if level > MAX_DEPTH {
@@ -34,9 +34,9 @@ impl Core {
         let id = self.next_id;
         self.next_id += 1;
         let mut node = Node::new(id, new, parent, level as u8);
-        node.joined = now;
-        node.begun = self.clock.now;
-        node.rhythm = Rhythm::from(self.clock.now);
+        node.origin.joined = now;
+        node.origin.begun = self.clock.now;
+        node.adapter.rhythm = Rhythm::from(self.clock.now);
         self.tree.insert(node);
         self.reserve();
         self.pacer.prompt();
@@ -64,7 +64,7 @@ impl Core {
     /// No such principal.
     pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
         let slot = self.tree.find(id)?;
-        let bytes = smoothed_level::signed(self.tree.at(slot).uses);
+        let bytes = smoothed_level::signed(self.tree.at(slot).sensed.uses);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
         self.tree.remove(slot);
         self.pacer.prompt();
@@ -83,11 +83,11 @@ impl Core {
             self.reparent(slot, Some(parent));
         }
         let node = self.tree.at_mut(slot);
-        node.weight = set.weight.unwrap_or(node.weight);
-        node.priority = set.priority.unwrap_or(node.priority);
-        node.own_weight = set.own_weight.unwrap_or(node.own_weight);
-        node.own_priority = set.own_priority.unwrap_or(node.own_priority);
-        node.max = set.max.unwrap_or(node.max);
+        node.settings.weight = set.weight.unwrap_or(node.settings.weight);
+        node.settings.priority = set.priority.unwrap_or(node.settings.priority);
+        node.settings.own_weight = set.own_weight.unwrap_or(node.settings.own_weight);
+        node.settings.own_priority = set.own_priority.unwrap_or(node.settings.own_priority);
+        node.settings.max = set.max.unwrap_or(node.settings.max);
         self.pacer.prompt();
         Ok(())
     }
@@ -120,10 +120,10 @@ impl Core {
     pub fn report(&mut self, report: &Report) -> Result<(), Refusal> {
         let slot = self.tree.find(report.id)?;
         let node = self.tree.at_mut(slot);
-        node.reported_at = Some(self.clock.now);
+        node.adapter.reported_at = Some(self.clock.now);
         let tells = report.live.is_some() && report.collection_speed.is_some();
-        node.reports = node.reports.saturating_add(u8::from(tells));
-        let known = &mut node.reported;
+        node.adapter.reports = node.adapter.reports.saturating_add(u8::from(tells));
+        let known = &mut node.adapter.reported;
         take(&mut known.live, report.live);
         take(&mut known.allocation_rate, report.allocation_rate);
         take(&mut known.collection_speed, report.collection_speed);
@@ -150,7 +150,7 @@ impl Core {
     pub fn set_adaptive(&mut self, id: Id, adaptive: bool) -> Result<(), Refusal> {
         let slot = self.tree.find(id)?;
         let node = self.tree.at_mut(slot);
-        node.adaptive = adaptive && node.kind == Kind::Process;
+        node.adaptive = adaptive && node.origin.kind == Kind::Process;
         self.pacer.prompt();
         Ok(())
     }
@@ -168,14 +168,14 @@ impl Core {
 /// Moves `by` bytes to the outsiders of every domain above a principal (from them when negative).
 pub(super) fn shift_domains(tree: &mut Tree, root: &mut super::domain::Domain, slot: u32, by: i64) {
     root.shift(by);
-    let mut next = tree.at(slot).parent;
+    let mut next = tree.at(slot).position.parent;
     for _ in 0..MAX_DEPTH {
         let Some(above) = next else { return };
         let node = tree.at_mut(above);
-        if let Some(domain) = &mut node.domain {
+        if let Some(domain) = &mut node.sensed.domain {
             domain.shift(by);
         }
-        next = node.parent;
+        next = node.position.parent;
     }
 }
 

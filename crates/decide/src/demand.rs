@@ -42,20 +42,20 @@ pub(super) const HORIZON: Nanos = 1_000_000_000;
 
 /// Bytes that a principal wants for itself, whatever it has now; not smoothed.
 pub(super) fn wanted(node: &Node, now: Nanos) -> u64 {
-    match node.kind {
+    match node.origin.kind {
         Kind::Group => 0,
         // Without a process there is no program whose report could be believed.
-        Kind::Process if node.absent => 0,
+        Kind::Process if node.sensed.absent => 0,
         Kind::Process if node.adaptive => {
-            let rate = node.collector.allocation_rate;
+            let rate = node.adapter.collector.allocation_rate;
             let collector = Collector {
-                allocation_rate: node.rhythm.demanded(rate, now),
-                ..node.collector
+                allocation_rate: node.adapter.rhythm.demanded(rate, now),
+                ..node.adapter.collector
             };
-            let told = adaptive(&node.reported, &collector);
-            told.max(waking(node.uses, node.trend(HORIZON)))
+            let told = adaptive(&node.adapter.reported, &collector);
+            told.max(waking(node.sensed.uses, node.trend(HORIZON)))
         }
-        Kind::Process => passive(node.uses, node.trend(HORIZON)),
+        Kind::Process => passive(node.sensed.uses, node.trend(HORIZON)),
     }
 }
 
@@ -89,9 +89,10 @@ fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
 
 /// Size in bytes beyond which a program lends its guarantee; `u64::MAX` when it lends nothing.
 pub(super) fn modest(node: &Node, now: Nanos) -> u64 {
-    let room = room(LENDING, &node.collector).filter(|_| node.adaptive && !is_new(node, now));
+    let room =
+        room(LENDING, &node.adapter.collector).filter(|_| node.adaptive && !is_new(node, now));
     room.map_or(u64::MAX, |room| {
-        floor(&node.reported, &node.collector).saturating_add(room)
+        floor(&node.adapter.reported, &node.adapter.collector).saturating_add(room)
     })
 }
 
@@ -133,7 +134,7 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
 
 /// Whether a program is a newcomer.
 fn is_new(node: &Node, now: Nanos) -> bool {
-    now.saturating_sub(node.begun) < NEW || node.reports < FEW_REPORTS
+    now.saturating_sub(node.origin.begun) < NEW || node.adapter.reports < FEW_REPORTS
 }
 
 /// The allocation rate that a program would have if it got all the processor time that it wants, bytes per
@@ -151,17 +152,17 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// Another rate counts only when it [stays](super::rhythm). A program that pauses or works for a moment
 /// would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
-    let (held, reported) = (node.collector, &node.reported);
+    let (held, reported) = (node.adapter.collector, &node.adapter.reported);
     let mut new = Collector {
         live: reported.live.unwrap_or(0),
-        allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.wanted),
+        allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };
     // Rates that need hardly any room are alike.
     let least = new.collection_speed / FAST;
     let differs = |old: u64, new: u64| turned(old.max(least), new.max(least));
     let differ = differs(held.allocation_rate, new.allocation_rate);
-    let counts = node.rhythm.turns(
+    let counts = node.adapter.rhythm.turns(
         held.allocation_rate,
         new.allocation_rate,
         differ && new.is_known(),
@@ -174,7 +175,7 @@ pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
         || differs(held.allocation_rate, new.allocation_rate)
         || turned(held.collection_speed, new.collection_speed);
     if moved {
-        node.collector = new;
+        node.adapter.collector = new;
     }
 }
 

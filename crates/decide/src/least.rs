@@ -49,23 +49,23 @@ impl Least {
 impl Node {
     /// Learns from the debt of this tick, and forgets what does not hold any more.
     pub(super) fn learn_least(&mut self, now: Nanos) {
-        let holds = |least: &Least| self.adaptive && least.holds(self.uses, now);
-        self.least = self.least.filter(holds);
+        let holds = |least: &Least| self.adaptive && least.holds(self.sensed.uses, now);
+        self.needs.least = self.needs.least.filter(holds);
         if let Some(debt) = self.debt.filter(|_| self.adaptive) {
-            let learned = Least::of_debt(&debt, self.uses, self.reaction(), now);
-            self.least = self.least.or(learned);
+            let learned = Least::of_debt(&debt, self.sensed.uses, self.reaction(), now);
+            self.needs.least = self.needs.least.or(learned);
         }
     }
 
     /// Bytes below which it cannot go, as far as is known; 0 otherwise.
     pub(super) fn least(&self) -> u64 {
-        let floor = self.reported.floor.unwrap_or(0);
+        let floor = self.adapter.reported.floor.unwrap_or(0);
         // A program with less than its floor did go below it.
-        let has = self.uses.saturating_add(self.swapped);
+        let has = self.sensed.uses.saturating_add(self.sensed.swapped);
         let is_true = floor - floor / PART <= has;
-        let told = is_true && self.uses <= floor.saturating_add(tolerance(floor));
-        if self.adaptive && (told || self.least.is_some()) {
-            self.uses
+        let told = is_true && self.sensed.uses <= floor.saturating_add(tolerance(floor));
+        if self.adaptive && (told || self.needs.least.is_some()) {
+            self.sensed.uses
         } else {
             0
         }
@@ -73,8 +73,8 @@ impl Node {
 
     /// Whether it has more than it should, and cannot go lower.
     pub(super) fn is_at_least(&self) -> bool {
-        let target = self.share.target;
-        let above = self.uses > target.saturating_add(slop(target));
+        let target = self.limits.share.target;
+        let above = self.sensed.uses > target.saturating_add(slop(target));
         above && self.least() > 0 && self.debt.is_none()
     }
 }

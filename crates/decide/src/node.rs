@@ -76,42 +76,58 @@ pub(super) struct Published {
     pub(super) at: Option<Nanos>,
 }
 
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) id: Id,
-    pub(super) name: String,
+/// How a principal came to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
     pub(super) kind: Kind,
-    pub(super) adaptive: bool,
-    /// Slot of its parent in the tree; `None` at the top.
-    pub(super) parent: Option<u32>,
-    /// 1 at the top, 0 for the group of a user; children are one level below their parent.
-    pub(super) level: u8,
     /// Whether it is the group of a user.
     pub(super) tenant: bool,
     /// Made by the daemon; no client registered it.
     pub(super) automatic: bool,
+    /// When it was registered, on the clock of the pages.
+    pub(super) joined: Nanos,
+    /// When it was registered, in core time.
+    pub(super) begun: Nanos,
+}
+
+/// Where a principal is in the tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    /// Slot of its parent in the tree; `None` at the top.
+    pub(super) parent: Option<u32>,
+    /// 1 at the top, 0 for the group of a user; children are one level below their parent.
+    pub(super) level: u8,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
+}
+
+/// The settings of a principal, which its user may change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
     pub(super) weight: Weight,
     pub(super) priority: Priority,
     pub(super) own_weight: Weight,
     pub(super) own_priority: Priority,
     pub(super) max: Max,
-    /// When it was registered, on the clock of the pages.
-    pub(super) joined: Nanos,
+}
+
+/// The words of a principal's adapter.
+#[derive(Debug)]
+pub(super) struct Adapter {
     pub(super) reported: Reported,
-    /// When it was registered, in core time.
-    pub(super) begun: Nanos,
-    /// How often its adapter reported the figures of its collector; counted up to 255.
+    /// How often it reported the figures of its collector; counted up to 255.
     pub(super) reports: u8,
-    /// When its adapter reported last, in core time.
+    /// When it reported last, in core time.
     pub(super) reported_at: Option<Nanos>,
     /// Smoothed figures for the square-root rule.
     pub(super) collector: Collector,
-    /// How often its allocation rate turns.
+    /// How often the allocation rate turns.
     pub(super) rhythm: Rhythm,
+}
 
-    // Sensed.
+/// Readings of a principal's processes, by the daemon.
+#[derive(Debug, Default)]
+pub(super) struct Sensed {
     /// Whether it was ever sensed.
     pub(super) seen: bool,
     /// Bytes accounted to it.
@@ -132,13 +148,26 @@ pub(super) struct Node {
     pub(super) absent: bool,
     pub(super) flow: Flow,
     pub(super) domain: Option<Domain>,
+}
 
-    // Computed values.
-    pub(super) account: Account,
+/// How much memory a principal could use.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
     /// Smoothed demand for its own memory, bytes.
     pub(super) demand: u64,
     /// Size in bytes at which its collections still cost little; smoothed, own memory only.
     pub(super) modest: u64,
+    /// Since when it has been below an entitlement that it wants, in core time.
+    pub(super) waits: Option<Nanos>,
+    /// When it lacked memory last, in core time.
+    pub(super) lacked_at: Option<Nanos>,
+    /// The size that it proved not to be able to go below.
+    pub(super) least: Option<Least>,
+}
+
+/// How much memory a principal may use.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
     pub(super) share: Share,
     /// Numbers of this tick, published or not.
     pub(super) numbers: Numbers,
@@ -148,17 +177,26 @@ pub(super) struct Node {
     pub(super) subtree_limit: u64,
     /// Own limit in force, bytes. Never above the limit decided last.
     pub(super) limit: u64,
-    /// Since when it has been below an entitlement that it wants, in core time.
-    pub(super) waits: Option<Nanos>,
-    /// When it lacked memory last, in core time.
-    pub(super) lacked_at: Option<Nanos>,
-    /// The size that it proved not to be able to go below.
-    pub(super) least: Option<Least>,
+    pub(super) published: Published,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: Id,
+    pub(super) name: String,
+    pub(super) adaptive: bool,
+    pub(super) origin: Origin,
+    pub(super) position: Position,
+    pub(super) settings: Settings,
+    pub(super) adapter: Adapter,
+    pub(super) sensed: Sensed,
+    pub(super) account: Account,
+    pub(super) needs: Needs,
+    pub(super) limits: Limits,
     pub(super) debt: Option<Debt>,
     pub(super) ladder: Ladder,
     /// Whether it stalls within its limit.
     pub(super) trust: Trust,
-    pub(super) published: Published,
 }
 
 impl Node {
@@ -166,59 +204,48 @@ impl Node {
         Node {
             id,
             name: new.name.clone(),
-            kind: new.kind,
             adaptive: new.adaptive && new.kind == Kind::Process,
-            parent,
-            level,
-            tenant: new.tenant,
-            automatic: new.automatic,
-            place: 0,
-            weight: new.weight,
-            priority: new.priority,
-            // The same default as for a child.
-            own_weight: Weight::default(),
-            own_priority: Priority::default(),
-            max: new.max,
-            joined: 0,
-            begun: 0,
-            reports: 0,
-            reported: Reported::default(),
-            reported_at: None,
-            collector: Collector::default(),
-            rhythm: Rhythm::from(0),
-            seen: false,
-            uses: 0,
-            read_at: 0,
-            answers: false,
-            swapped: 0,
-            wanted: 0,
-            working_set: None,
-            bare: false,
-            absent: false,
-            flow: Flow::default(),
-            domain: None,
+            origin: Origin {
+                kind: new.kind,
+                tenant: new.tenant,
+                automatic: new.automatic,
+                joined: 0,
+                begun: 0,
+            },
+            position: Position {
+                parent,
+                level,
+                place: 0,
+            },
+            settings: Settings {
+                weight: new.weight,
+                priority: new.priority,
+                // The same default as for a child.
+                own_weight: Weight::default(),
+                own_priority: Priority::default(),
+                max: new.max,
+            },
+            adapter: Adapter {
+                reported: Reported::default(),
+                reports: 0,
+                reported_at: None,
+                collector: Collector::default(),
+                rhythm: Rhythm::from(0),
+            },
+            sensed: Sensed::default(),
             account: Account::default(),
-            demand: 0,
-            modest: 0,
-            share: Share::default(),
-            numbers: Numbers::default(),
-            below: Numbers::default(),
-            subtree_limit: 0,
-            limit: 0,
-            waits: None,
-            lacked_at: None,
-            least: None,
+            needs: Needs::default(),
+            limits: Limits::default(),
             debt: None,
             ladder: Ladder::default(),
             trust: Trust::default(),
-            published: Published::default(),
         }
     }
 
     /// Time that it may need to give bytes back, nanoseconds.
     pub(super) fn reaction(&self) -> Nanos {
         if self.adaptive {
-            self.reported.reaction.unwrap_or(REACTION)
+            self.adapter.reported.reaction.unwrap_or(REACTION)
         } else {
             PASSIVE_REACTION
         }
@@ -228,6 +255,7 @@ impl Node {
     /// for a principal without an adapter, or with a silent one.
     pub(super) fn grace(&self, urgent: bool, now: Nanos) -> Nanos {
         let heard = self
+            .adapter
             .reported_at
             .is_some_and(|at| now.saturating_sub(at) < SILENT);
         match (self.adaptive && heard, urgent) {
@@ -241,30 +269,34 @@ impl Node {
     /// still does: what others give back for it comes in the meantime.
     pub(super) fn reach(&self, margin: u64, now: Nanos) -> u64 {
         let lately = |at: Nanos| now.saturating_sub(at) < LACKING;
-        if self.lacked_at.is_some_and(lately) {
+        if self.needs.lacked_at.is_some_and(lately) {
             return u64::MAX;
         }
         let growth = self.trend(super::demand::HORIZON).max(0) as u64;
-        let margin = margin.max(self.uses / 6).max(growth);
-        self.uses.saturating_add(margin)
+        let margin = margin.max(self.sensed.uses / 6).max(growth);
+        self.sensed.uses.saturating_add(margin)
     }
 
     /// Bytes that it says that it wants (what its adapter reports), or shows: a structure that grows takes as
     /// much again as it has, in one block, and a program that keeps to its limit never asks for that.
     pub(super) fn claims(&self) -> u64 {
-        self.uses.saturating_mul(2).max(self.asks_for())
+        self.sensed.uses.saturating_mul(2).max(self.asks_for())
     }
 
     /// Bytes that its adapter reports that it can use; 0 if it reports none.
     pub(super) fn asks_for(&self) -> u64 {
-        self.reported.demand.filter(|_| self.adaptive).unwrap_or(0)
+        self.adapter
+            .reported
+            .demand
+            .filter(|_| self.adaptive)
+            .unwrap_or(0)
     }
 
     /// Expected change of its own memory within `horizon`, bytes.
     pub(super) fn trend(&self, horizon: Nanos) -> i64 {
-        let most = super::smoothed_level::signed(self.uses.max(64 << 20));
-        super::smoothed_level::change(self.flow.rate(TREND_TAU), horizon)
-            .clamp(-super::smoothed_level::signed(self.uses), most)
+        let most = super::smoothed_level::signed(self.sensed.uses.max(64 << 20));
+        super::smoothed_level::change(self.sensed.flow.rate(TREND_TAU), horizon)
+            .clamp(-super::smoothed_level::signed(self.sensed.uses), most)
     }
 }
 

@@ -58,14 +58,14 @@ impl Core {
         let then = moment.now.saturating_sub(grace);
         let owes = node
             .debt
-            .is_some_and(|debt| debt.overdue(node.uses, then) > 0);
-        owes && node.kind == Kind::Process
+            .is_some_and(|debt| debt.overdue(node.sensed.uses, then) > 0);
+        owes && node.origin.kind == Kind::Process
     }
 
     /// Inactive bytes that its ladder is about to take from a principal.
     fn inactive(&self, slot: u32, moment: &Moment) -> u64 {
         let node = self.tree.at(slot);
-        let active = node.working_set.unwrap_or(node.uses);
+        let active = node.sensed.working_set.unwrap_or(node.sensed.uses);
         node.ladder.yields(&self.standing(slot, moment, active))
     }
 
@@ -74,13 +74,13 @@ impl Core {
         let node = self.tree.at(slot);
         let urgent = self.urgent_around(slot);
         Standing {
-            debt: node.debt.filter(|_| node.kind == Kind::Process),
-            uses: node.uses,
-            limit: node.limit,
+            debt: node.debt.filter(|_| node.origin.kind == Kind::Process),
+            uses: node.sensed.uses,
+            limit: node.limits.limit,
             need: self.need_around(slot),
             spared,
             urgent,
-            bare: node.bare,
+            bare: node.sensed.bare,
             grace: node.grace(urgent, moment.now),
             now: moment.now,
         }
@@ -92,7 +92,7 @@ impl Core {
         for place in 0..self.tree.len() {
             let slot = self.tree.ordered(place);
             let inactive = self.inactive(slot, moment);
-            let all = match self.tree.at(slot).parent {
+            let all = match self.tree.at(slot).position.parent {
                 None => &mut top,
                 Some(above) => &mut self.tree.at_mut(above).account.inactive,
             };
@@ -104,10 +104,10 @@ impl Core {
     /// The use below which nothing is taken from a principal; `top` are the inactive bytes at the top.
     fn spared(&self, slot: u32, moment: &Moment, top: u64) -> u64 {
         let node = self.tree.at(slot);
-        let above = node.parent.map(|above| self.tree.at(above));
+        let above = node.position.parent.map(|above| self.tree.at(above));
         let all = above.map_or(top, |above| above.account.inactive);
         if all > self.inactive(slot, moment) {
-            node.working_set.unwrap_or(0)
+            node.sensed.working_set.unwrap_or(0)
         } else {
             0
         }
@@ -118,7 +118,7 @@ impl Core {
         let spared = self.spared(slot, moment, inactive);
         let standing = self.standing(slot, moment, spared);
         let node = self.tree.at_mut(slot);
-        if node.kind == Kind::Group {
+        if node.origin.kind == Kind::Group {
             return;
         }
         if standing.need > 0 && standing.debt.is_some() {
@@ -149,10 +149,10 @@ impl Core {
                 .subtree_need
                 .saturating_add(node.overdue_gap(moment.now));
             let need = node.account.subtree_need;
-            if let Some(domain) = &mut node.domain {
+            if let Some(domain) = &mut node.sensed.domain {
                 domain.assess(need, moment.now);
             }
-            let above = match node.parent {
+            let above = match node.position.parent {
                 None => &mut waiting,
                 Some(above) => &mut self.tree.at_mut(above).account.subtree_need,
             };
@@ -166,7 +166,7 @@ impl Core {
         let above = self
             .tree
             .ancestors(slot)
-            .filter_map(|above| self.tree.at(above).domain.as_ref());
+            .filter_map(|above| self.tree.at(above).sensed.domain.as_ref());
         above
             .map(|domain| domain.need)
             .fold(self.root.need, u64::max)
@@ -176,21 +176,21 @@ impl Core {
         let mut above = self.tree.ancestors(slot);
         self.root.urgent()
             || above.any(|above| {
-                let domain = self.tree.at(above).domain.as_ref();
+                let domain = self.tree.at(above).sensed.domain.as_ref();
                 domain.is_some_and(super::domain::Domain::urgent)
             })
     }
 
     fn lessen_needs(&mut self, slot: u32, bytes: u64) {
         self.root.deduct(bytes);
-        let mut next = self.tree.at(slot).parent;
+        let mut next = self.tree.at(slot).position.parent;
         for _ in 0..MAX_DEPTH {
             let Some(above) = next else { return };
             let node = self.tree.at_mut(above);
-            if let Some(domain) = &mut node.domain {
+            if let Some(domain) = &mut node.sensed.domain {
                 domain.deduct(bytes);
             }
-            next = node.parent;
+            next = node.position.parent;
         }
     }
 }
@@ -204,12 +204,13 @@ impl super::node::Node {
     /// Bytes that it lacks of its entitlement, once it has waited long enough.
     fn overdue_gap(&self, now: Nanos) -> u64 {
         let gap = self.gap();
-        let patience = if self.is_full() && gap > 2 * tolerance(self.limit) {
+        let patience = if self.is_full() && gap > 2 * tolerance(self.limits.limit) {
             PATIENCE
         } else {
             LONG_PATIENCE
         };
         let patient = self
+            .needs
             .waits
             .is_none_or(|since| now.saturating_sub(since) < patience);
         if patient { 0 } else { gap }

@@ -28,28 +28,47 @@ pub(super) struct Moment {
 /// is large enough or spares a debt. So the sum of the limits in force never exceeds the sum of the
 /// decided limits.
 pub(super) fn settle(node: &mut Node, now: Nanos) {
-    let decided = node.share.limit;
-    let over = node.uses > node.limit.saturating_add(slop(node.limit) / 2);
-    let frees = over && decided >= node.uses;
-    if decided < node.limit || frees || decided > node.limit.saturating_add(step(node.limit)) {
-        node.limit = decided;
+    let decided = node.limits.share.limit;
+    let over = node.sensed.uses
+        > node
+            .limits
+            .limit
+            .saturating_add(slop(node.limits.limit) / 2);
+    let frees = over && decided >= node.sensed.uses;
+    if decided < node.limits.limit
+        || frees
+        || decided > node.limits.limit.saturating_add(step(node.limits.limit))
+    {
+        node.limits.limit = decided;
     }
     let reaction = node.ladder.patience(node.reaction());
-    node.debt = Debt::step(node.debt, node.uses, node.limit, now, reaction);
+    node.debt = Debt::step(
+        node.debt,
+        node.sensed.uses,
+        node.limits.limit,
+        now,
+        reaction,
+    );
     node.learn_least(now);
     // A principal that claims only its guarantee did not come near its limit.
-    let near = node.share.limit.saturating_add(node.share.lacks) >= node.share.target;
-    if node.share.lacks > 0
+    let near = node
+        .limits
+        .share
+        .limit
+        .saturating_add(node.limits.share.lacks)
+        >= node.limits.share.target;
+    if node.limits.share.lacks > 0
         && near
         && node
+            .needs
             .lacked_at
             .is_none_or(|at| now.saturating_sub(at) >= LACKING)
     {
-        node.lacked_at = Some(now);
+        node.needs.lacked_at = Some(now);
     }
-    let lacks = node.gap() > tolerance(node.limit);
-    node.waits = if lacks {
-        node.waits.or(Some(now))
+    let lacks = node.gap() > tolerance(node.limits.limit);
+    node.needs.waits = if lacks {
+        node.needs.waits.or(Some(now))
     } else {
         None
     };
@@ -58,35 +77,36 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
 impl Node {
     /// Whether it uses nearly all that it may use.
     pub(super) fn is_full(&self) -> bool {
-        self.uses.saturating_add(self.limit / 8) >= self.limit
+        self.sensed.uses.saturating_add(self.limits.limit / 8) >= self.limits.limit
     }
 
     /// Bytes that it lacks of the entitlement that it wants and does not lend. A principal that is
     /// not near its limit, and does not say that it wants more, lacks nothing.
     pub(super) fn gap(&self) -> u64 {
-        if !self.is_full() && self.asks_for() <= self.limit {
+        if !self.is_full() && self.asks_for() <= self.limits.limit {
             return 0;
         }
-        self.share
+        self.limits
+            .share
             .entitlement
-            .min(self.share.target)
-            .min(self.demand)
-            .saturating_sub(self.limit)
+            .min(self.limits.share.target)
+            .min(self.needs.demand)
+            .saturating_sub(self.limits.limit)
     }
 
     /// Its own numbers at this moment.
     pub(super) fn own_numbers(&self, moment: &Moment) -> Numbers {
         Numbers {
-            limit: self.limit,
-            available: self.share.available.max(self.limit),
+            limit: self.limits.limit,
+            available: self.limits.share.available.max(self.limits.limit),
             owed: self
                 .debt
-                .map_or(0, |_| self.uses.saturating_sub(self.limit)),
+                .map_or(0, |_| self.sensed.uses.saturating_sub(self.limits.limit)),
             deadline: self.debt.map_or(0, |debt| on_clock(debt.deadline, moment)),
-            uses: self.uses,
-            share: self.share.entitlement,
+            uses: self.sensed.uses,
+            share: self.limits.share.entitlement,
             level: self.urgency(moment.now),
-            sensed: self.read_at,
+            sensed: self.sensed.read_at,
         }
     }
 
@@ -100,15 +120,16 @@ impl Node {
             };
         }
         // A principal with more than its target is not held back, whatever it wants.
-        let more = self.uses > self.share.target;
-        let held_back = !more && self.demand > self.limit.saturating_add(slop(self.limit));
-        let margin = if self.published.numbers.level == Level::Normal {
+        let more = self.sensed.uses > self.limits.share.target;
+        let held_back =
+            !more && self.needs.demand > self.limits.limit.saturating_add(slop(self.limits.limit));
+        let margin = if self.limits.published.numbers.level == Level::Normal {
             2
         } else {
             4
-        } * slop(self.limit);
-        let full = self.uses.saturating_add(margin) >= self.limit;
-        if held_back && full && self.uses > 0 {
+        } * slop(self.limits.limit);
+        let full = self.sensed.uses.saturating_add(margin) >= self.limits.limit;
+        if held_back && full && self.sensed.uses > 0 {
             Level::Warning
         } else {
             Level::Normal

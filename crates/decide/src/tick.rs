@@ -58,29 +58,29 @@ impl Core {
                 continue;
             };
             let node = self.tree.at_mut(slot);
-            let uses = if node.kind == Kind::Group {
+            let uses = if node.origin.kind == Kind::Group {
                 0
             } else {
                 one.uses
             };
-            let joins = !node.seen;
-            node.seen = true;
-            freeing |= node.uses > uses.saturating_add(FREED);
-            node.uses = uses;
-            node.read_at = one.read_at;
-            node.answers |= one.answers;
-            node.swapped = one.swapped;
-            node.wanted = one.wanted;
-            node.working_set = one.working_set;
-            node.bare = one.bare;
-            node.absent = one.absent;
-            node.domain = one
+            let joins = !node.sensed.seen;
+            node.sensed.seen = true;
+            freeing |= node.sensed.uses > uses.saturating_add(FREED);
+            node.sensed.uses = uses;
+            node.sensed.read_at = one.read_at;
+            node.sensed.answers |= one.answers;
+            node.sensed.swapped = one.swapped;
+            node.sensed.wanted = one.wanted;
+            node.sensed.working_set = one.working_set;
+            node.sensed.bare = one.bare;
+            node.sensed.absent = one.absent;
+            node.sensed.domain = one
                 .domain
-                .map(|sensed| node.domain.unwrap_or_default().with(sensed));
-            node.flow.feed(uses, passed, TREND_TAU);
+                .map(|sensed| node.sensed.domain.unwrap_or_default().with(sensed));
+            node.sensed.flow.feed(uses, passed, TREND_TAU);
             let ours = node.ladder.rung >= Rung::Take;
             node.trust
-                .record(node.reported.stalls, ours, self.clock.now, passed);
+                .record(node.adapter.reported.stalls, ours, self.clock.now, passed);
             if joins {
                 commands::shift_domains(
                     &mut self.tree,
@@ -104,20 +104,20 @@ impl Core {
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            node.account.subtree_uses = node.account.subtree_uses.saturating_add(node.uses);
-            node.account.subtree_adaptive += u32::from(node.adaptive && node.uses > 0);
+            node.account.subtree_uses = node.account.subtree_uses.saturating_add(node.sensed.uses);
+            node.account.subtree_adaptive += u32::from(node.adaptive && node.sensed.uses > 0);
             let below = Members {
                 uses: node.account.subtree_uses,
                 adaptive: node.account.subtree_adaptive,
                 freeing,
             };
-            node.account.bound = node.max.cap();
-            if let Some(domain) = &mut node.domain {
+            node.account.bound = node.settings.max.cap();
+            if let Some(domain) = &mut node.sensed.domain {
                 domain.account(below, passed, reaction, Bounds::NONE);
-                node.account.bound = node.max.cap().min(domain.budget);
+                node.account.bound = node.settings.max.cap().min(domain.budget);
                 self.pacer.record_domain(domain);
             }
-            match node.parent {
+            match node.position.parent {
                 None => members.add(&below),
                 Some(above) => {
                     let above = &mut self.tree.at_mut(above).account;
@@ -145,14 +145,14 @@ impl Core {
     /// part. With several users, a report about one user's programs cannot raise the reserve above
     /// its usual size.
     fn slowest(&self) -> Nanos {
-        if self.tree.nodes().filter(|node| node.tenant).count() > 1 {
+        if self.tree.nodes().filter(|node| node.origin.tenant).count() > 1 {
             return super::node::REACTION;
         }
         let worthwhile = self.root.sensed.capacity / 64;
         let slowest = self
             .tree
             .nodes()
-            .filter(|node| node.adaptive && node.uses >= worthwhile);
+            .filter(|node| node.adaptive && node.sensed.uses >= worthwhile);
         slowest
             .map(|node| node.reaction())
             .max()
@@ -168,20 +168,23 @@ impl Core {
             if lending {
                 demand::steady_collector(node, now);
             } else {
-                node.collector = Collector::default();
+                node.adapter.collector = Collector::default();
             }
-            node.demand = demand::steadied(node.demand, demand::wanted(node, now));
+            node.needs.demand = demand::steadied(node.needs.demand, demand::wanted(node, now));
             if node.trust.is_doubted(now) {
-                node.demand = node.demand.min(node.limit.max(node.uses));
+                node.needs.demand = node
+                    .needs
+                    .demand
+                    .min(node.limits.limit.max(node.sensed.uses));
             }
-            node.modest = demand::calmed(node.modest, demand::modest(node, now));
-            let kept = if node.adaptive { node.uses } else { 0 };
+            node.needs.modest = demand::calmed(node.needs.modest, demand::modest(node, now));
+            let kept = if node.adaptive { node.sensed.uses } else { 0 };
             let below = node.account.subtree_demand;
-            let all = below.saturating_add(node.demand.max(kept));
+            let all = below.saturating_add(node.needs.demand.max(kept));
             node.account.roomy = all <= node.account.bound;
             node.account.subtree_demand = all.min(node.account.bound);
             let all = node.account.subtree_demand;
-            match node.parent {
+            match node.position.parent {
                 None => total = total.saturating_add(all),
                 Some(above) => {
                     let above = &mut self.tree.at_mut(above).account.subtree_demand;
@@ -199,12 +202,13 @@ impl Core {
             let above = self
                 .tree
                 .at(slot)
+                .position
                 .parent
                 .map_or(roomy, |above| self.tree.at(above).account.roomy);
             let node = self.tree.at_mut(slot);
             node.account.roomy &= above;
             if node.account.roomy && node.adaptive {
-                node.demand = node.demand.max(node.uses);
+                node.needs.demand = node.needs.demand.max(node.sensed.uses);
             }
         }
     }
@@ -216,37 +220,40 @@ impl Core {
         let to_ms = |ns: Nanos| u32::try_from(ns / MILLISECOND).unwrap_or(u32::MAX);
         for place in 0..self.tree.len() {
             let node = self.tree.at(self.tree.ordered(place));
-            let parent = node.parent.map(|above| self.tree.at(above).place);
+            let parent = node
+                .position
+                .parent
+                .map(|above| self.tree.at(above).position.place);
             self.inputs.push(Principal {
                 parent,
-                weight: node.weight.get(),
-                priority: node.priority.get(),
-                own_weight: node.own_weight.get(),
-                own_priority: node.own_priority.get(),
-                uses: node.uses,
-                working_set: node.working_set.unwrap_or(0).min(node.uses),
+                weight: node.settings.weight.get(),
+                priority: node.settings.priority.get(),
+                own_weight: node.settings.own_weight.get(),
+                own_priority: node.settings.own_priority.get(),
+                uses: node.sensed.uses,
+                working_set: node.sensed.working_set.unwrap_or(0).min(node.sensed.uses),
                 trend: node.trend(demand::HORIZON),
-                demand: node.demand,
-                modest: node.modest,
+                demand: node.needs.demand,
+                modest: node.needs.modest,
                 max: node.account.bound,
-                last_limit: node.limit,
-                last_target: node.share.target,
+                last_limit: node.limits.limit,
+                last_target: node.limits.share.target,
                 reach: node.reach(reach, self.clock.now),
                 claims: node.claims(),
-                slight: debt::slop(node.limit),
+                slight: debt::slop(node.limits.limit),
                 least: node.least(),
-                waits: node.waits.is_some(),
-                collector: node.collector,
-                lasts_ms: to_ms(node.rhythm.lasts(now)),
-                resizing_ms: to_ms(node.reported.reaction.unwrap_or(0)),
-                apart: node.tenant,
+                waits: node.needs.waits.is_some(),
+                collector: node.adapter.collector,
+                lasts_ms: to_ms(node.adapter.rhythm.lasts(now)),
+                resizing_ms: to_ms(node.adapter.reported.reaction.unwrap_or(0)),
+                apart: node.origin.tenant,
             });
         }
         let shares = self.shares.decide(&self.inputs, self.root.budget);
         debug_assert_eq!(shares.len(), self.tree.len(), "a share for each");
         for (place, share) in shares.iter().enumerate() {
             let slot = self.tree.ordered(place);
-            self.tree.at_mut(slot).share = *share;
+            self.tree.at_mut(slot).limits.share = *share;
         }
     }
 
@@ -254,12 +261,13 @@ impl Core {
         for place in 0..self.tree.len() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            let before = node.limit;
+            let before = node.limits.limit;
             settle::settle(node, moment.now);
-            let grows = node.flow.rate(TREND_TAU).unsigned_abs() > (node.uses / 64).max(4 << 20);
+            let grows = node.sensed.flow.rate(TREND_TAU).unsigned_abs()
+                > (node.sensed.uses / 64).max(4 << 20);
             // An overdue debt that nobody needs is looked at again when somebody does.
             let pays = node.debt.is_some_and(|debt| debt.deadline > moment.now);
-            if grows || before != node.limit || pays || node.waits.is_some() {
+            if grows || before != node.limits.limit || pays || node.needs.waits.is_some() {
                 self.pacer.record(Mood::Moving);
             }
         }
@@ -272,24 +280,24 @@ impl Core {
             for place in 0..self.tree.len() {
                 let slot = self.tree.ordered(place);
                 let node = self.tree.at_mut(slot);
-                if (node.numbers.limit < node.published.numbers.limit) != falls {
+                if (node.limits.numbers.limit < node.limits.published.numbers.limit) != falls {
                     continue;
                 }
-                let numbers = node.numbers;
-                let word = if std::mem::take(&mut node.answers) {
+                let numbers = node.limits.numbers;
+                let word = if std::mem::take(&mut node.sensed.answers) {
                     Publication::Wake
                 } else {
-                    settle::publication(&node.published, &numbers, moment)
+                    settle::publication(&node.limits.published, &numbers, moment)
                 };
                 let wake = match word {
                     Publication::None => continue,
                     Publication::Write => false,
                     Publication::Wake => true,
                 };
-                node.published.numbers = numbers;
-                node.published.at = Some(moment.now);
+                node.limits.published.numbers = numbers;
+                node.limits.published.at = Some(moment.now);
                 if wake {
-                    node.published.woken = numbers;
+                    node.limits.published.woken = numbers;
                 }
                 self.actions.push(Action::Publish {
                     id: node.id,
@@ -305,14 +313,15 @@ impl Core {
         for place in (0..self.tree.len()).rev() {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
-            let below = std::mem::take(&mut node.below);
+            let below = std::mem::take(&mut node.limits.below);
             let own = node.own_numbers(moment);
             let all = add(&own, &below);
-            node.subtree_limit = all.limit;
-            node.numbers = match node.kind {
+            node.limits.subtree_limit = all.limit;
+            node.limits.numbers = match node.origin.kind {
                 Kind::Process => own,
                 Kind::Group => Numbers {
                     available: node
+                        .limits
                         .share
                         .subtree_available
                         .max(all.available)
@@ -320,8 +329,8 @@ impl Core {
                     ..all
                 },
             };
-            if let Some(above) = node.parent {
-                let above = &mut self.tree.at_mut(above).below;
+            if let Some(above) = node.position.parent {
+                let above = &mut self.tree.at_mut(above).limits.below;
                 *above = add(above, &all);
             }
         }

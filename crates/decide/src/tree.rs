@@ -72,8 +72,8 @@ impl Tree {
         }
         self.free.push(slot);
         for other in self.slots.iter_mut().flatten() {
-            if other.parent == Some(slot) {
-                other.parent = node.parent;
+            if other.position.parent == Some(slot) {
+                other.position.parent = node.position.parent;
             }
         }
         self.stale = true;
@@ -90,7 +90,7 @@ impl Tree {
                 parent: parent_id,
             });
         }
-        let depth = self.at(parent).level as usize + self.height(slot);
+        let depth = self.at(parent).position.level as usize + self.height(slot);
         if depth > MAX_DEPTH {
             Err(Refusal::TooDeep(depth))
         } else {
@@ -100,7 +100,7 @@ impl Tree {
 
     /// Moves a node; call it only after [`Tree::check_move`] allowed the move.
     pub(super) fn reparent(&mut self, slot: u32, parent: Option<u32>) {
-        self.at_mut(slot).parent = parent;
+        self.at_mut(slot).position.parent = parent;
         self.stale = true;
         self.relevel();
     }
@@ -111,10 +111,10 @@ impl Tree {
 
     /// Parents of a slot, nearest first; at most `MAX_DEPTH` of them.
     pub(super) fn ancestors(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.at(slot).parent;
+        let mut next = self.at(slot).position.parent;
         std::iter::from_fn(move || {
             let above = next?;
-            next = self.at(above).parent;
+            next = self.at(above).position.parent;
             Some(above)
         })
         .take(MAX_DEPTH)
@@ -122,13 +122,13 @@ impl Tree {
 
     /// Levels of the subtree of a node, 1 for a leaf.
     fn height(&self, slot: u32) -> usize {
-        let top = self.at(slot).level as usize;
+        let top = self.at(slot).position.level as usize;
         let below = self
             .index
             .iter()
             .filter(|&&(_, other)| self.is_under(other, slot));
         below
-            .map(|&(_, other)| self.at(other).level as usize - top + 1)
+            .map(|&(_, other)| self.at(other).position.level as usize - top + 1)
             .max()
             .unwrap_or(1)
     }
@@ -141,10 +141,13 @@ impl Tree {
             for at in 0..self.index.len() {
                 let slot = self.index[at].1;
                 let node = self.at(slot);
-                let top = u8::from(!node.tenant);
-                let level = node.parent.map_or(top, |above| self.at(above).level + 1);
-                changed |= self.at(slot).level != level;
-                self.at_mut(slot).level = level;
+                let top = u8::from(!node.origin.tenant);
+                let level = node
+                    .position
+                    .parent
+                    .map_or(top, |above| self.at(above).position.level + 1);
+                changed |= self.at(slot).position.level != level;
+                self.at_mut(slot).position.level = level;
             }
             if !changed {
                 return;
@@ -161,8 +164,8 @@ impl Tree {
         for level in 0..=MAX_DEPTH {
             for at in 0..self.index.len() {
                 let slot = self.index[at].1;
-                if self.at(slot).level as usize == level {
-                    self.at_mut(slot).place = self.order.len() as u32;
+                if self.at(slot).position.level as usize == level {
+                    self.at_mut(slot).position.place = self.order.len() as u32;
                     self.order.push(slot);
                 }
             }
@@ -190,7 +193,9 @@ impl Tree {
 
     /// Nodes level by level, parents before their children, whether or not the order is up to date.
     pub(super) fn by_level(&self) -> impl Iterator<Item = &Node> + '_ {
-        (0..=MAX_DEPTH as u8)
-            .flat_map(move |level| self.nodes().filter(move |node| node.level == level))
+        (0..=MAX_DEPTH as u8).flat_map(move |level| {
+            self.nodes()
+                .filter(move |node| node.position.level == level)
+        })
     }
 }

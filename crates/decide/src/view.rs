@@ -13,7 +13,10 @@ impl Core {
 
     /// Number of principals that count towards the bound: those that a client registered.
     pub fn counted(&self) -> usize {
-        self.tree.nodes().filter(|node| !node.automatic).count()
+        self.tree
+            .nodes()
+            .filter(|node| !node.origin.automatic)
+            .count()
     }
 
     /// Whether there are none.
@@ -29,7 +32,9 @@ impl Core {
     /// The numbers of one principal at the last tick; for a group, those of all its descendants
     /// together.
     pub fn numbers(&self, id: Id) -> Option<Numbers> {
-        self.tree.slot(id).map(|slot| self.tree.at(slot).numbers)
+        self.tree
+            .slot(id)
+            .map(|slot| self.tree.at(slot).limits.numbers)
     }
 
     /// All values of one principal.
@@ -59,6 +64,7 @@ impl Core {
         let slot = self.tree.slot(id)?;
         self.tree
             .at(slot)
+            .sensed
             .domain
             .as_ref()
             .map(|domain| domain.figures())
@@ -73,7 +79,7 @@ impl Core {
         let domain = self
             .tree
             .slot(id)
-            .and_then(|slot| self.tree.at(slot).domain.as_ref());
+            .and_then(|slot| self.tree.at(slot).sensed.domain.as_ref());
         domain.is_some_and(|domain| pace::is_alarming(domain, used))
     }
 
@@ -90,31 +96,34 @@ impl Core {
     fn figures_of(&self, node: &Node) -> Figures {
         Figures {
             id: node.id,
-            parent: node.parent.map(|above| self.tree.at(above).id),
-            kind: node.kind,
+            parent: node.position.parent.map(|above| self.tree.at(above).id),
+            kind: node.origin.kind,
             adaptive: node.adaptive,
-            weight: node.weight,
-            priority: node.priority,
-            own_weight: node.own_weight,
-            own_priority: node.own_priority,
-            max: node.max,
-            tenant: node.tenant,
-            numbers: node.numbers,
+            weight: node.settings.weight,
+            priority: node.settings.priority,
+            own_weight: node.settings.own_weight,
+            own_priority: node.settings.own_priority,
+            max: node.settings.max,
+            tenant: node.origin.tenant,
+            numbers: node.limits.numbers,
             subtree_uses: node.account.subtree_uses,
-            subtree_limit: node.subtree_limit,
-            target: node.share.target,
-            demand: node.demand,
-            working_set: node.working_set.map(|touched| touched.min(node.uses)),
-            swapped: node.swapped,
-            joined: node.joined,
-            live: node.reported.live,
-            collections: node.reported.collections,
-            collection_ms: node.reported.collection_ms,
+            subtree_limit: node.limits.subtree_limit,
+            target: node.limits.share.target,
+            demand: node.needs.demand,
+            working_set: node
+                .sensed
+                .working_set
+                .map(|touched| touched.min(node.sensed.uses)),
+            swapped: node.sensed.swapped,
+            joined: node.origin.joined,
+            live: node.adapter.reported.live,
+            collections: node.adapter.reported.collections,
+            collection_ms: node.adapter.reported.collection_ms,
             stall_rate: node.trust.rate(self.clock.now),
             doubted: node.trust.is_doubted(self.clock.now),
-            collector: node.reported.collector,
+            collector: node.adapter.reported.collector,
             at_least: node.is_at_least(),
-            lacks: node.share.lacks,
+            lacks: node.limits.share.lacks,
             rung: node.ladder.rung,
         }
     }
