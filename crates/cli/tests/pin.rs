@@ -136,6 +136,16 @@ fn it_explains_why_each_range_is_held_and_what_that_saves() {
     assert!(pin.wait().success());
 }
 
+/// Waits until it has opened the pages of a process: one that ends before cannot be watched.
+fn looks_at(pin: &Started, pid: &str) {
+    let pages = format!("/proc/{pid}/pagemap");
+    wait_for("it watches", || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", pin.0.id())).ok()?;
+        let mut links = open.flatten().filter_map(|it| it.path().read_link().ok());
+        links.any(|link| link == Path::new(&pages)).then_some(())
+    });
+}
+
 #[test]
 fn it_ends_with_the_program_or_by_a_signal() {
     let place = Place::new();
@@ -145,6 +155,7 @@ fn it_ends_with_the_program_or_by_a_signal() {
     for one in [&watching, &told] {
         hears(one.0.id(), libc::SIGINT);
     }
+    looks_at(&watching, &pid);
     assert!(watching.0.try_wait().unwrap().is_none());
     told.signal(libc::SIGINT);
     assert!(told.wait().success());
