@@ -35,7 +35,8 @@ pub(crate) fn arguments(library: &str) -> [&str; 3] {
     [library, "true", COLLECT]
 }
 
-/// Whether a machine's answer says that it has collected.
+/// Whether a machine's answer says that the agent has asked for the collection, and waited for it. While a
+/// thread is in a critical section of JNI, some machines put it off.
 pub(crate) fn is_done(reply: &Reply) -> bool {
     reply.text.trim() == COLLECTED
 }
