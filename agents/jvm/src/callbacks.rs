@@ -22,7 +22,8 @@ const NO_EVENTS: c_int = 1;
 const NO_PAGE: c_int = 2;
 /// The machine is to be saved in a file and continued, which an open descriptor would prevent.
 const SAVED: c_int = 3;
-/// The machine was asked to collect, and agreed. It is no success, so that the machine keeps no note of another agent.
+/// The machine was asked to collect, and agreed. It is no success, so that the machine keeps no note of
+/// another agent.
 const COLLECTED: c_int = 4;
 /// The machine does not collect when it is asked to.
 const NOT_COLLECTED: c_int = 5;

@@ -143,8 +143,8 @@ impl Control {
         actions
     }
 
-    /// Whether the heap has about the least size that it may have (`Levers::least_size`), and the limit is below
-    /// that. Then no resizing helps, and an agent can only empty it.
+    /// Whether the heap has about the least size that it may have (`Levers::least_size`), and the limit is
+    /// below that. Then no resizing helps, and an agent can only empty it.
     fn is_least(&self, seen: &Seen) -> bool {
         let least = self.levers.least_size;
         let most = least.saturating_add(least / 16);
