@@ -9,7 +9,7 @@ use crate::panic_guard::{Shared, caught, is_broken, is_over, stop, unharmed};
 use crate::pauses::Pauses;
 use crate::stall_signal::Reader;
 use crate::{page, polling_thread};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::collections::{About, Collector, Writer};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,7 +157,7 @@ fn measure(jvmti: &Jvmti) -> Result<Is, c_int> {
         pid: u64::from(std::process::id()),
         collector: machine.map_or(Collector::Unknown, Machine::collector),
         signal: reader.signal(),
-        loaded_ns: now_ns(),
+        loaded_ns: clock::now().0,
         signal_text: reader.describe(),
     };
     let (writer, process) = Writer::new(words, &about);

@@ -7,7 +7,7 @@ use crate::heap::{Free, Heap};
 use crate::machine::Refusal;
 use crate::stall_signal::{Reader, Reading};
 use crate::time_budget::TimeBudget;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
 /// Measures pauses and gives memory back at their ends.
@@ -82,7 +82,7 @@ impl Pauses {
     /// # Safety
     /// As [`Heap::begin`], and the heap is that of this process's machine.
     pub unsafe fn begin(&mut self) {
-        let start_ns = now_ns();
+        let start_ns = clock::now().0;
         if let Some(counters) = &mut self.counters {
             counters.begin();
         }
@@ -90,7 +90,7 @@ impl Pauses {
         self.try_heap(|heap| unsafe { heap.begin() }.map(|()| Free::default()));
         let read = self.ration.allows(start_ns).then(|| self.read());
         self.begun = Some(Begun { start_ns, read });
-        self.totals.agent_ns += now_ns().saturating_sub(start_ns);
+        self.totals.agent_ns += clock::now().0.saturating_sub(start_ns);
     }
 
     /// The pause ends.
@@ -98,7 +98,7 @@ impl Pauses {
     /// # Safety
     /// As [`Heap::end`], and the heap is that of this process's machine.
     pub unsafe fn end(&mut self) {
-        let end_ns = now_ns();
+        let end_ns = clock::now().0;
         // A pause whose beginning was missed has no length.
         let begun = self.begun.take().unwrap_or(Begun {
             start_ns: end_ns,
@@ -128,7 +128,7 @@ impl Pauses {
         };
         self.count(&pause, &free);
         self.totals.unread += u64::from(within.is_none());
-        self.totals.agent_ns += now_ns().saturating_sub(end_ns);
+        self.totals.agent_ns += clock::now().0.saturating_sub(end_ns);
         self.writer.ended(&pause, &self.totals);
     }
 
@@ -142,7 +142,7 @@ impl Pauses {
         let now = self.read();
         let took_ns = before.map_or(0, |before| before.took_ns);
         self.ration
-            .spent(now.took_ns.saturating_add(took_ns), now_ns());
+            .spent(now.took_ns.saturating_add(took_ns), clock::now().0);
         if let Some(process) = &mut self.process {
             self.reader.tell_fall(process);
             process.read(&reading(now.reading, end_ns));
@@ -151,11 +151,11 @@ impl Pauses {
     }
 
     fn read(&mut self) -> Read {
-        let start_ns = now_ns();
+        let start_ns = clock::now().0;
         let reading = self.reader.read(start_ns);
         Read {
             reading,
-            took_ns: now_ns().saturating_sub(start_ns),
+            took_ns: clock::now().0.saturating_sub(start_ns),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::panic_guard::{is_over, unharmed};
 use crate::pauses::reading;
 use crate::stall_signal::Reader;
 use crate::time_budget::TimeBudget;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::collections::ProcessWriter;
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ pub fn start(mut process: ProcessWriter<'static>) {
     let work = move || {
         while !is_over() {
             unharmed((), || {
-                let at_ns = now_ns();
+                let at_ns = clock::now().0;
                 let now = reader.read(at_ns);
                 reader.tell_fall(&mut process);
                 process.read(&reading(now, at_ns));
-                let end_ns = now_ns();
+                let end_ns = clock::now().0;
                 ration.spent(end_ns.saturating_sub(at_ns), end_ns);
             });
             std::thread::sleep(PERIOD.max(Duration::from_nanos(ration.rest_ns())));

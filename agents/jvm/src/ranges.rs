@@ -1,7 +1,7 @@
 //! Ranges of the heap: what they are mapped to, and giving them back.
 
 use crate::machine::{Machine, Refusal, word};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::sandbox;
 use plimsoll_kernel::smaps::each_own_mapping;
@@ -50,7 +50,7 @@ impl Giver {
 
     /// Whether there is time left in this pause.
     pub fn has_time(&self) -> bool {
-        self.until_ns.is_none_or(|until| now_ns() < until)
+        self.until_ns.is_none_or(|until| clock::now().0 < until)
     }
 
     /// Size of the pages, bytes.
@@ -242,7 +242,7 @@ mod tests {
         own.bytes().fill(1);
         let mut giver = Giver::of_pages(page_size());
         let (start, end) = own.range();
-        giver.begin(Some(now_ns()));
+        giver.begin(Some(clock::now().0));
         // SAFETY: our mapping; nobody else looks at it.
         let given = unsafe { giver.give(start, end) };
         assert_eq!((given, own.resident()), (Ok(end), 2 * CHUNK));

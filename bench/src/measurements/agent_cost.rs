@@ -13,7 +13,7 @@ use crate::report::results::{Cell, Results, number};
 use crate::report::statistics::{Spread, spread};
 use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_runtimes::hotspot::agent::{LIBRARY, Page};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::children::end_with_us;
@@ -209,7 +209,7 @@ impl Drop for Running {
 }
 
 fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
-    let begin = now_ns();
+    let begin = clock::now().0;
     let child = command.spawn().map_err(Error::start(&command))?;
     let mut running = Running(child);
     let pid = running.0.id();
@@ -238,7 +238,7 @@ fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
         }
         std::thread::sleep(LOOK);
     };
-    let time = now_ns() - begin;
+    let time = clock::now().0 - begin;
     let name = || format!("{command:?}");
     if !status.success() {
         return Err(Error::program(name(), status.to_string()));

@@ -12,7 +12,7 @@ use crate::report::statistics::{quantile, spread};
 use crate::runner::Runner;
 use crate::{Error, Result};
 use plimsoll_client::{Connection, Stream};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_testbed::children::{end, end_with_us};
 use plimsoll_wire::messages::{Adapter, Changed, Id, Name, Register, Set, Weight};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -202,7 +202,7 @@ fn arrivals(streams: &[Stream<Changed>], pages: &[Mapped]) -> Result<Vec<f64>> {
             what: "messages of the broker",
             source: errno.into(),
         })?;
-        let now = now_ns();
+        let now = clock::now().0;
         if ready == 0 {
             break;
         }
@@ -231,7 +231,7 @@ fn drain(streams: &mut [Stream<Changed>]) -> Result<()> {
 
 fn read_ns(page: &Mapped) -> f64 {
     let view = page.view();
-    let start = now_ns();
+    let start = clock::now().0;
     let mut sum = 0u64;
     for _ in 0..READS {
         sum = sum.wrapping_add(
@@ -241,7 +241,7 @@ fn read_ns(page: &Mapped) -> f64 {
         );
     }
     std::hint::black_box(sum);
-    (now_ns() - start) as f64 / f64::from(READS)
+    (clock::now().0 - start) as f64 / f64::from(READS)
 }
 
 fn resident_mib(pid: u32) -> f64 {

@@ -11,7 +11,7 @@ use crate::report::results::Results;
 use crate::report::statistics::{Spread, spread};
 use crate::runner::{Runner, Turn, Variant};
 use crate::{Error, Result};
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
@@ -173,9 +173,9 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
         },
         ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)
     };
-    let before = thread_cpu_ns();
+    let before = clock::thread_cpu().0;
     let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)?;
-    let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
+    let seconds = (clock::thread_cpu().0 - before) as f64 / 1e9;
     let job = Job {
         command: vec![
             sibling("plimsoll").display().to_string(),

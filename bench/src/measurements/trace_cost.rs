@@ -10,7 +10,7 @@ use crate::report::results::{Cell, Results, number, root};
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
 use crate::{Error, Result};
-use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
+use plimsoll_kernel::clock;
 use plimsoll_testbed::children::end_with_us;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -197,10 +197,13 @@ fn once(folder: &Path, java: &[String], mode: Mode) -> Result<Took> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     end_with_us(&mut command);
-    let (begin, before) = (now_ns(), children_cpu_ns());
+    let (begin, before) = (clock::now().0, clock::children_cpu().0);
     let output = command.output().map_err(Error::start(&command))?;
-    let [time, processors] =
-        [now_ns() - begin, children_cpu_ns().saturating_sub(before)].map(|time| time as f64 / 1e9);
+    let [time, processors] = [
+        clock::now().0 - begin,
+        clock::children_cpu().0.saturating_sub(before),
+    ]
+    .map(|time| time as f64 / 1e9);
     let said = String::from_utf8_lossy(&output.stderr);
     let fault = || Error::program(format!("{command:?}"), format!("{}: {said}", output.status));
     if !output.status.success() {

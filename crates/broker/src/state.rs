@@ -4,7 +4,7 @@
 
 use crate::decide::Kept;
 use crate::server::listener::advice;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, boot};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::plain;
@@ -135,7 +135,7 @@ impl State {
             most,
             waiting: HashMap::new(),
             unseen: Vec::new(),
-            read_at: now_ns(),
+            read_at: clock::now().0,
             aliases: HashMap::new(),
             next_id: 1,
             dirty: false,

@@ -4,7 +4,7 @@
 //! broker's (`"source": "broker"`), otherwise local ones. Both are read with the same instructions.
 
 use plimsoll_client::{Principal, Source};
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use std::hint::black_box;
 
 const ROUNDS: usize = 1001;
@@ -15,9 +15,9 @@ const CALLS: u32 = 20_000;
 fn measure(mut call: impl FnMut()) -> (f64, f64) {
     let mut costs: Vec<f64> = (0..ROUNDS)
         .map(|_| {
-            let begin = thread_cpu_ns();
+            let begin = clock::thread_cpu().0;
             (0..CALLS).for_each(|_| call());
-            (thread_cpu_ns() - begin) as f64 / f64::from(CALLS)
+            (clock::thread_cpu().0 - begin) as f64 / f64::from(CALLS)
         })
         .collect();
     costs.sort_by(f64::total_cmp);

@@ -286,7 +286,7 @@ impl Surroundings {
         };
         let has = (central.committed() * SUPERPAGE) as u64;
         let beside = limit.saturating_sub(left + has);
-        self.beside_addresses.look(clock::now_ns(), beside);
+        self.beside_addresses.look(clock::now().0, beside);
         let left = left + has.saturating_sub((central.used() * SUPERPAGE) as u64);
         self.many = Some((Instant::now(), left / PLENTY));
         (wanted >= left / PLENTY).then(|| Bound::Cliff {
@@ -358,7 +358,7 @@ impl Surroundings {
             return (Bound::Domain { capacity, free }, uses);
         }
         let heap = (resident + idle).min(uses);
-        self.beside.look(clock::now_ns(), used.saturating_sub(heap));
+        self.beside.look(clock::now().0, used.saturating_sub(heap));
         let margin = self.beside.margin(capacity);
         let bound = Bound::Cliff {
             left,

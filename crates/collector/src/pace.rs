@@ -105,7 +105,7 @@ impl Ended<'_> {
     /// nanoseconds each, and that `usual` bytes may be allocated until the next one by libgc's rule.
     pub(crate) fn told(&self, cost: u64, usual: usize) -> sizing::Ended {
         sizing::Ended {
-            now: clock::now_ns(),
+            now: clock::now().0,
             took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
             cost,
             live: (self.found.composite + self.found.atomic) as u64,

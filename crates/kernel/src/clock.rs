@@ -2,18 +2,19 @@
 //! another time (`time_namespaces(7)`).
 
 use crate::process::text_through;
+use plimsoll_unit::{MICROSECOND, Nanos, SECOND};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Longest `timens_offsets` that is read, bytes.
 const MAX_OFFSETS: usize = 4 << 10;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`. Does not jump when the time of day is set, and stands still
+/// A point of `CLOCK_MONOTONIC`. Does not jump when the time of day is set, and stands still
 /// during suspend.
-pub fn now_ns() -> u64 {
+pub fn now() -> Nanos {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// By how much [`now_ns`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not say:
+/// By how much [`now`] of a process is ahead of ours, nanoseconds. 0 where the kernel does not say:
 /// then it has no time namespaces, or the process is gone.
 pub fn ahead_ns(pid: u32) -> i64 {
     let offset = |pid: &dyn std::fmt::Display| {
@@ -32,41 +33,42 @@ fn parse_offset(text: &[u8]) -> Option<i64> {
         lines.find_map(|mut words| (words.next() == Some("monotonic")).then_some(words))?;
     let seconds: i64 = words.next()?.parse().ok()?;
     let rest: i64 = words.next()?.parse().ok()?;
-    Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
+    Some(seconds.saturating_mul(SECOND as i64).saturating_add(rest))
 }
 
-/// Nanoseconds of processor time that this thread has used.
-pub fn thread_cpu_ns() -> u64 {
+/// Processor time that this thread has used.
+pub fn thread_cpu() -> Nanos {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// Nanoseconds of processor time that all threads of this process have used.
-pub fn process_cpu_ns() -> u64 {
+/// Processor time that all threads of this process have used.
+pub fn process_cpu() -> Nanos {
     nanoseconds(ClockId::ProcessCPUTime)
 }
 
-/// Nanoseconds of processor time that the children of this process have used that it has waited for, and
+/// Processor time that the children of this process have used that it has waited for, and
 /// theirs.
-pub fn children_cpu_ns() -> u64 {
+pub fn children_cpu() -> Nanos {
     // SAFETY: zero is a value of a structure of numbers, and it is valid for writing.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
     };
-    [usage.ru_utime, usage.ru_stime]
-        .map(|time| {
-            (time.tv_sec.max(0) as u64) * 1_000_000_000 + (time.tv_usec.max(0) as u64) * 1000
-        })
-        .iter()
+    let times = [usage.ru_utime, usage.ru_stime].into_iter();
+    times
+        .map(|time| span(time.tv_sec, time.tv_usec.saturating_mul(MICROSECOND as i64)))
         .sum()
 }
 
-fn nanoseconds(clock: ClockId) -> u64 {
-    let t = clock_gettime(clock);
-    (t.tv_sec.max(0) as u64)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(t.tv_nsec.max(0) as u64)
+fn nanoseconds(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
+    span(time.tv_sec, time.tv_nsec)
+}
+
+/// The kernel's two parts of a time in one: seconds, and nanoseconds of one.
+fn span(seconds: i64, rest: i64) -> Nanos {
+    Nanos::seconds(seconds.max(0) as u64) + Nanos(rest.max(0) as u64)
 }
 
 #[cfg(test)]
@@ -94,9 +96,9 @@ mod tests {
 
     #[test]
     fn never_runs_backwards() {
-        let mut last = super::now_ns();
+        let mut last = super::now();
         for _ in 0..1000 {
-            let now = super::now_ns();
+            let now = super::now();
             assert!(now >= last);
             last = now;
         }

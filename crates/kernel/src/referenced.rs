@@ -181,8 +181,8 @@ impl Sampler {
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
     pub fn step(&mut self, process: &Process, now_ns: u64) -> Result<Option<Estimate>> {
-        let begin = crate::clock::thread_cpu_ns();
-        let cost = || crate::clock::thread_cpu_ns().saturating_sub(begin);
+        let begin = crate::clock::thread_cpu().0;
+        let cost = || crate::clock::thread_cpu().0.saturating_sub(begin);
         match self.schedule.step(now_ns) {
             Step::Wait => Ok(None),
             Step::Clear => match clear(process) {

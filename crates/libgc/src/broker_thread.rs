@@ -136,7 +136,7 @@ impl Companion {
 }
 
 fn now() -> Nanos {
-    Nanos(clock::now_ns())
+    Nanos(clock::now().0)
 }
 
 /// Bytes ever allocated.

@@ -1,7 +1,7 @@
 //! The events in a process between two looks: faults, and evicted pages that came back.
 
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl Counters {
         let stat = group.and_then(|place| Cgroup::open(place).ok()?.stat().ok());
         let page = plimsoll_kernel::process::page_size();
         Counters {
-            at_ns: now_ns(),
+            at_ns: clock::now().0,
             minor_faults: faults.minor,
             major_faults: faults.major,
             refaulted_file: stat.map(|s| s.refault_file.saturating_mul(page)),

@@ -1,7 +1,7 @@
 //! Words of another process's memory, read only where it is resident.
 
 use plimsoll_kernel::Result;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::process_vm::{self, Copied};
@@ -99,7 +99,7 @@ impl ProcessMemory {
     /// hold anything, and a reader without an end would keep one of the few threads for all processes.
     pub(crate) fn limit(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let until = now_ns().saturating_add(time);
+        let until = clock::now().0.saturating_add(time);
         self.until_ns.store(until, Ordering::Relaxed);
         self.refused.store(false, Ordering::Relaxed);
     }
@@ -114,7 +114,7 @@ impl Memory for ProcessMemory {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Unread> {
         let take = |left: usize| left.checked_sub(into.len());
         let order = Ordering::Relaxed;
-        let is_late = now_ns() >= self.until_ns.load(order);
+        let is_late = clock::now().0 >= self.until_ns.load(order);
         if is_late || self.left.fetch_update(order, order, take).is_err() {
             self.refused.store(true, order);
             return Err(Unread::TooMuch);

@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use plimsoll_client::govern::{Governor, Own, per_second};
 use plimsoll_client::messages::{Report, Statistics};
 use plimsoll_client::{Follower, Granted, spawn_quiet};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::own;
 use plimsoll_policy::footprint::Within;
 use plimsoll_unit::{Bytes, MIB, MILLISECOND, Nanos};
@@ -165,7 +165,7 @@ impl Companion {
 }
 
 fn now() -> Nanos {
-    Nanos(now_ns())
+    Nanos(clock::now().0)
 }
 
 #[cfg(test)]

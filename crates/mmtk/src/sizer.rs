@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::stall_signal::Signal;
 use crate::{Error, GiveBack, Result, companion};
 use plimsoll_kernel::capacity::Domain;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::own;
 use plimsoll_policy::sizing::{self, Sizing};
 use std::io::Write;
@@ -126,7 +126,7 @@ impl<S: Sizing> Builder<S> {
             shared,
             control,
             give_back: self.give_back,
-            started: now_ns(),
+            started: clock::now().0,
             state: Mutex::new(State {
                 ledger,
                 signal,
@@ -328,13 +328,13 @@ impl<S: Sizing> Sizer<S> {
 
     /// The program is stopped.
     pub fn pause_began(&self) {
-        self.state().now.pause = now_ns();
+        self.state().now.pause = clock::now().0;
     }
 
     /// The program goes on soon.
     pub fn pause_ended(&self) {
         let mut state = self.state();
-        let took = now_ns().saturating_sub(state.now.pause);
+        let took = clock::now().0.saturating_sub(state.now.pause);
         state.now.took = state.now.took.saturating_add(took);
         state.now.pending = 0;
         self.shared.paused();
@@ -350,7 +350,7 @@ impl<S: Sizing> Sizer<S> {
         let now = state.now;
         let stalls = state.signal.since_last();
         self.shared.read_by(state.signal.tier());
-        let time = now_ns();
+        let time = clock::now().0;
         let seen = Seen {
             now: time.saturating_sub(self.started),
             took: now.took.saturating_add(time.saturating_sub(now.pause)),

@@ -5,7 +5,7 @@ use crate::events::News;
 use crate::parameters::Setter;
 use crate::threads::{Followed, Threads};
 use crate::undo_on_kill::{Guarded, undo_heirs};
-use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::sched::{
     Parameters, Policy, Rights, SLICES, parameters, processors, set_parameters,
@@ -173,7 +173,7 @@ pub fn follow(
         gain: following.trial.gain(),
         changes: following.changes,
         looks: following.looks,
-        cost: thread_cpu_ns(),
+        cost: clock::thread_cpu().0,
     });
     match ended {
         Err(Error::Gone { .. }) => Ok(Ended::ProgramGone),
@@ -238,21 +238,21 @@ impl Following<'_> {
     fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&News)) -> Result<()> {
         let wanted = nanoseconds(self.options.look);
         let length = nanoseconds(self.options.window);
-        let (mut last, mut begin) = (now_ns(), now_ns());
+        let (mut last, mut begin) = (clock::now().0, clock::now().0);
         let mut pause = wanted;
         loop {
             if sleep_until(last.saturating_add(pause), stop) {
                 return Ok(());
             }
-            let (now, used) = (now_ns(), thread_cpu_ns());
+            let (now, used) = (clock::now().0, clock::thread_cpu().0);
             let elapsed = now.saturating_sub(last);
             last = now;
             self.look(now.saturating_sub(begin) > length / SETTLES, elapsed)?;
             if now.saturating_sub(begin) >= length {
                 self.end_window(tell)?;
-                begin = now_ns();
+                begin = clock::now().0;
             }
-            pause = pace(wanted, thread_cpu_ns().saturating_sub(used));
+            pause = pace(wanted, clock::thread_cpu().0.saturating_sub(used));
         }
     }
 
@@ -392,13 +392,13 @@ fn undo_heirs_but(process: &Process, setter: &Setter, ordered: &[Followed]) {
     crate::undo_on_kill::undo_heirs_where(process, setter, &|tid| !is_ordered(tid));
 }
 
-/// Sleeps until a time (of [`now_ns`]). Returns whether we are to stop.
+/// Sleeps until a time (of [`clock::now`]). Returns whether we are to stop.
 fn sleep_until(until: u64, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Acquire) {
             return true;
         }
-        match Duration::from_nanos(until.saturating_sub(now_ns())) {
+        match Duration::from_nanos(until.saturating_sub(clock::now().0)) {
             Duration::ZERO => return false,
             left => std::thread::sleep(left.min(GRAIN)),
         }

@@ -14,7 +14,7 @@ use crate::descriptors;
 use crate::error::PinError;
 use crate::open_mapped::Opened;
 use crate::pages::{PageSet, Run};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::mapped::is_mapped_as;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::pin::FileMapping;
@@ -139,7 +139,7 @@ impl Holder {
                 if room == 0 {
                     return (true, failures);
                 }
-                if now_ns() >= until_ns {
+                if clock::now().0 >= until_ns {
                     return (false, failures);
                 }
                 let piece = piece.start..piece.end.min(piece.start + room);

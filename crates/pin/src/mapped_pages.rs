@@ -5,7 +5,7 @@ use crate::error::PinError;
 use crate::filesystem::{in_memory, is_in_memory, is_no_file, not_local};
 use crate::pages::Run;
 use plimsoll_kernel::cgroup::locate;
-use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::mapped::{lists_alike, told_apart};
 use plimsoll_kernel::mounts::{Mounts, NotLocal};
 use plimsoll_kernel::pages::PageMap;
@@ -97,7 +97,7 @@ impl Open {
             mounts: Mounts::of(process)?,
             user: process.ids()?.uid,
             group: group_of(process.pid())?,
-            until_ns: now_ns().saturating_add(KEPT),
+            until_ns: clock::now().0.saturating_add(KEPT),
         })
     }
 }
@@ -208,7 +208,7 @@ impl Watched {
     /// # Errors
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
-        let start = thread_cpu_ns();
+        let start = clock::thread_cpu().0;
         let mut seen = self.read_mappings();
         if matches!(seen, Err(Error::Gone { .. })) && self.alive() {
             // It has executed another program since: what is open belongs to the memory before that.
@@ -221,13 +221,13 @@ impl Watched {
             return Err(Error::Gone { pid: self.pid() });
         }
         Ok(Seen {
-            cost_ns: thread_cpu_ns().saturating_sub(start),
+            cost_ns: clock::thread_cpu().0.saturating_sub(start),
             ..seen?
         })
     }
 
     fn read_mappings(&mut self) -> Result<Seen> {
-        if now_ns() >= self.open.until_ns {
+        if clock::now().0 >= self.open.until_ns {
             self.open = Open::of(&self.process)?;
         }
         let mut areas = Vec::new();

@@ -25,7 +25,7 @@ use crate::report::{Held, Passed, Report, State};
 use decide::{Domains, Why};
 use known::Known;
 use limits::Reached;
-use plimsoll_kernel::clock::{now_ns as clock, thread_cpu_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::pin::lockable;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
@@ -165,32 +165,32 @@ impl Pinner {
     /// [`PinError::Kernel`] when our own memory domain cannot be read any more. Everything is
     /// released then.
     pub fn tick(&mut self, now_ns: u64) -> Result<Report, PinError> {
-        let start = thread_cpu_ns();
+        let start = clock::thread_cpu().0;
         if let Err(error) = self.heed_margins() {
             self.release();
             return Err(error);
         }
         self.holder.check();
-        let heeded = thread_cpu_ns();
+        let heeded = clock::thread_cpu().0;
         let finished = !(self.options.once && self.decided) && self.gather(now_ns);
         let due = now_ns >= self.decide_at_ns && !self.gather.is_amid() && self.rounds > 1;
         if due && !(self.options.once && self.decided) {
             self.decide(now_ns);
         }
         self.margins_ns += heeded.saturating_sub(start);
-        self.round_ns += thread_cpu_ns().saturating_sub(heeded);
+        self.round_ns += clock::thread_cpu().0.saturating_sub(heeded);
         if finished {
             let (here, margins) = (take(&mut self.round_ns), take(&mut self.margins_ns));
             self.gather
                 .pace(self.evidence.majors_per_second(), here, margins);
         }
         if !self.options.dry_run {
-            let until = clock().saturating_add(SLICE);
+            let until = clock::now().0.saturating_add(SLICE);
             let (done, failures) = self.holder.work(self.allowance.bytes, until);
             self.working = !done;
             self.note_failures(failures);
         }
-        self.spent_ns += thread_cpu_ns().saturating_sub(start);
+        self.spent_ns += clock::thread_cpu().0.saturating_sub(start);
         Ok(self.report(now_ns))
     }
 
@@ -304,7 +304,7 @@ impl Pinner {
             };
         }
         self.allowance = allowance;
-        let now_ns = clock();
+        let now_ns = clock::now().0;
         if now_ns >= self.groups_at_ns {
             self.groups_at_ns = now_ns.saturating_add(GROUPS_EVERY);
             self.heed_groups();

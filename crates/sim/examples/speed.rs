@@ -2,7 +2,7 @@
 //! scheduler: `cargo run --release -p plimsoll-sim --example speed [PROGRAM [SHORTEN [ROUNDS [CELL]]]]`.
 //! Everything is in memory, on one thread. `CELL` is a part of the names of those that are wanted.
 
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use plimsoll_policy::phases::{Quanta, Rule};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
@@ -46,10 +46,10 @@ fn main() {
             ..Settings::new(rule, collector, HEAP * survey.largest_live)
         };
         let speeds = (0..number(2, 3.0) as usize).map(|_| {
-            let before = thread_cpu_ns();
+            let before = clock::thread_cpu().0;
             let mut program = Traced::new(&trace, &survey, 1.0);
             let outcome = simulate(&mut program, &settings).expect("it ends");
-            outcome.events as f64 * 1e3 / (thread_cpu_ns() - before) as f64
+            outcome.events as f64 * 1e3 / (clock::thread_cpu().0 - before) as f64
         });
         let best = speeds.fold(0.0, f64::max);
         println!("{cell:<20} {best:6.1} million events a second at best");

@@ -3,7 +3,7 @@
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::programs::Reporter;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::c_void;
@@ -45,7 +45,7 @@ pub(crate) fn stream(options: &Options) -> io::Result<()> {
     let mut reporter = Reporter::new(options)?;
     let mut file = File::open(path(options)?)?;
     let mut buffer = vec![0; PIECE];
-    let (start, mut bytes, mut rounds) = (now_ns(), 0u64, 0);
+    let (start, mut bytes, mut rounds) = (clock::now().0, 0u64, 0);
     while !reporter.ended() {
         match file.read(&mut buffer)? {
             0 => {
@@ -55,7 +55,7 @@ pub(crate) fn stream(options: &Options) -> io::Result<()> {
             count => bytes += count as u64,
         }
         reporter.report(bytes, rounds, true);
-        while bytes as f64 > rate * ((now_ns() - start) as f64 / 1e9) && !reporter.ended() {
+        while bytes as f64 > rate * ((clock::now().0 - start) as f64 / 1e9) && !reporter.ended() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

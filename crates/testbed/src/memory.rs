@@ -1,6 +1,6 @@
 //! Memory that the misbehaving programs take, touch and give back.
 
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -38,7 +38,7 @@ impl Memory {
         Ok(Memory {
             start: start.cast(),
             bytes,
-            state: now_ns() | 1,
+            state: clock::now().0 | 1,
         })
     }
 
@@ -70,7 +70,7 @@ impl Memory {
         Ok(Memory {
             start: start.cast(),
             bytes,
-            state: now_ns() | 1,
+            state: clock::now().0 | 1,
         })
     }
 
@@ -112,7 +112,7 @@ impl Memory {
         Ok(Memory {
             start: start.cast(),
             bytes,
-            state: now_ns() | 1,
+            state: clock::now().0 | 1,
         })
     }
 

@@ -109,7 +109,7 @@ impl Drop for Page {
 }
 
 fn publish(file: &File, image: &mut PageImage, limit: u64, uses: u64) {
-    let now = clock::now_ns();
+    let now = clock::now().0;
     let owed = uses.saturating_sub(limit);
     let deadline = if owed > 0 { now + 2_000_000_000 } else { 0 };
     let level = if owed > 0 {

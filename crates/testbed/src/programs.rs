@@ -39,7 +39,7 @@ use crate::Progress;
 use crate::children::signal;
 use crate::memory::Memory;
 use crate::options::Options;
-use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Faults, Process, page_size};
 use plimsoll_unit::float::SECOND;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -157,13 +157,13 @@ impl Reporter {
 
     /// Prints when it is time. A reader that went away ends the program.
     pub(crate) fn report(&mut self, bytes: u64, rounds: u64, holding: bool) {
-        if now_ns() >= self.next_ns {
+        if clock::now().0 >= self.next_ns {
             self.report_now(bytes, rounds, holding);
         }
     }
 
     pub(crate) fn report_now(&mut self, bytes: u64, rounds: u64, holding: bool) {
-        let now = now_ns();
+        let now = clock::now().0;
         self.next_ns = now + self.every_ns;
         let faults = self.faults();
         let (major_faults, minor_faults) = (faults.major, faults.minor);
@@ -172,7 +172,7 @@ impl Reporter {
             bytes,
             major_faults,
             minor_faults,
-            processor_ns: thread_cpu_ns(),
+            processor_ns: clock::thread_cpu().0,
             rounds,
             faults_in_use: self.faults_in_use,
             holding,
@@ -188,8 +188,8 @@ impl Reporter {
 
     /// Waits for this many seconds and goes on printing. Returns false if the program is to end.
     pub(crate) fn wait(&mut self, seconds: f64, bytes: u64, rounds: u64, holding: bool) -> bool {
-        let end = now_ns().saturating_add((seconds * SECOND) as u64);
-        while now_ns() < end && !self.ended() {
+        let end = clock::now().0.saturating_add((seconds * SECOND) as u64);
+        while clock::now().0 < end && !self.ended() {
             self.report(bytes, rounds, holding);
             std::thread::sleep(
                 TICK.max(Duration::from_nanos(self.every_ns / 4))
@@ -221,9 +221,9 @@ fn hog(options: &Options) -> io::Result<()> {
         if !reporter.wait(options.number("delay")?.unwrap_or(0.0), 0, 0, false) {
             break;
         }
-        let start = now_ns();
+        let start = clock::now().0;
         while held < bytes && !reporter.ended() {
-            let to = due(bytes, rate, now_ns() - start, held).min(held + CHUNK);
+            let to = due(bytes, rate, clock::now().0 - start, held).min(held + CHUNK);
             if to > held {
                 memory.fill(held, to);
                 if options.has("lock") {
@@ -239,10 +239,10 @@ fn hog(options: &Options) -> io::Result<()> {
         if !reporter.wait(hold.unwrap_or(1e9), held, 0, true) {
             break;
         }
-        let start = now_ns();
+        let start = clock::now().0;
         let mut given = 0;
         while given < bytes && !reporter.ended() {
-            let to = due(bytes, release, now_ns() - start, given);
+            let to = due(bytes, release, clock::now().0 - start, given);
             if to > given {
                 memory.give_back(given, to)?;
                 given = to;
@@ -315,11 +315,11 @@ fn share(options: &Options) -> io::Result<()> {
     if options.has("unpaced") {
         return share_unpaced(&mut memory, &mut reporter, bytes);
     }
-    let start = now_ns();
+    let start = clock::now().0;
     // Touches fall due one by one at random pages, which gives a Poisson process.
     let mut done = 0u64;
     while !reporter.ended() {
-        let elapsed = now_ns() - start;
+        let elapsed = clock::now().0 - start;
         let due = (rate * pages as f64 * (elapsed as f64 / SECOND)) as u64;
         let bursting = on > 0.0 && off > 0.0;
         let in_burst = (elapsed as f64 / 1e6) % (on + off).max(1e-9) < on;

@@ -13,7 +13,7 @@ use crate::report::statistics::spread;
 use crate::runner::{Runner, Turn, Variant};
 use crate::{Error, Result};
 use idle_holder::{Held, State};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_map::{Look, LookError, Options, Watch, look};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -219,9 +219,9 @@ fn of_look(once: impl FnOnce() -> std::result::Result<Look, LookError>) -> Resul
         let time = clock_gettime(ClockId::ProcessCPUTime);
         time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
     };
-    let (begin, before) = (now_ns(), processors());
+    let (begin, before) = (clock::now().0, processors());
     let looked = once();
-    let took = [(now_ns() - begin) as f64 / 1e6, processors() - before];
+    let took = [(clock::now().0 - begin) as f64 / 1e6, processors() - before];
     let look = looked?;
     if look.areas.is_empty() {
         Err(Error::program("plimsoll map", look.notes.join("; ")))

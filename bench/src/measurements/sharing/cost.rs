@@ -14,7 +14,7 @@ use crate::report::row::or_nan;
 use crate::report::statistics::{median_interval, quantile};
 use crate::runner::Runner;
 use crate::{Error, Result};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_testbed::Progress;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader};
@@ -161,14 +161,14 @@ fn run(folder: &Path, progress: &Shown) -> Result<Vec<Window>> {
     let readers: Vec<_> = sharers.outputs().into_iter().map(read).collect();
     let _owners = register(&broker, &sharers)?;
     wait(SETTLE)?;
-    let mut bounds = vec![(now_ns(), processor_ns(broker.pid()))];
+    let mut bounds = vec![(clock::now().0, processor_ns(broker.pid()))];
     for block in 0..BLOCKS {
         for with_broker in ORDER {
             broker.pause(!with_broker);
             let (done, all) = (block * ORDER.len(), BLOCKS * ORDER.len());
             progress.tell(format_args!("windows {done} of {all}"));
             wait(WINDOW)?;
-            bounds.push((now_ns(), processor_ns(broker.pid())));
+            bounds.push((clock::now().0, processor_ns(broker.pid())));
         }
     }
     broker.pause(false);

@@ -4,7 +4,7 @@ use super::devices::Devices;
 use super::group::{Group, Round};
 use super::reading::{Exchange, Reading, Subject};
 use crate::background::Monitor;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
 use plimsoll_wire::messages::Id;
@@ -51,12 +51,12 @@ impl Thread {
     pub(super) fn run(mut self) {
         let mut rest = ROUND;
         while self.monitor.rest(rest) {
-            let began = now_ns();
+            let began = clock::now().0;
             self.refresh();
             if !self.subjects.is_empty() {
                 self.round(began);
             }
-            let took = Duration::from_nanos(now_ns().saturating_sub(began));
+            let took = Duration::from_nanos(clock::now().0.saturating_sub(began));
             rest = ROUND.max(took.saturating_mul(REST));
             let mut exchange = self.monitor.lock();
             exchange.found.clone_from(&self.found);
@@ -86,7 +86,7 @@ impl Thread {
         self.next = 0;
         for n in 0..count {
             let index = (first + n) % count;
-            let now = now_ns();
+            let now = clock::now().0;
             if now.saturating_sub(began) > ROUND_NS {
                 self.next = index;
                 return;

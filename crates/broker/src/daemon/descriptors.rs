@@ -6,7 +6,7 @@ use crate::sense::RootDomain;
 use crate::server::clients::no_descriptor;
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::cgroup::MAX_DEPTH;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Id, Kind};
 use plimsoll_wire::varlink::WireError;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Daemon {
             .members
             .get(id)
             .map_or(self.settings.uid, |member| member.uid);
-        self.serving.user(uid, now_ns()).descriptors().clone()
+        self.serving.user(uid, clock::now().0).descriptors().clone()
     }
 }
 

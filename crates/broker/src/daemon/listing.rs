@@ -7,7 +7,7 @@ use crate::decide::Figures;
 use crate::principals::Member;
 use crate::server::epoll::Slot;
 use crate::server::reply::again;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Id, Listing, Principal};
 use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
@@ -27,7 +27,7 @@ const HIDDEN: &str = "another user's";
 impl Daemon {
     /// The encoded listing for a user: as of the last tick and of every answered call.
     pub(super) fn listing(&mut self, uid: u32) -> Option<&RawValue> {
-        let now = now_ns();
+        let now = clock::now().0;
         let named_for = self.named_for(uid);
         self.serving.shown().renew(now, self.timers.next_tick());
         if self.serving.shown().of(named_for).is_none() {

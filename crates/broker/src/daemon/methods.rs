@@ -5,7 +5,7 @@ use super::caller::Caller;
 use crate::decide::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Changed, Id, Nothing, Released, Report, Set, Watch, Which};
 use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
 
@@ -92,7 +92,7 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_into(id);
     if let Some(member) = daemon.members.get_mut(id) {
-        member.released_at = Some(now_ns());
+        member.released_at = Some(clock::now().0);
     }
     daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})

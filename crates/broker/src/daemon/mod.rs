@@ -60,7 +60,7 @@ use crate::server::epoll::{Ready, Token, Turn};
 use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::{KeptHome, State};
 use acting::Acting;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use sensing::Sensing;
 use serving::Serving;
 use settings::Settings;
@@ -144,7 +144,7 @@ impl Daemon {
             sensing,
             acting,
             serving,
-            timers: Timers::new(now_ns()),
+            timers: Timers::new(clock::now().0),
             time: UserTime::new(settings.uid),
             signals,
             manager: Manager::new(),
@@ -158,14 +158,14 @@ impl Daemon {
     fn serve(&mut self) -> Result<(), Error> {
         let mut ready: Vec<Ready> = Vec::with_capacity(64);
         while !self.leave {
-            let timeout = self.timeout(now_ns());
+            let timeout = self.timeout(clock::now().0);
             self.serving.wait(timeout, &mut ready)?;
-            let now = now_ns();
+            let now = clock::now().0;
             for event in ready.drain(..) {
                 self.handle(event, now);
             }
             self.take_turns(now);
-            self.due(now_ns())?;
+            self.due(clock::now().0)?;
         }
         Ok(())
     }
@@ -344,7 +344,7 @@ impl Daemon {
         } = self;
         let (pages, lock) = serving.end();
         if lock.is_ours() {
-            note(&mut state, &core, &mut members, now_ns());
+            note(&mut state, &core, &mut members, clock::now().0);
             if members.is_empty() {
                 state.remove();
             }

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::serving::{Begun, Message};
 use crate::server::epoll::{Slot, Turn};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::varlink::{WireError, encode_error};
 
 /// Most calls answered per connection and turn, before others have their turn.
@@ -17,14 +17,14 @@ impl Daemon {
     /// the next round.
     pub(super) fn take_turns(&mut self, now: u64) {
         self.serving.resume(now);
-        let ends = now_ns().saturating_add(ROUND_NS);
+        let ends = clock::now().0.saturating_add(ROUND_NS);
         for _ in 0..self.serving.waiting() {
             let Some((slot, turn, uid)) = self.serving.next_turn() else {
                 return;
             };
-            let began = now_ns();
+            let began = clock::now().0;
             self.have_turn(slot, turn, now, ends);
-            let ended = now_ns();
+            let ended = clock::now().0;
             if let Some(uid) = uid {
                 self.time.spend(uid, ended.saturating_sub(began), ended);
             }
@@ -59,7 +59,7 @@ impl Daemon {
                 Message::Nothing => return,
                 Message::Broken(error) => return self.cut_off(slot, &error, now),
             }
-            if now_ns() >= ends {
+            if clock::now().0 >= ends {
                 break;
             }
         }

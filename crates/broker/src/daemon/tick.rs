@@ -3,7 +3,7 @@
 use super::Daemon;
 use crate::act::Job;
 use crate::principals::Member;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Id, Kind};
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl Daemon {
     }
 
     pub(super) fn tick(&mut self, now: u64) {
-        let began = now_ns();
+        let began = clock::now().0;
         self.sensing.exchange(&mut self.members, now);
         let shift = self.settings.config.balance.shift;
         if self.acting.exchange(&mut self.members, shift, now) {
@@ -117,7 +117,7 @@ impl Daemon {
         let answered =
             |member: &Member| member.released_at.is_some() && self.time.may(member.payer, now);
         let answers = self.members.iter().any(answered);
-        let took = now_ns().saturating_sub(began);
+        let took = clock::now().0.saturating_sub(began);
         self.timers.ticked(now, took, &self.core.pace(), answers);
     }
 
@@ -131,7 +131,7 @@ impl Daemon {
 
     /// Takes over results of the scanning thread.
     pub(super) fn take_scans(&mut self) {
-        let now = now_ns();
+        let now = clock::now().0;
         for (id, found) in self.sensing.take_scans() {
             if let Some(uid) = self.members.take_scan(id, found, now) {
                 self.tick_soon_for(uid, now);
@@ -149,6 +149,6 @@ impl Daemon {
             self.core.acted(outcome.id, !outcome.order.takes());
             self.look_at(outcome.id);
         }
-        self.timers.tick_soon(now_ns());
+        self.timers.tick_soon(clock::now().0);
     }
 }

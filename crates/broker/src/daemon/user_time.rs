@@ -3,7 +3,7 @@
 
 use super::settings::rules;
 use crate::fair_queue::Spending;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 
 /// Bound on the work for one user (its calls, reading its processes, ticks that it asks for): one
 /// in this many nanoseconds of this thread, and the longest burst in ns.
@@ -34,13 +34,13 @@ impl UserTime {
 
     /// Begins work for a user. Returns the time, ns; `None` where it is not counted.
     pub(super) fn begin(&self, uid: u32) -> Option<u64> {
-        (!rules(self.ours, uid)).then(now_ns)
+        (!rules(self.ours, uid)).then(|| clock::now().0)
     }
 
     /// The work that began then has ended.
     pub(super) fn end(&mut self, uid: u32, began: Option<u64>) {
         if let Some(began) = began {
-            let ended = now_ns();
+            let ended = clock::now().0;
             self.spending.spend(uid, ended.saturating_sub(began), ended);
         }
     }

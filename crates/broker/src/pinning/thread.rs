@@ -3,7 +3,7 @@
 use super::exchange::{Exchange, Settings};
 use super::release_backoff::ReleaseBackoff;
 use crate::background::Monitor;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
@@ -24,11 +24,11 @@ pub(super) fn run(monitor: &Monitor<Exchange>) {
     let mut thread = Thread::default();
     let mut rest = ROUND;
     while monitor.rest(rest) {
-        let now = now_ns();
+        let now = clock::now().0;
         thread.take_over(monitor, now);
         let told = thread.step(now);
         let due = thread.due(now);
-        rest = Duration::from_nanos(due.saturating_sub(now_ns())).min(ROUND);
+        rest = Duration::from_nanos(due.saturating_sub(clock::now().0)).min(ROUND);
         monitor.lock().told = told;
     }
 }
@@ -275,7 +275,7 @@ mod tests {
             short: true,
             ..Thread::default()
         };
-        let begin = now_ns();
+        let begin = clock::now().0;
         thread.step(begin);
         let later = begin + 60_000_000_000;
         thread.held = 1;

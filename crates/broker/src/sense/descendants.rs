@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fair_queue::{FairQueue, Spending};
 use crate::user_quota::Account;
 use plimsoll_kernel as kernel;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_wire::messages::Id;
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ struct Shared {
 impl Shared {
     /// The next request, when its user may have a turn.
     fn next(&mut self, spending: &Spending) -> Next<Option<(u32, Request)>> {
-        let now = now_ns();
+        let now = clock::now().0;
         let all = spending.due(ALL);
         if all <= now
             && let Some(next) = self.queue.next_of(|uid| spending.may(uid, now))
@@ -115,9 +115,9 @@ fn work(monitor: &Monitor<Shared>, bell: &Bell) {
         }
     };
     while let Some((uid, request)) = monitor.wait(|shared, stop| next(shared, stop, &spending)) {
-        let began = now_ns();
+        let began = clock::now().0;
         let found = find(&request.known, &request.principals, &request.account);
-        let ended = now_ns();
+        let ended = clock::now().0;
         let took = ended.saturating_sub(began);
         spending.spend(uid, took, ended);
         spending.spend(ALL, took * ALL_ONE_IN / ONE_IN, ended);

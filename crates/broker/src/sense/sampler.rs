@@ -9,7 +9,7 @@ use crate::descriptors::probes;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::principals::Members;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
@@ -175,7 +175,7 @@ impl Thread {
             share: SHARE / wanted.len().max(2) as f64,
             ..Pace::default()
         };
-        let now = now_ns();
+        let now = clock::now().0;
         for key in wanted {
             if self.probes.contains_key(&key) {
                 continue;
@@ -205,14 +205,14 @@ impl Thread {
             left -= threads.len();
             // If the last thread that may be read was, there may be others.
             let all = (left > 0 && !threads.is_empty()).then_some(&threads);
-            let ran = all.map(|threads| (sched::ran(&probe.process, threads), now_ns()));
+            let ran = all.map(|threads| (sched::ran(&probe.process, threads), clock::now().0));
             probe.note(ran, sched::processors(&probe.process));
         }
     }
 
     fn sample(&mut self) {
         for probe in self.probes.values_mut() {
-            let now = now_ns();
+            let now = clock::now().0;
             let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
             match probe.sampler.step(&probe.process, now) {
                 Ok(Some(estimate)) => {

@@ -10,7 +10,7 @@
 
 use super::samples::{Exchange, Portion, Probe, Probes, Subject, changed};
 use crate::background::Monitor;
-use plimsoll_kernel::clock::{now_ns, thread_cpu_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
@@ -133,7 +133,7 @@ impl SharedMemory {
             }
         }
         self.settle();
-        let now = now_ns();
+        let now = clock::now().0;
         let any_shared = self.segments.values().any(|s| s.mappers.len() > 1);
         if any_shared && now >= self.epoch_at && !self.epoch(monitor, subjects, probes) {
             return false;
@@ -146,7 +146,7 @@ impl SharedMemory {
         let Some(scan) = self.scans.get(&subject.id) else {
             return true;
         };
-        let now = now_ns();
+        let now = clock::now().0;
         now >= scan.at || (now >= scan.not_before && changed(scan.of, subject.shmem))
     }
 
@@ -173,7 +173,7 @@ impl SharedMemory {
 
     /// Scans the mappings of one principal.
     fn scan(&mut self, subject: &Subject, probes: &Probes) {
-        let (id, cpu) = (subject.id, thread_cpu_ns());
+        let (id, cpu) = (subject.id, clock::thread_cpu().0);
         let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
         let mut of = 0u64;
         for probe in probes_of(subject, probes) {
@@ -202,8 +202,8 @@ impl SharedMemory {
             mapped.mappers.insert(id, held);
         }
         self.drop_unmapped();
-        let now = now_ns();
-        let cost = thread_cpu_ns().saturating_sub(cpu);
+        let now = clock::now().0;
+        let cost = clock::thread_cpu().0.saturating_sub(cpu);
         let last = self.scans.get(&id).map_or(0, |scan| scan.interval);
         let interval = if same {
             (last * 2).clamp(SHORTEST_SCAN_NS, LONGEST_SCAN_NS)
@@ -242,18 +242,20 @@ impl SharedMemory {
             return true;
         }
         let epoch = self.ownership.next_epoch(draw());
-        let cpu = thread_cpu_ns();
+        let cpu = clock::thread_cpu().0;
         let cleared: Vec<(Id, &Probe, u64)> = involved
             .into_iter()
             .filter(|(_, probe)| clear(&probe.process).is_ok())
-            .map(|(id, probe)| (id, probe, now_ns()))
+            .map(|(id, probe)| (id, probe, clock::now().0))
             .collect();
         if !monitor.rest(Duration::from_nanos(epoch.wait)) {
             return false;
         }
         self.take_in(&cleared);
-        let cost = thread_cpu_ns().saturating_sub(cpu);
-        self.epoch_at = now_ns().saturating_add(epoch.pause.max(cost.saturating_mul(REST)));
+        let cost = clock::thread_cpu().0.saturating_sub(cpu);
+        self.epoch_at = clock::now()
+            .0
+            .saturating_add(epoch.pause.max(cost.saturating_mul(REST)));
         true
     }
 
@@ -261,7 +263,7 @@ impl SharedMemory {
         let mut samples: BTreeMap<FileKey3, BTreeMap<Id, Sample>> = BTreeMap::new();
         for &(id, probe, since) in cleared {
             for segment in segments_of(probe) {
-                let waited = now_ns().saturating_sub(since);
+                let waited = clock::now().0.saturating_sub(since);
                 let of = samples.entry(key_of(segment.key)).or_default();
                 let sample = of.entry(id).or_insert(Sample {
                     principal: id,

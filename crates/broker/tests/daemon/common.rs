@@ -468,7 +468,7 @@ impl Program {
         assert_eq!(shown["owed"], json!(0));
         until("its page is fresh", || {
             let reading = self.read_page();
-            reading.is_some_and(|reading| !reading.is_stale(plimsoll_kernel::clock::now_ns()))
+            reading.is_some_and(|reading| !reading.is_stale(plimsoll_kernel::clock::now().0))
         });
     }
 }

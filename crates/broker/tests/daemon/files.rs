@@ -13,7 +13,7 @@ fn a_page_that_is_truncated_removed_or_replaced_is_mended() {
     let program = Program::register(&broker, "p", json!({}));
     let sane = |program: &Program| {
         program.read_page().is_some_and(|page| {
-            page.id == program.id && !page.is_stale(plimsoll_kernel::clock::now_ns())
+            page.id == program.id && !page.is_stale(plimsoll_kernel::clock::now().0)
         })
     };
     let open = || std::fs::OpenOptions::new().write(true).open(&program.page);

@@ -101,7 +101,7 @@ impl Ground {
     /// that takes to come here. Old reports wait in the pipe.
     pub(crate) fn counters(&mut self) -> (u64, u64) {
         let stat = self.cgroup().stat().expect("readable");
-        let now = plimsoll_kernel::clock::now_ns();
+        let now = plimsoll_kernel::clock::now().0;
         let told = self
             .program
             .until(PATIENCE, |progress| progress.time_ns >= now);

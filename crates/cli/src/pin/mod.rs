@@ -15,7 +15,7 @@ use crate::group;
 use crate::json;
 use crate::output::{print, say};
 use crate::run::signals::Signals;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::pin::lock_own_memory;
 use plimsoll_kernel::process::Process;
@@ -50,7 +50,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
     let _ = lock_own_memory();
     let programs = programs(args)?;
     let options = options(args);
-    let mut pinner = Pinner::new(options, programs, now_ns()).map_err(refused)?;
+    let mut pinner = Pinner::new(options, programs, clock::now().0).map_err(refused)?;
     let mut teller = Teller {
         args,
         progress: Progress::new(args.window),
@@ -61,7 +61,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         most: 0,
     };
     let report = loop {
-        let now = now_ns();
+        let now = clock::now().0;
         let report = pinner.tick(now).map_err(refused)?;
         teller.check(&report, &pinner)?;
         teller.tell_limits(&report);
@@ -71,7 +71,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         if teller.is_over(&report, &pinner) {
             break report;
         }
-        let wait = pinner.due_ns(now).saturating_sub(now_ns());
+        let wait = pinner.due_ns(now).saturating_sub(clock::now().0);
         if signalled(&signals, Duration::from_nanos(wait).min(LONGEST)) {
             break report;
         }

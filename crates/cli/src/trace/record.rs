@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::output::say;
 use crate::run::{child, plainly};
 use crate::size::Human;
-use plimsoll_kernel::clock::{children_cpu_ns, now_ns};
+use plimsoll_kernel::clock;
 use plimsoll_kernel::descriptors;
 use plimsoll_runtimes::hotspot::tracing;
 use plimsoll_trace::merlin::add_deaths::{self, Found};
@@ -66,9 +66,12 @@ pub(super) fn run(args: &Record) -> Result<u8, CliError> {
     argv.extend_from_slice(rest);
     let mut facts = facts(args);
     folder.tell(&facts);
-    let (begin, before) = (now_ns(), children_cpu_ns());
+    let (begin, before) = (clock::now().0, clock::children_cpu().0);
     let status = plainly(argv)?;
-    let ran = [now_ns() - begin, children_cpu_ns().saturating_sub(before)];
+    let ran = [
+        clock::now().0 - begin,
+        clock::children_cpu().0.saturating_sub(before),
+    ];
     facts.extend(
         TIMES
             .into_iter()
@@ -252,13 +255,13 @@ pub(super) fn from_folder(traces: &[Trace], known: &Known, output: &Path) -> Res
 /// # Errors
 /// As [`deaths`].
 pub(super) fn complete(traces: &[Trace], known: &Known, output: &Path) -> Result<(), CliError> {
-    let begin = now_ns();
+    let begin = clock::now().0;
     let found = deaths(traces, &kept(known), output)?;
     summary(output, &found, known);
     let time = |key: &str| known.get(key).and_then(|time| time.parse::<u64>().ok());
     if let [Some(time), Some(processor)] = TIMES.map(time) {
         let [time, processor, deaths] =
-            [time, processor, now_ns() - begin].map(|time| time as f64 / 1e9);
+            [time, processor, clock::now().0 - begin].map(|time| time as f64 / 1e9);
         say(format_args!(
             "the program took {time:.2} s ({processor:.2} s of processors), and finding deaths took \
              {deaths:.2} s more"

@@ -6,7 +6,7 @@ use super::pending_releases::{self, Paid};
 use crate::page_mapping::Window;
 use crate::reading::Told;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -240,7 +240,7 @@ impl Shared {
         let mut inner = self.lock();
         inner.outbox.add_released(bytes);
         if bytes > 0 {
-            let (now, shown) = (now_ns(), inner.now.reading);
+            let (now, shown) = (clock::now().0, inner.now.reading);
             inner.paid.add(bytes, now, &shown);
             self.paid_at.store(now, Ordering::Relaxed);
             self.announce(&inner);

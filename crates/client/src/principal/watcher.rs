@@ -9,7 +9,7 @@ use super::shared::{Known, Shared};
 use crate::local::Local;
 use crate::page_mapping::Shutter;
 use crate::{Error, ErrorName, Reading, Result, Source, Stream};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Changed, Id};
 use plimsoll_wire::page::STALE_AFTER_NS;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -169,7 +169,7 @@ impl Watcher {
             && let Some(changed) = bond.stream.next(Duration::ZERO)?
         {
             bond.last = changed;
-            bond.heard = now_ns();
+            bond.heard = clock::now().0;
             count += 1;
         }
         self.more = count == BURST;
@@ -204,7 +204,7 @@ impl Watcher {
             shutter
                 .show_file(window, &bond.page, bond.id)
                 .or_else(|error| {
-                    shutter.show_own(window, bond.id, numbers, now_ns())?;
+                    shutter.show_own(window, bond.id, numbers, clock::now().0)?;
                     Err(error)
                 })
         });
@@ -219,7 +219,7 @@ impl Watcher {
         let Link::Joined(bond) = &self.link else {
             return;
         };
-        let now = now_ns();
+        let now = clock::now().0;
         if !self.shutter.shows_file() {
             let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
             let result = self.shared.change_window(Source::Broker, |window| {
@@ -267,7 +267,7 @@ impl Watcher {
         let Link::Joined(bond) = &mut self.link else {
             return Ok(());
         };
-        let now = now_ns();
+        let now = clock::now().0;
         let on_page = self.shutter.shows_file();
         let fresh = if on_page {
             !self.shared.window.view().is_stale(now)
@@ -281,13 +281,13 @@ impl Watcher {
             self.shared.change_window(Source::Stale, |_| ());
         }
         self.shared.with_control(|control| control.info())?;
-        bond.heard = now_ns();
+        bond.heard = clock::now().0;
         // The broker lives but its page does not, so take the numbers from the stream from now on.
         if on_page {
             let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
             let id = bond.id;
             self.shared.change_window(Source::Broker, |window| {
-                shutter.show_own(window, id, numbers, now_ns())
+                shutter.show_own(window, id, numbers, clock::now().0)
             })?;
         }
         self.take_over();
@@ -300,7 +300,7 @@ impl Watcher {
             Link::Joined(bond) => bond.last.numbers.limit,
             Link::Alone { .. } => 0,
         };
-        self.local.inherit(limit, now_ns());
+        self.local.inherit(limit, clock::now().0);
         self.pause = FIRST_PAUSE;
         self.link = Link::Alone {
             next_try: Instant::now() + self.pause,
@@ -318,7 +318,7 @@ impl Watcher {
 
     fn show_local(&mut self) -> Reading {
         self.local.set_pid(self.shared.pid());
-        let now = now_ns();
+        let now = clock::now().0;
         let numbers = self.local.sense(now);
         let shutter = &mut self.shutter;
         let shown = self.shared.change_window(Source::Local, |window| {
@@ -363,7 +363,7 @@ impl Watcher {
     }
 
     fn bond(&mut self, joined: Joined) {
-        let now = now_ns();
+        let now = clock::now().0;
         let reading = reading_of(&joined.first, now);
         let found = joined.registered.is_none() && !self.shared.is_anothers();
         let known = Known {
@@ -400,7 +400,7 @@ fn reading_of(changed: &Changed, now_ns: u64) -> Reading {
 /// A random time between half and all of a pause, so that a thousand programs do not rejoin at
 /// once.
 fn jittered(pause: Duration) -> Duration {
-    let noise = now_ns() ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let noise = clock::now().0 ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let noise = noise.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 54;
     pause / 2 + pause.mul_f64(noise as f64 / 2048.0)
 }

@@ -132,7 +132,7 @@ pub struct Fake {
 use serve::{accept, beat, publish, write_page};
 
 fn now_ns() -> u64 {
-    plimsoll_kernel::clock::now_ns()
+    plimsoll_kernel::clock::now().0
 }
 
 pub fn numbers(limit: u64) -> Numbers {

@@ -80,7 +80,7 @@ impl Delays {
         let latest = Waits::of(&taskstats.process(process.pid())?);
         Ok(Delays {
             taskstats,
-            latest: (latest, clock::now_ns()),
+            latest: (latest, clock::now().0),
         })
     }
 
@@ -98,7 +98,7 @@ impl Delays {
     /// unlikely reading is repeated.
     pub(super) fn read(&mut self, pid: i32, pause: Option<Duration>) -> Result<Stalled> {
         let (before, then_ns) = self.latest;
-        let now_ns = clock::now_ns();
+        let now_ns = clock::now().0;
         let taskstats = &mut self.taskstats;
         let elapsed_ns = now_ns.saturating_sub(then_ns);
         let now = settled(before, elapsed_ns, pause, &mut || {

@@ -167,12 +167,12 @@ fn the_working_set_is_what_was_touched() {
         longest_ns: 2,
         share: 1.0,
     };
-    let mut sampler = Sampler::new(pace, clock::now_ns());
-    assert_eq!(sampler.step(&process, clock::now_ns()).unwrap(), None);
+    let mut sampler = Sampler::new(pace, clock::now().0);
+    assert_eq!(sampler.step(&process, clock::now().0).unwrap(), None);
     let start = toucher.latest(PATIENCE).unwrap().unwrap().rounds;
     toucher.until(PATIENCE, |p| p.rounds >= start + 4).unwrap();
     let found = sampler
-        .step(&process, clock::now_ns())
+        .step(&process, clock::now().0)
         .unwrap()
         .expect("an estimate");
     let part = found.referenced as f64 / (128 * MIB) as f64;

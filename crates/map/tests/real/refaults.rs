@@ -55,7 +55,7 @@ fn lose_and_return(group: &TestCgroup, arguments: &[&str], kind: Kind) {
     assert_eq!(refaulted(&second, kind), (Some(0), 0));
     drop(hog);
 
-    let now = plimsoll_kernel::clock::now_ns();
+    let now = plimsoll_kernel::clock::now().0;
     signal(program.pid().unsigned_abs(), Signal::CONT);
     // Its first report counts also the rounds before it stood still that it had not reported.
     let awake = program.until(PATIENCE, |p| p.time_ns >= now).unwrap();

@@ -11,7 +11,7 @@ use crate::rank::{Bounds, Candidate, choose};
 use crate::refaults::Tracked;
 use crate::report::Group;
 use plimsoll_kernel::Error;
-use plimsoll_kernel::clock::now_ns as clock;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_unit::SECOND;
@@ -301,7 +301,7 @@ impl Pinner {
     ) -> Vec<(FileKey, PinError)> {
         let (evidence, late) = (&self.evidence, &mut self.late);
         late.retain(|_, until_ns| *until_ns > now_ns);
-        let end = clock().saturating_add(OPENING);
+        let end = clock::now().0.saturating_add(OPENING);
         self.holder.want(chosen, &mut |key| {
             let gone = || PinError::Replaced {
                 path: String::new(),
@@ -309,7 +309,7 @@ impl Pinner {
             };
             let file = evidence.file(key).ok_or_else(gone)?;
             let (pid, addresses) = file.seen_at.as_ref().ok_or_else(gone)?;
-            if clock() >= end || late.contains_key(key) {
+            if clock::now().0 >= end || late.contains_key(key) {
                 return Err(too_late(&file.path));
             }
             let opened = open_in_time(*pid, addresses, *key, &file.path);

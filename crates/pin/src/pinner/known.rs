@@ -5,7 +5,7 @@ use crate::locked_files::Holder;
 use crate::open_mapped::open_in_time;
 use crate::pages::Run;
 use crate::refaults::{Cached, Evidence, PageStates, Tracked};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
@@ -84,7 +84,7 @@ impl Known {
             known: self,
             holder,
             asked: 0,
-            end_ns: now_ns().saturating_add(OPENING),
+            end_ns: clock::now().0.saturating_add(OPENING),
             left_out: false,
         }
     }
@@ -112,7 +112,7 @@ impl World<'_> {
         self.asked < MAX_ASKED
             && match self.known.files.get(key) {
                 Some(asked) => matches!(asked, Asked::Open(_)),
-                None => self.known.open < descriptors::queried() && now_ns() < self.end_ns,
+                None => self.known.open < descriptors::queried() && clock::now().0 < self.end_ns,
             }
     }
 }

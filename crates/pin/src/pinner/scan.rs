@@ -8,7 +8,7 @@ use crate::options::{Options, Programs};
 use crate::refaults::Evidence;
 use crate::report::Passed;
 use plimsoll_kernel::cgroup::Cgroup;
-use plimsoll_kernel::clock::now_ns as clock;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::timeout::within;
@@ -222,10 +222,10 @@ impl Gather {
                 }
             }
         }
-        let until = clock().saturating_add(slice_ns);
+        let until = clock::now().0.saturating_add(slice_ns);
         while let Some(pid) = self.queue.pop() {
             self.look(pid, now_ns, evidence);
-            if clock() >= until && !self.queue.is_empty() {
+            if clock::now().0 >= until && !self.queue.is_empty() {
                 return None;
             }
         }

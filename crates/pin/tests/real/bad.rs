@@ -1,7 +1,7 @@
 //! Bad input: processes that end while we look, that have very many mappings, that live in other namespaces.
 
 use crate::common::*;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::each_mapping;
 use plimsoll_pin::mapped_pages::{Seen, View, Watched};
@@ -67,7 +67,7 @@ fn processes_of_a_group_that_come_and_go_are_nothing_to_tell_of() {
     let script = "while :; do sleep 0.005; done";
     let _shell = Child::start(Path::new("sh"), &["-c", script], Some(&group)).unwrap();
     let dir = group.cgroup().dir().to_path_buf();
-    let mut pinner = Pinner::new(options(), Programs::Group(dir), now_ns()).unwrap();
+    let mut pinner = Pinner::new(options(), Programs::Group(dir), clock::now().0).unwrap();
     let report = tick_until(&mut pinner, "looked at", |report, _| report.rounds >= 30);
     assert!(report.processes >= 1, "{report:?}");
     let passed = pinner.passed_processes();
@@ -192,8 +192,8 @@ impl plimsoll_pin::refaults::PageStates for Nobody {
 
 /// Waits until a program is called so; false if it ended instead.
 fn becomes(pid: i32, name: &str) -> bool {
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
-    while now_ns() < end {
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    while clock::now().0 < end {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         let stat = read("stat").unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
@@ -433,7 +433,7 @@ fn what_lies_below_an_overlay_is_read_again() {
         return;
     }
     server.stand_still();
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
     loop {
         let passed = watched.look().unwrap().passed;
         let passed: Vec<String> = passed.iter().map(|(_, why)| why.to_string()).collect();
@@ -443,7 +443,7 @@ fn what_lies_below_an_overlay_is_read_again() {
         if passed.iter().any(told) {
             return;
         }
-        assert!(now_ns() < end, "{passed:?}");
+        assert!(clock::now().0 < end, "{passed:?}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -2,7 +2,7 @@
 //! and the effect of a limit of our own group.
 
 use crate::common::*;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_pin::locked_files::Holder;
 use plimsoll_pin::open_mapped::open_mapped;
@@ -67,10 +67,10 @@ fn hold(path: &Path, bytes: u64) {
 fn pin(pid: i32) {
     let mut pinner = pinner(options(), &[pid]);
     loop {
-        let now = now_ns();
+        let now = clock::now().0;
         let report = pinner.tick(now).unwrap();
         tell(report.held, report.rounds, report.held > AT_WORK);
-        let wait = pinner.due_ns(now).saturating_sub(now_ns());
+        let wait = pinner.due_ns(now).saturating_sub(clock::now().0);
         std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(100)));
     }
 }
@@ -87,13 +87,13 @@ fn groups(name: &str, own: u64, theirs: u64) -> Option<(TestCgroup, TestCgroup)>
 
 /// Waits until about this many bytes of locked pages are charged to a group.
 fn wait_for_charge(group: &TestCgroup, bytes: u64, what: &str) {
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
     loop {
         let charged = group.cgroup().stat().unwrap().unevictable;
         if charged.abs_diff(bytes) <= BEHIND {
             return;
         }
-        assert!(now_ns() < end, "{what}: {charged} bytes are charged");
+        assert!(clock::now().0 < end, "{what}: {charged} bytes are charged");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

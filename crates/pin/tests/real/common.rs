@@ -1,6 +1,6 @@
 //! Grounds and programs of these tests.
 
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::{Options, Pinner, Programs, Report};
@@ -148,7 +148,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn pinner(options: Options, pids: &[i32]) -> Pinner {
-    Pinner::new(options, Programs::Processes(pids.to_vec()), now_ns()).unwrap()
+    Pinner::new(options, Programs::Processes(pids.to_vec()), clock::now().0).unwrap()
 }
 
 /// Ticks until something is so, checking at each tick that the budget is kept.
@@ -157,14 +157,14 @@ pub(crate) fn tick_until(
     what: &str,
     mut is_so: impl FnMut(&Report, &Pinner) -> bool,
 ) -> Report {
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
     loop {
-        let report = pinner.tick(now_ns()).unwrap();
+        let report = pinner.tick(clock::now().0).unwrap();
         assert!(locked() <= report.budget, "{} locked: {report:?}", locked());
         if is_so(&report, pinner) {
             return report;
         }
-        let now = now_ns();
+        let now = clock::now().0;
         assert!(now < end, "never {what}: {report:?} {:?}", pinner.passed());
         let wait = pinner.due_ns(now).saturating_sub(now);
         std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(250)));
@@ -173,8 +173,8 @@ pub(crate) fn tick_until(
 
 /// Ticks for this many seconds.
 pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
-    let end = now_ns() + seconds * SECOND;
-    tick_until(pinner, "over", |_, _| now_ns() >= end)
+    let end = clock::now().0 + seconds * SECOND;
+    tick_until(pinner, "over", |_, _| clock::now().0 >= end)
 }
 
 /// The last report of a program that is there by now.
@@ -198,11 +198,11 @@ pub(crate) fn faults(pinner: &mut Pinner, child: &mut Child) -> f64 {
 /// Waits until a program whose pages are held no longer reads them again: `times` as many a second as `with`
 /// them, in some three seconds. The stream needs a while to push them out, more on a busy disk.
 pub(crate) fn loses(program: &mut Child, with: f64, times: f64) {
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
     let mut most = 0.0_f64;
     while most <= with * times {
         assert!(
-            now_ns() < end,
+            clock::now().0 < end,
             "{with} faults a second with, {most} without"
         );
         let before = latest(program);

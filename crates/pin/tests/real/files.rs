@@ -1,7 +1,7 @@
 //! Files that change under us.
 
 use crate::common::*;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_pin::locked_files::Holder;
 use plimsoll_pin::open_mapped::open_mapped;
@@ -233,9 +233,9 @@ fn a_sparse_file_larger_than_memory_is_followed_where_it_is_used() {
     let mut pinner = pinner(options(), &[program.pid()]);
     // It grows meanwhile.
     file.set_len(1 << 41).unwrap();
-    let end = now_ns() + PATIENCE.as_nanos() as u64;
+    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
     let report = tick_until(&mut pinner, "held", |r, _| {
-        r.held > AT_WORK || now_ns() > end
+        r.held > AT_WORK || clock::now().0 > end
     });
     assert!(report.held > 0, "{report:?}");
 }

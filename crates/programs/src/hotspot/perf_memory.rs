@@ -5,7 +5,7 @@
 //! machine writes them all the time, and nothing is brought back from swap for a look. Small mappings come
 //! first.
 
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Handle, Process, page_size};
 use plimsoll_kernel::process_vm::{Piece, copy_pieces};
@@ -51,7 +51,7 @@ pub(super) fn search(
         process: &process,
         accept,
         pages: Vec::with_capacity(TOGETHER),
-        until_ns: thread_cpu_ns() + LONGEST,
+        until_ns: clock::thread_cpu().0 + LONGEST,
         searched: Searched::default(),
     };
     for area in areas(&process, heap)? {
@@ -139,7 +139,7 @@ impl Search<'_> {
                 return Ok(false);
             }
         }
-        self.searched.cut = thread_cpu_ns() >= self.until_ns;
+        self.searched.cut = clock::thread_cpu().0 >= self.until_ns;
         Ok(!self.searched.cut)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::machine::Flags;
 use crate::process::Process;
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -90,13 +90,13 @@ impl Beside {
     /// Looks for further threads: a collector starts some only when it needs them. The work of a thread
     /// before it was found does not count.
     fn find(&mut self, process: &Process) {
-        let start = thread_cpu_ns();
+        let start = clock::thread_cpu().0;
         for tid in process.threads_named(is_collector) {
             if let Some(now) = process.thread_processor_ns(tid) {
                 self.known.entry(tid).or_insert(now);
             }
         }
-        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
+        let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
         self.find_at = Instant::now().checked_add(FIND.max(took * FIND_PART));
     }
 
@@ -124,10 +124,10 @@ mod tests {
         let thread = std::thread::Builder::new().name(name.into());
         let work = move || {
             for () in orders {
-                let start = thread_cpu_ns();
-                while thread_cpu_ns() - start < 20_000_000 {}
+                let start = clock::thread_cpu().0;
+                while clock::thread_cpu().0 - start < 20_000_000 {}
                 let tid = rustix::thread::gettid().as_raw_nonzero().get();
-                tell.send((tid, thread_cpu_ns())).unwrap();
+                tell.send((tid, clock::thread_cpu().0)).unwrap();
             }
         };
         thread.spawn(work).unwrap();

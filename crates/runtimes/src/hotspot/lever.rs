@@ -32,7 +32,7 @@ use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
 use crate::process::Process;
 use by_stalls::ByStalls;
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_unit::MILLISECOND;
@@ -249,7 +249,7 @@ impl<'a> HotSpotLever<'a> {
             process.at_ns = page.our_time(process.at_ns);
             self.wishes.look(process, view.about().signal);
         }
-        let now_ns = now_ns();
+        let now_ns = clock::now().0;
         self.wishes.look_at_swap(swapped, now_ns);
         let resident = self
             .wishes

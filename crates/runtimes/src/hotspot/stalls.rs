@@ -10,7 +10,7 @@
 //! We read the process from outside. The agent in the machine, which may have rights that we have not, is
 //! asked where its signal is better than ours.
 
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
 use plimsoll_wire::collections::{Signal as Told, View};
 use tracing::info;
@@ -188,7 +188,7 @@ impl Signal {
         let Ok(stalled) = read else {
             return Span::default();
         };
-        let at_ns = now_ns();
+        let at_ns = clock::now().0;
         let stalled = Stalled {
             ns: stalled.ns.saturating_add(stalls.returning_ns()),
             ..stalled

@@ -18,7 +18,7 @@ use crate::link::{Ended, Link};
 use crate::runtime::{Runtime, Steered};
 use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use plimsoll_programs::Candidate;
 use plimsoll_unit::MIB;
 use plimsoll_wire::messages::Report;
@@ -257,7 +257,7 @@ impl<'a> Steering<'a> {
 
     fn measure(&mut self) {
         // On a busy computer the elapsed time includes that of other programs.
-        let start = thread_cpu_ns();
+        let start = clock::thread_cpu().0;
         self.lever.measure();
         let process = &self.target.process;
         let pid = i32::try_from(process.pid).unwrap_or(-1);
@@ -268,7 +268,7 @@ impl<'a> Steering<'a> {
         self.goal.cliff = cliff.unwrap_or(self.goal.cliff);
         self.replaced = process.alive() && !self.runtime.runs(&Candidate::look(process.pid));
         self.others = family::uses_of_others(self.target.root, process.pid);
-        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(start));
+        let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
         self.measure_pause = MEASURE.max(took * MEASURE_PART);
         self.measured = Some(Instant::now());
     }

@@ -5,7 +5,7 @@ use crate::decide::{Action, Core};
 use crate::principals::{Member, Members};
 use crate::server::connection::Occupation;
 use crate::server::epoll::{Interest, Slot, Token};
-use plimsoll_kernel::clock::now_ns;
+use plimsoll_kernel::clock;
 use plimsoll_wire::messages::{Changed, Id};
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::encode_reply;
@@ -52,7 +52,7 @@ impl Serving {
             return;
         };
         // The heartbeat is the time of the write, not of the start of the tick.
-        if let Err(error) = member.page.publish(numbers, now_ns()) {
+        if let Err(error) = member.page.publish(numbers, clock::now().0) {
             tracing::warn!(principal = id, %error, "its page is old until it can be written");
         }
         press(member, numbers);

@@ -18,7 +18,7 @@ use crate::{
     output::{print, printed},
 };
 use graph::Graph;
-use plimsoll_kernel::clock::thread_cpu_ns;
+use plimsoll_kernel::clock;
 use plimsoll_sim::threads::Costs;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -122,9 +122,9 @@ fn once(graph: &Graph, room: &mut [u64]) -> Result<[f64; NAMES.len()], CliError>
 
 /// Nanoseconds of processor time for each byte that `work` says it has handled.
 fn each_byte(graph: &mut Graph, work: impl FnOnce(&mut Graph) -> u64) -> f64 {
-    let before = thread_cpu_ns();
+    let before = clock::thread_cpu().0;
     let bytes = work(graph);
-    (thread_cpu_ns() - before) as f64 / bytes.max(1) as f64
+    (clock::thread_cpu().0 - before) as f64 / bytes.max(1) as f64
 }
 
 fn text(document: &Document) -> String {

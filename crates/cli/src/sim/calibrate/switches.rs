@@ -5,7 +5,7 @@
 //! itself is in it: the kernel charges it to the thread that comes.
 
 use crate::error::CliError;
-use plimsoll_kernel::clock::process_cpu_ns;
+use plimsoll_kernel::clock;
 use rustix::pipe::pipe;
 use rustix::thread::{CpuSet, futex, sched_getaffinity, sched_setaffinity};
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ pub(super) fn measure() -> Result<[f64; 2], CliError> {
 /// A byte into a pipe and out of it, in one thread.
 fn pipe_alone() -> Result<f64, CliError> {
     let (read, write) = pipe().map_err(CliError::system("pipe"))?;
-    let before = process_cpu_ns();
+    let before = clock::process_cpu().0;
     for _ in 0..2 * ROUNDS {
         put(&write)?;
         take(&read)?;
@@ -40,7 +40,7 @@ fn pipe_alone() -> Result<f64, CliError> {
 
 /// Nanoseconds of processor time since `before`, for each time that the token changes hands.
 fn each(before: u64) -> f64 {
-    (process_cpu_ns() - before) as f64 / f64::from(2 * ROUNDS)
+    (clock::process_cpu().0 - before) as f64 / f64::from(2 * ROUNDS)
 }
 
 fn put(pipe: &OwnedFd) -> Result<(), CliError> {
@@ -108,7 +108,7 @@ fn between(
     // Nothing here may fail once one of them waits for the other.
     let pair = move || -> Result<f64, CliError> {
         sched_setaffinity(None, &one).map_err(CliError::system("sched_setaffinity"))?;
-        let before = process_cpu_ns();
+        let before = clock::process_cpu().0;
         // It stays where its creator does.
         let other = std::thread::Builder::new()
             .spawn(other)

@@ -1,7 +1,7 @@
 //! The page of collections of a machine, opened through the descriptors of its process.
 
 use crate::process::Process;
-use plimsoll_kernel::clock::{ahead_ns, now_ns};
+use plimsoll_kernel::clock::{self, ahead_ns};
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::sealed_memfd::{Mapping, Refused};
@@ -121,7 +121,7 @@ impl Page {
         wish(
             self.words(),
             resident.map(|resident| Wish { resident }),
-            now_ns().saturating_add_signed(self.ahead_ns),
+            clock::now().0.saturating_add_signed(self.ahead_ns),
         );
     }
 
@@ -207,10 +207,10 @@ mod tests {
         let mut page = Page::of(&own).unwrap();
         assert_eq!(page.ahead_ns, 0);
         const HOUR: u64 = 3_600_000_000_000;
-        for ahead_ns in [HOUR as i64, -(now_ns() as i64) / 2] {
+        for ahead_ns in [HOUR as i64, -(clock::now().0 as i64) / 2] {
             page.ahead_ns = ahead_ns;
-            let theirs = now_ns().saturating_add_signed(ahead_ns);
-            assert!(page.our_time(theirs).abs_diff(now_ns()) < HOUR / 60);
+            let theirs = clock::now().0.saturating_add_signed(ahead_ns);
+            assert!(page.our_time(theirs).abs_diff(clock::now().0) < HOUR / 60);
             page.wish(Some(7));
             // SAFETY: as in `Page::words`; `page` outlives it.
             let words = unsafe { Words::new(page.mapping.base()) };
