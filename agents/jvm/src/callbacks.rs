@@ -1,5 +1,6 @@
 //! The functions that the machine calls. Each of them returns, whatever happens.
 
+use crate::byte_trigger::{self, Trigger};
 use crate::counters::Counters;
 use crate::heap::Heap;
 use crate::jvmti::{Callbacks, Env, Event, Jvmti, Vm};
@@ -10,9 +11,10 @@ use crate::pauses::Pauses;
 use crate::stall_signal::Reader;
 use crate::{page, polling_thread};
 use plimsoll_kernel::clock;
-use plimsoll_wire::collections::{About, Collector, Writer};
+use plimsoll_wire::collections::{About, Collector, Words, Writer, wished};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// `Agent_OnAttach`: the agent works, or one works already.
 const DONE: c_int = 0;
@@ -27,9 +29,16 @@ const SAVED: c_int = 3;
 const COLLECTED: c_int = 4;
 /// The machine does not collect when it is asked to.
 const NOT_COLLECTED: c_int = 5;
+/// The machine tells of what is allocated, from now on or since before. No success, as above.
+const COUNTED: c_int = 6;
+/// It tells of that no more.
+const NOT_COUNTED: c_int = 7;
 
 /// The option with which the library is loaded once more for a collection of the whole heap.
 const COLLECT: &CStr = c"collect";
+/// That with which the bytes that are allocated are counted, and that with which they are no more.
+const COUNT: &CStr = c"count";
+const UNCOUNT: &CStr = c"uncount";
 
 static PAUSES: Shared<Pauses> = Shared::empty();
 /// Pauses that have begun and not yet ended, as the machine tells.
@@ -41,7 +50,14 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 /// Events of pauses that came while another was at work.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
-static CALLBACKS: Callbacks = Callbacks::new(on_init, on_death, on_start, on_finish);
+/// Counts the bytes that the program allocates.
+static TRIGGER: Trigger = Trigger::new();
+/// The environment that tells of them; null for none. A profiler may want the machine to tell it instead.
+static COUNTING: AtomicPtr<Env> = AtomicPtr::new(std::ptr::null_mut());
+/// The page, for threads other than that of the pauses.
+static PAGE: OnceLock<Words<'static>> = OnceLock::new();
+
+static CALLBACKS: Callbacks = Callbacks::new(on_init, on_death, on_start, on_finish, on_allocated);
 
 /// Called when the machine starts with `-agentpath:`. Any other result than 0 would end the machine.
 ///
@@ -76,15 +92,22 @@ pub unsafe extern "C" fn Agent_OnAttach(
     _reserved: *mut c_void,
 ) -> c_int {
     unharmed(NO_EVENTS, || {
+        // SAFETY: the caller vouches for the text, which the machine keeps during the call.
+        let option = (!options.is_null()).then(|| unsafe { CStr::from_ptr(options) });
+        if option == Some(COUNT) {
+            // SAFETY: the machine gave us `vm`.
+            let jvmti = counting().or_else(|| unsafe { Jvmti::that_counts(vm) });
+            return jvmti.map_or(NOT_COUNTED, count);
+        }
+        if option == Some(UNCOUNT) {
+            return uncount();
+        }
         // SAFETY: the machine gave us `vm`.
         let Some(jvmti) = (unsafe { Jvmti::of(vm) }) else {
             return NO_EVENTS;
         };
-        // SAFETY: the caller vouches for the text, which the machine keeps during the call.
-        if !options.is_null() && unsafe { CStr::from_ptr(options) } == COLLECT {
-            let collected = jvmti.collect();
-            jvmti.dispose();
-            return if collected { COLLECTED } else { NOT_COLLECTED };
+        if option == Some(COLLECT) {
+            return collect(jvmti);
         }
         let done = if jvmti.prepare(&CALLBACKS) && jvmti.enable(&[Event::Death]) {
             set_up(&jvmti)
@@ -97,6 +120,35 @@ pub unsafe extern "C" fn Agent_OnAttach(
         }
         done.err().unwrap_or(DONE)
     })
+}
+
+/// Collects the whole heap. Returns a result of [`Agent_OnAttach`].
+fn collect(jvmti: Jvmti) -> c_int {
+    let collected = jvmti.collect();
+    jvmti.dispose();
+    if collected { COLLECTED } else { NOT_COLLECTED }
+}
+
+/// Has the machine tell of what is allocated. Returns a result of [`Agent_OnAttach`]. This and [`uncount`]
+/// are called by the one thread of the machine that takes such requests.
+fn count(counting: Jvmti) -> c_int {
+    let counted = counting.count(&CALLBACKS, byte_trigger::INTERVAL);
+    COUNTING.store(counting.keep(), Ordering::Relaxed);
+    if counted { COUNTED } else { NOT_COUNTED }
+}
+
+/// Has the machine tell of that no more, and leaves it to other agents. Returns as [`count`].
+fn uncount() -> c_int {
+    if let Some(counting) = counting() {
+        counting.uncount();
+    }
+    NOT_COUNTED
+}
+
+/// The environment that counts, or did. It is never disposed of: a thread may be about to tell of an object.
+fn counting() -> Option<Jvmti> {
+    // SAFETY: it was made by `Jvmti::of`, and is kept.
+    unsafe { Jvmti::again(COUNTING.load(Ordering::Relaxed)) }
 }
 
 /// Called when the machine ends.
@@ -152,6 +204,7 @@ fn measure(jvmti: &Jvmti) -> Result<Is, c_int> {
         jvmti.disable(&PAUSE);
         return Err(NO_PAGE);
     };
+    PAGE.get_or_init(|| words);
     let reader = Reader::open();
     let about = About {
         pid: u64::from(std::process::id()),
@@ -204,8 +257,31 @@ unsafe extern "C" fn on_finish(_env: *mut Env) {
     }
     within_pause(|pauses| {
         pauses.miss(MISSED.swap(0, Ordering::Relaxed));
+        pauses.ask(TRIGGER.asked());
         // SAFETY: as in `on_start`; what is to be collected has been, and the pauses within this have ended.
-        unsafe { pauses.end() };
+        let free = unsafe { pauses.end() };
+        TRIGGER.pause_ended(free.used);
+    });
+}
+
+unsafe extern "C" fn on_allocated(
+    env: *mut Env,
+    _jni: *mut c_void,
+    _thread: *mut c_void,
+    _object: *mut c_void,
+    _class: *mut c_void,
+    _size: i64,
+) {
+    unharmed((), || {
+        // SAFETY: the machine gave us `env`, which is never disposed of (`counting`).
+        let (Some(jvmti), Some(page)) = (unsafe { Jvmti::again(env) }, PAGE.get()) else {
+            return;
+        };
+        let wish = wished(*page, clock::now().0);
+        // The machine lets this thread wait for a safepoint here, as it does where its memory is full.
+        TRIGGER.allocated(wish.and_then(|wish| wish.bound), || {
+            jvmti.collect();
+        });
     });
 }
 

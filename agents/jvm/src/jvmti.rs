@@ -7,6 +7,8 @@ use std::ptr::NonNull;
 
 /// JVMTI 1.2: every machine since Java 6 has it.
 const VERSION_1_2: c_int = 0x3001_0200;
+/// JVMTI of Java 11.
+const VERSION_11: c_int = 0x300b_0000;
 /// No error, of either interface.
 const OK: c_int = 0;
 /// Switches an event on, or off.
@@ -14,6 +16,8 @@ const ENABLE: c_int = 1;
 const DISABLE: c_int = 0;
 /// Bit 31 of the capabilities: `can_generate_garbage_collection_events`.
 const COLLECTIONS: u32 = 1 << 31;
+/// Bit 43 of them: `can_generate_sampled_object_alloc_events`. One agent at a time has it.
+static ALLOCATIONS: [u32; 4] = [0, 1 << (43 - 32), 0, 0];
 
 /// Events, by the numbers of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +31,14 @@ pub enum Event {
     Start = 81,
     /// It ends.
     Finish = 82,
+    /// About every so many bytes, an object is allocated. Since Java 11.
+    Allocated = 86,
 }
 
 /// Number of the first event.
 const FIRST: usize = 50;
 /// Number of events in the table of callbacks.
-const EVENTS: usize = Event::Finish as usize - FIRST + 1;
+const EVENTS: usize = Event::Allocated as usize - FIRST + 1;
 
 /// The callback of `VMDeath`.
 pub type OnEnd = unsafe extern "C" fn(*mut Env, *mut c_void);
@@ -40,6 +46,9 @@ pub type OnEnd = unsafe extern "C" fn(*mut Env, *mut c_void);
 pub type OnThread = unsafe extern "C" fn(*mut Env, *mut c_void, *mut c_void);
 /// A callback of the events of collections.
 pub type OnCollection = unsafe extern "C" fn(*mut Env);
+/// The callback of `SampledObjectAlloc`: JNI, thread, object, class, its size in bytes.
+pub type OnAllocation =
+    unsafe extern "C" fn(*mut Env, *mut c_void, *mut c_void, *mut c_void, *mut c_void, i64);
 
 /// JVMTI's table of callbacks, up to the last that is used.
 #[repr(C)]
@@ -48,27 +57,33 @@ pub struct Callbacks {
     pub init: OnThread,
     /// The machine ends.
     pub death: OnEnd,
-    unused: [usize; EVENTS - 4],
+    _52_80: [usize; Event::Start as usize - Event::Death as usize - 1],
     /// A pause begins.
     pub start: OnCollection,
     /// A pause ends.
     pub finish: OnCollection,
+    _83_85: [usize; Event::Allocated as usize - Event::Finish as usize - 1],
+    /// An object is allocated.
+    pub allocated: OnAllocation,
 }
 
 impl Callbacks {
-    /// The table with these four.
+    /// The table with these.
     pub const fn new(
         init: OnThread,
         death: OnEnd,
         start: OnCollection,
         finish: OnCollection,
+        allocated: OnAllocation,
     ) -> Callbacks {
         Callbacks {
             init,
             death,
-            unused: [0; EVENTS - 4],
+            _52_80: [0; Event::Start as usize - Event::Death as usize - 1],
             start,
             finish,
+            _83_85: [0; Event::Allocated as usize - Event::Finish as usize - 1],
+            allocated,
         }
     }
 }
@@ -92,6 +107,11 @@ pub struct Functions {
     _128_141: [usize; 14],
     /// 142.
     add_capabilities: unsafe extern "C" fn(*mut Env, *const [u32; 4]) -> c_int,
+    /// 143.
+    relinquish_capabilities: unsafe extern "C" fn(*mut Env, *const [u32; 4]) -> c_int,
+    _144_155: [usize; 12],
+    /// 156, since Java 11.
+    set_heap_sampling_interval: unsafe extern "C" fn(*mut Env, c_int) -> c_int,
 }
 
 /// An environment: a pointer to its functions.
@@ -124,10 +144,24 @@ impl Jvmti {
     /// # Safety
     /// `vm` is what the machine gave to one of the agent's entry points.
     pub unsafe fn of(vm: *mut Vm) -> Option<Jvmti> {
+        // SAFETY: as the caller promises.
+        unsafe { Jvmti::of_version(vm, VERSION_1_2) }
+    }
+
+    /// The same, for [`Jvmti::count`]. `None` before Java 11.
+    ///
+    /// # Safety
+    /// As [`Jvmti::of`].
+    pub unsafe fn that_counts(vm: *mut Vm) -> Option<Jvmti> {
+        // SAFETY: as the caller promises.
+        unsafe { Jvmti::of_version(vm, VERSION_11) }
+    }
+
+    unsafe fn of_version(vm: *mut Vm, version: c_int) -> Option<Jvmti> {
         let mut env: *mut c_void = std::ptr::null_mut();
         // SAFETY: the caller vouches for `vm`, whose table the machine keeps for its life; `env` is
         // valid for writing.
-        let code = unsafe { ((*(*vm).functions).get_env)(vm, &raw mut env, VERSION_1_2) };
+        let code = unsafe { ((*(*vm).functions).get_env)(vm, &raw mut env, version) };
         NonNull::new(env.cast::<Env>())
             .filter(|_| code == OK)
             .map(Jvmti)
@@ -157,9 +191,10 @@ impl Jvmti {
         // SAFETY: an environment and its table live until it is disposed of; both arguments are
         // valid for the calls, of the sizes that the specification states, and copied.
         unsafe {
-            let functions = &*(*env).functions;
-            (functions.add_capabilities)(env, &raw const capabilities) == OK
-                && (functions.set_event_callbacks)(env, callbacks, size) == OK
+            // No reference to the table, which ends sooner before Java 11.
+            let functions = (*env).functions;
+            ((*functions).add_capabilities)(env, &raw const capabilities) == OK
+                && ((*functions).set_event_callbacks)(env, callbacks, size) == OK
         }
     }
 
@@ -192,6 +227,35 @@ impl Jvmti {
         unsafe { ((*(*env).functions).force_garbage_collection)(env) == OK }
     }
 
+    /// Has the machine tell of an object for about every `interval` bytes that are allocated, from any thread.
+    /// Returns whether it does: another agent may have that already. `self` is of [`Jvmti::that_counts`].
+    pub fn count(&self, callbacks: &Callbacks, interval: u64) -> bool {
+        let env = self.0.as_ptr();
+        let interval = c_int::try_from(interval).unwrap_or(c_int::MAX);
+        let size = size_of::<Callbacks>() as c_int;
+        // SAFETY: as in `prepare`; the machine has the last function, by its version.
+        let agreed = unsafe {
+            let functions = (*env).functions;
+            ((*functions).add_capabilities)(env, &raw const ALLOCATIONS) == OK
+                && ((*functions).set_event_callbacks)(env, callbacks, size) == OK
+                && ((*functions).set_heap_sampling_interval)(env, interval) == OK
+        };
+        agreed && self.enable(&[Event::Allocated])
+    }
+
+    /// Ends what [`Jvmti::count`] began, so that another agent may have it.
+    pub fn uncount(&self) {
+        self.disable(&[Event::Allocated]);
+        let env = self.0.as_ptr();
+        // SAFETY: as in `prepare`.
+        unsafe { ((*(*env).functions).relinquish_capabilities)(env, &raw const ALLOCATIONS) };
+    }
+
+    /// The environment, for a later [`Jvmti::again`].
+    pub fn keep(self) -> *mut Env {
+        self.0.as_ptr()
+    }
+
     /// Gives the environment up, and its events with it.
     pub fn dispose(self) {
         let env = self.0.as_ptr();
@@ -206,5 +270,8 @@ const _: () = assert!(std::mem::offset_of!(Functions, force_garbage_collection) 
 const _: () = assert!(std::mem::offset_of!(Functions, set_event_callbacks) == 121 * 8);
 const _: () = assert!(std::mem::offset_of!(Functions, dispose_environment) == 126 * 8);
 const _: () = assert!(std::mem::offset_of!(Functions, add_capabilities) == 141 * 8);
+const _: () = assert!(std::mem::offset_of!(Functions, relinquish_capabilities) == 142 * 8);
+const _: () = assert!(std::mem::offset_of!(Functions, set_heap_sampling_interval) == 155 * 8);
 const _: () = assert!(std::mem::offset_of!(Callbacks, start) == (81 - FIRST) * 8);
+const _: () = assert!(std::mem::offset_of!(Callbacks, allocated) == (86 - FIRST) * 8);
 const _: () = assert!(size_of::<Callbacks>() == EVENTS * 8);

@@ -22,17 +22,20 @@
 //! 3. Each pause: the signal is read at its start and at its end, unless that is dear and was done just
 //!    before; then free memory is given back if that is wished; then the page is written.
 //! 4. `Agent_OnAttach` with the option `collect`: the whole heap is collected, at the adapter's wish.
-//! 5. `VMDeath`, `Agent_OnUnload`: nothing more is done.
+//! 5. `Agent_OnAttach` with `count`: the bytes that are allocated are counted, and the heap is collected when
+//!    they fill it to the adapter's bound; until `uncount`.
+//! 6. `VMDeath`, `Agent_OnUnload`: nothing more is done.
 //!
 //! # Modules
 //! [`callbacks`]: the functions that the machine calls. [`jvmti`]: its interface. [`panic_guard`]: panics
 //! stay here, one thread at a time. [`nested_pauses`]: pauses within others. [`page`]: the memory file.
 //! [`machine`]: the tables for debuggers. [`counters`]: the kinds of pauses. [`heap`]: giving back, and why
 //! that is safe, for Serial and Parallel by [`spaces`], for G1 by [`regions`]; [`layout`]: where regions are
-//! described; [`retained_free`]: how much is kept; [`ranges`]: mappings and resident pages.
+//! described; [`byte_trigger`]: collections at a bound; [`retained_free`]: how much is kept; [`ranges`]: mappings and resident pages.
 //! [`stall_signal`]: stalls and faults; [`time_budget`]: how often they are read. [`pauses`]: joins these
 //! within a pause. [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 
+pub mod byte_trigger;
 pub mod callbacks;
 pub mod counters;
 #[cfg(test)]

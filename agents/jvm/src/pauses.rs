@@ -93,11 +93,11 @@ impl Pauses {
         self.totals.agent_ns += clock::now().0.saturating_sub(start_ns);
     }
 
-    /// The pause ends.
+    /// The pause ends. Returns what is known of the heap after it.
     ///
     /// # Safety
     /// As [`Heap::end`], and the heap is that of this process's machine.
-    pub unsafe fn end(&mut self) {
+    pub unsafe fn end(&mut self) -> Free {
         let end_ns = clock::now().0;
         // A pause whose beginning was missed has no length.
         let begun = self.begun.take().unwrap_or(Begun {
@@ -130,6 +130,7 @@ impl Pauses {
         self.totals.unread += u64::from(within.is_none());
         self.totals.agent_ns += clock::now().0.saturating_sub(end_ns);
         self.writer.ended(&pause, &self.totals);
+        free
     }
 
     /// The counts within the pause that ends; `None` if they are not known. Writes the counts by now to the
@@ -177,6 +178,11 @@ impl Pauses {
     /// Another thread told of a pause while this was at work.
     pub fn miss(&mut self, missed: u64) {
         self.totals.missed += missed;
+    }
+
+    /// So many collections were asked for so far.
+    pub fn ask(&mut self, asked: u64) {
+        self.totals.asked = asked;
     }
 
     /// Does something with the heap. The first failure is the last: it is said on the page, and
@@ -266,13 +272,13 @@ mod tests {
         let (writer, _) = Writer::new(words, &About::default());
         let wished = |start_ns| super::wished(&writer, start_ns, false);
         assert_eq!(wished(0), None, "nobody wished anything");
-        wish(words, Some(Wish { resident: 7 }), 3 * SECOND);
+        wish(words, Some(Wish::stay(7)), 3 * SECOND);
         // A minute long, or longer: what counts is when it began.
         assert_eq!(wished(4 * SECOND), Some(7));
         assert_eq!(wished(3 * SECOND + WISH_LASTS_NS), Some(7));
         assert_eq!(wished(4 * SECOND + WISH_LASTS_NS), None);
         // Left or taken back meanwhile: the last word counts.
-        wish(words, Some(Wish { resident: 9 }), 30 * SECOND);
+        wish(words, Some(Wish::stay(9)), 30 * SECOND);
         assert_eq!(wished(4 * SECOND), Some(9));
         wish(words, None, 31 * SECOND);
         assert_eq!(wished(4 * SECOND), None);
@@ -284,7 +290,7 @@ mod tests {
         let words = Words::of(&page);
         let (writer, _) = Writer::new(words, &About::default());
         assert_eq!(wished(&writer, SECOND, true), None);
-        wish(words, Some(Wish { resident: 7 }), SECOND);
+        wish(words, Some(Wish::stay(7)), SECOND);
         let after = [true, false].map(|is_short| wished(&writer, SECOND, is_short));
         assert_eq!(after, [Some(0), Some(7)]);
     }

@@ -1,7 +1,7 @@
 //! The page of collections: its layout, what readers see, also during writes, and any bytes.
 
 use plimsoll_wire::collections::{
-    About, Collector, Kind, MAX_TEXT, PAUSES, Pause, Process, SIZE, Signal, Totals, View,
+    About, Bound, Collector, Kind, MAX_TEXT, PAUSES, Pause, Process, SIZE, Signal, Totals, View,
     ViewError, WISH_LASTS_NS, Wish, Words, Writer, offset, wish,
 };
 use proptest::prelude::*;
@@ -51,6 +51,7 @@ fn woven(n: u64) -> (Pause, Totals) {
         agent_ns: n + 6,
         missed: n + 8,
         unread: n + 9,
+        asked: n + 10,
     };
     (pause, totals)
 }
@@ -95,6 +96,10 @@ fn the_layout_is_the_documented_one() {
     assert_eq!([word(64), word(72), word(80)], [2, 9, 27]);
     assert_eq!([word(128), word(136), word(144)], [2, 34, 35]);
     assert_eq!(word(2048 + 2 * 64), 34, "number 34 is in slot 2");
+    assert_eq!(word(248), 44, "collections that were asked for");
+    let bound = Some(Bound { above: 5, times: 6 });
+    wish(Words::of(&page), Some(Wish { resident: 4, bound }), 7);
+    assert_eq!([1024, 1032, 1040, 1048].map(word), [4, 7, 5, 6]);
     assert_eq!(
         [word(200), word(208), word(216)],
         [43, 38, 39],
@@ -146,14 +151,14 @@ fn a_wish_ends_with_its_adapter() {
     let words = Words::of(&page);
     let (writer, _) = Writer::new(words, &about());
     assert_eq!(writer.wish(5), None, "no adapter was there");
-    wish(words, Some(Wish { resident: 1 << 20 }), 1000);
-    let wished = Some(Wish { resident: 1 << 20 });
+    wish(words, Some(Wish::stay(1 << 20)), 1000);
+    let wished = Some(Wish::stay(1 << 20));
     assert_eq!(writer.wish(1000), wished);
     assert_eq!(writer.wish(0), wished, "another clock is no reason");
     assert_eq!(writer.wish(1000 + WISH_LASTS_NS), wished);
     assert_eq!(writer.wish(1001 + WISH_LASTS_NS), None);
-    wish(words, Some(Wish { resident: 0 }), 0);
-    assert_eq!(writer.wish(0), Some(Wish { resident: 0 }));
+    wish(words, Some(Wish::stay(0)), 0);
+    assert_eq!(writer.wish(0), Some(Wish::stay(0)));
     wish(words, None, 2000);
     assert_eq!(writer.wish(2000), None);
 }
@@ -260,7 +265,13 @@ enum Step {
     Pause(Pause),
     Read(Process),
     Refuse(String),
-    Wish(Option<u64>),
+    Wish(Option<Wish>),
+}
+
+fn any_wish() -> impl Strategy<Value = Wish> {
+    let bound = (0..u64::MAX, any::<u64>()).prop_map(|(above, times)| Bound { above, times });
+    let parts = (any::<u64>(), prop::option::of(bound));
+    parts.prop_map(|(resident, bound)| Wish { resident, bound })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -288,7 +299,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => pause,
         2 => read,
         1 => "[ -~]{0,300}".prop_map(Step::Refuse),
-        1 => any::<Option<u64>>().prop_map(Step::Wish),
+        1 => prop::option::of(any_wish()).prop_map(Step::Wish),
     ];
     prop::collection::vec(step, 0..80)
 }
@@ -326,8 +337,8 @@ proptest! {
                     writer.refuse(&why);
                     refusal = why.chars().take(MAX_TEXT).collect();
                 }
-                Step::Wish(resident) => {
-                    wished = resident.map(|resident| Wish { resident });
+                Step::Wish(next) => {
+                    wished = next;
                     wish(words, wished, 77);
                 }
             }

@@ -4,6 +4,7 @@
 #[path = "../../../../crates/runtimes/tests/support/mod.rs"]
 mod support;
 
+mod at_bound;
 mod churn;
 mod elsewhere;
 mod filtered;

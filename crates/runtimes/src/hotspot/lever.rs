@@ -36,6 +36,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use plimsoll_unit::MILLISECOND;
+use plimsoll_wire::collections::{Bound, Wish};
 use plimsoll_wire::messages::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -98,6 +99,8 @@ struct Asking {
     hushed: bool,
     /// The agent was asked, and did not collect.
     without_agent: bool,
+    /// The agent counts what is allocated, or was asked and does not; `None` before it was asked.
+    counts: Option<bool>,
 }
 
 /// The lever of one machine. Used by one thread.
@@ -251,10 +254,14 @@ impl<'a> HotSpotLever<'a> {
         }
         let now_ns = clock::now().0;
         self.wishes.look_at_swap(swapped, now_ns);
-        let resident = self
-            .wishes
-            .resident(now_ns, self.control.leaves(seen), seen.native);
-        page.wish(resident.filter(|_| self.kept.is_none()));
+        let leaves = self.control.leaves(seen);
+        let resident = self.wishes.resident(now_ns, leaves, seen.native);
+        let bound = seen.asked.map(|_| Bound {
+            above: leaves.saturating_sub(seen.native),
+            times: self.control.granted(),
+        });
+        let wish = resident.map(|resident| Wish { resident, bound });
+        page.wish(wish.filter(|_| self.kept.is_none()));
     }
 
     /// Looks at the machine, whose memory is to come to `goal`.
@@ -283,6 +290,7 @@ impl<'a> HotSpotLever<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             beside_ns: self.beside.as_ref().and_then(Beside::as_pauses_ns),
             empties: self.empties(),
+            asked: self.asked_by_agent(),
             heap,
             ..Seen::default()
         };
@@ -316,6 +324,12 @@ impl<'a> HotSpotLever<'a> {
         let touched = self.control.touched(heap).max(self.footprint.heap);
         let heap = self.returning.look(touched.min(heap.committed()), now_ns);
         self.footprint.native.max(uses.saturating_sub(heap))
+    }
+
+    /// Collections that the agent asked for by itself; `None` where it does not count what is allocated.
+    fn asked_by_agent(&self) -> Option<u64> {
+        let view = self.agent.as_ref().and_then(|page| page.view().ok())?;
+        (self.asking.counts == Some(true)).then(|| view.totals().unwrap_or_default().asked)
     }
 
     /// Whether an agent gives back what is above the limit.
@@ -476,6 +490,11 @@ impl Lever for HotSpotLever<'_> {
             return Moved::Nothing;
         };
         let actions = self.control.tick(&seen);
+        if self.control.nears_emptying(&seen)
+            && let Err(Failed::Gone) = self.have_counted()
+        {
+            return Moved::Gone;
+        }
         if actions.is_empty() {
             return Moved::Nothing;
         }

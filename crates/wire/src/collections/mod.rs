@@ -25,6 +25,7 @@
 //! | 512 | why nothing is given back: length, text; empty where it is | with the collections |
 //! | 1024 | resident: bytes of the heap that may stay resident ([`Wish`]) | by the adapter |
 //! | 1032 | when the adapter last wrote | by the adapter, last |
+//! | 1040 | bound of the heap, how many collections above it: two words ([`Bound`]); the largest number for none | by the adapter |
 //! | 2048 | the last 32 pauses ([`Pause`]); number `n` (from 1) in slot `n % 32` | with the collections |
 //!
 //! Each sequence is a lock for one writer: odd during a write, 0 before the first. Readers take no
@@ -36,7 +37,7 @@ mod writer;
 
 pub use view::{View, ViewError};
 pub use words::Words;
-pub use writer::{ProcessWriter, Writer, wish};
+pub use writer::{ProcessWriter, Writer, wish, wished};
 
 /// Size of the page, bytes.
 pub const SIZE: usize = 4096;
@@ -70,6 +71,7 @@ pub mod offset {
     pub const REFUSAL_TEXT: usize = 512;
     pub const RESIDENT: usize = 1024;
     pub const WISHED: usize = 1032;
+    pub const BOUND: usize = 1040;
     pub const PAUSES: usize = 2048;
 }
 
@@ -236,6 +238,8 @@ pub struct Totals {
     /// Pauses whose stalls and faults are not known and count as none, because reading them was dear and had
     /// been done just before. Those of the process are: they are in its next reading.
     pub unread: u64,
+    /// Collections that the agent asked for because the heap came to its [`Bound`].
+    pub asked: u64,
 }
 
 /// One pause.
@@ -265,10 +269,31 @@ pub struct Wish {
     /// At the end of a pause at most this many bytes of the heap stay resident, objects included. Free memory
     /// that the program takes again at once stays all the same, unless the whole heap was collected.
     pub resident: u64,
+    /// When the agent is to collect by itself, between two looks of the adapter; `None` for never.
+    pub bound: Option<Bound>,
+}
+
+/// The size of the heap at which the agent asks for a collection of all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Bytes of the heap: objects after the last pause, and what was allocated since.
+    pub above: u64,
+    /// How many collections it may have asked for, those before included ([`Totals::asked`]).
+    pub times: u64,
+}
+
+impl Wish {
+    /// That at most `resident` bytes stay, and no more than that.
+    pub const fn stay(resident: u64) -> Wish {
+        Wish {
+            resident,
+            bound: None,
+        }
+    }
 }
 
 /// Words of a [`Totals`] and a [`Pause`] on the page.
-const TOTALS: usize = 14;
+const TOTALS: usize = 15;
 const PAUSE: usize = 8;
 const PROCESS: usize = 4;
 
@@ -295,6 +320,7 @@ impl Totals {
             self.agent_ns,
             self.missed,
             self.unread,
+            self.asked,
         ]
     }
 
@@ -314,6 +340,7 @@ impl Totals {
             agent_ns,
             missed,
             unread,
+            asked,
         ] = words;
         Totals {
             pauses,
@@ -330,6 +357,7 @@ impl Totals {
             agent_ns,
             missed,
             unread,
+            asked,
         }
     }
 }

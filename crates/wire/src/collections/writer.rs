@@ -1,6 +1,6 @@
 //! The writers' sides. Nothing here allocates, blocks or panics: the agent calls it within pauses.
 
-use super::{About, MAGIC, MAX_TEXT, PAUSE, PAUSES, Pause, Process, SIZE, Signal, Totals};
+use super::{About, Bound, MAGIC, MAX_TEXT, PAUSE, PAUSES, Pause, Process, SIZE, Signal, Totals};
 use super::{VERSION, WISH_LASTS_NS, Wish, Words, offset};
 use std::sync::atomic::{Ordering, fence};
 
@@ -52,11 +52,7 @@ impl<'a> Writer<'a> {
 
     /// The adapter's orders now. `None` when there was no adapter, or none any more.
     pub fn wish(&self, now_ns: u64) -> Option<Wish> {
-        let wished = self.words.at(offset::WISHED).load(Ordering::Acquire);
-        let age = now_ns.saturating_sub(wished);
-        (wished > 0 && age <= WISH_LASTS_NS).then(|| Wish {
-            resident: self.words.get(offset::RESIDENT),
-        })
+        wished(self.words, now_ns)
     }
 }
 
@@ -83,10 +79,27 @@ impl ProcessWriter<'_> {
     }
 }
 
+/// The adapter's orders now. `None` when there was no adapter, or none any more. Any thread may ask.
+pub fn wished(words: Words<'_>, now_ns: u64) -> Option<Wish> {
+    let wished = words.at(offset::WISHED).load(Ordering::Acquire);
+    let age = now_ns.saturating_sub(wished);
+    (wished > 0 && age <= WISH_LASTS_NS).then(|| {
+        let [above, times] = words.get_all(offset::BOUND);
+        Wish {
+            resident: words.get(offset::RESIDENT),
+            bound: (above < u64::MAX).then_some(Bound { above, times }),
+        }
+    })
+}
+
 /// The adapter's side: leaves a wish, or takes it back. It lasts [`WISH_LASTS_NS`]; repeat it before.
 pub fn wish(words: Words<'_>, wish: Option<Wish>, now_ns: u64) {
     match wish {
         Some(wish) => {
+            let bound = wish
+                .bound
+                .map_or([u64::MAX, 0], |bound| [bound.above, bound.times]);
+            words.put_all(offset::BOUND, &bound);
             words.put(offset::RESIDENT, wish.resident);
             let wished = words.at(offset::WISHED);
             wished.store(now_ns.max(1), Ordering::Release);

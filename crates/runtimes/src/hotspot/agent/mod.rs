@@ -6,7 +6,7 @@
 //! | `page` | finds and maps the page of a machine that has the agent |
 //! | `install` | puts the library where the machine can read it |
 //! | `load` | loads it into a running machine |
-//! | `collect` | has it collect the whole heap |
+//! | `request` | has it collect the whole heap, or count what is allocated |
 //! | `refuse` | machines that it is not loaded into |
 //! | `retry` | when loading is tried again after a failure |
 //! | `messages` | what the user is told of it |
@@ -15,12 +15,12 @@
 //! attach socket. Either way it is found by its page: a sealed memory file among the descriptors of
 //! the process. A machine that has one is never loaded into again.
 
-pub(super) mod collect;
 mod install;
 mod load;
 mod messages;
 mod page;
 mod refuse;
+pub mod request;
 mod retry;
 
 pub use install::LIBRARY;

@@ -115,12 +115,11 @@ impl Page {
         View::new(self.words())
     }
 
-    /// Wishes that at the end of each pause at most this many bytes of the heap stay resident; with `None`
-    /// no wish is left. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
-    pub fn wish(&self, resident: Option<u64>) {
+    /// Leaves a wish, or takes it back. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
+    pub fn wish(&self, wished: Option<Wish>) {
         wish(
             self.words(),
-            resident.map(|resident| Wish { resident }),
+            wished,
             clock::now().0.saturating_add_signed(self.ahead_ns),
         );
     }
@@ -211,11 +210,11 @@ mod tests {
             page.ahead_ns = ahead_ns;
             let theirs = clock::now().0.saturating_add_signed(ahead_ns);
             assert!(page.our_time(theirs).abs_diff(clock::now().0) < HOUR / 60);
-            page.wish(Some(7));
+            page.wish(Some(Wish::stay(7)));
             // SAFETY: as in `Page::words`; `page` outlives it.
             let words = unsafe { Words::new(page.mapping.base()) };
             let (writer, _) = Writer::new(words, &About::default());
-            assert_eq!(writer.wish(theirs), Some(Wish { resident: 7 }));
+            assert_eq!(writer.wish(theirs), Some(Wish::stay(7)));
             let later = theirs + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
             assert_eq!(writer.wish(later), None, "it ends");
         }
@@ -230,7 +229,7 @@ mod tests {
         let own = Process::new(std::process::id()).unwrap();
         let page = Page::of(&own).unwrap();
         assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
-        page.wish(Some(1 << 20));
+        page.wish(Some(Wish::stay(1 << 20)));
         let view = page.view().unwrap();
         assert_eq!(view.totals(), None::<Totals>);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -238,7 +237,7 @@ mod tests {
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);
         // A view that was taken before sees zeros.
         assert_eq!((view.about(), view.process()), (About::default(), None));
-        page.wish(Some(1 << 20));
+        page.wish(Some(Wish::stay(1 << 20)));
         drop(file);
         page.wish(None);
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);

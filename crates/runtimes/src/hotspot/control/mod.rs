@@ -53,6 +53,9 @@ use watch::Watch;
 /// The least pause between two trims of native memory, nanoseconds.
 const TRIMMED: u64 = 10_000_000_000;
 
+/// A heap is nearly as full as it may be when less than one part in this many of the limit is left.
+const NEAR: u64 = 8;
+
 /// The controller of one machine.
 #[derive(Debug)]
 pub struct Control {
@@ -149,6 +152,19 @@ impl Control {
         let least = self.levers.least_size;
         let most = least.saturating_add(least / 16);
         !self.ratios.resizing() && seen.heap.committed() <= most && seen.limit < least
+    }
+
+    /// Whether an agent that counts what is allocated would help now: the heap is to be emptied, and nearly as
+    /// full as it may be.
+    pub fn nears_emptying(&self, seen: &Seen) -> bool {
+        let emptied = self.levers.sized_by == SizedBy::Fixed || self.is_least(seen);
+        let near = seen.uses.saturating_add(seen.limit / NEAR) > seen.limit;
+        seen.empties && seen.limit > 0 && emptied && near
+    }
+
+    /// How many collections the agent may have asked for by itself, all in all.
+    pub fn granted(&self) -> u64 {
+        self.emptying.granted()
     }
 
     fn empty(&mut self, seen: &Seen) -> Vec<Action> {

@@ -39,6 +39,8 @@ pub struct Seen {
     pub beside_ns: Option<u64>,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
+    /// Collections that the agent asked for by itself, at its bound; `None` where it does not do that.
+    pub asked: Option<u64>,
     /// Its heap.
     pub heap: Snapshot,
 }

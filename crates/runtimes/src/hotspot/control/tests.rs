@@ -490,6 +490,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         major_faults: 0,
         beside_ns: (owed % 5 == 0).then_some(uses.rotate_left(17)),
         empties: owed.is_multiple_of(2),
+        asked: owed.is_multiple_of(4).then_some(native.rotate_left(11)),
         heap,
     })
 }

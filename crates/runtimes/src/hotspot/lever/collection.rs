@@ -8,7 +8,7 @@
 //! configured by anybody, it stays as it is.
 
 use super::{COLLECTION, COMMAND, Failed, HotSpotLever, Trigger};
-use crate::hotspot::agent::collect;
+use crate::hotspot::agent::request::{self, Request};
 use tracing::debug;
 
 /// The command that shows how the log is configured.
@@ -51,18 +51,39 @@ impl HotSpotLever<'_> {
     /// Has the agent collect the whole heap, if there is one. That takes half of the time of
     /// `GC.class_histogram`, which counts all objects, and Serial and Parallel tell the agent of it.
     fn agent_collects(&mut self) -> Result<bool, Failed> {
-        if self.agent.is_none() || self.asking.without_agent {
+        let done = !self.asking.without_agent && self.request(Request::Collect)?;
+        self.asking.without_agent |= !done;
+        Ok(done)
+    }
+
+    /// Has the agent count what is allocated, once, so that it collects at its bound by itself.
+    pub(super) fn have_counted(&mut self) -> Result<(), Failed> {
+        if self.asking.counts.is_none() {
+            self.asking.counts = Some(self.request(Request::Count)?);
+        }
+        Ok(())
+    }
+
+    /// Ends that. The machine may be gone.
+    pub(super) fn leave_uncounted(&mut self) {
+        if self.asking.counts.take() == Some(true) {
+            let _ = self.request(Request::Uncount);
+        }
+    }
+
+    /// Has the agent do something. Returns whether it did; false without one.
+    fn request(&mut self, request: Request) -> Result<bool, Failed> {
+        if self.agent.is_none() {
             return Ok(false);
         }
-        let Some(library) = collect::loaded(&self.target.process) else {
+        let Some(library) = request::loaded(&self.target.process) else {
             return Ok(false);
         };
-        let reply = self.ask(collect::LOAD, &collect::arguments(&library), COLLECTION)?;
-        let done = collect::is_done(&reply);
+        let reply = self.ask(request::LOAD, &request.arguments(&library), COLLECTION)?;
+        let done = request.is_done(&reply);
         if !done {
             let (pid, said) = (self.target.process.pid, reply.text.trim());
-            debug!("process {pid}: the agent does not collect: {said}");
-            self.asking.without_agent = true;
+            debug!("process {pid}: the agent did not do this ({request:?}): {said}");
         }
         Ok(done)
     }

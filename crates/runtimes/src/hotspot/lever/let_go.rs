@@ -34,6 +34,7 @@ impl HotSpotLever<'_> {
             page.wish(None);
         }
         self.speak();
+        self.leave_uncounted();
         let had = std::mem::take(&mut self.had);
         let settings = release::settings(&self.machine.flags, &self.moved, &had);
         self.note = None;
