@@ -26,6 +26,8 @@ pub(super) struct Activity {
     allocated: (f64, f64),
     /// The processor time when allocation was last counted, nanoseconds.
     counted_at: u64,
+    /// Since when it has been resting, nanoseconds; `None` while it works.
+    pub(super) rests_since: Option<u64>,
 }
 
 /// The counters at one time.
@@ -41,7 +43,14 @@ struct Mark {
 }
 
 impl Activity {
+    /// Takes in one moment.
     pub(super) fn look(&mut self, seen: &Seen) {
+        self.measure(seen);
+        let since = self.rests_since.unwrap_or(seen.now_ns);
+        self.rests_since = self.rests().then_some(since);
+    }
+
+    fn measure(&mut self, seen: &Seen) {
         let mark = Mark {
             own_ns: seen.now_ns.saturating_sub(seen.asked_ns),
             processor_ns: seen.processor_ns,

@@ -104,10 +104,10 @@ fn least(live: u64, levers: &Levers) -> u64 {
 /// that is resident.
 fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
     let young = &seen.heap.young;
-    let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
+    let resident = live.max(watch.touched.old.min(seen.heap.old.capacity));
     let rest = room.saturating_sub(resident);
     // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
-    if rest < watch.young_touched {
+    if rest < watch.touched.young {
         return (rest, 1.0);
     }
     let part = young.first_max.max(1) as f64 / young.max.max(1) as f64 + 0.03;

@@ -31,6 +31,8 @@ pub(super) struct Cost {
     collected: f64,
     /// The sum of each room for garbage (bytes) times the bytes allocated with it.
     rooms: f64,
+    /// Live bytes per second of requested collections, smoothed; 0 before the first.
+    requested: f64,
 }
 
 /// Counters at one time.
@@ -74,6 +76,18 @@ impl Cost {
         self.last = Some(Last::of(seen));
     }
 
+    /// Notes a requested collection: how long it took, and the `live` bytes after it.
+    pub(super) fn requested(&mut self, took_ns: u64, live: u64) {
+        if took_ns > 0 && live > 0 {
+            let speed = live as f64 / (took_ns as f64 / 1e9);
+            self.requested = if self.requested == 0.0 {
+                speed
+            } else {
+                self.requested * 0.7 + speed * 0.3
+            };
+        }
+    }
+
     /// Seconds of collections per allocated byte, times the room in bytes; `None` until measured.
     fn product(&self) -> Option<f64> {
         let room = self.rooms / self.allocated.max(1.0);
@@ -88,10 +102,11 @@ impl Cost {
         Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
-    /// The collection speed in bytes per second, as if each collection was of the whole heap;
-    /// `None` until measured.
-    pub(super) fn speed(&self, live: u64) -> Option<f64> {
-        self.product().map(|product| live as f64 / product)
+    /// The collection speed in bytes per second, as if each collection was of the whole heap. Until the
+    /// program's own collections are measured, it is that of requested ones; 0 before these.
+    pub(super) fn speed(&self, live: u64) -> f64 {
+        self.product()
+            .map_or(self.requested, |product| live as f64 / product)
     }
 }
 
@@ -117,7 +132,7 @@ mod tests {
             costs(&mut seen);
             cost.allocated((room / 2) as f64, 100 * MIB, &seen);
         }
-        cost.speed(100 * MIB).expect("was measured")
+        cost.speed(100 * MIB)
     }
 
     /// With a collection in a pause of `pause_ms`.

@@ -40,12 +40,12 @@ impl Emptying {
             allowance.judged(less || !over, seen.now_ns);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
-        let may = allowance.may(1, watch.changed_lately(seen)) || seen.owed > 0;
+        let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > 0;
         let idle = !seen.heap.collecting && allowance.must(seen.now_ns);
         if !(seen.empties && over && may && idle) {
             return Vec::new();
         }
-        let stops = concurrent && (watch.live_estimate(seen) <= SMALL || self.in_vain);
+        let stops = concurrent && (watch.live.estimate(seen) <= SMALL || self.in_vain);
         self.asked = Some((seen.uses, stops || !concurrent));
         vec![if stops {
             Action::CollectWhole

@@ -17,9 +17,15 @@
 //! | module | is |
 //! |---|---|
 //! | `observation` | what is seen and done |
-//! | `watch` | what the counters of a machine teach over time |
-//! | `cost` | the part of a program's time that goes into collections |
+//! | `watch` | what the counters of a machine teach over time; its parts are the next eight |
+//! | `collections` | the collections so far |
+//! | `live` | the live bytes |
+//! | `touched` | the part of a heap that can have been touched |
 //! | `activity` | whether a program works |
+//! | `allocation_rate` | how fast it allocates |
+//! | `cost` | the part of a program's time that goes into collections |
+//! | `limit_changes` | changes of the limit, and how long the machine takes to follow them |
+//! | `peak_use` | the highest use lately |
 //! | `heap_size` | how large the resident heap may be |
 //! | `aim` | the size that the free ratios should produce |
 //! | `ratios` | G1, Serial and Parallel |
@@ -30,14 +36,20 @@
 
 mod activity;
 mod aim;
+mod allocation_rate;
 mod collection_budget;
+mod collections;
 mod cost;
 mod emptying;
 mod heap_size;
 mod idle;
+mod limit_changes;
+mod live;
 mod observation;
+mod peak_use;
 mod ratios;
 mod soft_max;
+mod touched;
 mod watch;
 
 use super::sizing_flags::{Levers, SizedBy, Trigger};
@@ -100,7 +112,7 @@ impl Control {
     pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
         self.watch.look(seen, &self.levers);
         self.allowance.pass(seen.now_ns);
-        if self.watch.limit_changed_ns == seen.now_ns {
+        if self.watch.limit.changes_now(seen) {
             self.allowance.renew();
         }
         // No collection shrinks a heap of fixed size that no agent empties, however long the program rests.
@@ -111,8 +123,11 @@ impl Control {
         if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
-        self.idle
-            .look(seen.now_ns, self.watch.rests_since, self.watch.young);
+        self.idle.look(
+            seen.now_ns,
+            self.watch.activity.rests_since,
+            self.watch.collections.young,
+        );
         let seen = &Seen {
             limit: self.limit(seen),
             ..*seen
@@ -160,7 +175,7 @@ impl Control {
     /// The bytes that the program may use: its limit, or less if it is idle.
     fn limit(&self, seen: &Seen) -> u64 {
         self.idle
-            .limit(seen, self.watch.live, self.watch.rests_since)
+            .limit(seen, self.watch.live.bytes, self.watch.activity.rests_since)
     }
 
     /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps
@@ -190,38 +205,31 @@ impl Control {
     /// program has dropped and thus that it needs less. It costs a resting program no work. It
     /// comes once per rest, and only if there were young collections since the last one.
     fn must_look(&mut self) -> bool {
-        let rests = self.watch.rests();
+        let rests = self.watch.activity.rests();
         let looked = std::mem::replace(&mut self.looked, rests);
-        let idle = !self.ratios.resizing() && self.watch.young != self.looked_at;
+        let idle = !self.ratios.resizing() && self.watch.collections.young != self.looked_at;
         if !rests || looked || !idle || !self.allowance.may(1, false) {
             return false;
         }
-        self.looked_at = self.watch.young;
+        self.looked_at = self.watch.collections.young;
         true
     }
 
     /// Whether the program has not worked for about a second.
     pub fn rests(&self) -> bool {
-        self.watch.rests()
+        self.watch.activity.rests()
     }
 
     /// The live bytes, as far as they are known. Memory that fills an old generation between two
     /// collections of it is not counted, as far as that can be told.
     pub fn live(&self) -> u64 {
-        self.watch.live
+        self.watch.live.bytes
     }
 
     /// The most of the heap that can have been touched, bytes, as far as the counters showed it since the
-    /// steering began. With generations the old one is filled from its start.
+    /// steering began.
     pub fn touched(&self, heap: &Snapshot) -> u64 {
-        match self.levers.sized_by {
-            SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
-                let old = self.watch.old_peak.max(heap.old.used);
-                old.min(heap.old.capacity)
-                    .saturating_add(heap.young.capacity)
-            }
-            _ => heap.committed(),
-        }
+        self.watch.touched.most(heap, &self.levers)
     }
 
     /// Whether a heap that is sized by free ratios was as large as its limit allows when it was looked at

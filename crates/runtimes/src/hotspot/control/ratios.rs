@@ -123,9 +123,9 @@ impl Ratios {
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Step {
-        if watch.limit_changed_ns == seen.now_ns {
+        if watch.limit.changes_now(seen) {
             self.futile = Futile::default();
-            if watch.limit_fell {
+            if watch.limit.fell {
                 self.learned.bias = self.learned.bias.min(0);
             }
         }
@@ -179,7 +179,7 @@ impl Ratios {
         held.close = is_close(&aim, now, seen);
         let grow = !self.is_wary(seen) && grows(&aim, now, seen, watch, allowance);
         // Memory that is committed beyond the aim but not resident harms nobody.
-        let harmless = watch.peak() <= seen.limit && held.settled(seen, watch);
+        let harmless = watch.peak.most() <= seen.limit && held.settled(seen, watch);
         let shrink = !harmless
             && !held.refuses(seen, watch)
             && now
@@ -187,12 +187,12 @@ impl Ratios {
                     .size
                     .max(aim.reachable)
                     .saturating_add(slack(seen.limit));
-        let settling = watch.changed_within(seen, STEPS);
+        let settling = watch.limit.changed_within(seen, STEPS);
         let wanted = (grow || shrink) && !self.futile.is_quiet(seen.now_ns);
         let much = is_much_more(&aim, now, seen, watch);
         let collections = if shrink { levers.shrink_collections } else { 1 };
         let may = much
-            || allowance.may(collections, watch.changed_lately(seen))
+            || allowance.may(collections, watch.limit.changed_lately(seen))
             || (grow && pays(&aim, now, seen, watch, allowance));
         if wanted && !settling && may {
             let way = Way {
@@ -271,7 +271,7 @@ impl Ratios {
         let mut held = Held {
             made: now,
             since_ns: seen.now_ns,
-            since_young: watch.young,
+            since_young: watch.collections.young,
             measured: false,
             ..done.before
         };
@@ -284,7 +284,7 @@ impl Ratios {
             held.in_vain = seen.uses > seen.limit && !way.whole;
         }
         self.futile.judge(done, now, seen.now_ns);
-        if watch.pauses == done.pauses {
+        if watch.collections.pauses == done.pauses {
             // No collection took place. Do not leave the ratios to the machine's own next one.
             return (State::Held(held), out_of_action());
         }
@@ -304,7 +304,7 @@ impl Ratios {
             || (miss
                 && levers.sized_by != SizedBy::OldOnly
                 && way.tries < TRIES
-                && (allowance.may(1, watch.changed_lately(seen)) || (way.urgent && over)))
+                && (allowance.may(1, watch.limit.changed_lately(seen)) || (way.urgent && over)))
         {
             let way = Way {
                 tries: way.tries + 1,

@@ -73,11 +73,11 @@ impl SoftMax {
         allowance: &mut Allowance,
     ) -> Vec<Action> {
         let mut actions = Vec::new();
-        if watch.pauses != self.pauses {
-            (self.pauses, self.pauses_since) = (watch.pauses, seen.now_ns);
+        if watch.collections.pauses != self.pauses {
+            (self.pauses, self.pauses_since) = (watch.collections.pauses, seen.now_ns);
         }
-        if watch.limit_changed_ns == seen.now_ns {
-            if watch.limit_fell {
+        if watch.limit.changes_now(seen) {
+            if watch.limit.fell {
                 // The free part of a larger heap tells nothing about a smaller one.
                 self.bias = self.bias.min(0.0);
             } else if levers.returns_on_change {
@@ -87,7 +87,7 @@ impl SoftMax {
         }
         self.settle(seen, levers, watch);
         let max = seen.heap.old.max.max(seen.heap.young.max);
-        let least = watch.live.saturating_mul(levers.least_percent) / 100;
+        let least = watch.live.bytes.saturating_mul(levers.least_percent) / 100;
         let room = watch.heap_size.at(seen) as f64;
         let size = ((room * (1.0 + self.bias)) as u64).max(least);
         let wanted = size.saturating_add(levers.set_apart).min(max) & !(GRAIN - 1);
@@ -98,7 +98,7 @@ impl SoftMax {
             self.fell = wanted < self.set;
             self.set = wanted;
             self.changed(seen);
-            self.settled_cycles = watch.cycles;
+            self.settled_cycles = watch.collections.cycles;
             self.nudged_ns = seen.now_ns;
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
         } else if levers.returns_on_change
@@ -182,11 +182,11 @@ impl SoftMax {
             self.changed(seen);
         } else if passed >= shown
             && aim.saturating_sub(peak) > near / 2
-            && watch.cycles >= self.settled_cycles.saturating_add(cycles)
+            && watch.collections.cycles >= self.settled_cycles.saturating_add(cycles)
         {
             self.bias = (self.bias + 0.7 * (aim - peak) as f64 / room).min(0.33);
             self.changed(seen);
-            self.settled_cycles = watch.cycles;
+            self.settled_cycles = watch.collections.cycles;
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn is_close(aim: &Aim, now: u64, seen: &Seen) -> bool {
 /// Whether the heap can grow by more than a quarter after a change of the limit. That is worth one
 /// collection because it saves others.
 pub(super) fn is_much_more(aim: &Aim, now: u64, seen: &Seen, watch: &Watch) -> bool {
-    aim.reachable > now.saturating_add(now / 4) && watch.changed_lately(seen)
+    aim.reachable > now.saturating_add(now / 4) && watch.limit.changed_lately(seen)
 }
 
 /// Whether a larger heap soon saves several times the pause time that the collection costs which

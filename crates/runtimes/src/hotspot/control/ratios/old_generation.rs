@@ -57,9 +57,10 @@ impl OldGeneration {
 fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
     match levers.sized_by {
         SizedBy::OldRatios { .. } => watch
-            .old_peak
+            .touched
+            .old
             .min(seen.heap.old.capacity)
-            .saturating_sub(watch.live),
+            .saturating_sub(watch.live.bytes),
         _ => 0,
     }
 }

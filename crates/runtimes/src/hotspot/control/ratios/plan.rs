@@ -30,8 +30,8 @@ impl Ratios {
         let room = self.learned.room(watch.heap_size.at(seen), cliff);
         let room = room.saturating_sub(left_to_creep(seen, levers));
         let found = match (self.concurrent, whole) {
-            (true, false) => (watch.live_estimate(seen), self.learned.basis(seen)),
-            _ => [watch.compact_estimate(seen).max(1); 2].into(),
+            (true, false) => (watch.live.estimate(seen), self.learned.basis(seen)),
+            _ => [watch.live.compact_estimate(seen).max(1); 2].into(),
         };
         Aim::of(room, found, self.old.fills(seen), seen, levers, watch)
     }
@@ -51,7 +51,7 @@ impl Ratios {
         };
         let (_, aim) = self.plan((false, false), &could, levers, watch);
         let unused = aim.unused();
-        if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
+        if seen.available == 0 || !watch.live.whole_seen || unused <= seen.available / 8 {
             return None;
         }
         // Never less than the program holds. A little more, so that a slightly smaller basis does
@@ -71,7 +71,7 @@ impl Ratios {
         seen: &Seen,
         watch: &Watch,
     ) -> bool {
-        let live = watch.live_estimate(seen);
+        let live = watch.live.estimate(seen);
         if live > SMALL {
             return urgent && in_vain;
         }

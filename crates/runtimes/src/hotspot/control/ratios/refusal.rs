@@ -31,7 +31,7 @@ impl Refusal {
         let refused = same && old.capacity > (asked as u64).saturating_add(slack(seen.limit));
         refused.then_some(Refusal {
             committed,
-            live: watch.live,
+            live: watch.live.bytes,
         })
     }
 }
@@ -42,7 +42,7 @@ impl Held {
     pub(super) fn refuses(&self, seen: &Seen, watch: &Watch) -> bool {
         self.refusal.is_some_and(|known| {
             let same = seen.heap.committed().abs_diff(known.committed) <= known.committed / 100;
-            same && watch.live.saturating_add(known.live / 20) >= known.live
+            same && watch.live.bytes.saturating_add(known.live / 20) >= known.live
         })
     }
 }

@@ -15,10 +15,10 @@ impl Held {
     /// Whether the use reflects the present size: there was time, and young collections filled the
     /// heap.
     pub(super) fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
-        let changed_ns = self.since_ns.max(watch.limit_changed_ns);
+        let changed_ns = self.since_ns.max(watch.limit.last_ns);
         seen.now_ns.saturating_sub(changed_ns) > SETTLING
-            && watch.young > self.since_young.saturating_add(1)
-            && !watch.rising()
+            && watch.collections.young > self.since_young.saturating_add(1)
+            && !watch.peak.rises()
     }
 }
 
@@ -62,14 +62,14 @@ impl Ratios {
             _ => wanted,
         };
         held.since_ns = seen.now_ns;
-        held.since_young = watch.young;
+        held.since_young = watch.collections.young;
         None
     }
 
     /// The bias with which the resident part of the heap fills the room, bytes.
     fn wanted_bias(&self, aim: Aim, seen: &Seen, levers: &Levers, watch: &Watch) -> i64 {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let peak = watch.peak();
+        let peak = watch.peak.most();
         let below = seen.limit.saturating_sub(tolerance(seen.limit));
         let gap = below.saturating_sub(peak).saturating_sub(aim.unused());
         let corrected = self.learned.bias.saturating_add(signed(gap));
@@ -84,7 +84,7 @@ impl Ratios {
         let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
         // After a size proved too large for this limit, larger steps are not tried. Memory that
         // became resident late may have been mistaken for that, though.
-        if self.excess.lowered_ns > watch.limit_changed_ns {
+        if self.excess.lowered_ns > watch.limit.last_ns {
             filling.min(corrected)
         } else {
             filling

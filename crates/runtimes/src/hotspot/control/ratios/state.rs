@@ -59,7 +59,8 @@ impl Held {
     /// The use does not show that where an agent gives regions back at the end of each collection; the
     /// program touches them again before the next.
     pub(super) fn has_crept(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> bool {
-        let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && !watch.rests();
+        let creeps =
+            levers.sized_by == SizedBy::HeapRatios && seen.empties && !watch.activity.rests();
         let size = size(seen, levers);
         let most = seen.limit.saturating_add(tolerance(seen.limit));
         creeps && (1..size).contains(&self.made) && size.saturating_add(seen.native) > most

@@ -22,7 +22,7 @@ fn without_generations_the_rate_is_told_from_cycles_and_a_peak_passes() {
     }
     let rate = watch.facts(&seen, &levers).allocation_rate.unwrap();
     assert!(rate.abs_diff(100 * MIB) < 5 * MIB, "{rate}");
-    assert_eq!(watch.peak(), 400 * MIB);
+    assert_eq!(watch.peak.most(), 400 * MIB);
 }
 
 #[test]

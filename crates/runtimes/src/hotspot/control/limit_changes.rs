@@ -1,0 +1,65 @@
+//! Changes of a machine's limit, and how long the machine takes to follow them down.
+
+use super::observation::{Seen, tolerance};
+
+/// For this long after a change the limit has changed lately, nanoseconds.
+const LATELY: u64 = 3_000_000_000;
+
+/// The changes up to the last look. A change is one by more than 1 %.
+#[derive(Debug, Default)]
+pub(super) struct LimitChanges {
+    /// The limit after the last change, bytes.
+    limit: u64,
+    /// When the last change was seen, nanoseconds.
+    pub(super) last_ns: u64,
+    /// Whether the last change lowered the limit.
+    pub(super) fell: bool,
+    /// When the limit was lowered below the use, nanoseconds; `None` once the use is below it.
+    over_since: Option<u64>,
+    /// How long that usually takes, milliseconds; 0 until it happened.
+    reaction_ms: u64,
+}
+
+impl LimitChanges {
+    /// Takes in one moment.
+    pub(super) fn look(&mut self, seen: &Seen) {
+        if seen.limit.abs_diff(self.limit) > self.limit / 100 {
+            self.last_ns = seen.now_ns;
+            self.fell = seen.limit < self.limit;
+            self.limit = seen.limit;
+            if self.fell && seen.uses > seen.limit {
+                self.over_since = Some(seen.now_ns);
+            }
+        }
+        let Some(since) = self.over_since else { return };
+        if seen.uses <= seen.limit.saturating_add(tolerance(seen.limit)) {
+            let ms = seen.now_ns.saturating_sub(since) / 1_000_000;
+            self.reaction_ms = if self.reaction_ms == 0 {
+                ms
+            } else {
+                self.reaction_ms.saturating_add(ms).div_ceil(2)
+            };
+            self.over_since = None;
+        }
+    }
+
+    /// How long the machine usually takes to get below a lowered limit, milliseconds; 0 until it did.
+    pub(super) fn reaction_ms(&self) -> u64 {
+        self.reaction_ms
+    }
+
+    /// Whether the limit changed at this very moment.
+    pub(super) fn changes_now(&self, seen: &Seen) -> bool {
+        self.last_ns == seen.now_ns
+    }
+
+    /// Whether the limit changed within the last three seconds.
+    pub(super) fn changed_lately(&self, seen: &Seen) -> bool {
+        self.changed_within(seen, LATELY)
+    }
+
+    /// Whether the limit changed within the last `span` nanoseconds.
+    pub(super) fn changed_within(&self, seen: &Seen, span: u64) -> bool {
+        seen.now_ns.saturating_sub(self.last_ns) < span
+    }
+}

@@ -1,0 +1,47 @@
+//! The highest use of a process lately.
+
+use super::observation::Seen;
+
+/// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
+/// young generation was filled once in that time.
+const WINDOW: u64 = 500_000_000;
+/// The same for collectors without generations, whose cycles are further apart, nanoseconds.
+const LONG_WINDOW: u64 = 1_500_000_000;
+
+/// The highest use in the last one to two windows.
+#[derive(Debug, Default)]
+pub(super) struct PeakUse {
+    /// Begin (nanoseconds) and highest use (bytes) of the current window and of the one before.
+    windows: [(u64, u64); 2],
+    /// Young collections when the current window began.
+    young: u64,
+}
+
+impl PeakUse {
+    /// Takes in one moment after this number of `young` collections; `None` for a collector without
+    /// generations.
+    pub(super) fn look(&mut self, seen: &Seen, young: Option<u64>) {
+        let age = seen.now_ns.saturating_sub(self.windows[0].0);
+        let over = match young {
+            Some(young) => age > WINDOW && young > self.young,
+            None => age > LONG_WINDOW,
+        };
+        if over {
+            self.young = young.unwrap_or(0);
+            self.windows[1] = self.windows[0];
+            self.windows[0] = (seen.now_ns, 0);
+        }
+        self.windows[0].1 = self.windows[0].1.max(seen.uses);
+    }
+
+    /// The highest use, bytes.
+    pub(super) fn most(&self) -> u64 {
+        self.windows[0].1.max(self.windows[1].1)
+    }
+
+    /// Whether the use still rises because committed memory is being filled.
+    pub(super) fn rises(&self) -> bool {
+        let before = self.windows[1].1;
+        self.windows[0].1 > before.saturating_add(before / 66)
+    }
+}
