@@ -124,18 +124,18 @@ impl Core {
         let tells = report.live.is_some() && report.collection_speed.is_some();
         node.adapter.reports = node.adapter.reports.saturating_add(u8::from(tells));
         let known = &mut node.adapter.reported;
-        take(&mut known.live, report.live);
+        take(&mut known.told.live, report.live);
         take(&mut known.allocation_rate, report.allocation_rate);
         take(&mut known.collection_speed, report.collection_speed);
         take(&mut known.demand, report.demand);
         take(&mut known.floor, report.floor);
-        take(&mut known.collections, report.collections);
-        take(&mut known.collection_ms, report.collection_ms);
+        take(&mut known.told.collections, report.collections);
+        take(&mut known.told.collection_ms, report.collection_ms);
         known.stalls = report.stalls.or(known.stalls);
-        known.collector = report
+        known.told.collector = report
             .collector
             .map(believed_statistics)
-            .or(known.collector);
+            .or(known.told.collector);
         known.reaction = report
             .reaction_ms
             .map(node::believed_reaction)

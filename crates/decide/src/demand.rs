@@ -154,7 +154,7 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.adapter.collector, &node.adapter.reported);
     let mut new = Collector {
-        live: reported.live.unwrap_or(0),
+        live: reported.told.live.unwrap_or(0),
         allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };

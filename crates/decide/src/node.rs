@@ -7,10 +7,10 @@ use super::least::Least;
 use super::rhythm::Rhythm;
 use super::smoothed_level::Flow;
 use super::trust::Trust;
-use super::{Nanos, NewPrincipal};
+use super::{Nanos, NewPrincipal, Settings, Told, Wants};
 use plimsoll_policy::shares::{Collector, Share};
 use plimsoll_unit::MILLISECOND;
-use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
+use plimsoll_wire::messages::{Id, Kind, Priority, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// Reaction time of a program that did not report one.
@@ -33,16 +33,14 @@ pub(super) const TREND_TAU: Nanos = 500 * MILLISECOND;
 /// The adapter's last report, clamped to possible values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
-    pub(super) live: Option<u64>,
+    /// The part of it that is listed too.
+    pub(super) told: Told,
     pub(super) allocation_rate: Option<u64>,
     pub(super) collection_speed: Option<u64>,
     pub(super) demand: Option<u64>,
     pub(super) floor: Option<u64>,
     pub(super) reaction: Option<Nanos>,
-    pub(super) collections: Option<u64>,
-    pub(super) collection_ms: Option<u64>,
     pub(super) stalls: Option<u64>,
-    pub(super) collector: Option<Statistics>,
 }
 
 /// Sums that the account phase computes for a node and its descendants. Bytes unless said
@@ -99,16 +97,6 @@ pub(super) struct Position {
     pub(super) level: u8,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
-}
-
-/// The settings of a principal, which its user may change.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub(super) weight: Weight,
-    pub(super) priority: Priority,
-    pub(super) own_weight: Weight,
-    pub(super) own_priority: Priority,
-    pub(super) max: Max,
 }
 
 /// The words of a principal's adapter.
@@ -239,6 +227,16 @@ impl Node {
             debt: None,
             ladder: Ladder::default(),
             trust: Trust::default(),
+        }
+    }
+
+    /// How much memory it could use, for listings.
+    pub(super) fn wants(&self) -> Wants {
+        Wants {
+            demand: self.needs.demand,
+            target: self.limits.share.target,
+            lacks: self.limits.share.lacks,
+            at_least: self.is_at_least(),
         }
     }
 

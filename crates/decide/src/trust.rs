@@ -10,8 +10,8 @@
 //!   that is what the broker did at any time since the number last changed.
 //! - A report can only lower what the reporter itself gets.
 
-use super::Nanos;
 use super::smoothed_level::Flow;
+use super::{Nanos, Stalls};
 
 /// How long a grant is doubted after a stall, nanoseconds. Adapters report about once a second.
 const DOUBT: Nanos = 3_000_000_000;
@@ -55,8 +55,16 @@ impl Trust {
             .is_some_and(|(at, ours)| !ours && now.saturating_sub(at) < DOUBT)
     }
 
+    /// The stalls, for listings.
+    pub(super) fn stalls(&self, now: Nanos) -> Stalls {
+        Stalls {
+            rate: self.rate(now),
+            doubted: self.is_doubted(now),
+        }
+    }
+
     /// Stalls per second; `None` where nobody reports any.
-    pub(super) fn rate(&self, now: Nanos) -> Option<u64> {
+    fn rate(&self, now: Nanos) -> Option<u64> {
         self.total?;
         let lately = |at: Nanos| now.saturating_sub(at) < FORGOTTEN;
         let rate = match self.stalled {

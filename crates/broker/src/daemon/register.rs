@@ -385,8 +385,8 @@ impl Daemon {
                 .home
                 .as_ref()
                 .map(|home| home.directory().display().to_string()),
-            weight: figures.weight.get(),
-            priority: figures.priority.get(),
+            weight: figures.settings.weight.get(),
+            priority: figures.settings.priority.get(),
         })
     }
 }

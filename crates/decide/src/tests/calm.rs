@@ -78,7 +78,7 @@ fn who_is_asked_in_vain_is_at_its_least_and_owes_only_to_those_who_wait() {
     });
     assert!(in_debt.count() < 60);
     let figures = bench.core.figures(service).expect("is there");
-    assert!(figures.at_least, "{figures:?}");
+    assert!(figures.wants.at_least, "{figures:?}");
     assert_eq!(figures.numbers.level, Level::Normal);
     // A newcomer that waits for what it is guaranteed is served all the same.
     let late = bench.add(&new("late"), 0);
@@ -97,7 +97,12 @@ fn who_can_shrink_after_all_is_asked_again() {
     bench.uses(shop.busy, bench.numbers(shop.busy).limit);
     bench.ticks(200, 50 * MILLISECOND);
     let service = shop.services[0];
-    assert!(bench.core.figures(service).is_some_and(|one| one.at_least));
+    assert!(
+        bench
+            .core
+            .figures(service)
+            .is_some_and(|one| one.wants.at_least)
+    );
     bench.uses(service, 100 * MIB);
     bench.ticks(3, 50 * MILLISECOND);
     assert!(bench.numbers(service).owed > 40 * MIB, "it grew");

@@ -49,7 +49,10 @@ fn a_change_that_makes_no_sense_is_refused_and_changes_nothing() {
             parent: top
         })
     );
-    assert_eq!(core.figures(top).map(|one| one.weight), Some(weight(100)));
+    assert_eq!(
+        core.figures(top).map(|one| one.settings.weight),
+        Some(weight(100))
+    );
 }
 
 #[test]
@@ -102,9 +105,9 @@ fn orphans_go_to_their_grandparent() {
     bench.core.remove(middle).expect("was registered");
     bench.tick(50 * MILLISECOND);
     let leaf = bench.core.figures(leaf).expect("lives on");
-    assert_eq!((leaf.parent, leaf.weight), (Some(top), weight(7)));
+    assert_eq!((leaf.parent, leaf.settings.weight), (Some(top), weight(7)));
     assert_eq!(
-        bench.core.figures(top).map(|one| one.subtree_uses),
+        bench.core.figures(top).map(|one| one.subtree.uses),
         Some(10 * MIB)
     );
 }
@@ -142,6 +145,9 @@ fn settings_outlive_a_crash() {
     assert!(rejoined > id);
     again.restore(rejoined, None, &kept[0]).expect("is valid");
     let one = again.figures(rejoined).expect("is registered");
-    assert_eq!((one.weight.get(), one.priority.get()), (7, -3));
-    assert_eq!(one.max.bytes(), Some(MIB));
+    assert_eq!(
+        (one.settings.weight.get(), one.settings.priority.get()),
+        (7, -3)
+    );
+    assert_eq!(one.settings.max.bytes(), Some(MIB));
 }

@@ -136,8 +136,8 @@ fn stalls_while_bytes_are_taken_do_not_doubt_the_limit() {
     stalls(&mut bench, 100);
     let figures = bench.core.figures(bad).expect("is there");
     assert_eq!(figures.rung, Rung::Take);
-    assert!(!figures.doubted, "{figures:?}");
-    assert!(figures.stall_rate > Some(0), "it is shown: {figures:?}");
+    assert!(!figures.stalls.doubted, "{figures:?}");
+    assert!(figures.stalls.rate > Some(0), "it is shown: {figures:?}");
 }
 
 /// When the first bytes are taken from an adaptive principal that owes and pays nothing, beside

@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn target(&self, id: Id) -> u64 {
-        self.core.figures(id).expect("is registered").target
+        self.core.figures(id).expect("is registered").wants.target
     }
 }
 

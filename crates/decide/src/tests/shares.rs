@@ -107,7 +107,7 @@ fn a_limit_does_not_rise_while_its_program_stalls_within_it() {
         assert_eq!(numbers.owed, 0, "nothing is taken from it");
         let figures = bench.core.figures(stalling).expect("is there");
         assert!(
-            figures.doubted && figures.stall_rate > Some(0),
+            figures.stalls.doubted && figures.stalls.rate > Some(0),
             "{figures:?}"
         );
     }
@@ -174,7 +174,7 @@ fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
         bench
             .core
             .figures(busy)
-            .is_some_and(|one| one.target > 800 * MIB)
+            .is_some_and(|one| one.wants.target > 800 * MIB)
     );
 }
 
