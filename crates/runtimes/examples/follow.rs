@@ -138,7 +138,7 @@ fn show(process: &Process, perf: &mut Option<PerfFile>, since: Instant, limit: u
         limit >> 20,
         uses >> 20,
         heap.committed() >> 20,
-        heap.collection_ns() / 1_000_000,
+        heap.collecting_time().0 / 1_000_000,
         thread_ms("steer"),
     );
     uses

@@ -5,6 +5,7 @@ use super::control::RETURNING;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::smaps::{Area, each_area};
+use plimsoll_unit::Nanos;
 use std::cell::OnceCell;
 use std::io;
 use std::ops::Range;
@@ -119,22 +120,22 @@ impl Footprint {
 }
 
 /// The most of a heap that may still be resident: G1 returns memory only after the collection that made the
-/// heap smaller. Bytes and nanoseconds.
+/// heap smaller. Bytes.
 #[derive(Debug, Default)]
 pub struct Returning {
     most: u64,
     /// When the heap was last as large.
-    at_ns: u64,
+    at: Nanos,
 }
 
 impl Returning {
     /// Takes in the `touched` bytes of this moment. Returns the most of them within the time that a machine
     /// takes to return memory.
-    pub fn look(&mut self, touched: u64, now_ns: u64) -> u64 {
-        if touched >= self.most || now_ns.saturating_sub(self.at_ns) > RETURNING {
+    pub fn look(&mut self, touched: u64, now: Nanos) -> u64 {
+        if touched >= self.most || now - self.at > RETURNING {
             *self = Returning {
                 most: touched,
-                at_ns: now_ns,
+                at: now,
             };
         }
         self.most
@@ -144,12 +145,11 @@ impl Returning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_unit::MILLISECOND;
 
     #[test]
     fn what_a_heap_gave_up_counts_as_heap_until_it_is_returned() {
         let mut heap = Returning::default();
-        let at = |millis: u64| millis * MILLISECOND;
+        let at = Nanos::millis;
         assert_eq!(heap.look(250, at(10)), 250);
         assert_eq!(heap.look(250, at(1000)), 250);
         assert_eq!(heap.look(200, at(1100)), 250);

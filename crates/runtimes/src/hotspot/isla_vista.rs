@@ -22,6 +22,7 @@
 use super::stalls::Span;
 use plimsoll_policy::footprint::Within;
 use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone, hotspot_printed};
+use plimsoll_unit::Nanos;
 use std::cmp::Ordering::{Equal, Greater, Less};
 
 /// A heap is never asked to be smaller, bytes.
@@ -34,14 +35,14 @@ const NEAR: u64 = 16;
 /// Free memory bounds the heap anew when it has changed by more than one part in this many: others take and
 /// return a little all the time.
 const STEADY: u64 = 16;
-/// How long a heap may take to become smaller, nanoseconds.
-const FOLLOWS: u64 = 2_000_000_000;
+/// How long a heap may take to become smaller.
+const FOLLOWS: Nanos = Nanos::seconds(2);
 
 /// One moment of a machine. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
-    /// Time, nanoseconds.
-    pub(super) now_ns: u64,
+    /// Time since the steering began.
+    pub(super) now: Nanos,
     /// Collections of all kinds since its start.
     pub(super) collections: u64,
     /// Collections of the whole heap among them.
@@ -84,10 +85,10 @@ pub(super) struct Feedback {
     collections: Option<u64>,
     /// Collections of the whole heap at the last look.
     whole: u64,
-    /// The spans that the policy has heard of, together, nanoseconds: its clock.
-    heard_ns: u64,
-    /// When the limit was last lowered, nanoseconds; `None` once the heap has followed.
-    lowered_ns: Option<u64>,
+    /// The spans that the policy has heard of, together: its clock.
+    heard: Nanos,
+    /// When the limit was last lowered; `None` once the heap has followed.
+    lowered_at: Option<Nanos>,
     /// Stalls since the last collection.
     span: Span,
     /// How many stalls there were in spans in which they took more than [`TOUCHED`], although it kept to a
@@ -116,7 +117,7 @@ impl Feedback {
         }
         if self.is_printed && self.policy.is_none() {
             let limit = moment.heap.max(LEAST).min(moment.most);
-            self.policy = Some(hotspot_printed(self.heard_ns, limit, moment.most));
+            self.policy = Some(hotspot_printed(self.heard.0, limit, moment.most));
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections < before {
@@ -147,9 +148,9 @@ impl Feedback {
         }
         let size = self.size();
         let followed = moment.heap <= size.saturating_add(size / NEAR);
-        let late = |since| moment.now_ns.saturating_sub(since) > FOLLOWS;
-        if followed || self.lowered_ns.is_some_and(late) {
-            self.lowered_ns = None;
+        let late = |since| moment.now - since > FOLLOWS;
+        if followed || self.lowered_at.is_some_and(late) {
+            self.lowered_at = None;
         }
         // A collection below the limit proves nothing, except that it had no stalls.
         let filled = moment.close || moment.heap.saturating_add(moment.heap / NEAR) >= size;
@@ -158,16 +159,16 @@ impl Feedback {
         let mut next = policy.clone();
         next.ended(&ended);
         let counts = match next.size().cmp(&policy.size()) {
-            Less => self.lowered_ns.is_none(),
+            Less => self.lowered_at.is_none(),
             Equal => true,
             Greater => filled,
         };
         if counts {
             *policy = next;
-            self.heard_ns = ended.now;
+            self.heard = Nanos(ended.now);
         }
         if policy.size() < size {
-            self.lowered_ns = Some(moment.now_ns);
+            self.lowered_at = Some(moment.now);
         }
         if !touched && policy.size() >= moment.most && !self.is_printed {
             self.policy = None;
@@ -179,7 +180,7 @@ impl Feedback {
     /// Puts the heap under the policy, with a limit of `bytes`.
     fn begin(&mut self, bytes: u64, moment: &Moment) {
         let bytes = bytes.max(LEAST).min(moment.most);
-        self.policy = Some(hotspot_alone(self.heard_ns, bytes, moment.most));
+        self.policy = Some(hotspot_alone(self.heard.0, bytes, moment.most));
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
@@ -200,7 +201,7 @@ impl Feedback {
             (true, None) => (all, span.stalled.ns),
         };
         Ended {
-            now: self.heard_ns.saturating_add(span.ns),
+            now: self.heard.0.saturating_add(span.ns),
             took: span.ns,
             cost: span.ns,
             kind,

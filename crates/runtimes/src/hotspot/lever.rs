@@ -37,7 +37,7 @@ use commands::{Commands, Failed};
 use counters::Counters;
 use memory::{Memory, Use};
 use moved_flags::MovedFlags;
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{MILLISECOND, Nanos};
 use plimsoll_wire::messages::Report;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -182,29 +182,28 @@ impl<'a> HotSpotLever<'a> {
     fn look(&mut self, goal: &Goal) -> Option<Seen> {
         let heap = self.heap()?;
         let uses = self.memory.uses()?;
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let now_ns = ns(self.started.elapsed());
+        let now = Nanos::from(self.started.elapsed());
         let touched = self.control.touched(&heap);
         let native = self
             .memory
-            .native(uses.whole, touched, heap.committed(), now_ns);
-        let limit = self.limit(goal, uses, &heap, now_ns);
+            .native(uses.whole, touched, heap.committed(), now);
+        let limit = self.limit(goal, uses, &heap, now);
         let process = &self.target.process;
-        let worked = process.processor_ns().unwrap_or(0);
+        let worked = Nanos(process.processor_ns().unwrap_or(0));
         if let Some(beside) = &mut self.beside {
             beside.look(process, heap.allocated_last);
         }
         let seen = Seen {
-            now_ns,
+            now,
             limit,
             available: goal.available,
             owed: goal.owed,
             uses: uses.whole,
             native,
-            processor_ns: worked.saturating_sub(self.commands.processor_ns()),
-            asked_ns: ns(self.commands.took()),
+            processor: worked - self.commands.processor(),
+            asked: self.commands.took(),
             major_faults: process.major_faults().unwrap_or(0),
-            beside_ns: self.beside.as_ref().and_then(Beside::as_pauses_ns),
+            beside: self.beside.as_ref().and_then(Beside::as_pauses),
             empties: self.agent.empties(),
             heap,
             ..Seen::default()
@@ -218,12 +217,12 @@ impl<'a> HotSpotLever<'a> {
     }
 
     /// The limit that holds, bytes; 0 if there is none.
-    fn limit(&mut self, goal: &Goal, uses: Use, heap: &Snapshot, now_ns: u64) -> u64 {
+    fn limit(&mut self, goal: &Goal, uses: Use, heap: &Snapshot, now: Nanos) -> u64 {
         let Some(by_stalls) = &mut self.by_stalls else {
             return goal.limit;
         };
         let look = Look {
-            now_ns,
+            now,
             uses,
             native: self.memory.measured_native(),
             heap,
@@ -283,7 +282,7 @@ impl<'a> HotSpotLever<'a> {
     }
 
     fn collect(&mut self, trigger: Trigger, seen: &Seen) -> Result<(), Failed> {
-        let (start, before) = (Instant::now(), self.commands.processor_ns());
+        let (start, before) = (Instant::now(), self.commands.processor());
         if let Some(beside) = &mut self.beside {
             beside.add(&self.target.process);
         }
@@ -294,9 +293,9 @@ impl<'a> HotSpotLever<'a> {
         if let Some(beside) = &mut self.beside {
             beside.skip(&self.target.process);
         }
-        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = Nanos::from(start.elapsed());
         // On a busy computer the elapsed time includes that of other programs.
-        let worked = (self.commands.processor_ns() - before).max(10 * MILLISECOND);
+        let worked = (self.commands.processor() - before).max(Nanos::millis(10));
         let whole = trigger == Trigger::Histogram;
         self.control
             .collected(took.min(worked), seen.heap.old.used, whole);
@@ -344,7 +343,7 @@ impl Lever for HotSpotLever<'_> {
             floor: Some(facts.floor),
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
-            collection_ms: Some(seen.heap.collection_ns() / MILLISECOND),
+            collection_ms: Some(seen.heap.collecting_time().0 / MILLISECOND),
             stalls: self.by_stalls.as_ref().map(|by| by.within()),
             ..Report::default()
         }

@@ -4,11 +4,12 @@
 use super::control::RETURNING;
 use super::sizing_flags::{Levers, SizedBy};
 use plimsoll_policy::footprint::{late_surprise, surprise};
+use plimsoll_unit::{MILLISECOND, Nanos};
 
-/// The least time over which the growth of native memory is measured, nanoseconds.
-const SPAN: u64 = 150_000_000;
-/// Growth is expected to go on for this long, nanoseconds.
-const GOES_ON: u64 = 2_000_000_000;
+/// The least time over which the growth of native memory is measured.
+const SPAN: Nanos = Nanos::millis(150);
+/// Growth is expected to go on for this long.
+const GOES_ON: Nanos = Nanos::seconds(2);
 /// Milliseconds from a shortage until a collection has freed memory, on a busy computer.
 const REACTION_MS: u64 = 500;
 /// Milliseconds from a shortage until a collection is under way.
@@ -21,18 +22,18 @@ pub(super) struct Growth {
     late: bool,
     /// The first measurement, bytes.
     first: Option<u64>,
-    /// The last two measurements, the older one first: time in nanoseconds, size in bytes.
-    marks: [(u64, u64); 2],
+    /// The last two measurements, the older one first: time, and size in bytes.
+    marks: [(Nanos, u64); 2],
     /// The committed heap at the last look, bytes.
     committed: u64,
-    /// Until when memory of a shrunk heap may still be resident, nanoseconds.
-    returning: u64,
-    /// The last look at the whole process: time in nanoseconds, use in bytes.
-    used: (u64, u64),
+    /// Until when memory of a shrunk heap may still be resident.
+    returning: Nanos,
+    /// The last look at the whole process: time, and use in bytes.
+    used: (Nanos, u64),
     /// How fast the use of the process grew before that look, bytes per second.
     pace: u64,
-    /// The fastest recent growth, bytes per second, and until when it counts, nanoseconds.
-    fastest: (u64, u64),
+    /// The fastest recent growth, bytes per second, and until when it counts.
+    fastest: (u64, Nanos),
 }
 
 impl Growth {
@@ -45,34 +46,34 @@ impl Growth {
     }
 
     /// Takes in one look: native memory, committed heap, and use of the process, bytes.
-    pub(super) fn look(&mut self, now_ns: u64, native: u64, committed: u64, uses: u64) {
-        let passed_ms = now_ns.saturating_sub(self.used.0) / 1_000_000;
+    pub(super) fn look(&mut self, now: Nanos, native: u64, committed: u64, uses: u64) {
+        let passed_ms = (now - self.used.0).0 / MILLISECOND;
         if passed_ms >= 20 {
             self.pace = uses.saturating_sub(self.used.1).saturating_mul(1000) / passed_ms;
-            self.used = (now_ns, uses);
+            self.used = (now, uses);
         }
         if committed < self.committed {
             // Until then memory that the heap gave up may be mistaken for native.
-            self.returning = now_ns.saturating_add(RETURNING);
+            self.returning = now + RETURNING;
         }
         self.committed = committed;
-        if self.first.is_none() || now_ns < self.returning {
+        if self.first.is_none() || now < self.returning {
             self.first.get_or_insert(native);
-            self.marks = [(now_ns, native); 2];
+            self.marks = [(now, native); 2];
         }
-        if now_ns > self.fastest.1 {
-            self.fastest = (0, now_ns);
+        if now > self.fastest.1 {
+            self.fastest = (0, now);
         }
-        if now_ns.saturating_sub(self.marks[1].0) < SPAN {
+        if now - self.marks[1].0 < SPAN {
             return;
         }
         let (then, before) = self.marks[0];
-        let passed_ms = now_ns.saturating_sub(then) / 1_000_000;
+        let passed_ms = (now - then).0 / MILLISECOND;
         let rate = native.saturating_sub(before).saturating_mul(1000) / passed_ms.max(1);
         if rate > self.fastest.0 {
-            self.fastest = (rate, now_ns.saturating_add(GOES_ON));
+            self.fastest = (rate, now + GOES_ON);
         }
-        self.marks = [self.marks[1], (now_ns, native)];
+        self.marks = [self.marks[1], (now, native)];
     }
 
     /// The bytes to keep free below `limit`. Growth that has happened needs no reserve any more,
@@ -119,12 +120,12 @@ mod tests {
     use plimsoll_unit::MIB;
     const LIMIT: u64 = 240 * MIB;
     const HEAP: u64 = 100 * MIB;
-    const LOOK: u64 = 50_000_000;
+    const LOOK: Nanos = Nanos::millis(50);
 
     fn grown(megabytes_each: u64, looks: u64) -> Growth {
         let mut growth = Growth::default();
         for look in 0..looks {
-            growth.look(look * LOOK, (40 + look * megabytes_each) * MIB, HEAP, 0);
+            growth.look(LOOK * look, (40 + look * megabytes_each) * MIB, HEAP, 0);
         }
         growth
     }
@@ -133,9 +134,9 @@ mod tests {
     fn a_surprise_that_has_come_is_none_any_more() {
         assert_eq!(grown(0, 20).spare(LIMIT), LIMIT / 4);
         let mut growth = grown(0, 20);
-        growth.look(100 * LOOK, 80 * MIB, HEAP, 0);
+        growth.look(LOOK * 100, 80 * MIB, HEAP, 0);
         // The growth is long over.
-        growth.look(200 * LOOK, 80 * MIB, HEAP, 0);
+        growth.look(LOOK * 200, 80 * MIB, HEAP, 0);
         assert_eq!(growth.spare(LIMIT), LIMIT / 4 - 40 * MIB);
     }
 
@@ -183,8 +184,8 @@ mod tests {
             ..grown(0, 20)
         };
         let before = growth.ample(LIMIT, LIMIT);
-        growth.look(100 * LOOK, 80 * MIB, HEAP, 0);
-        growth.look(200 * LOOK, 80 * MIB, HEAP, 0);
+        growth.look(LOOK * 100, 80 * MIB, HEAP, 0);
+        growth.look(LOOK * 200, 80 * MIB, HEAP, 0);
         assert_eq!(growth.ample(LIMIT, LIMIT), before - 40 * MIB);
     }
 
@@ -192,10 +193,10 @@ mod tests {
     fn a_heap_that_became_smaller_is_no_native_memory() {
         let mut growth = grown(0, 20);
         // Memory that the heap gives up stays resident for a while.
-        growth.look(21 * LOOK, 90 * MIB, HEAP / 2, 0);
-        growth.look(25 * LOOK, 80 * MIB, HEAP / 2, 0);
-        growth.look(29 * LOOK, 40 * MIB, HEAP / 2, 0);
-        growth.look(40 * LOOK, 40 * MIB, HEAP / 2, 0);
+        growth.look(LOOK * 21, 90 * MIB, HEAP / 2, 0);
+        growth.look(LOOK * 25, 80 * MIB, HEAP / 2, 0);
+        growth.look(LOOK * 29, 40 * MIB, HEAP / 2, 0);
+        growth.look(LOOK * 40, 40 * MIB, HEAP / 2, 0);
         assert_eq!(growth.spare(LIMIT), LIMIT / 4);
     }
 
@@ -203,9 +204,9 @@ mod tests {
     fn what_fills_fast_is_collected_early() {
         let mut growth = grown(0, 20);
         assert_eq!(growth.kept(LIMIT), LIMIT / 16);
-        growth.look(20 * LOOK, 40 * MIB, HEAP, 100 * MIB);
+        growth.look(LOOK * 20, 40 * MIB, HEAP, 100 * MIB);
         // 300 MB/s.
-        growth.look(21 * LOOK, 40 * MIB, HEAP, 115 * MIB);
+        growth.look(LOOK * 21, 40 * MIB, HEAP, 115 * MIB);
         assert_eq!(growth.kept(LIMIT), 45 * MIB);
     }
 
@@ -216,7 +217,7 @@ mod tests {
         let spare = growth.spare(LIMIT);
         assert!((75 * MIB..=85 * MIB).contains(&spare), "{}", spare / MIB);
         for look in 10..80 {
-            growth.look(look * LOOK, 120 * MIB, HEAP, 0);
+            growth.look(LOOK * look, 120 * MIB, HEAP, 0);
         }
         assert_eq!(growth.spare(LIMIT), LIMIT / 16);
     }

@@ -1,6 +1,7 @@
 //! The counters of one moment that the controller needs, in one form for all collectors.
 
 use plimsoll_programs::hotspot::hsperfdata::{Counters, Value};
+use plimsoll_unit::Nanos;
 
 /// A generation. Sizes in bytes; 0 if the collector has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +23,8 @@ pub struct Generation {
 pub struct Work {
     /// Pauses since the start.
     pub invocations: u64,
-    /// Nanoseconds in pauses since the start.
-    pub time_ns: u64,
+    /// Time in pauses since the start.
+    pub time: Nanos,
 }
 
 /// One moment of a heap.
@@ -62,8 +63,8 @@ impl Snapshot {
             }
         }
         for work in &mut snapshot.work {
-            let ns = u128::from(work.time_ns) * 1_000_000_000 / u128::from(frequency);
-            work.time_ns = u64::try_from(ns).unwrap_or(u64::MAX);
+            let ns = u128::from(work.time.0) * 1_000_000_000 / u128::from(frequency);
+            work.time = Nanos(u64::try_from(ns).unwrap_or(u64::MAX));
         }
         snapshot
     }
@@ -81,7 +82,7 @@ impl Snapshot {
             };
             match field {
                 "invocations" => work.invocations = value,
-                "time" => work.time_ns = value,
+                "time" => work.time = Nanos(value),
                 _ => {}
             }
         } else if let Some((number, field)) = numbered(rest, "generation.") {
@@ -115,11 +116,9 @@ impl Snapshot {
             .fold(0, |sum, w| sum.saturating_add(w.invocations))
     }
 
-    /// Nanoseconds in pauses since the start.
-    pub fn collection_ns(&self) -> u64 {
-        self.work
-            .iter()
-            .fold(0, |sum, w| sum.saturating_add(w.time_ns))
+    /// Time in pauses since the start.
+    pub fn collecting_time(&self) -> Nanos {
+        self.work.iter().map(|work| work.time).sum()
     }
 }
 

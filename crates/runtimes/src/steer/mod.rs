@@ -20,7 +20,7 @@ use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock;
 use plimsoll_programs::Candidate;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 use plimsoll_wire::messages::Report;
 use reach::{IDLE, alone};
 use silence::Silence;
@@ -151,7 +151,7 @@ impl<'a> Steering<'a> {
             return IDLE;
         };
         self.report(link, &first);
-        let worked = self.target.process.processor_ns();
+        let worked = self.target.process.processor_ns().map(Nanos);
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
@@ -222,7 +222,7 @@ impl<'a> Steering<'a> {
         match moved {
             Moved::Nothing | Moved::Gone => None,
             Moved::Unanswered { why, .. } => {
-                let worked = self.target.process.processor_ns();
+                let worked = self.target.process.processor_ns().map(Nanos);
                 if self.silence.goes_on(worked, Instant::now()) {
                     warn!(
                         "{why}; it is left alone and asked again every {} s, or when it goes on",
@@ -257,7 +257,7 @@ impl<'a> Steering<'a> {
 
     fn measure(&mut self) {
         // On a busy computer the elapsed time includes that of other programs.
-        let start = clock::thread_cpu().0;
+        let start = clock::thread_cpu();
         self.lever.measure();
         let process = &self.target.process;
         let pid = i32::try_from(process.pid).unwrap_or(-1);
@@ -268,7 +268,7 @@ impl<'a> Steering<'a> {
         self.goal.cliff = cliff.unwrap_or(self.goal.cliff);
         self.replaced = process.alive() && !self.runtime.runs(&Candidate::look(process.pid));
         self.others = family::uses_of_others(self.target.root, process.pid);
-        let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
+        let took = (clock::thread_cpu() - start).duration();
         self.measure_pause = MEASURE.max(took * MEASURE_PART);
         self.measured = Some(Instant::now());
     }

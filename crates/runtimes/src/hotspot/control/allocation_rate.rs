@@ -1,6 +1,7 @@
 //! How fast a program allocates, as its collections tell.
 
 use super::observation::Seen;
+use plimsoll_unit::Nanos;
 
 /// Measurements needed before the rate is reported.
 const ENOUGH: u32 = 3;
@@ -12,20 +13,20 @@ pub(super) struct AllocationRate {
     bytes: f64,
     /// Measurements so far.
     samples: u32,
-    /// When the present measurement began, nanoseconds.
-    began_ns: u64,
+    /// When the present measurement began.
+    began: Nanos,
 }
 
 impl AllocationRate {
     /// Begins a measurement, without the one under way.
-    pub(super) fn begin(&mut self, now_ns: u64) {
-        self.began_ns = now_ns;
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.began = now;
     }
 
     /// Takes in one moment, with this number of `collections` since the last one. Returns the bytes that the
     /// program allocated from the begin of the measurement to the last of these collections, if there was one.
     pub(super) fn look(&mut self, seen: &Seen, collections: u64) -> Option<f64> {
-        let seconds = seen.now_ns.saturating_sub(self.began_ns) as f64 / 1e9;
+        let seconds = (seen.now - self.began).duration().as_secs_f64();
         if collections > 0 && seconds > 0.0 {
             let allocated = seen.heap.allocated_last as f64 * collections as f64;
             let rate = allocated / seconds;
@@ -35,7 +36,7 @@ impl AllocationRate {
             } else {
                 self.bytes * 0.6 + rate * 0.4
             };
-            self.begin(seen.now_ns);
+            self.begin(seen.now);
             return Some(allocated);
         }
         if seconds > 5.0 {

@@ -1,6 +1,7 @@
 //! The collections of a machine, as its counters tell of them.
 
 use super::observation::Seen;
+use plimsoll_unit::Nanos;
 
 /// The collections up to the last look. Changed by [`Collections::look`] alone.
 #[derive(Debug, Default)]
@@ -9,8 +10,8 @@ pub(super) struct Collections {
     counts: Option<[u64; 3]>,
     /// The counter of bytes allocated between the last two of them.
     allocated_last: u64,
-    /// The time of requested commands, nanoseconds.
-    asked_ns: u64,
+    /// The time of requested commands.
+    asked: Nanos,
     /// Cycles. Meaningful for a collector without generations.
     pub(super) cycles: u64,
     /// Pauses.
@@ -51,10 +52,10 @@ impl Collections {
             stopped: counts[1] != before[1],
             whole: counts[1..] != before[1..],
             cycle,
-            asked: seen.asked_ns != self.asked_ns,
+            asked: seen.asked != self.asked,
         };
         self.allocated_last = seen.heap.allocated_last;
-        self.asked_ns = seen.asked_ns;
+        self.asked = seen.asked;
         self.cycles = self.cycles.saturating_add(u64::from(cycle));
         self.pauses = seen.heap.collections();
         self.young = counts[0];

@@ -7,6 +7,7 @@
 //! as a speed.
 
 use super::observation::Seen;
+use plimsoll_unit::Nanos;
 
 /// How much allocation it takes to forget old measurements, as a multiple of the room for garbage.
 /// Allocation counts, not time, because a program that hardly works gives few and random
@@ -38,18 +39,18 @@ pub(super) struct Cost {
 /// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    /// Time of requested commands so far, nanoseconds.
-    asked_ns: u64,
-    /// Time of collections so far, nanoseconds.
-    collection_ns: u64,
+    /// Time of requested commands so far.
+    asked: Nanos,
+    /// Time of collections so far.
+    collecting: Nanos,
 }
 
 impl Last {
     fn of(seen: &Seen) -> Last {
         Last {
             // The time of work beside the program does not contain requested collections.
-            asked_ns: seen.beside_ns.map_or(seen.asked_ns, |_| 0),
-            collection_ns: seen.collecting_ns(),
+            asked: seen.beside.map_or(seen.asked, |_| Nanos::ZERO),
+            collecting: seen.collecting(),
         }
     }
 }
@@ -61,13 +62,13 @@ impl Cost {
         let Some(last) = self.last.replace(now) else {
             return;
         };
-        let took = now.collection_ns.saturating_sub(last.collection_ns);
+        let took = now.collecting - last.collecting;
         // Requested collections do not belong to the program's own rhythm.
-        let own = took.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
+        let own = took - (now.asked - last.asked);
         let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
         let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
         self.allocated = self.allocated * kept + bytes;
-        self.collected = self.collected * kept + own as f64 / 1e9;
+        self.collected = self.collected * kept + own.duration().as_secs_f64();
         self.rooms = self.rooms * kept + room * bytes;
     }
 
@@ -77,9 +78,9 @@ impl Cost {
     }
 
     /// Notes a requested collection: how long it took, and the `live` bytes after it.
-    pub(super) fn requested(&mut self, took_ns: u64, live: u64) {
-        if took_ns > 0 && live > 0 {
-            let speed = live as f64 / (took_ns as f64 / 1e9);
+    pub(super) fn requested(&mut self, took: Nanos, live: u64) {
+        if took > Nanos::ZERO && live > 0 {
+            let speed = live as f64 / took.duration().as_secs_f64();
             self.requested = if self.requested == 0.0 {
                 speed
             } else {
@@ -127,7 +128,7 @@ mod tests {
             ..Generation::default()
         };
         for _ in 0..100 {
-            seen.now_ns += 100_000_000;
+            seen.now += Nanos::millis(100);
             seen.heap.work[0].invocations += 1;
             costs(&mut seen);
             cost.allocated((room / 2) as f64, 100 * MIB, &seen);
@@ -138,9 +139,9 @@ mod tests {
     /// With a collection in a pause of `pause_ms`.
     fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
         speed(room, |seen| {
-            seen.heap.work[0].time_ns += pause_ms * 1_000_000;
+            seen.heap.work[0].time += Nanos::millis(pause_ms);
             if asked {
-                seen.asked_ns += pause_ms * 1_000_000;
+                seen.asked += Nanos::millis(pause_ms);
             }
         })
     }
@@ -158,10 +159,10 @@ mod tests {
     #[test]
     fn work_beside_the_program_counts_like_pauses() {
         let beside = speed(50 * MIB, |seen| {
-            *seen.beside_ns.get_or_insert(0) += 5_000_000;
+            *seen.beside.get_or_insert(Nanos::ZERO) += Nanos::millis(5);
             // The counters of Shenandoah count whole cycles. Requested ones are counted by neither.
-            seen.heap.work[0].time_ns += 30_000_000;
-            seen.asked_ns += 40_000_000;
+            seen.heap.work[0].time += Nanos::millis(30);
+            seen.asked += Nanos::millis(40);
         });
         assert!((beside / measured(50 * MIB, 5, false) - 1.0).abs() < 0.01);
     }

@@ -37,11 +37,11 @@ impl Emptying {
         let over = used > seen.limit.saturating_add(tolerance(seen.limit));
         if let Some((before, stopped)) = self.asked.take() {
             let less = seen.uses.saturating_add(before / HELPED) < before;
-            allowance.judged(less || !over, seen.now_ns);
+            allowance.judged(less || !over, seen.now);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
         let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > 0;
-        let idle = !seen.heap.collecting && allowance.must(seen.now_ns);
+        let idle = !seen.heap.collecting && allowance.must(seen.now);
         if !(seen.empties && over && may && idle) {
             return Vec::new();
         }

@@ -5,6 +5,7 @@
 
 use super::observation::Seen;
 use plimsoll_policy::sizing::{Ended, HotSpot, Sizing};
+use plimsoll_unit::Nanos;
 
 /// How many times what lives a heap has before more is kept free than the surprise of any program.
 const ENOUGH: u64 = 2;
@@ -16,9 +17,9 @@ pub(super) struct HeapSize {
     sizing: HotSpot,
     /// Bytes that the program allocated so far, as collections show.
     allocated: u64,
-    /// Nanoseconds of collections and major faults since the start, as of the last collection that told
+    /// Time of collections and major faults since the start, as of the last collection that told
     /// the live bytes.
-    last: Option<(u64, u64)>,
+    last: Option<(Nanos, u64)>,
     /// The live bytes, as far as they are known.
     live: u64,
 }
@@ -29,17 +30,17 @@ impl HeapSize {
     pub(super) fn look(&mut self, seen: &Seen, live: u64, told: bool) {
         self.live = live;
         self.sizing.bounded(self.bound(seen));
-        let now = (seen.collecting_ns(), seen.major_faults);
+        let now = (seen.collecting(), seen.major_faults);
         let last = *self.last.get_or_insert(now);
         if !told {
             return;
         }
         self.last = Some(now);
-        let took = now.0.saturating_sub(last.0);
+        let took = now.0 - last.0;
         self.sizing.ended(&Ended {
-            now: seen.now_ns,
-            took,
-            cost: took,
+            now: seen.now.0,
+            took: took.0,
+            cost: took.0,
             live,
             allocated: self.allocated,
             // The machine takes all that its maximum allows.

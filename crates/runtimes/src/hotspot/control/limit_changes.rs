@@ -1,21 +1,22 @@
 //! Changes of a machine's limit, and how long the machine takes to follow them down.
 
 use super::observation::{Seen, tolerance};
+use plimsoll_unit::{MILLISECOND, Nanos};
 
-/// For this long after a change the limit has changed lately, nanoseconds.
-const LATELY: u64 = 3_000_000_000;
+/// For this long after a change the limit has changed lately.
+const LATELY: Nanos = Nanos::seconds(3);
 
 /// The changes up to the last look. A change is one by more than 1 %.
 #[derive(Debug, Default)]
 pub(super) struct LimitChanges {
     /// The limit after the last change, bytes.
     limit: u64,
-    /// When the last change was seen, nanoseconds.
-    pub(super) last_ns: u64,
+    /// When the last change was seen.
+    pub(super) changed_at: Nanos,
     /// Whether the last change lowered the limit.
     pub(super) fell: bool,
-    /// When the limit was lowered below the use, nanoseconds; `None` once the use is below it.
-    over_since: Option<u64>,
+    /// When the limit was lowered below the use; `None` once the use is below it.
+    over_since: Option<Nanos>,
     /// How long that usually takes, milliseconds; 0 until it happened.
     reaction_ms: u64,
 }
@@ -24,16 +25,16 @@ impl LimitChanges {
     /// Takes in one moment.
     pub(super) fn look(&mut self, seen: &Seen) {
         if seen.limit.abs_diff(self.limit) > self.limit / 100 {
-            self.last_ns = seen.now_ns;
+            self.changed_at = seen.now;
             self.fell = seen.limit < self.limit;
             self.limit = seen.limit;
             if self.fell && seen.uses > seen.limit {
-                self.over_since = Some(seen.now_ns);
+                self.over_since = Some(seen.now);
             }
         }
         let Some(since) = self.over_since else { return };
         if seen.uses <= seen.limit.saturating_add(tolerance(seen.limit)) {
-            let ms = seen.now_ns.saturating_sub(since) / 1_000_000;
+            let ms = (seen.now - since).0 / MILLISECOND;
             self.reaction_ms = if self.reaction_ms == 0 {
                 ms
             } else {
@@ -50,7 +51,7 @@ impl LimitChanges {
 
     /// Whether the limit changed at this very moment.
     pub(super) fn changes_now(&self, seen: &Seen) -> bool {
-        self.last_ns == seen.now_ns
+        self.changed_at == seen.now
     }
 
     /// Whether the limit changed within the last three seconds.
@@ -58,8 +59,8 @@ impl LimitChanges {
         self.changed_within(seen, LATELY)
     }
 
-    /// Whether the limit changed within the last `span` nanoseconds.
-    pub(super) fn changed_within(&self, seen: &Seen, span: u64) -> bool {
-        seen.now_ns.saturating_sub(self.last_ns) < span
+    /// Whether the limit changed within the last `span`.
+    pub(super) fn changed_within(&self, seen: &Seen, span: Nanos) -> bool {
+        seen.now - self.changed_at < span
     }
 }

@@ -2,10 +2,10 @@
 
 use super::observation::Seen;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 
-/// How long the lowest used heap is remembered, nanoseconds.
-const LEAST_WINDOW: u64 = 4_000_000_000;
+/// How long the lowest used heap is remembered.
+const LEAST_WINDOW: Nanos = Nanos::seconds(4);
 
 /// The live bytes of one machine.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Live {
     /// Whether the whole heap was ever collected.
     pub(super) whole_seen: bool,
     /// Begin and lowest used heap of the current window and of the one before.
-    leasts: [(u64, u64); 2],
+    leasts: [(Nanos, u64); 2],
 }
 
 impl Live {
@@ -25,7 +25,7 @@ impl Live {
     pub(super) fn begin(seen: &Seen) -> Live {
         Live {
             bytes: seen.heap.old.used,
-            leasts: [(seen.now_ns, u64::MAX), (0, 0)],
+            leasts: [(seen.now, u64::MAX), (Nanos::ZERO, 0)],
             ..Live::default()
         }
     }
@@ -48,7 +48,7 @@ impl Live {
             _ => {
                 if stopped && used > 0 {
                     (self.bytes, self.compact) = (used, used);
-                    self.leasts = [(seen.now_ns, used), (0, 0)];
+                    self.leasts = [(seen.now, used), (Nanos::ZERO, 0)];
                 }
                 self.bytes = self.bytes.min(used).max(MIB);
             }
@@ -57,12 +57,12 @@ impl Live {
 
     /// The lowest used heap of the last one to two windows, with this moment.
     fn least(&mut self, seen: &Seen) -> u64 {
-        if seen.now_ns.saturating_sub(self.leasts[0].0) > LEAST_WINDOW {
+        if seen.now - self.leasts[0].0 > LEAST_WINDOW {
             self.leasts[1] = self.leasts[0];
-            self.leasts[0] = (seen.now_ns, u64::MAX);
+            self.leasts[0] = (seen.now, u64::MAX);
         }
         self.leasts[0].1 = self.leasts[0].1.min(seen.heap.old.used);
-        let before = if self.leasts[1].0 > 0 {
+        let before = if self.leasts[1].0 > Nanos::ZERO {
             self.leasts[1].1
         } else {
             u64::MAX

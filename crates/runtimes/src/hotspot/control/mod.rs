@@ -59,11 +59,12 @@ use emptying::Emptying;
 use idle::Idle;
 pub(super) use observation::RETURNING;
 pub use observation::{Action, Seen};
+use plimsoll_unit::Nanos;
 pub use watch::Facts;
 use watch::Watch;
 
-/// The least pause between two trims of native memory, nanoseconds.
-const TRIMMED: u64 = 10_000_000_000;
+/// The least pause between two trims of native memory.
+const TRIMMED: Nanos = Nanos::seconds(10);
 
 /// The controller of one machine.
 #[derive(Debug)]
@@ -86,8 +87,8 @@ pub struct Control {
     looked: bool,
     /// The number of young collections when a collection was last asked for in a rest.
     looked_at: u64,
-    /// When native memory was last trimmed because an excess would end the program; nanoseconds.
-    trimmed_ns: Option<u64>,
+    /// When native memory was last trimmed because an excess would end the program.
+    trimmed_at: Option<Nanos>,
 }
 
 impl Control {
@@ -103,7 +104,7 @@ impl Control {
             idle: Idle::default(),
             looked: false,
             looked_at: 0,
-            trimmed_ns: None,
+            trimmed_at: None,
             levers,
         }
     }
@@ -111,7 +112,7 @@ impl Control {
     /// Looks at one moment and returns what to do, in order.
     pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
         self.watch.look(seen, &self.levers);
-        self.allowance.pass(seen.now_ns);
+        self.allowance.pass(seen.now);
         if self.watch.limit.changes_now(seen) {
             self.allowance.renew();
         }
@@ -124,7 +125,7 @@ impl Control {
             return vec![Action::Collect];
         }
         self.idle.look(
-            seen.now_ns,
+            seen.now,
             self.watch.activity.rests_since,
             self.watch.collections.young,
         );
@@ -193,10 +194,10 @@ impl Control {
     /// good part of a small limit.
     fn must_trim(&mut self, seen: &Seen) -> bool {
         let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
-        let lately = |then: u64| seen.now_ns.saturating_sub(then) < TRIMMED;
-        let must = near && !self.trimmed_ns.is_some_and(lately);
+        let lately = |then: Nanos| seen.now - then < TRIMMED;
+        let must = near && !self.trimmed_at.is_some_and(lately);
         if must {
-            self.trimmed_ns = Some(seen.now_ns);
+            self.trimmed_at = Some(seen.now);
         }
         must
     }
@@ -245,15 +246,15 @@ impl Control {
 
     /// Notes a requested collection: how long it took, the live bytes after it, and whether it was
     /// of the `whole` heap with the program stopped.
-    pub fn collected(&mut self, took_ns: u64, live: u64, whole: bool) {
+    pub fn collected(&mut self, took: Nanos, live: u64, whole: bool) {
         // A concurrent collection takes a part of the processors; one that stops the program takes
         // all of them.
         self.allowance.spend(if self.levers.concurrent && !whole {
-            took_ns / 2
+            took / 2
         } else {
-            took_ns
+            took
         });
-        self.watch.collected(took_ns, live);
+        self.watch.collected(took, live);
     }
 
     /// The facts for the broker about the machine.

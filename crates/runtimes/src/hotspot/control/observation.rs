@@ -1,13 +1,13 @@
 //! The controller's input and its actions, and how close to a limit is close.
 
 use crate::hotspot::snapshot::Snapshot;
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{MIB, Nanos};
 
 /// One moment of the machine and of its limit. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Monotonic time since the steering began, nanoseconds.
-    pub now_ns: u64,
+    /// Monotonic time since the steering began.
+    pub now: Nanos,
     /// The bytes that the process may use now.
     pub limit: u64,
     /// The availability: what the process could have if it asked; 0 if not known.
@@ -26,17 +26,17 @@ pub struct Seen {
     pub ample: u64,
     /// The part of `spare` that must remain until a collection is under way.
     pub kept: u64,
-    /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
+    /// Processor time of the process so far, without that of requested commands; 0 if
     /// it cannot be read.
-    pub processor_ns: u64,
-    /// The time that requested commands took so far, nanoseconds.
-    pub asked_ns: u64,
+    pub processor: Nanos,
+    /// The time that requested commands took so far.
+    pub asked: Nanos,
     /// Its major faults so far.
     pub major_faults: u64,
     /// The work of a collector that works beside the program so far, as the time of pauses in which it would
-    /// have done the same, without that of requested collections, nanoseconds; `None` with other collectors,
+    /// have done the same, without that of requested collections; `None` with other collectors,
     /// or if it cannot be read.
-    pub beside_ns: Option<u64>,
+    pub beside: Option<Nanos>,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
     /// Its heap.
@@ -50,10 +50,10 @@ impl Seen {
         self.uses.saturating_add(self.kept) > near
     }
 
-    /// The time that collections took from the program so far, nanoseconds. The counters tell it of pauses;
+    /// The time that collections took from the program so far. The counters tell it of pauses;
     /// Shenandoah's count its cycles too, some of them twice.
-    pub(super) fn collecting_ns(&self) -> u64 {
-        self.beside_ns.unwrap_or(self.heap.collection_ns())
+    pub(super) fn collecting(&self) -> Nanos {
+        self.beside.unwrap_or(self.heap.collecting_time())
     }
 }
 
@@ -74,8 +74,8 @@ pub enum Action {
 }
 
 /// How long G1, which returns memory concurrently, may take for that after the collection that made
-/// the heap smaller, nanoseconds.
-pub(in crate::hotspot) const RETURNING: u64 = 400 * MILLISECOND;
+/// the heap smaller.
+pub(in crate::hotspot) const RETURNING: Nanos = Nanos::millis(400);
 
 /// The most live bytes that a collection which stops the program collects within about a fifth of a second.
 pub(super) const SMALL: u64 = 256 * MIB;

@@ -1,18 +1,19 @@
 //! The highest use of a process lately.
 
 use super::observation::Seen;
+use plimsoll_unit::Nanos;
 
-/// How long the highest use is remembered at least, nanoseconds. It is remembered longer until the
+/// How long the highest use is remembered at least. It is remembered longer until the
 /// young generation was filled once in that time.
-const WINDOW: u64 = 500_000_000;
-/// The same for collectors without generations, whose cycles are further apart, nanoseconds.
-const LONG_WINDOW: u64 = 1_500_000_000;
+const WINDOW: Nanos = Nanos::millis(500);
+/// The same for collectors without generations, whose cycles are further apart.
+const LONG_WINDOW: Nanos = Nanos::millis(1500);
 
 /// The highest use in the last one to two windows.
 #[derive(Debug, Default)]
 pub(super) struct PeakUse {
-    /// Begin (nanoseconds) and highest use (bytes) of the current window and of the one before.
-    windows: [(u64, u64); 2],
+    /// Begin and highest use (bytes) of the current window and of the one before.
+    windows: [(Nanos, u64); 2],
     /// Young collections when the current window began.
     young: u64,
 }
@@ -21,7 +22,7 @@ impl PeakUse {
     /// Takes in one moment after this number of `young` collections; `None` for a collector without
     /// generations.
     pub(super) fn look(&mut self, seen: &Seen, young: Option<u64>) {
-        let age = seen.now_ns.saturating_sub(self.windows[0].0);
+        let age = seen.now - self.windows[0].0;
         let over = match young {
             Some(young) => age > WINDOW && young > self.young,
             None => age > LONG_WINDOW,
@@ -29,7 +30,7 @@ impl PeakUse {
         if over {
             self.young = young.unwrap_or(0);
             self.windows[1] = self.windows[0];
-            self.windows[0] = (seen.now_ns, 0);
+            self.windows[0] = (seen.now, 0);
         }
         self.windows[0].1 = self.windows[0].1.max(seen.uses);
     }

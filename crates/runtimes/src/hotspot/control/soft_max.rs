@@ -4,28 +4,29 @@ use super::collection_budget::Allowance;
 use super::observation::{Action, Seen, tolerance};
 use super::watch::Watch;
 use crate::hotspot::sizing_flags::Levers;
+use plimsoll_unit::Nanos;
 
-/// How long after an upward change the use is expected to have settled, nanoseconds.
-const GROWING: u64 = 700_000_000;
-/// The same after a downward change, in addition to the uncommit delay, nanoseconds.
-const SETTLING: u64 = 1_700_000_000;
+/// How long after an upward change the use is expected to have settled.
+const GROWING: Nanos = Nanos::millis(700);
+/// The same after a downward change, in addition to the uncommit delay.
+const SETTLING: Nanos = Nanos::millis(1700);
 
-/// How long the use must be far above the limit before a collection is asked for, nanoseconds.
-const PATIENCE: u64 = 500_000_000;
-/// The pause before each further collection, nanoseconds.
-const AGAIN: u64 = 1_000_000_000;
-/// The same where an excess ends the program, nanoseconds.
-const AGAIN_ON_A_CLIFF: u64 = 150_000_000;
+/// How long the use must be far above the limit before a collection is asked for.
+const PATIENCE: Nanos = Nanos::millis(500);
+/// The pause before each further collection.
+const AGAIN: Nanos = Nanos::seconds(1);
+/// The same where an excess ends the program.
+const AGAIN_ON_A_CLIFF: Nanos = Nanos::millis(150);
 /// The part of its soft maximum that Shenandoah keeps free when it begins a cycle.
 const KEPT_FREE: f64 = 0.1;
-/// After this long without a pause the machine is taken not to collect by itself, nanoseconds.
-const IDLE: u64 = 3_000_000_000;
-/// The pause between two nudges, nanoseconds.
-const NUDGE: u64 = 200_000_000;
+/// After this long without a pause the machine is taken not to collect by itself.
+const IDLE: Nanos = Nanos::seconds(3);
+/// The pause between two nudges.
+const NUDGE: Nanos = Nanos::millis(200);
 /// Soft maxima are multiples of this, bytes.
 const GRAIN: u64 = 2 << 20;
 
-/// The state of the steering. Sizes in bytes, times in nanoseconds.
+/// The state of the steering. Sizes in bytes.
 #[derive(Debug, Default)]
 pub(super) struct SoftMax {
     /// The soft maximum that was set last; 0 at first.
@@ -36,24 +37,24 @@ pub(super) struct SoftMax {
     /// The bytes that the process was meant to use in all at the last look.
     intended: u64,
     /// When the limit, the soft maximum, the bias or what the process is meant to use last changed.
-    changed_ns: u64,
+    changed_at: Nanos,
     /// Whether the last change was downward.
     fell: bool,
     /// The highest use since the last change took effect, bytes.
     highest: u64,
     /// Pauses so far, and when the last new one was seen.
     pauses: u64,
-    pauses_since: u64,
+    pauses_since: Nanos,
     /// Cycles when the soft maximum was last set or the bias last raised.
     settled_cycles: u64,
     /// When the soft maximum was last set or nudged.
-    nudged_ns: u64,
+    nudged_at: Nanos,
     /// A nudge lowered the soft maximum until the next look.
     lowered: bool,
-    /// Since when the use exceeds the limit by more than an eighth, nanoseconds.
-    much_since: Option<u64>,
+    /// Since when the use exceeds the limit by more than an eighth.
+    much_since: Option<Nanos>,
     /// When a collection was last asked for.
-    collected_ns: u64,
+    collected_at: Nanos,
 }
 
 impl SoftMax {
@@ -74,7 +75,7 @@ impl SoftMax {
     ) -> Vec<Action> {
         let mut actions = Vec::new();
         if watch.collections.pauses != self.pauses {
-            (self.pauses, self.pauses_since) = (watch.collections.pauses, seen.now_ns);
+            (self.pauses, self.pauses_since) = (watch.collections.pauses, seen.now);
         }
         if watch.limit.changes_now(seen) {
             if watch.limit.fell {
@@ -99,7 +100,7 @@ impl SoftMax {
             self.set = wanted;
             self.changed(seen);
             self.settled_cycles = watch.collections.cycles;
-            self.nudged_ns = seen.now_ns;
+            self.nudged_at = seen.now;
             actions.push(Action::Set("SoftMaxHeapSize", wanted));
         } else if levers.returns_on_change
             && (seen.uses > seen.limit
@@ -110,15 +111,15 @@ impl SoftMax {
         }
         let over = seen.is_urgent();
         let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
-        self.much_since = much.then(|| self.much_since.unwrap_or(seen.now_ns));
-        if over && self.must_collect(seen, levers) && allowance.must(seen.now_ns) {
-            self.collected_ns = seen.now_ns;
+        self.much_since = much.then(|| self.much_since.unwrap_or(seen.now));
+        if over && self.must_collect(seen, levers) && allowance.must(seen.now) {
+            self.collected_at = seen.now;
             actions.push(Action::Collect);
             // Where an excess ends the program, do not lengthen the pause before the next
             // collection.
-            allowance.judged(seen.kept > 0, seen.now_ns);
+            allowance.judged(seen.kept > 0, seen.now);
         } else if !over {
-            allowance.judged(true, seen.now_ns);
+            allowance.judged(true, seen.now);
         }
         actions
     }
@@ -128,13 +129,13 @@ impl SoftMax {
     /// next cycle begins. Otherwise JDK 25 returns nothing during a cycle, and with little room one
     /// cycle follows the other.
     fn must_collect(&self, seen: &Seen, levers: &Levers) -> bool {
-        let since = |then: u64| seen.now_ns.saturating_sub(then);
+        let since = |then: Nanos| seen.now - then;
         let idle = since(self.pauses_since) > IDLE;
         let stays = self.much_since.is_some_and(|then| since(then) > PATIENCE);
         let due = if seen.kept > 0 {
-            since(self.collected_ns) > AGAIN_ON_A_CLIFF
+            since(self.collected_at) > AGAIN_ON_A_CLIFF
         } else {
-            stays && since(self.collected_ns) > AGAIN
+            stays && since(self.collected_at) > AGAIN
         };
         idle || (levers.returns_on_change && due)
     }
@@ -143,10 +144,10 @@ impl SoftMax {
     /// that moment, down to the new value; what a later cycle frees needs another change. So the
     /// soft maximum is set to a little less than the size until the next look.
     fn nudge(&mut self, size: u64, seen: &Seen) -> Option<Action> {
-        if seen.now_ns.saturating_sub(self.nudged_ns) < NUDGE || size <= GRAIN {
+        if seen.now - self.nudged_at < NUDGE || size <= GRAIN {
             return None;
         }
-        self.nudged_ns = seen.now_ns;
+        self.nudged_at = seen.now;
         self.lowered = true;
         self.set = size - GRAIN;
         Some(Action::Set("SoftMaxHeapSize", self.set))
@@ -155,9 +156,7 @@ impl SoftMax {
     /// Corrects the bias by the highest use: upward after cycles at the new size, downward after
     /// the machine had time to return memory.
     fn settle(&mut self, seen: &Seen, levers: &Levers, watch: &Watch) {
-        let delay = u64::try_from(levers.delay.as_nanos())
-            .unwrap_or(u64::MAX)
-            .min(10_000_000_000);
+        let delay = Nanos::from(levers.delay).min(Nanos::seconds(10));
         let settling = if levers.returns_on_change {
             GROWING
         } else {
@@ -168,7 +167,7 @@ impl SoftMax {
             self.changed(seen);
         }
         self.intended = intended;
-        let passed = seen.now_ns.saturating_sub(self.changed_ns);
+        let passed = seen.now - self.changed_at;
         let shown = if self.fell { settling } else { GROWING };
         if passed >= shown - GROWING / 2 {
             self.highest = self.highest.max(seen.uses);
@@ -191,6 +190,6 @@ impl SoftMax {
     }
 
     fn changed(&mut self, seen: &Seen) {
-        (self.changed_ns, self.highest) = (seen.now_ns, 0);
+        (self.changed_at, self.highest) = (seen.now, 0);
     }
 }

@@ -124,7 +124,7 @@ impl Model {
         }
         self.seen.heap.work[1] = Work {
             invocations: self.seen.heap.work[1].invocations + 1,
-            time_ns: 0,
+            time: Nanos::ZERO,
         };
         let heap = &mut self.seen.heap;
         heap.old.used = self.live;
@@ -148,7 +148,7 @@ impl Model {
     /// Runs the controller for some seconds at one limit, ten times per second.
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.seen.now_ns += 100_000_000;
+            self.seen.now += Nanos::millis(100);
             self.seen.limit = limit;
             self.seen.available = self.seen.available.max(limit);
             self.seen.heap.work[0].invocations += 1;
@@ -164,7 +164,7 @@ impl Model {
                         self.seen.native = self.native;
                     }
                     if matches!(action, Action::Collect | Action::CollectWhole) {
-                        control.collected(50_000_000, self.live, false);
+                        control.collected(Nanos::millis(50), self.live, false);
                     }
                 }
                 if !collects {
@@ -265,7 +265,7 @@ fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
     for resident in [900 * MIB, 390 * MIB] {
         let mut set = Vec::new();
         for _ in 0..20 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             (model.seen.limit, model.seen.uses) = (400 * MIB, resident);
             for action in control.tick(&model.seen) {
                 if let Action::Set("SoftMaxHeapSize", bytes) = action {
@@ -284,7 +284,7 @@ fn shenandoah_is_asked_to_collect_when_much_too_much_stays() {
         let (mut control, mut model) = shenandoah_that_keeps_what_it_has();
         let mut asked = Vec::new();
         for tenth in 0..25 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             (model.seen.limit, model.seen.uses) = (400 * MIB, uses * MIB);
             if control.tick(&model.seen).contains(&Action::Collect) {
                 asked.push(tenth);
@@ -330,11 +330,11 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
     let levers = levers(SizedBy::OldRatios { new_ratio: 1 }, false);
     let mut watch = Watch::default();
     let mut seen = Model::new(levers.clone(), 10 * MIB).seen;
-    (seen.uses, seen.processor_ns) = (200 * MIB, 1);
+    (seen.uses, seen.processor) = (200 * MIB, Nanos(1));
     let mut tenths = |watch: &mut Watch, tenths: u64, part: u64| {
         for _ in 0..tenths {
-            seen.now_ns += 100_000_000;
-            seen.processor_ns += part * 1_000_000;
+            seen.now += Nanos::millis(100);
+            seen.processor += Nanos::millis(part);
             seen.major_faults += u64::from(part == 2) * 100;
             if part > 10 {
                 seen.heap.work[0].invocations += 1;
@@ -372,14 +372,14 @@ fn collections_in_three_rests(sized_by: SizedBy) -> Vec<(i32, i32)> {
     let levers = levers(sized_by, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
-    model.seen.processor_ns = 1;
+    model.seen.processor = Nanos(1);
     let mut asked = Vec::new();
     for rest in 0..3 {
         for tenth in 0..100 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             // The program works for five seconds. In the last round it does not collect by itself.
             if tenth < 50 {
-                model.seen.processor_ns += 100_000_000;
+                model.seen.processor += Nanos::millis(100);
                 model.seen.heap.work[0].invocations += u64::from(rest < 2);
             }
             (model.seen.limit, model.seen.uses) = (400 * MIB, model.uses());
@@ -457,7 +457,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         .prop_map(|(young, old, n, a)| {
             let work = n.map(|invocations| Work {
                 invocations,
-                time_ns: a,
+                time: Nanos(a),
             });
             Snapshot {
                 young,
@@ -474,21 +474,21 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         any::<u64>(),
         any::<u64>(),
     );
-    (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
-        now_ns,
+    (numbers, heap).prop_map(|((now, limit, owed, uses, native), heap)| Seen {
+        now: Nanos(now),
         limit,
         available: limit.saturating_add(owed),
         owed,
         uses,
         native,
         // In every third moment an excess can be paged out.
-        spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
+        spare: now.rotate_left(7) * u64::from(owed % 3 > 0),
         ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
         kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
-        processor_ns: 0,
-        asked_ns: 0,
+        processor: Nanos::ZERO,
+        asked: Nanos::ZERO,
         major_faults: 0,
-        beside_ns: (owed % 5 == 0).then_some(uses.rotate_left(17)),
+        beside: (owed % 5 == 0).then_some(Nanos(uses.rotate_left(17))),
         empties: owed.is_multiple_of(2),
         heap,
     })

@@ -11,6 +11,7 @@ use super::observation::Seen;
 use super::peak_use::PeakUse;
 use super::touched::Touched;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::Nanos;
 
 /// The facts about a machine, for the broker. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Watch {
     pub(super) fn look(&mut self, seen: &Seen, levers: &Levers) {
         if self.collections.is_new() {
             self.live = Live::begin(seen);
-            self.rate.begin(seen.now_ns);
+            self.rate.begin(seen.now);
         }
         let news = self.collections.look(seen);
         self.live.look(seen, levers, news.stopped);
@@ -93,7 +94,7 @@ impl Watch {
             self.cost.skip(seen);
         }
         if stopped || asked {
-            self.rate.begin(seen.now_ns);
+            self.rate.begin(seen.now);
             self.activity.skip(seen);
         } else if let Some(allocated) = self.rate.look(seen, collections) {
             self.activity.allocated(allocated, seen);
@@ -115,8 +116,8 @@ impl Watch {
     }
 
     /// Notes a requested collection: how long it took, and the live bytes after it.
-    pub(super) fn collected(&mut self, took_ns: u64, live: u64) {
-        self.cost.requested(took_ns, live);
+    pub(super) fn collected(&mut self, took: Nanos, live: u64) {
+        self.cost.requested(took, live);
     }
 
     pub(super) fn facts(&self, seen: &Seen, levers: &Levers) -> Facts {

@@ -81,9 +81,9 @@ impl Agent {
             process.at_ns = page.our_time(process.at_ns);
             self.wishes.look(process, view.about().signal);
         }
-        let now_ns = clock::now().0;
-        self.wishes.look_at_swap(swapped, now_ns);
-        let resident = self.wishes.resident(now_ns, leaves, native);
+        let now = clock::now();
+        self.wishes.look_at_swap(swapped, now);
+        let resident = self.wishes.resident(now, leaves, native);
         page.wish(resident.filter(|_| self.kept.is_none()));
     }
 

@@ -9,7 +9,7 @@ use crate::hotspot::stalls::Signal;
 use crate::lever::Goal;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::stalls::Stalled;
-use plimsoll_unit::{MIB, MILLISECOND, float};
+use plimsoll_unit::{MIB, MILLISECOND, Nanos};
 use plimsoll_wire::collections::View;
 use tracing::{debug, info, warn};
 
@@ -34,8 +34,8 @@ pub(super) struct ByStalls {
 
 /// One look at a machine. Bytes.
 pub(super) struct Look<'a> {
-    /// Time since the steering began, nanoseconds.
-    pub(super) now_ns: u64,
+    /// Time since the steering began.
+    pub(super) now: Nanos,
     /// The use of its process.
     pub(super) uses: Use,
     /// The native part as it was measured: memory that a smaller heap has not returned yet must not count as
@@ -90,7 +90,7 @@ impl ByStalls {
         let stalled = span.stalled;
         let holds = granted == 0 || self.feedback.size().saturating_add(native) <= granted;
         let turn = self.feedback.look(&Moment {
-            now_ns: look.now_ns,
+            now: look.now,
             collections: heap.collections(),
             whole: heap.work[1].invocations,
             heap: uses.saturating_sub(native),
@@ -105,7 +105,7 @@ impl ByStalls {
         let stalls = self.feedback.is_stalled();
         if stalls || stalled.any() {
             let takes = uses.saturating_sub(native);
-            self.tell(stalled, look.now_ns, takes, heap);
+            self.tell(stalled, look.now, takes, heap);
         }
         self.turned(turn);
         let felt = self.feedback.size().saturating_add(native).max(1);
@@ -131,17 +131,17 @@ impl ByStalls {
         })
     }
 
-    /// One line for each look at a machine that stalls or is under the policy. Bytes and nanoseconds.
-    fn tell(&self, stalled: Stalled, now_ns: u64, takes: u64, heap: &Snapshot) {
+    /// One line for each look at a machine that stalls or is under the policy. Bytes.
+    fn tell(&self, stalled: Stalled, now: Nanos, takes: u64, heap: &Snapshot) {
         debug!(
             "process {} at {:.1} s: stalled {} times, {} ms; {} collections, {} ms in pauses; \
              heap {} MiB ({} committed, {} old), may be {} MiB",
             self.pid,
-            now_ns as f64 / float::SECOND,
+            now.duration().as_secs_f64(),
             stalled.count,
             stalled.ns / MILLISECOND,
             heap.collections(),
-            heap.collection_ns() / MILLISECOND,
+            heap.collecting_time().0 / MILLISECOND,
             takes / MIB,
             heap.committed() / MIB,
             heap.old.used / MIB,

@@ -3,6 +3,7 @@
 use crate::hotspot::attach::{Attach, AttachError};
 use crate::hotspot::attach_protocol::Reply;
 use crate::process::Process;
+use plimsoll_unit::Nanos;
 use std::time::{Duration, Instant};
 use tracing::debug;
 
@@ -24,9 +25,9 @@ pub(super) struct Commands {
     /// It carried out a command since this was last set to false.
     pub(super) answered: bool,
     /// Wall-clock time of the commands so far.
-    took: Duration,
-    /// Processor time of the machine during them, nanoseconds.
-    processor_ns: u64,
+    took: Nanos,
+    /// Processor time of the machine during them.
+    processor: Nanos,
 }
 
 impl Commands {
@@ -36,8 +37,8 @@ impl Commands {
             process,
             attach,
             answered: false,
-            took: Duration::ZERO,
-            processor_ns: 0,
+            took: Nanos::ZERO,
+            processor: Nanos::ZERO,
         }
     }
 
@@ -53,9 +54,10 @@ impl Commands {
     ) -> Result<Reply, Failed> {
         let (start, before) = (Instant::now(), self.process.processor_ns());
         let answer = self.attach.command(name, arguments, timeout);
-        self.took += start.elapsed();
-        let after = self.process.processor_ns();
-        self.processor_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
+        self.took += start.elapsed().into();
+        if let Some((before, after)) = before.zip(self.process.processor_ns()) {
+            self.processor += Nanos(after) - Nanos(before);
+        }
         match answer {
             Ok(reply) => {
                 if reply.code != 0 {
@@ -70,12 +72,12 @@ impl Commands {
     }
 
     /// Wall-clock time of the commands so far.
-    pub(super) fn took(&self) -> Duration {
+    pub(super) fn took(&self) -> Nanos {
         self.took
     }
 
-    /// Processor time of the machine during the commands so far, nanoseconds.
-    pub(super) fn processor_ns(&self) -> u64 {
-        self.processor_ns
+    /// Processor time of the machine during the commands so far.
+    pub(super) fn processor(&self) -> Nanos {
+        self.processor
     }
 }

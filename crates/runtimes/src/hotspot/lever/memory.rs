@@ -6,6 +6,7 @@ use crate::hotspot::machine::Machine;
 use crate::hotspot::native_growth::Growth;
 use crate::hotspot::sizing_flags::Levers;
 use crate::process::Process;
+use plimsoll_unit::Nanos;
 
 /// The memory of one process. Sizes in bytes.
 #[derive(Debug)]
@@ -70,11 +71,11 @@ impl Memory {
     /// The native part. It may have grown since it was measured: what the heap cannot have `touched` must be
     /// native. Much of a heap with generations is committed long before it is touched, so there the measured
     /// heap tells more. Memory that the heap gave up a moment ago is not native.
-    pub(super) fn native(&mut self, uses: u64, touched: u64, committed: u64, now_ns: u64) -> u64 {
+    pub(super) fn native(&mut self, uses: u64, touched: u64, committed: u64, now: Nanos) -> u64 {
         let touched = touched.max(self.footprint.heap).min(committed);
-        let heap = self.returning.look(touched, now_ns);
+        let heap = self.returning.look(touched, now);
         let native = self.footprint.native.max(uses.saturating_sub(heap));
-        self.growth.look(now_ns, native, committed, uses);
+        self.growth.look(now, native, committed, uses);
         native
     }
 

@@ -7,16 +7,17 @@ use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::observation::{Action, Seen, slack, tolerance};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::Nanos;
 
-/// How long after a resizing the use is expected to have settled, nanoseconds.
-const SETTLING: u64 = 700_000_000;
+/// How long after a resizing the use is expected to have settled.
+const SETTLING: Nanos = Nanos::millis(700);
 
 impl Held {
     /// Whether the use reflects the present size: there was time, and young collections filled the
     /// heap.
     pub(super) fn settled(&self, seen: &Seen, watch: &Watch) -> bool {
-        let changed_ns = self.since_ns.max(watch.limit.last_ns);
-        seen.now_ns.saturating_sub(changed_ns) > SETTLING
+        let changed_at = self.since.max(watch.limit.changed_at);
+        seen.now - changed_at > SETTLING
             && watch.collections.young > self.since_young.saturating_add(1)
             && !watch.peak.rises()
     }
@@ -61,7 +62,7 @@ impl Ratios {
             SizedBy::HeapRatios => self.learned.bias.saturating_add(more / 2),
             _ => wanted,
         };
-        held.since_ns = seen.now_ns;
+        held.since = seen.now;
         held.since_young = watch.collections.young;
         None
     }
@@ -84,7 +85,7 @@ impl Ratios {
         let filling = (room * (1.0 / resident.clamp(0.5, 1.0) - 1.0)) as i64;
         // After a size proved too large for this limit, larger steps are not tried. Memory that
         // became resident late may have been mistaken for that, though.
-        if self.excess.lowered_ns > watch.limit.last_ns {
+        if self.excess.lowered_at > watch.limit.changed_at {
             filling.min(corrected)
         } else {
             filling

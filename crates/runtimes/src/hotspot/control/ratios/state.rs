@@ -1,10 +1,10 @@
-//! The states of the free ratios, and what outlives them. Sizes in bytes, times in nanoseconds.
+//! The states of the free ratios, and what outlives them. Sizes in bytes.
 
 use crate::hotspot::control::aim::size;
 use crate::hotspot::control::observation::{Seen, tolerance};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 
 /// The present state of the free ratios, with the facts learned on the way to it.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) struct Held {
     /// The size that the last resizing produced; 0 before the first.
     pub(super) made: u64,
     /// When that ended or the bias was raised, and the number of young collections then.
-    pub(super) since_ns: u64,
+    pub(super) since: Nanos,
     pub(super) since_young: u64,
     /// The native part was measured since.
     pub(super) measured: bool,
@@ -176,19 +176,19 @@ pub(super) struct Futile {
     /// The ratio of the last of them, percent. It is not tried again.
     percent: Option<u64>,
     /// No resizing that is not urgent before this time.
-    quiet_until: u64,
+    quiet_until: Nanos,
 }
 
 impl Futile {
-    /// Takes in a resizing; `now`: the size that it left.
-    pub(super) fn judge(&mut self, done: &Resizing, now: u64, now_ns: u64) {
-        if now.abs_diff(done.size) > done.size / 100 {
+    /// Takes in a resizing; `size`: the one that it left.
+    pub(super) fn judge(&mut self, done: &Resizing, size: u64, now: Nanos) {
+        if size.abs_diff(done.size) > done.size / 100 {
             (self.times, self.percent) = (0, None);
             return;
         }
         self.times = (self.times + 1).min(6);
         self.percent = Some(done.percent);
-        self.quiet_until = now_ns.saturating_add(SECOND << self.times);
+        self.quiet_until = now + Nanos::seconds(1 << self.times);
     }
 
     /// Whether this ratio has changed nothing, percent.
@@ -197,8 +197,8 @@ impl Futile {
     }
 
     /// Whether nothing is resized now that is not urgent.
-    pub(super) fn is_quiet(&self, now_ns: u64) -> bool {
-        now_ns < self.quiet_until
+    pub(super) fn is_quiet(&self, now: Nanos) -> bool {
+        now < self.quiet_until
     }
 }
 
@@ -206,9 +206,9 @@ impl Futile {
 #[derive(Debug, Default)]
 pub(super) struct Excess {
     /// When it was last over its limit.
-    pub(super) pressed_ns: u64,
+    pub(super) pressed_at: Nanos,
     /// When the machine was last asked to return native memory.
-    pub(super) trimmed_ns: u64,
+    pub(super) trimmed_at: Nanos,
     /// When the bias was last lowered.
-    pub(super) lowered_ns: u64,
+    pub(super) lowered_at: Nanos,
 }

@@ -35,7 +35,7 @@ fn native_memory_is_trimmed_when_an_excess_is_near() {
         model.seen.ample = ample;
         let mut trims = 0;
         for _ in 0..90 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             (model.seen.limit, model.seen.uses) = (500 * MIB, uses * MIB);
             for action in control.tick(&model.seen) {
                 trims += u64::from(action == Action::TrimNative);

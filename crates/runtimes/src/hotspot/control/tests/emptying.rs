@@ -45,7 +45,7 @@ impl Full {
     /// Runs the controller for some seconds. The program fills `rate` bytes in each.
     fn run(&mut self, control: &mut Control, limit: u64, rate: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.seen.now_ns += 100_000_000;
+            self.seen.now += Nanos::millis(100);
             self.seen.limit = limit;
             self.uses = (self.uses + rate / 10).min(530 * MIB);
             // After a collection it looks at once, as the steering does.
@@ -73,7 +73,7 @@ impl Full {
             let most = self.least.unwrap_or(leaves).min(leaves);
             self.uses = self.uses.min(rest.max(most));
         }
-        control.collected(50_000_000, self.live, false);
+        control.collected(Nanos::millis(50), self.live, false);
     }
 }
 
@@ -174,7 +174,7 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
     let mut idle = Full::new(100 * MIB, true);
     let mut control = control();
     for _ in 0..30 {
-        idle.seen.processor_ns += 900_000_000;
+        idle.seen.processor += Nanos::millis(900);
         idle.run(&mut control, 2000 * MIB, 0, 1);
     }
     assert_eq!(idle.collections, 0, "it may have all of it");
@@ -204,14 +204,14 @@ fn a_heap_at_the_least_size_that_its_user_gave_is_emptied() {
         model.touched = 100;
         let mut collected = 0;
         for _ in 0..50 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             model.seen.limit = 160 * MIB;
             model.seen.uses = model.uses();
             for action in control.tick(&model.seen) {
                 model.act(action);
                 if matches!(action, Action::Collect | Action::CollectWhole) {
                     collected += 1;
-                    control.collected(50_000_000, 40 * MIB, false);
+                    control.collected(Nanos::millis(50), 40 * MIB, false);
                 }
             }
         }

@@ -3,11 +3,11 @@
 
 use super::*;
 
-/// A tenth of a second, nanoseconds.
-const LOOK: u64 = 100_000_000;
-/// How long a collection of the young generation takes, and one of the whole heap, nanoseconds.
-const PAUSE: u64 = 1_500_000;
-const COLLECTION: u64 = 17_000_000;
+/// A tenth of a second.
+const LOOK: Nanos = Nanos::millis(100);
+/// How long a collection of the young generation takes, and one of the whole heap.
+const PAUSE: Nanos = Nanos(1_500_000);
+const COLLECTION: Nanos = Nanos::millis(17);
 /// The largest young generation, and the largest old one, bytes.
 const MAX: (u64, u64) = (200 * MIB, 400 * MIB);
 /// Memory that survivors touch beyond eden, bytes.
@@ -100,7 +100,7 @@ impl Serial {
             self.young.touched = self.young.touched.max(eden + SURVIVORS);
             let young = &mut self.seen.heap.work[0];
             young.invocations += 1;
-            young.time_ns += PAUSE;
+            young.time += PAUSE;
             self.seen.heap.allocated_last = eden;
             self.old.used += (eden as f64 * self.rates.1 as f64 / self.rates.0 as f64) as u64;
             self.old.capacity = self.old.capacity.max(self.old.used);
@@ -135,7 +135,7 @@ impl Serial {
             Action::Set("MaxHeapFreeRatio", v) => self.max = v,
             Action::Collect | Action::CollectWhole => {
                 self.forced += 1;
-                self.seen.asked_ns += COLLECTION;
+                self.seen.asked += COLLECTION;
                 control.collected(COLLECTION, self.old.used, false);
                 self.collect();
             }
@@ -165,7 +165,7 @@ impl Serial {
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         self.peak = 0;
         for tenth in 0..seconds * 10 {
-            self.seen.now_ns += LOOK;
+            self.seen.now += LOOK;
             self.work();
             for _ in 0..8 {
                 self.look(limit);

@@ -52,9 +52,9 @@ fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
     let (mut control, mut model) = g1(100);
     let mut step = |asked: u64, worked: u64| {
         for _ in 0..30 {
-            model.seen.now_ns += 100_000_000;
-            model.seen.asked_ns += asked * 1_000_000;
-            model.seen.processor_ns += worked * 1_000_000;
+            model.seen.now += Nanos::millis(100);
+            model.seen.asked += Nanos::millis(asked);
+            model.seen.processor += Nanos::millis(worked);
             model.seen.limit = 500 * MIB;
             model.seen.heap.work[0].invocations += 1;
             for action in control.tick(&model.seen) {
