@@ -3,8 +3,9 @@
 use super::node::{self, Node};
 use super::rhythm::Rhythm;
 use super::tree::Tree;
-use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, smoothed_level};
+use super::{Core, MAX_DEPTH, NewPrincipal, Refusal, smoothed_level};
 use plimsoll_policy::shares::Shares;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 
 /// Upper bound for reported bytes and bytes per second; no supported machine exceeds it.
@@ -14,7 +15,7 @@ const ACTIONS_EACH: usize = 2;
 
 impl Core {
     /// Registers a principal. Its numbers are zero until the next tick, which should come soon. Ids
-    /// are never reused. `now` is the time on the clock of the pages, in nanoseconds.
+    /// are never reused. `now` is the time on the clock of the pages.
     ///
     /// # Errors
     /// Unknown parent, too many principals, too deep a tree.

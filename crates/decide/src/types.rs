@@ -1,11 +1,8 @@
-//! Inputs and outputs of the core. Sizes are bytes and times nanoseconds unless a name says
-//! otherwise.
+//! Inputs and outputs of the core. Sizes are bytes unless a name says otherwise.
 
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
-
-/// Nanoseconds of a monotonic clock; the core never reads one.
-pub type Nanos = u64;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,7 +78,7 @@ pub enum Refusal {
     TooDeep(usize),
 }
 
-/// When the daemon should look again, in nanoseconds after the tick that returned this.
+/// When the daemon should look again, after the tick that returned this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Until the next full tick at the latest.
@@ -163,7 +160,7 @@ pub struct Figures {
     pub adaptive: bool,
     /// Whether it is the group of a user.
     pub tenant: bool,
-    /// Registration time on the clock of the pages, nanoseconds.
+    /// Registration time on the clock of the pages.
     pub joined: Nanos,
     /// Its settings.
     pub settings: Settings,

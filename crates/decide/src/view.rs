@@ -1,7 +1,8 @@
 //! Values for listings, and the cheap check between two ticks.
 
 use super::node::Node;
-use super::{Core, DomainFigures, Figures, Nanos, Pace, Subtree, pace};
+use super::{Core, DomainFigures, Figures, Pace, Subtree, pace};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::Numbers;
 
@@ -88,7 +89,7 @@ impl Core {
         self.pacer.pace()
     }
 
-    /// Nanoseconds from the last tick until the next full one; less than a second.
+    /// Time from the last tick until the next full one; less than a second.
     pub fn next_tick(&self) -> Nanos {
         self.pace().tick
     }
