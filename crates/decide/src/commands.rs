@@ -1,7 +1,7 @@
 //! Commands of clients. Each command makes all of its changes or none.
 
+use super::allocation_rhythm::Rhythm;
 use super::node::{self, Node};
-use super::rhythm::Rhythm;
 use super::tree::Tree;
 use super::{Core, MAX_DEPTH, NewPrincipal, Refusal, smoothed_level};
 use plimsoll_policy::shares::Shares;

@@ -25,7 +25,7 @@
 //! | `commands` | register, remove, set, report |
 //! | `tick` | one pass, from sensed values to actions |
 //! | `domain`, `smoothed_level` | outsiders, their growth, the reserve, the budget |
-//! | `demand`, `rhythm` | how much memory a principal can use; how often that turns |
+//! | `demand`, `allocation_rhythm` | how much memory a principal can use; how often that turns |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
 //! | `least` | the size that a program cannot go below |
@@ -38,6 +38,7 @@
 //! values, carry out its actions, and sleep for [`Core::next_tick`], or until a principal
 //! registers, reports, or releases memory. [`Core::glance`] in between is cheap.
 
+mod allocation_rhythm;
 mod commands;
 mod debt;
 mod demand;
@@ -47,7 +48,6 @@ mod least;
 mod node;
 mod pace;
 mod revoke;
-mod rhythm;
 mod settle;
 mod smoothed_level;
 mod snapshot;

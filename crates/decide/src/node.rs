@@ -1,10 +1,10 @@
 //! One principal, as the core keeps it.
 
+use super::allocation_rhythm::Rhythm;
 use super::debt::Debt;
 use super::domain::Domain;
 use super::ladder::Ladder;
 use super::least::Least;
-use super::rhythm::Rhythm;
 use super::smoothed_level::Flow;
 use super::trust::Trust;
 use super::{NewPrincipal, Settings, Told, Wants};

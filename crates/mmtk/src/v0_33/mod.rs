@@ -7,10 +7,10 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `empty` | gives free memory back, with the feature `undocumented-mmtk-0-33` |
+//! | `give_back` | gives free memory back, with the feature `undocumented-mmtk-0-33` |
 
 #[cfg(feature = "undocumented-mmtk-0-33")]
-mod empty;
+mod give_back;
 
 use crate::sizer::{After, Free, Sizer};
 use mmtk::MMTK;
@@ -147,7 +147,7 @@ impl<S: Sizing> Trigger<S> {
         // SAFETY: called in `on_pause_end` only, which MMTk alone calls, as whoever made this has promised:
         // the program is stopped, memory was reclaimed, and no thread of the collector works.
         self.sizer
-            .giving_back(|| unsafe { empty::give_back(mmtk, free) });
+            .giving_back(|| unsafe { give_back::give_back(mmtk, free) });
     }
 
     #[cfg(not(feature = "undocumented-mmtk-0-33"))]
