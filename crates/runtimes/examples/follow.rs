@@ -15,6 +15,7 @@ use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, Options};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ impl Link for Script {
         tracing::debug!("{report:?}");
     }
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::runtime::{Runtime, Steered};
 use crate::steer::steer;
 use crate::{ALL, family, passive};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::collections::BTreeMap;
@@ -301,7 +302,7 @@ impl Link for Watched<'_> {
         self.link.report(report);
     }
 
-    fn released(&mut self, bytes: u64) {
+    fn released(&mut self, bytes: Bytes) {
         self.link.released(bytes);
     }
 

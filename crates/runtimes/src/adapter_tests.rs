@@ -104,7 +104,7 @@ impl Link for Heard {
 
     fn report(&mut self, _: &Report) {}
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn steered_by(&mut self, adapter: Option<&'static str>) {
         self.events.extend(adapter.map(str::to_owned));

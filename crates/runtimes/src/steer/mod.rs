@@ -20,7 +20,7 @@ use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock;
 use plimsoll_programs::Candidate;
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use plimsoll_wire::messages::Report;
 use reach::{IDLE, alone};
 use silence::Silence;
@@ -201,7 +201,7 @@ impl<'a> Steering<'a> {
                 self.lever.describe(),
             );
             if self.goal.owed > 0 || before.uses > before.limit {
-                link.released(before.uses.saturating_sub(sample.uses));
+                link.released(Bytes(before.uses) - Bytes(sample.uses));
             }
             if !again {
                 break;

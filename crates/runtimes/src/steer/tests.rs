@@ -127,8 +127,8 @@ impl Link for Scripting<'_> {
         self.calls.add("report");
     }
 
-    fn released(&mut self, bytes: u64) {
-        self.calls.add(&format!("released {bytes}"));
+    fn released(&mut self, bytes: Bytes) {
+        self.calls.add(&format!("released {}", bytes.0));
     }
 
     fn stopped(&self) -> bool {
