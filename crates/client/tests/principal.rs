@@ -230,7 +230,9 @@ fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
     });
     let id = principal.id().unwrap();
     fake.publish(id, numbers(70 * MIB));
-    eventually("the new page is read", || principal.limit() == Bytes::mib(70));
+    eventually("the new page is read", || {
+        principal.limit() == Bytes::mib(70)
+    });
 }
 
 #[test]
@@ -437,7 +439,10 @@ fn bad_parameters_are_refused_before_they_are_sent() {
         name(Principal::builder("x").priority(101)),
         ErrorName::BadPriority
     );
-    assert_eq!(name(Principal::builder("x").max(Bytes(1))), ErrorName::BadMax);
+    assert_eq!(
+        name(Principal::builder("x").max(Bytes(1))),
+        ErrorName::BadMax
+    );
     assert_eq!(
         name(Principal::builder("x").pid(0)),
         ErrorName::NoSuchProcess
