@@ -227,7 +227,7 @@ fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
                 .and_then(|process| Page::of(&process).ok());
         }
         if let Some(page) = page.as_ref().filter(|_| mode == Mode::Looks) {
-            page.wish(Some(wish));
+            page.wish(Some(plimsoll_unit::Bytes(wish)));
         }
         collections.find(&[pid as i32]);
         let now = (collections.look().0, processor_ns(pid));

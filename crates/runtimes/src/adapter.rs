@@ -92,7 +92,7 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
 struct Machine {
     process: Process,
     /// Its memory, bytes.
-    uses: u64,
+    uses: Bytes,
     /// The runtime whose lever steers it.
     runtime: &'static dyn Runtime,
 }
@@ -251,9 +251,9 @@ impl<'a> Watched<'a> {
             .in_vain
             .is_some_and(|since| since.elapsed() >= PATIENCE);
         let bound = if in_vain {
-            0
+            Bytes::ZERO
         } else {
-            family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN)
+            family::uses(pid).unwrap_or_default() * OUTGROWN
         };
         let is_larger = |other| family::uses(other).is_some_and(|uses| uses > bound);
         let mut others = family::of(self.root);

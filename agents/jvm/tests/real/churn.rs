@@ -7,7 +7,7 @@ use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
 use crate::support::{LONG, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
     while Instant::now() < until || checked <= last {
         if Instant::now() < until {
             last = checked;
-            page.wish(wishes[turn % wishes.len()]);
+            page.wish(wishes[turn % wishes.len()].map(Bytes));
             if turn % 7 == 3 {
                 sums.tell("gc");
             }

@@ -8,7 +8,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<u64>) -
     let page = sums.page();
     sums.collects(&page, 3);
     sums.rest(&page);
-    page.wish(wish);
+    page.wish(wish.map(Bytes));
     sums.collects_whole(&page);
     let process = Process::open(i32::try_from(sums.process.pid).unwrap()).unwrap();
     let mut swapped = 0;

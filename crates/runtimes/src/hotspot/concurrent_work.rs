@@ -5,7 +5,7 @@
 use super::machine::Flags;
 use crate::process::Process;
 use plimsoll_kernel::clock;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ pub(super) struct Beside {
     known: BTreeMap<i32, Nanos>,
     /// The processor time of all so far, of those that have ended too.
     spent: Nanos,
-    /// Bytes allocated between the last two cycles, as of the last look.
-    allocated: u64,
+    /// Allocated between the last two cycles, as of the last look.
+    allocated: Bytes,
     /// When threads are looked for again; `None` before the first time.
     find_at: Option<Instant>,
 }
@@ -47,14 +47,14 @@ impl Beside {
             threads: threads.into_iter().flatten().max().unwrap_or(1).max(1),
             known: BTreeMap::new(),
             spent: Nanos::ZERO,
-            allocated: 0,
+            allocated: Bytes::ZERO,
             find_at: None,
         }
     }
 
-    /// Takes in what the threads did, after each cycle: when `allocated`, the bytes allocated between the
+    /// Takes in what the threads did, after each cycle: when `allocated`, the memory allocated between the
     /// last two cycles, has changed.
-    pub(super) fn look(&mut self, process: &Process, allocated: u64) {
+    pub(super) fn look(&mut self, process: &Process, allocated: Bytes) {
         if self.find_at.is_none_or(|at| Instant::now() >= at) {
             self.find(process);
         }
@@ -152,18 +152,18 @@ mod tests {
             }
         };
         works(&collector);
-        beside.look(&own, 1);
+        beside.look(&own, Bytes(1));
         assert_eq!(beside.as_pauses(), None, "before it was found");
         works(&other);
-        beside.look(&own, 2);
+        beside.look(&own, Bytes(2));
         works(&collector);
-        beside.look(&own, 2);
+        beside.look(&own, Bytes(2));
         let ns = |beside: &Beside| beside.as_pauses().unwrap_or_default();
         assert!(
             ns(&beside) < Nanos::millis(5),
             "another's, and no cycle since"
         );
-        beside.look(&own, 3);
+        beside.look(&own, Bytes(3));
         let first = ns(&beside);
         assert!(
             (Nanos::millis(10)..Nanos::millis(15)).contains(&first),
@@ -172,13 +172,13 @@ mod tests {
         works(&collector);
         beside.skip(&own);
         beside.find(&own);
-        beside.look(&own, 4);
+        beside.look(&own, Bytes(4));
         assert!(ns(&beside) - first < Nanos::millis(5), "it was requested");
         drop(collector);
         while own.threads_named(is_collector).next().is_some() {
             std::thread::yield_now();
         }
-        beside.look(&own, 5);
+        beside.look(&own, Bytes(5));
         assert!(beside.known.is_empty() && ns(&beside) >= first);
     }
 

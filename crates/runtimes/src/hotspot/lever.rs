@@ -37,7 +37,7 @@ use commands::{Commands, Failed};
 use counters::Counters;
 use memory::{Memory, Use};
 use moved_flags::MovedFlags;
-use plimsoll_unit::{MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 use plimsoll_wire::messages::Report;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -216,8 +216,8 @@ impl<'a> HotSpotLever<'a> {
         Some(seen)
     }
 
-    /// The limit that holds, bytes; 0 if there is none.
-    fn limit(&mut self, goal: &Goal, uses: Use, heap: &Snapshot, now: Nanos) -> u64 {
+    /// The limit that holds; 0 if there is none.
+    fn limit(&mut self, goal: &Goal, uses: Use, heap: &Snapshot, now: Nanos) -> Bytes {
         let Some(by_stalls) = &mut self.by_stalls else {
             return goal.limit;
         };
@@ -231,7 +231,7 @@ impl<'a> HotSpotLever<'a> {
                 SizedBy::SoftMax => self.control.live(),
                 _ => heap.old.used,
             },
-            most: self.machine.flags.number("MaxHeapSize").unwrap_or(u64::MAX),
+            most: max_heap(&self.machine).unwrap_or(Bytes::MAX),
             close: self.control.is_close(),
             page: self.agent.view(),
         };
@@ -243,14 +243,10 @@ impl<'a> HotSpotLever<'a> {
         if self.counters.are_there() {
             return self.counters.read(&self.machine);
         }
-        let used = self
-            .memory
-            .uses()?
-            .whole
-            .saturating_sub(self.memory.measured_native());
+        let used = self.memory.uses()?.whole - self.memory.measured_native();
         let old = Generation {
             capacity: used,
-            max: self.machine.flags.number("MaxHeapSize").unwrap_or(0),
+            max: max_heap(&self.machine).unwrap_or_default(),
             used,
             ..Generation::default()
         };
@@ -303,6 +299,11 @@ impl<'a> HotSpotLever<'a> {
     }
 }
 
+/// The most that the heap may ever take; `None` if the machine does not tell.
+fn max_heap(machine: &Machine) -> Option<Bytes> {
+    machine.flags.number("MaxHeapSize").map(Bytes)
+}
+
 impl Lever for HotSpotLever<'_> {
     fn name(&self) -> &'static str {
         if self.agent.is_there() {
@@ -336,11 +337,11 @@ impl Lever for HotSpotLever<'_> {
         let known = |value: u64| (value > 0).then_some(value);
         let is_known = facts.allocation_rate.is_some();
         Report {
-            live: known(facts.live).filter(|_| is_known),
+            live: known(facts.live.0).filter(|_| is_known),
             allocation_rate: facts.allocation_rate,
             collection_speed: known(facts.collection_speed).filter(|_| is_known),
-            demand: Some(facts.demand),
-            floor: Some(facts.floor),
+            demand: Some(facts.demand.0),
+            floor: Some(facts.floor.0),
             reaction_ms: known(facts.reaction_ms),
             collections: Some(seen.heap.collections()),
             collection_ms: Some(seen.heap.collecting_time().0 / MILLISECOND),

@@ -1,21 +1,21 @@
 //! The counters of one moment that the controller needs, in one form for all collectors.
 
 use plimsoll_programs::hotspot::hsperfdata::{Counters, Value};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// A generation. Sizes in bytes; 0 if the collector has no such thing.
+/// A generation. Sizes are 0 if the collector has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
     /// Committed size.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// Largest size.
-    pub max: u64,
+    pub max: Bytes,
     /// Used by objects, including garbage, as of the last collection or later.
-    pub used: u64,
+    pub used: Bytes,
     /// Committed size of its first space (eden, in a young generation).
-    pub first_capacity: u64,
+    pub first_capacity: Bytes,
     /// Largest size of its first space.
-    pub first_max: u64,
+    pub first_max: Bytes,
 }
 
 /// The work of one kind of collection (young, full, concurrent) so far.
@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// Young, full and concurrent (G1 and ZGC) collections.
     pub work: [Work; 3],
     /// Bytes allocated between the last two collections.
-    pub allocated_last: u64,
+    pub allocated_last: Bytes,
     /// A collection is in a pause now.
     pub collecting: bool,
 }
@@ -75,7 +75,7 @@ impl Snapshot {
         };
         if rest == "tlab.alloc" {
             // The counter is in words of 8 bytes.
-            self.allocated_last = value.saturating_mul(8);
+            self.allocated_last = Bytes(value) * 8;
         } else if let Some((number, field)) = numbered(rest, "collector.") {
             let Some(work) = self.work.get_mut(number) else {
                 return;
@@ -92,21 +92,21 @@ impl Snapshot {
                 _ => return,
             };
             match field {
-                "capacity" => generation.capacity = value,
-                "maxCapacity" => generation.max = value,
-                "space.0.capacity" => generation.first_capacity = value,
-                "space.0.maxCapacity" => generation.first_max = value,
+                "capacity" => generation.capacity = Bytes(value),
+                "maxCapacity" => generation.max = Bytes(value),
+                "space.0.capacity" => generation.first_capacity = Bytes(value),
+                "space.0.maxCapacity" => generation.first_max = Bytes(value),
                 _ if field.starts_with("space.") && field.ends_with(".used") => {
-                    generation.used = generation.used.saturating_add(value);
+                    generation.used += Bytes(value);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Committed heap, bytes.
-    pub fn committed(&self) -> u64 {
-        self.young.capacity.saturating_add(self.old.capacity)
+    /// Committed heap.
+    pub fn committed(&self) -> Bytes {
+        self.young.capacity + self.old.capacity
     }
 
     /// Pauses since the start.

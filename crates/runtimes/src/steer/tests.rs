@@ -70,9 +70,9 @@ impl Lever for Scripted<'_> {
             ..
         } = goal;
         self.calls
-            .add(&format!("sample {limit} {available} {owed}"));
+            .add(&format!("sample {} {} {}", limit.0, available.0, owed.0));
         Some(Sample {
-            uses: self.uses.pop_front().unwrap_or_default(),
+            uses: Bytes(self.uses.pop_front().unwrap_or_default()),
             limit: goal.limit,
             ..Sample::default()
         })

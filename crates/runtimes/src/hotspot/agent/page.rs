@@ -5,6 +5,7 @@ use plimsoll_kernel::clock::{self, ahead_ns};
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::sealed_memfd::{Mapping, Refused};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
 use std::os::fd::OwnedFd;
 
@@ -115,19 +116,23 @@ impl Page {
         View::new(self.words())
     }
 
-    /// Wishes that at the end of each pause at most this many bytes of the heap stay resident; with `None`
+    /// Wishes that at the end of each pause at most this much of the heap stays resident; with `None`
     /// no wish is left. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
-    pub fn wish(&self, resident: Option<u64>) {
+    pub fn wish(&self, resident: Option<Bytes>) {
         wish(
             self.words(),
-            resident.map(|resident| Wish { resident }),
+            resident.map(|Bytes(resident)| Wish { resident }),
             clock::now().0.saturating_add_signed(self.ahead_ns),
         );
     }
 
-    /// A time of the machine's clock (ns) by our own.
-    pub fn our_time(&self, theirs_ns: u64) -> u64 {
-        theirs_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
+    /// A time of the machine's clock by our own.
+    pub fn our_time(&self, theirs: Nanos) -> Nanos {
+        Nanos(
+            theirs
+                .0
+                .saturating_add_signed(self.ahead_ns.saturating_neg()),
+        )
     }
 }
 
@@ -209,14 +214,14 @@ mod tests {
         const HOUR: u64 = 3_600_000_000_000;
         for ahead_ns in [HOUR as i64, -(clock::now().0 as i64) / 2] {
             page.ahead_ns = ahead_ns;
-            let theirs = clock::now().0.saturating_add_signed(ahead_ns);
-            assert!(page.our_time(theirs).abs_diff(clock::now().0) < HOUR / 60);
-            page.wish(Some(7));
+            let theirs = Nanos(clock::now().0.saturating_add_signed(ahead_ns));
+            assert!(page.our_time(theirs).0.abs_diff(clock::now().0) < HOUR / 60);
+            page.wish(Some(Bytes(7)));
             // SAFETY: as in `Page::words`; `page` outlives it.
             let words = unsafe { Words::new(page.mapping.base()) };
             let (writer, _) = Writer::new(words, &About::default());
-            assert_eq!(writer.wish(theirs), Some(Wish { resident: 7 }));
-            let later = theirs + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
+            assert_eq!(writer.wish(theirs.0), Some(Wish { resident: 7 }));
+            let later = theirs.0 + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
             assert_eq!(writer.wish(later), None, "it ends");
         }
         drop(file);
@@ -230,7 +235,7 @@ mod tests {
         let own = Process::new(std::process::id()).unwrap();
         let page = Page::of(&own).unwrap();
         assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
-        page.wish(Some(1 << 20));
+        page.wish(Some(Bytes(1 << 20)));
         let view = page.view().unwrap();
         assert_eq!(view.totals(), None::<Totals>);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -238,7 +243,7 @@ mod tests {
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);
         // A view that was taken before sees zeros.
         assert_eq!((view.about(), view.process()), (About::default(), None));
-        page.wish(Some(1 << 20));
+        page.wish(Some(Bytes(1 << 20)));
         drop(file);
         page.wish(None);
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);

@@ -28,7 +28,7 @@ impl AllocationRate {
     pub(super) fn look(&mut self, seen: &Seen, collections: u64) -> Option<f64> {
         let seconds = (seen.now - self.began).duration().as_secs_f64();
         if collections > 0 && seconds > 0.0 {
-            let allocated = seen.heap.allocated_last as f64 * collections as f64;
+            let allocated = seen.heap.allocated_last.0 as f64 * collections as f64;
             let rate = allocated / seconds;
             self.samples = self.samples.saturating_add(1);
             self.bytes = if self.bytes == 0.0 {
@@ -43,7 +43,7 @@ impl AllocationRate {
             // After a long time without a collection, the program cannot have allocated more than
             // its young generation.
             let eden = seen.heap.young.first_capacity;
-            let bound = eden.max(seen.heap.old.capacity / 2) as f64 / seconds;
+            let bound = eden.max(seen.heap.old.capacity / 2).0 as f64 / seconds;
             self.bytes = self.bytes.min(bound);
             self.samples = self.samples.max(ENOUGH);
         }

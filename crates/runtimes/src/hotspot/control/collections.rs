@@ -1,7 +1,7 @@
 //! The collections of a machine, as its counters tell of them.
 
 use super::observation::Seen;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The collections up to the last look. Changed by [`Collections::look`] alone.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct Collections {
     /// Young, full and concurrent ones; `None` before the first look.
     counts: Option<[u64; 3]>,
     /// The counter of bytes allocated between the last two of them.
-    allocated_last: u64,
+    allocated_last: Bytes,
     /// The time of requested commands.
     asked: Nanos,
     /// Cycles. Meaningful for a collector without generations.

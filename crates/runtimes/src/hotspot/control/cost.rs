@@ -7,7 +7,7 @@
 //! as a speed.
 
 use super::observation::Seen;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How much allocation it takes to forget old measurements, as a multiple of the room for garbage.
 /// Allocation counts, not time, because a program that hardly works gives few and random
@@ -57,7 +57,7 @@ impl Last {
 
 impl Cost {
     /// Notes that `bytes` were allocated since the last call, with `live` bytes alive.
-    pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
+    pub(super) fn allocated(&mut self, bytes: f64, live: Bytes, seen: &Seen) {
         let now = Last::of(seen);
         let Some(last) = self.last.replace(now) else {
             return;
@@ -65,7 +65,7 @@ impl Cost {
         let took = now.collecting - last.collecting;
         // Requested collections do not belong to the program's own rhythm.
         let own = took - (now.asked - last.asked);
-        let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
+        let room = (seen.heap.committed() - live).0.max(1) as f64;
         let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
         self.allocated = self.allocated * kept + bytes;
         self.collected = self.collected * kept + own.duration().as_secs_f64();
@@ -78,9 +78,9 @@ impl Cost {
     }
 
     /// Notes a requested collection: how long it took, and the `live` bytes after it.
-    pub(super) fn requested(&mut self, took: Nanos, live: u64) {
-        if took > Nanos::ZERO && live > 0 {
-            let speed = live as f64 / took.duration().as_secs_f64();
+    pub(super) fn requested(&mut self, took: Nanos, live: Bytes) {
+        if took > Nanos::ZERO && live > Bytes::ZERO {
+            let speed = live.0 as f64 / took.duration().as_secs_f64();
             self.requested = if self.requested == 0.0 {
                 speed
             } else {
@@ -98,16 +98,16 @@ impl Cost {
 
     /// The collection time in nanoseconds that is saved within [`HORIZON`] if `room` grows by `more`
     /// bytes, at an allocation `rate` in bytes per second; `None` until known.
-    pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
-        let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
+    pub(super) fn saved_ns(&self, rate: f64, room: Bytes, more: Bytes) -> Option<f64> {
+        let (now, then) = (room.0.max(1) as f64, (room + more).0.max(1) as f64);
         Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
     /// The collection speed in bytes per second, as if each collection was of the whole heap. Until the
     /// program's own collections are measured, it is that of requested ones; 0 before these.
-    pub(super) fn speed(&self, live: u64) -> f64 {
+    pub(super) fn speed(&self, live: Bytes) -> f64 {
         self.product()
-            .map_or(self.requested, |product| live as f64 / product)
+            .map_or(self.requested, |product| live.0 as f64 / product)
     }
 }
 
@@ -124,16 +124,16 @@ mod tests {
         let mut cost = Cost::default();
         let mut seen = Seen::default();
         seen.heap.old = Generation {
-            capacity: 100 * MIB + room,
+            capacity: Bytes(100 * MIB + room),
             ..Generation::default()
         };
         for _ in 0..100 {
             seen.now += Nanos::millis(100);
             seen.heap.work[0].invocations += 1;
             costs(&mut seen);
-            cost.allocated((room / 2) as f64, 100 * MIB, &seen);
+            cost.allocated((room / 2) as f64, Bytes::mib(100), &seen);
         }
-        cost.speed(100 * MIB)
+        cost.speed(Bytes::mib(100))
     }
 
     /// With a collection in a pause of `pause_ms`.

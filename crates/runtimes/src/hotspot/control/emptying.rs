@@ -9,6 +9,7 @@
 use super::collection_budget::Allowance;
 use super::observation::{Action, SMALL, Seen, tolerance};
 use super::watch::Watch;
+use plimsoll_unit::Bytes;
 
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;
@@ -18,7 +19,7 @@ const HELPED: u64 = 20;
 pub(super) struct Emptying {
     /// Bytes that the program used when a collection was last asked for, and whether that collection
     /// stops the program; until it is judged.
-    asked: Option<(u64, bool)>,
+    asked: Option<(Bytes, bool)>,
     /// The last collection was concurrent and left the program over its limit.
     in_vain: bool,
 }
@@ -33,14 +34,14 @@ impl Emptying {
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Vec<Action> {
-        let used = seen.uses.saturating_add(seen.kept);
-        let over = used > seen.limit.saturating_add(tolerance(seen.limit));
+        let used = seen.uses + seen.kept;
+        let over = used > seen.limit + tolerance(seen.limit);
         if let Some((before, stopped)) = self.asked.take() {
-            let less = seen.uses.saturating_add(before / HELPED) < before;
+            let less = seen.uses + before / HELPED < before;
             allowance.judged(less || !over, seen.now);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
-        let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > 0;
+        let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > Bytes::ZERO;
         let idle = !seen.heap.collecting && allowance.must(seen.now);
         if !(seen.empties && over && may && idle) {
             return Vec::new();

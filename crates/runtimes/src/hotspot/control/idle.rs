@@ -5,14 +5,14 @@
 //! collection frees less than expected, it is not asked for again and again.
 
 use super::observation::Seen;
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How long a program rests before it is idle.
 const IDLE: Nanos = Nanos::seconds(60);
 /// How long it is then asked to give back.
 const ASKED: Nanos = Nanos::seconds(20);
-/// Room for the next requests, at least a quarter of the live data, bytes.
-const ROOM: u64 = 32 * MIB;
+/// Room for the next requests, at least a quarter of the live data.
+const ROOM: Bytes = Bytes::mib(32);
 
 /// The state of a program that rests.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ impl Idle {
     }
 
     /// The limit of a program with these `live` bytes that rests since then, if it rests.
-    pub(super) fn limit(&self, seen: &Seen, live: u64, since: Option<Nanos>) -> u64 {
+    pub(super) fn limit(&self, seen: &Seen, live: Bytes, since: Option<Nanos>) -> Bytes {
         let asked = self.asked.map(|(asked, _)| asked);
         let since = since.filter(|&since| asked == Some(since) && is_asked(seen.now, since));
         if since.is_none() {
             return seen.limit;
         }
-        let needs = live.saturating_add((live / 4).max(ROOM));
-        seen.limit.min(seen.native.saturating_add(needs))
+        let needs = live + (live / 4).max(ROOM);
+        seen.limit.min(seen.native + needs)
     }
 }
 
@@ -56,20 +56,21 @@ fn is_asked(now: Nanos, since: Nanos) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn only_who_has_just_become_idle_is_asked_for_what_it_may_keep() {
         let at = |seconds: u64, since: Option<u64>, live: u64| {
             let seen = Seen {
                 now: Nanos::seconds(seconds),
-                limit: 1000 * MIB,
-                native: 50 * MIB,
+                limit: Bytes::mib(1000),
+                native: Bytes::mib(50),
                 ..Seen::default()
             };
             let since = since.map(Nanos::seconds);
             let mut idle = Idle::default();
             idle.look(seen.now, since, 7);
-            idle.limit(&seen, live * MIB, since) / MIB
+            idle.limit(&seen, Bytes::mib(live), since).0 / MIB
         };
         assert_eq!(at(500, None, 100), 1000, "it works");
         assert_eq!(at(69, Some(10), 100), 1000, "not for long");
@@ -85,12 +86,12 @@ mod tests {
         let mut asks = |seconds: u64, since: u64, young: u64| {
             let seen = Seen {
                 now: Nanos::seconds(seconds),
-                limit: 1000 * MIB,
+                limit: Bytes::mib(1000),
                 ..Seen::default()
             };
             let since = Some(Nanos::seconds(since));
             idle.look(seen.now, since, young);
-            idle.limit(&seen, MIB, since) < seen.limit
+            idle.limit(&seen, Bytes::mib(1), since) < seen.limit
         };
         assert!(asks(70, 10, 7) && asks(75, 10, 7));
         assert!(!asks(170, 100, 7), "there was no collection of its own");

@@ -1,7 +1,7 @@
 //! Changes of a machine's limit, and how long the machine takes to follow them down.
 
 use super::observation::{Seen, tolerance};
-use plimsoll_unit::{MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 
 /// For this long after a change the limit has changed lately.
 const LATELY: Nanos = Nanos::seconds(3);
@@ -9,8 +9,8 @@ const LATELY: Nanos = Nanos::seconds(3);
 /// The changes up to the last look. A change is one by more than 1 %.
 #[derive(Debug, Default)]
 pub(super) struct LimitChanges {
-    /// The limit after the last change, bytes.
-    limit: u64,
+    /// The limit after the last change.
+    limit: Bytes,
     /// When the last change was seen.
     pub(super) changed_at: Nanos,
     /// Whether the last change lowered the limit.
@@ -33,7 +33,7 @@ impl LimitChanges {
             }
         }
         let Some(since) = self.over_since else { return };
-        if seen.uses <= seen.limit.saturating_add(tolerance(seen.limit)) {
+        if seen.uses <= seen.limit + tolerance(seen.limit) {
             let ms = (seen.now - since).0 / MILLISECOND;
             self.reaction_ms = if self.reaction_ms == 0 {
                 ms

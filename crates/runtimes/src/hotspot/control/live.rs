@@ -2,7 +2,7 @@
 
 use super::observation::Seen;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How long the lowest used heap is remembered.
 const LEAST_WINDOW: Nanos = Nanos::seconds(4);
@@ -11,13 +11,13 @@ const LEAST_WINDOW: Nanos = Nanos::seconds(4);
 #[derive(Debug, Default)]
 pub(super) struct Live {
     /// The live bytes, as far as they are known.
-    pub(super) bytes: u64,
+    pub(super) bytes: Bytes,
     /// The bytes that the last collection that stopped the program left; 0 until there was one.
-    compact: u64,
+    compact: Bytes,
     /// Whether the whole heap was ever collected.
     pub(super) whole_seen: bool,
     /// Begin and lowest used heap of the current window and of the one before.
-    leasts: [(Nanos, u64); 2],
+    leasts: [(Nanos, Bytes); 2],
 }
 
 impl Live {
@@ -25,7 +25,7 @@ impl Live {
     pub(super) fn begin(seen: &Seen) -> Live {
         Live {
             bytes: seen.heap.old.used,
-            leasts: [(seen.now, u64::MAX), (Nanos::ZERO, 0)],
+            leasts: [(seen.now, Bytes::MAX), (Nanos::ZERO, Bytes::ZERO)],
             ..Live::default()
         }
     }
@@ -44,35 +44,35 @@ impl Live {
         };
         match levers.sized_by {
             SizedBy::SoftMax => self.bytes = self.least(seen),
-            _ if has_cycles && !stopped => self.bytes = self.least(seen).max(MIB),
+            _ if has_cycles && !stopped => self.bytes = self.least(seen).max(Bytes::mib(1)),
             _ => {
-                if stopped && used > 0 {
+                if stopped && used > Bytes::ZERO {
                     (self.bytes, self.compact) = (used, used);
-                    self.leasts = [(seen.now, used), (Nanos::ZERO, 0)];
+                    self.leasts = [(seen.now, used), (Nanos::ZERO, Bytes::ZERO)];
                 }
-                self.bytes = self.bytes.min(used).max(MIB);
+                self.bytes = self.bytes.min(used).max(Bytes::mib(1));
             }
         }
     }
 
     /// The lowest used heap of the last one to two windows, with this moment.
-    fn least(&mut self, seen: &Seen) -> u64 {
+    fn least(&mut self, seen: &Seen) -> Bytes {
         if seen.now - self.leasts[0].0 > LEAST_WINDOW {
             self.leasts[1] = self.leasts[0];
-            self.leasts[0] = (seen.now, u64::MAX);
+            self.leasts[0] = (seen.now, Bytes::MAX);
         }
         self.leasts[0].1 = self.leasts[0].1.min(seen.heap.old.used);
         let before = if self.leasts[1].0 > Nanos::ZERO {
             self.leasts[1].1
         } else {
-            u64::MAX
+            Bytes::MAX
         };
         self.leasts[0].1.min(before)
     }
 
     /// The live bytes. Until the whole heap was collected once, half of the young generation's use
     /// may be live.
-    pub(super) fn estimate(&self, seen: &Seen) -> u64 {
+    pub(super) fn estimate(&self, seen: &Seen) -> Bytes {
         if self.whole_seen {
             self.bytes
         } else {
@@ -83,9 +83,9 @@ impl Live {
     /// The live bytes that a collection which stops the program will find: as many as the last one
     /// did, at most. Between two of them garbage counts as live, for minutes in a program that
     /// hardly works.
-    pub(super) fn compact_estimate(&self, seen: &Seen) -> u64 {
+    pub(super) fn compact_estimate(&self, seen: &Seen) -> Bytes {
         match self.compact {
-            0 => self.estimate(seen),
+            Bytes::ZERO => self.estimate(seen),
             known => self.estimate(seen).min(known),
         }
     }

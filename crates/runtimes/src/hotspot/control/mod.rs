@@ -59,7 +59,7 @@ use emptying::Emptying;
 use idle::Idle;
 pub(super) use observation::RETURNING;
 pub use observation::{Action, Seen};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 pub use watch::Facts;
 use watch::Watch;
 
@@ -118,7 +118,7 @@ impl Control {
         }
         // No collection shrinks a heap of fixed size that no agent empties, however long the program rests.
         let fixed = self.levers.sized_by == SizedBy::Fixed && !seen.empties;
-        if seen.limit == 0 || seen.heap.committed() == 0 {
+        if seen.limit == Bytes::ZERO || seen.heap.committed() == Bytes::ZERO {
             return Vec::new();
         }
         if !fixed && self.must_look() {
@@ -163,7 +163,7 @@ impl Control {
     /// below that. Then no resizing helps, and an agent can only empty it.
     fn is_least(&self, seen: &Seen) -> bool {
         let least = self.levers.least_size;
-        let most = least.saturating_add(least / 16);
+        let most = least + least / 16;
         !self.ratios.resizing() && seen.heap.committed() <= most && seen.limit < least
     }
 
@@ -174,26 +174,26 @@ impl Control {
     }
 
     /// The bytes that the program may use: its limit, or less if it is idle.
-    fn limit(&self, seen: &Seen) -> u64 {
+    fn limit(&self, seen: &Seen) -> Bytes {
         self.idle
             .limit(seen, self.watch.live.bytes, self.watch.activity.rests_since)
     }
 
     /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps
     /// that can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
-    pub fn leaves(&self, seen: &Seen) -> u64 {
+    pub fn leaves(&self, seen: &Seen) -> Bytes {
         let spare = match self.levers.sized_by {
             SizedBy::Fixed => seen.spare,
-            _ => 0,
+            _ => Bytes::ZERO,
         };
-        self.limit(seen).min(seen.limit.saturating_sub(spare))
+        self.limit(seen).min(seen.limit - spare)
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,
     /// and the heap gives nothing back in time. The memory that the machine's compilers have freed is a
     /// good part of a small limit.
     fn must_trim(&mut self, seen: &Seen) -> bool {
-        let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
+        let near = seen.ample > Bytes::ZERO && seen.uses + seen.kept > seen.limit;
         let lately = |then: Nanos| seen.now - then < TRIMMED;
         let must = near && !self.trimmed_at.is_some_and(lately);
         if must {
@@ -223,13 +223,13 @@ impl Control {
 
     /// The live bytes, as far as they are known. Memory that fills an old generation between two
     /// collections of it is not counted, as far as that can be told.
-    pub fn live(&self) -> u64 {
+    pub fn live(&self) -> Bytes {
         self.watch.live.bytes
     }
 
     /// The most of the heap that can have been touched, bytes, as far as the counters showed it since the
     /// steering began.
-    pub fn touched(&self, heap: &Snapshot) -> u64 {
+    pub fn touched(&self, heap: &Snapshot) -> Bytes {
         self.watch.touched.most(heap, &self.levers)
     }
 
@@ -246,7 +246,7 @@ impl Control {
 
     /// Notes a requested collection: how long it took, the live bytes after it, and whether it was
     /// of the `whole` heap with the program stopped.
-    pub fn collected(&mut self, took: Nanos, live: u64, whole: bool) {
+    pub fn collected(&mut self, took: Nanos, live: Bytes, whole: bool) {
         // A concurrent collection takes a part of the processors; one that stops the program takes
         // all of them.
         self.allowance.spend(if self.levers.concurrent && !whole {
@@ -262,7 +262,7 @@ impl Control {
         let mut facts = self.watch.facts(seen, &self.levers);
         if let SizedBy::HeapRatios | SizedBy::OldRatios { .. } = self.levers.sized_by {
             let attainable = self.ratios.attainable(seen, &self.levers, &self.watch);
-            facts.demand = facts.demand.min(attainable.unwrap_or(u64::MAX));
+            facts.demand = facts.demand.min(attainable.unwrap_or(Bytes::MAX));
         }
         facts
     }

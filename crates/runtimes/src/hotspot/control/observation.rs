@@ -1,31 +1,31 @@
 //! The controller's input and its actions, and how close to a limit is close.
 
 use crate::hotspot::snapshot::Snapshot;
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// One moment of the machine and of its limit. Sizes in bytes.
+/// One moment of the machine and of its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Monotonic time since the steering began.
     pub now: Nanos,
     /// The bytes that the process may use now.
-    pub limit: u64,
+    pub limit: Bytes,
     /// The availability: what the process could have if it asked; 0 if not known.
-    pub available: u64,
+    pub available: Bytes,
     /// The bytes that the process must give back; 0 if none.
-    pub owed: u64,
+    pub owed: Bytes,
     /// The bytes that the process uses.
-    pub uses: u64,
+    pub uses: Bytes,
     /// The native part of the process, as last measured.
-    pub native: u64,
+    pub native: Bytes,
     /// The bytes that are kept free for sudden growth of native memory; 0 where an excess can be paged out.
-    pub spare: u64,
+    pub spare: Bytes,
     /// The bytes that are kept free as far as the heap can do without them, if its collector gives
     /// memory back late: `spare` or more. 0 with other collectors, where an excess can be paged out,
     /// and where the program's own stalls tell how large the heap is to be.
-    pub ample: u64,
+    pub ample: Bytes,
     /// The part of `spare` that must remain until a collection is under way.
-    pub kept: u64,
+    pub kept: Bytes,
     /// Processor time of the process so far, without that of requested commands; 0 if
     /// it cannot be read.
     pub processor: Nanos,
@@ -46,8 +46,8 @@ pub struct Seen {
 impl Seen {
     /// Whether the use is so far above the limit that the heap must become smaller.
     pub(super) fn is_urgent(&self) -> bool {
-        let near = self.limit.saturating_add(tolerance(self.limit));
-        self.uses.saturating_add(self.kept) > near
+        let near = self.limit + tolerance(self.limit);
+        self.uses + self.kept > near
     }
 
     /// The time that collections took from the program so far. The counters tell it of pauses;
@@ -78,14 +78,14 @@ pub enum Action {
 pub(in crate::hotspot) const RETURNING: Nanos = Nanos::millis(400);
 
 /// The most live bytes that a collection which stops the program collects within about a fifth of a second.
-pub(super) const SMALL: u64 = 256 * MIB;
+pub(super) const SMALL: Bytes = Bytes::mib(256);
 
-/// How far the use may exceed the limit before something is done, bytes.
-pub(super) fn tolerance(limit: u64) -> u64 {
-    (limit / 66).max(3 * MIB)
+/// How far the use may exceed the limit before something is done.
+pub(super) fn tolerance(limit: Bytes) -> Bytes {
+    (limit / 66).max(Bytes::mib(3))
 }
 
-/// How far a size may be from its aim before the difference is worth a collection, bytes.
-pub(super) fn slack(limit: u64) -> u64 {
-    (limit / 40).max(10 * MIB)
+/// How far a size may be from its aim before the difference is worth a collection.
+pub(super) fn slack(limit: Bytes) -> Bytes {
+    (limit / 40).max(Bytes::mib(10))
 }

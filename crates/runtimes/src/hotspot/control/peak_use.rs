@@ -1,7 +1,7 @@
 //! The highest use of a process lately.
 
 use super::observation::Seen;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How long the highest use is remembered at least. It is remembered longer until the
 /// young generation was filled once in that time.
@@ -13,7 +13,7 @@ const LONG_WINDOW: Nanos = Nanos::millis(1500);
 #[derive(Debug, Default)]
 pub(super) struct PeakUse {
     /// Begin and highest use (bytes) of the current window and of the one before.
-    windows: [(Nanos, u64); 2],
+    windows: [(Nanos, Bytes); 2],
     /// Young collections when the current window began.
     young: u64,
 }
@@ -30,19 +30,19 @@ impl PeakUse {
         if over {
             self.young = young.unwrap_or(0);
             self.windows[1] = self.windows[0];
-            self.windows[0] = (seen.now, 0);
+            self.windows[0] = (seen.now, Bytes::ZERO);
         }
         self.windows[0].1 = self.windows[0].1.max(seen.uses);
     }
 
-    /// The highest use, bytes.
-    pub(super) fn most(&self) -> u64 {
+    /// The highest use.
+    pub(super) fn most(&self) -> Bytes {
         self.windows[0].1.max(self.windows[1].1)
     }
 
     /// Whether the use still rises because committed memory is being filled.
     pub(super) fn rises(&self) -> bool {
         let before = self.windows[1].1;
-        self.windows[0].1 > before.saturating_add(before / 66)
+        self.windows[0].1 > before + before / 66
     }
 }

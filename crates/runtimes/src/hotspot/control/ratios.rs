@@ -34,7 +34,7 @@ use super::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use grow::{grows, is_close, is_much_more, pays};
 use old_generation::OldGeneration;
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use state::{Excess, Futile, Held, Learned, Refusal, Resizing, State, Way};
 
 /// How often a resizing that missed its aim is repeated at most.
@@ -84,7 +84,7 @@ impl Ratios {
         format!(
             "bias {} MiB, drift {} MiB",
             self.learned.bias / MIB as i64,
-            self.learned.drift / MIB
+            self.learned.drift.0 / MIB
         )
     }
 
@@ -182,11 +182,7 @@ impl Ratios {
         let harmless = watch.peak.most() <= seen.limit && held.settled(seen, watch);
         let shrink = !harmless
             && !held.refuses(seen, watch)
-            && now
-                > aim
-                    .size
-                    .max(aim.reachable)
-                    .saturating_add(slack(seen.limit));
+            && now > aim.size.max(aim.reachable) + slack(seen.limit);
         let settling = watch.limit.changed_within(seen, STEPS);
         let wanted = (grow || shrink) && !self.futile.is_quiet(seen.now);
         let much = is_much_more(&aim, now, seen, watch);
@@ -213,7 +209,7 @@ impl Ratios {
     fn is_wary(&self, seen: &Seen) -> bool {
         let pressed_at = self.excess.pressed_at;
         let lately = seen.now - pressed_at < WARY;
-        seen.spare > 0 && pressed_at > Nanos::ZERO && lately
+        seen.spare > Bytes::ZERO && pressed_at > Nanos::ZERO && lately
     }
 
     fn resize(&mut self, held: Held, aim: Aim, way: Way, seen: &Seen, levers: &Levers) -> Step {
@@ -225,13 +221,13 @@ impl Ratios {
         }
         let resizing = Resizing {
             way,
-            wanted: if way.tight { 0 } else { aim.size },
+            wanted: if way.tight { Bytes::ZERO } else { aim.size },
             percent,
             uses: seen.uses,
             size: now,
             committed: seen.heap.committed(),
             whole: seen.heap.work[1].invocations,
-            basis: seen.heap.old.used.max(1),
+            basis: seen.heap.old.used.max(Bytes(1)),
             pauses: seen.heap.collections(),
             before: held,
         };
@@ -277,9 +273,8 @@ impl Ratios {
         };
         let way = done.way;
         if way.urgent {
-            let less = seen.uses.saturating_add(done.uses / 100) < done.uses;
-            let helped =
-                less || seen.uses <= seen.limit || now.saturating_add(done.size / 50) < done.size;
+            let less = seen.uses + done.uses / 100 < done.uses;
+            let helped = less || seen.uses <= seen.limit || now + done.size / 50 < done.size;
             allowance.judged(helped, seen.now);
             held.in_vain = seen.uses > seen.limit && !way.whole;
         }

@@ -4,7 +4,7 @@ use super::collection_budget::Allowance;
 use super::observation::{Action, Seen, tolerance};
 use super::watch::Watch;
 use crate::hotspot::sizing_flags::Levers;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How long after an upward change the use is expected to have settled.
 const GROWING: Nanos = Nanos::millis(700);
@@ -23,25 +23,25 @@ const KEPT_FREE: f64 = 0.1;
 const IDLE: Nanos = Nanos::seconds(3);
 /// The pause between two nudges.
 const NUDGE: Nanos = Nanos::millis(200);
-/// Soft maxima are multiples of this, bytes.
-const GRAIN: u64 = 2 << 20;
+/// Soft maxima are multiples of this.
+const GRAIN: Bytes = Bytes::mib(2);
 
-/// The state of the steering. Sizes in bytes.
+/// The state of the steering.
 #[derive(Debug, Default)]
 pub(super) struct SoftMax {
     /// The soft maximum that was set last; 0 at first.
-    set: u64,
+    set: Bytes,
     /// By which part of the room the soft maximum exceeds the room, because memory that the machine
     /// keeps free is not resident. May be negative.
     bias: f64,
     /// The bytes that the process was meant to use in all at the last look.
-    intended: u64,
+    intended: Bytes,
     /// When the limit, the soft maximum, the bias or what the process is meant to use last changed.
     changed_at: Nanos,
     /// Whether the last change was downward.
     fell: bool,
     /// The highest use since the last change took effect, bytes.
-    highest: u64,
+    highest: Bytes,
     /// Pauses so far, and when the last new one was seen.
     pauses: u64,
     pauses_since: Nanos,
@@ -61,7 +61,7 @@ impl SoftMax {
     pub(super) fn describe(&self) -> String {
         format!(
             "soft maximum {} MiB, bias {:.0} %",
-            self.set >> 20,
+            self.set.0 >> 20,
             self.bias * 100.0
         )
     }
@@ -88,36 +88,35 @@ impl SoftMax {
         }
         self.settle(seen, levers, watch);
         let max = seen.heap.old.max.max(seen.heap.young.max);
-        let least = watch.live.bytes.saturating_mul(levers.least_percent) / 100;
-        let room = watch.heap_size.at(seen) as f64;
-        let size = ((room * (1.0 + self.bias)) as u64).max(least);
-        let wanted = size.saturating_add(levers.set_apart).min(max) & !(GRAIN - 1);
+        let least = watch.live.bytes * levers.least_percent / 100;
+        let room = watch.heap_size.at(seen).0 as f64;
+        let size = Bytes((room * (1.0 + self.bias)) as u64).max(least);
+        let wanted = whole_grains((size + levers.set_apart).min(max));
         if std::mem::take(&mut self.lowered) {
             self.set = wanted;
-            actions.push(Action::Set("SoftMaxHeapSize", wanted));
-        } else if wanted > 0 && wanted.abs_diff(self.set) > (self.set / 200).max(GRAIN) {
+            actions.push(Action::Set("SoftMaxHeapSize", wanted.0));
+        } else if wanted > Bytes::ZERO && wanted.abs_diff(self.set) > (self.set / 200).max(GRAIN) {
             self.fell = wanted < self.set;
             self.set = wanted;
             self.changed(seen);
             self.settled_cycles = watch.collections.cycles;
             self.nudged_at = seen.now;
-            actions.push(Action::Set("SoftMaxHeapSize", wanted));
+            actions.push(Action::Set("SoftMaxHeapSize", wanted.0));
         } else if levers.returns_on_change
-            && (seen.uses > seen.limit
-                || seen.heap.committed() > size.saturating_add(tolerance(seen.limit)))
+            && (seen.uses > seen.limit || seen.heap.committed() > size + tolerance(seen.limit))
         {
             // Committed memory counts as well, because it may be in swap.
-            actions.extend(self.nudge(size.min(wanted) & !(GRAIN - 1), seen));
+            actions.extend(self.nudge(whole_grains(size.min(wanted)), seen));
         }
         let over = seen.is_urgent();
-        let much = seen.uses > seen.limit.saturating_add(seen.limit / 8);
+        let much = seen.uses > seen.limit + seen.limit / 8;
         self.much_since = much.then(|| self.much_since.unwrap_or(seen.now));
         if over && self.must_collect(seen, levers) && allowance.must(seen.now) {
             self.collected_at = seen.now;
             actions.push(Action::Collect);
             // Where an excess ends the program, do not lengthen the pause before the next
             // collection.
-            allowance.judged(seen.kept > 0, seen.now);
+            allowance.judged(seen.kept > Bytes::ZERO, seen.now);
         } else if !over {
             allowance.judged(true, seen.now);
         }
@@ -132,7 +131,7 @@ impl SoftMax {
         let since = |then: Nanos| seen.now - then;
         let idle = since(self.pauses_since) > IDLE;
         let stays = self.much_since.is_some_and(|then| since(then) > PATIENCE);
-        let due = if seen.kept > 0 {
+        let due = if seen.kept > Bytes::ZERO {
             since(self.collected_at) > AGAIN_ON_A_CLIFF
         } else {
             stays && since(self.collected_at) > AGAIN
@@ -143,14 +142,14 @@ impl SoftMax {
     /// Makes Shenandoah return memory. On a change of the soft maximum it returns what is free at
     /// that moment, down to the new value; what a later cycle frees needs another change. So the
     /// soft maximum is set to a little less than the size until the next look.
-    fn nudge(&mut self, size: u64, seen: &Seen) -> Option<Action> {
+    fn nudge(&mut self, size: Bytes, seen: &Seen) -> Option<Action> {
         if seen.now - self.nudged_at < NUDGE || size <= GRAIN {
             return None;
         }
         self.nudged_at = seen.now;
         self.lowered = true;
         self.set = size - GRAIN;
-        Some(Action::Set("SoftMaxHeapSize", self.set))
+        Some(Action::Set("SoftMaxHeapSize", self.set.0))
     }
 
     /// Corrects the bias by the highest use: upward after cycles at the new size, downward after
@@ -163,7 +162,7 @@ impl SoftMax {
             SETTLING + delay
         };
         let (intended, near) = (watch.heap_size.intended(seen), tolerance(seen.limit));
-        if intended > self.intended.saturating_add(near) {
+        if intended > self.intended + near {
             self.changed(seen);
         }
         self.intended = intended;
@@ -174,22 +173,27 @@ impl SoftMax {
         }
         // When its first cycle ends, ZGC is still filling the new size.
         let cycles = if levers.returns_on_change { 1 } else { 2 };
-        let (peak, room) = (self.highest, watch.heap_size.at(seen).max(1) as f64);
-        let aim = intended.saturating_sub(near / 4);
-        if passed >= settling && peak > seen.limit.saturating_add(near) {
-            self.bias = (self.bias - (peak - seen.limit) as f64 / room).max(-0.5);
+        let (peak, room) = (self.highest, watch.heap_size.at(seen).0.max(1) as f64);
+        let aim = intended - near / 4;
+        if passed >= settling && peak > seen.limit + near {
+            self.bias = (self.bias - (peak - seen.limit).0 as f64 / room).max(-0.5);
             self.changed(seen);
         } else if passed >= shown
-            && aim.saturating_sub(peak) > near / 2
+            && aim - peak > near / 2
             && watch.collections.cycles >= self.settled_cycles.saturating_add(cycles)
         {
-            self.bias = (self.bias + 0.7 * (aim - peak) as f64 / room).min(0.33);
+            self.bias = (self.bias + 0.7 * (aim - peak).0 as f64 / room).min(0.33);
             self.changed(seen);
             self.settled_cycles = watch.collections.cycles;
         }
     }
 
     fn changed(&mut self, seen: &Seen) {
-        (self.changed_at, self.highest) = (seen.now, 0);
+        (self.changed_at, self.highest) = (seen.now, Bytes::ZERO);
     }
+}
+
+/// The largest multiple of [`GRAIN`] that is not more.
+fn whole_grains(bytes: Bytes) -> Bytes {
+    Bytes(bytes.0 & !(GRAIN.0 - 1))
 }

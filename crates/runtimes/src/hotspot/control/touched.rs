@@ -4,17 +4,18 @@ use super::collections::News;
 use super::observation::Seen;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use crate::hotspot::snapshot::Snapshot;
+use plimsoll_unit::Bytes;
 
-/// The touched part of each generation, bytes. No part exceeds the generation's committed size at the last
+/// The touched part of each generation. No part exceeds the generation's committed size at the last
 /// look: memory that a generation gave up is touched again when it grows back.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     /// The highest use of the old generation since it was last shrunk.
-    pub(super) old: u64,
+    pub(super) old: Bytes,
     /// How far from its start the young generation was ever filled since it was committed.
-    pub(super) young: u64,
+    pub(super) young: Bytes,
     /// The size of the young generation at the last look.
-    young_capacity: u64,
+    young_capacity: Bytes,
 }
 
 impl Touched {
@@ -24,19 +25,22 @@ impl Touched {
         let (old, young) = (&seen.heap.old, &seen.heap.young);
         self.old = self.old.min(old.capacity).max(old.used);
         let filled = news.young > 0 && young.capacity == self.young_capacity;
-        let eden = if filled { young.first_capacity } else { 0 };
+        let eden = if filled {
+            young.first_capacity
+        } else {
+            Bytes::ZERO
+        };
         self.young = self.young.min(young.capacity).max(eden);
         self.young_capacity = young.capacity;
     }
 
-    /// The most of this heap that can have been touched, bytes. With generations the old one is filled from
+    /// The most of this heap that can have been touched. With generations the old one is filled from
     /// its start.
-    pub(super) fn most(&self, heap: &Snapshot, levers: &Levers) -> u64 {
+    pub(super) fn most(&self, heap: &Snapshot, levers: &Levers) -> Bytes {
         match levers.sized_by {
             SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
                 let old = self.old.max(heap.old.used);
-                old.min(heap.old.capacity)
-                    .saturating_add(heap.young.capacity)
+                old.min(heap.old.capacity) + heap.young.capacity
             }
             _ => heap.committed(),
         }

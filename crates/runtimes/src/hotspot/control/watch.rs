@@ -11,14 +11,14 @@ use super::observation::Seen;
 use super::peak_use::PeakUse;
 use super::touched::Touched;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// The facts about a machine, for the broker. Sizes in bytes.
+/// The facts about a machine, for the broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The live bytes: what was left by the last full collection, or the least use of the last
     /// seconds.
-    pub live: u64,
+    pub live: Bytes,
     /// Bytes allocated per second; absent until measured a few times.
     pub allocation_rate: Option<u64>,
     /// Live bytes collected per second, as if each collection was of the whole heap; 0 until a
@@ -26,15 +26,15 @@ pub struct Facts {
     pub collection_speed: u64,
     /// The most that the machine can use: maximum heap and native part, or less if the steps
     /// between sizes leave a part of the available memory unused.
-    pub demand: u64,
+    pub demand: Bytes,
     /// The least that the machine can be asked to use.
-    pub floor: u64,
+    pub floor: Bytes,
     /// How long the machine took to get below a lowered limit, milliseconds; 0 until that happened.
     pub reaction_ms: u64,
 }
 
-/// A resting program demands an eighth more than it uses, and at least this many bytes more.
-const HEADROOM: u64 = 16 << 20;
+/// A resting program demands an eighth more than it uses, and at least this much more.
+const HEADROOM: Bytes = Bytes::mib(16);
 
 /// Watches the counters: gives each moment to all parts, in the order in which they need one another.
 #[derive(Debug, Default)]
@@ -110,34 +110,30 @@ impl Watch {
 
     /// The collection time in nanoseconds that a heap larger by `more` bytes saves while a limit stays;
     /// `None` until known.
-    pub(super) fn saved_ns(&self, more: u64, seen: &Seen) -> Option<f64> {
-        let room = seen.heap.committed().saturating_sub(self.live.bytes);
+    pub(super) fn saved_ns(&self, more: Bytes, seen: &Seen) -> Option<f64> {
+        let room = seen.heap.committed() - self.live.bytes;
         self.cost.saved_ns(self.rate(), room, more)
     }
 
     /// Notes a requested collection: how long it took, and the live bytes after it.
-    pub(super) fn collected(&mut self, took: Nanos, live: u64) {
+    pub(super) fn collected(&mut self, took: Nanos, live: Bytes) {
         self.cost.requested(took, live);
     }
 
     pub(super) fn facts(&self, seen: &Seen, levers: &Levers) -> Facts {
         let live = self.live.bytes;
-        let least = live.saturating_mul(levers.least_percent) / 100;
+        let least = live * levers.least_percent / 100;
         let young = match levers.sized_by {
             SizedBy::OldRatios { new_ratio } => least / new_ratio.max(1),
-            _ => 0,
+            _ => Bytes::ZERO,
         };
         let max = match levers.sized_by {
-            SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
-                seen.heap.old.max.saturating_add(seen.heap.young.max)
-            }
+            SizedBy::OldRatios { .. } | SizedBy::OldOnly => seen.heap.old.max + seen.heap.young.max,
             _ => seen.heap.old.max,
         };
-        let most = max.saturating_add(seen.native);
+        let most = max + seen.native;
         let demand = if self.activity.rests() {
-            seen.uses
-                .saturating_add((seen.uses / 8).max(HEADROOM))
-                .min(most)
+            (seen.uses + (seen.uses / 8).max(HEADROOM)).min(most)
         } else {
             most
         };
@@ -146,7 +142,7 @@ impl Watch {
             allocation_rate: self.rate.is_known().then_some(self.rate() as u64),
             collection_speed: self.cost.speed(live) as u64,
             demand,
-            floor: least.saturating_add(young).saturating_add(seen.native),
+            floor: least + young + seen.native,
             reaction_ms: self.limit.reaction_ms(),
         }
     }

@@ -7,6 +7,7 @@ use crate::hotspot::options::gives_touched;
 use crate::hotspot::resident_target::Wishes;
 use crate::lever::Target;
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::collections::View;
 use std::time::Instant;
 
@@ -71,14 +72,14 @@ impl Agent {
     }
 
     /// Tells it how much of the heap may stay resident at the end of the next collection, if the process may
-    /// keep `leaves` bytes. `native` of its bytes are no heap, and `swapped` are in swap.
-    pub(super) fn wish(&mut self, pid: u32, leaves: u64, native: u64, swapped: u64) {
+    /// keep `leaves`. `native` of it is no heap, and `swapped` is in swap.
+    pub(super) fn wish(&mut self, pid: u32, leaves: Bytes, native: Bytes, swapped: Bytes) {
         let Some(page) = &self.page else { return };
         // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
         let Ok(view) = page.view() else { return };
         self.told.look(pid, &view, self.kept);
         if let Some(mut process) = view.process() {
-            process.at_ns = page.our_time(process.at_ns);
+            process.at_ns = page.our_time(Nanos(process.at_ns)).0;
             self.wishes.look(process, view.about().signal);
         }
         let now = clock::now();

@@ -6,9 +6,9 @@ use crate::hotspot::machine::Machine;
 use crate::hotspot::native_growth::Growth;
 use crate::hotspot::sizing_flags::Levers;
 use crate::process::Process;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// The memory of one process. Sizes in bytes.
+/// The memory of one process.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// The machine's process.
@@ -23,16 +23,16 @@ pub(super) struct Memory {
     growth: Growth,
 }
 
-/// The memory that a process uses. Bytes.
+/// The memory that a process uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     /// In memory.
-    pub(super) resident: u64,
+    pub(super) resident: Bytes,
     /// In swap.
-    pub(super) swapped: u64,
+    pub(super) swapped: Bytes,
     /// The use if none of its heap was in swap. Swapped heap is still the machine's memory, and a collection
     /// that shrinks the heap brings it back or drops it.
-    pub(super) whole: u64,
+    pub(super) whole: Bytes,
 }
 
 impl Memory {
@@ -55,39 +55,45 @@ impl Memory {
     /// The use of this moment; `None` if it cannot be read.
     pub(super) fn uses(&self) -> Option<Use> {
         let (resident, swapped) = self.gauge.uses_and_swapped().ok()?;
-        let heap_swapped = swapped.saturating_sub(self.footprint.native_swapped);
+        let heap_swapped = swapped - self.footprint.native_swapped;
         Some(Use {
             resident,
             swapped,
-            whole: resident.saturating_add(heap_swapped),
+            whole: resident + heap_swapped,
         })
     }
 
     /// The native part as it was measured last.
-    pub(super) fn measured_native(&self) -> u64 {
+    pub(super) fn measured_native(&self) -> Bytes {
         self.footprint.native
     }
 
     /// The native part. It may have grown since it was measured: what the heap cannot have `touched` must be
     /// native. Much of a heap with generations is committed long before it is touched, so there the measured
     /// heap tells more. Memory that the heap gave up a moment ago is not native.
-    pub(super) fn native(&mut self, uses: u64, touched: u64, committed: u64, now: Nanos) -> u64 {
+    pub(super) fn native(
+        &mut self,
+        uses: Bytes,
+        touched: Bytes,
+        committed: Bytes,
+        now: Nanos,
+    ) -> Bytes {
         let touched = touched.max(self.footprint.heap).min(committed);
         let heap = self.returning.look(touched, now);
-        let native = self.footprint.native.max(uses.saturating_sub(heap));
+        let native = self.footprint.native.max(uses - heap);
         self.growth.look(now, native, committed, uses);
         native
     }
 
     /// `seen` with what is kept free below its limit where an excess ends the program, in a computer or group
     /// with this capacity. `by_stalls`: stalls tell how large the heap is to be.
-    pub(super) fn keeping_free(&self, cliff: Option<u64>, by_stalls: bool, seen: Seen) -> Seen {
+    pub(super) fn keeping_free(&self, cliff: Option<Bytes>, by_stalls: bool, seen: Seen) -> Seen {
         let Some(capacity) = cliff else {
             return seen;
         };
         let limit = seen.limit;
         let ample = if by_stalls {
-            0
+            Bytes::ZERO
         } else {
             self.growth.ample(limit, capacity)
         };

@@ -6,7 +6,7 @@ use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::observation::{Action, RETURNING, Seen, slack};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The pause between two downward steps of the bias.
 const CALM: Nanos = Nanos::millis(300);
@@ -61,8 +61,8 @@ impl Ratios {
             // about larger sizes.
             return stay(actions);
         }
-        let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
-        let least = -i64::try_from(room / 3).unwrap_or(0);
+        let excess = i64::try_from((seen.uses - seen.limit).0).unwrap_or(i64::MAX);
+        let least = -i64::try_from(room.0 / 3).unwrap_or(0);
         self.learned.bias = self.learned.bias.saturating_sub(excess).max(least);
         stay(actions)
     }
@@ -88,6 +88,6 @@ fn refuses(held: &Held, seen: &Seen, watch: &Watch) -> bool {
 }
 
 /// Whether a collection would shrink the heap by more than the normal scatter of sizes.
-fn smaller(aim: Aim, now: u64, seen: &Seen) -> bool {
-    aim.reachable.saturating_add(slack(seen.limit) / 2) < now
+fn smaller(aim: Aim, now: Bytes, seen: &Seen) -> bool {
+    aim.reachable + slack(seen.limit) / 2 < now
 }

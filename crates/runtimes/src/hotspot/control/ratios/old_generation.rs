@@ -8,7 +8,7 @@
 use crate::hotspot::control::observation::Seen;
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// If garbage fills the old generation again within this time, it is expected to go on doing so.
 const REFILLED: Nanos = Nanos::seconds(5);
@@ -34,7 +34,7 @@ impl OldGeneration {
     /// bytes for its heap. Notes the time if so.
     pub(super) fn tightens(
         &mut self,
-        room: u64,
+        room: Bytes,
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
@@ -53,13 +53,11 @@ impl OldGeneration {
 }
 
 /// Bytes of the old generation that are resident but not live.
-fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
+fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> Bytes {
     match levers.sized_by {
-        SizedBy::OldRatios { .. } => watch
-            .touched
-            .old
-            .min(seen.heap.old.capacity)
-            .saturating_sub(watch.live.bytes),
-        _ => 0,
+        SizedBy::OldRatios { .. } => {
+            watch.touched.old.min(seen.heap.old.capacity) - watch.live.bytes
+        }
+        _ => Bytes::ZERO,
     }
 }

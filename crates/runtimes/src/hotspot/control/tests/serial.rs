@@ -64,7 +64,7 @@ impl Serial {
             ..Part::default()
         };
         let seen = Seen {
-            native: 35 * MIB,
+            native: Bytes::mib(35),
             ..Seen::default()
         };
         let serial = Serial {
@@ -88,7 +88,10 @@ impl Serial {
     }
 
     fn uses(&self) -> u64 {
-        self.seen.native + self.old.touched + self.young.touched * self.resident / 100
+        (self.seen.native
+            + Bytes(self.old.touched)
+            + Bytes(self.young.touched * self.resident / 100))
+        .0
     }
 
     /// The program works for a tenth of a second.
@@ -101,7 +104,7 @@ impl Serial {
             let young = &mut self.seen.heap.work[0];
             young.invocations += 1;
             young.time += PAUSE;
-            self.seen.heap.allocated_last = eden;
+            self.seen.heap.allocated_last = Bytes(eden);
             self.old.used += (eden as f64 * self.rates.1 as f64 / self.rates.0 as f64) as u64;
             self.old.capacity = self.old.capacity.max(self.old.used);
             self.old.touched = self.old.touched.max(self.old.used);
@@ -136,7 +139,7 @@ impl Serial {
             Action::Collect | Action::CollectWhole => {
                 self.forced += 1;
                 self.seen.asked += COLLECTION;
-                control.collected(COLLECTION, self.old.used, false);
+                control.collected(COLLECTION, Bytes(self.old.used), false);
                 self.collect();
             }
             _ => {}
@@ -144,19 +147,19 @@ impl Serial {
     }
 
     fn look(&mut self, limit: u64) {
-        (self.seen.limit, self.seen.uses) = (limit * MIB, self.uses());
+        (self.seen.limit, self.seen.uses) = (Bytes::mib(limit), Bytes(self.uses()));
         let heap = &mut self.seen.heap;
         heap.young = Generation {
-            capacity: self.young.capacity,
-            max: MAX.0,
-            used: self.young.used,
-            first_capacity: self.young.capacity / 10 * 8,
-            first_max: MAX.0 / 10 * 8,
+            capacity: Bytes(self.young.capacity),
+            max: Bytes(MAX.0),
+            used: Bytes(self.young.used),
+            first_capacity: Bytes(self.young.capacity / 10 * 8),
+            first_max: Bytes(MAX.0 / 10 * 8),
         };
         heap.old = Generation {
-            capacity: self.old.capacity,
-            max: MAX.1,
-            used: self.old.used,
+            capacity: Bytes(self.old.capacity),
+            max: Bytes(MAX.1),
+            used: Bytes(self.old.used),
             ..Generation::default()
         };
     }
