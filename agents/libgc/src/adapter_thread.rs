@@ -315,7 +315,7 @@ impl Helper {
         }
         let after = resident();
         self.governor.released(began, now(), after);
-        self.link.released((before - after).0);
+        self.link.released(before - after);
         if let Act::Grow(bytes) = schedule::decide(&self.look(numbers)) {
             inside(self.gc, &mut |gc| grow(gc, bytes));
         }

@@ -63,8 +63,8 @@ impl Link {
         }
     }
 
-    /// Tells the broker how many bytes were given back. Does not wait.
-    pub fn released(&self, bytes: u64) {
+    /// Tells the broker how much was given back. Does not wait.
+    pub fn released(&self, bytes: plimsoll_unit::Bytes) {
         if let Link::Broker(follower) = self {
             follower.released(bytes);
         }

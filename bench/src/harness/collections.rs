@@ -28,7 +28,7 @@ impl Collections {
         if let Some(now) = read.map(Snapshot::of) {
             self.last = (
                 self.last.0.max(now.collections()),
-                self.last.1.max(now.collection_ns()),
+                self.last.1.max(now.collecting_time().0),
             );
         }
         self.last

@@ -6,7 +6,7 @@ use mmtk::util::VMThread;
 use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::options::{GCTriggerSelector, PlanSelector};
 use mmtk::{MMTK, MMTKBuilder, memory_manager};
-use plimsoll_mmtk::{Builder, Control, GiveBack, Trigger};
+use plimsoll_mmtk::{Builder, Bytes, Control, GiveBack, Trigger};
 use plimsoll_policy::sizing::AfterStalls;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -80,7 +80,7 @@ pub(crate) fn control() -> Option<&'static Control> {
 pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
     let settings = SETTINGS.get().expect("the heap is being built");
     let builder = |max| {
-        let builder = Builder::new().max(max).broker(settings.broker);
+        let builder = Builder::new().max(Bytes(max)).broker(settings.broker);
         builder.give_back(settings.give_back)
     };
     let trigger: Box<dyn GCTriggerPolicy<Vm>> = match settings.kind {

@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use heap::{HeapKind, Settings, SizeError};
 use injected_fault::Trouble;
 use mmtk::util::options::PlanSelector;
-use plimsoll_mmtk::GiveBack;
+use plimsoll_mmtk::{Bytes, GiveBack};
 use programs::{Keeper, Work, traps};
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -153,7 +153,7 @@ fn main() {
     }
     heap::start(!options.unready);
     if let (Some(bound), Some(control)) = (options.bound, heap::control()) {
-        control.bound(bound);
+        control.bound(Bytes(bound));
     }
     let begin = Instant::now();
     let (said, keeper) = run(&options.program, options.threads);
@@ -213,17 +213,17 @@ fn said(work: Work) -> Value {
 fn figures(control: &plimsoll_mmtk::Control) -> Value {
     let f = control.figures();
     json!({
-        "limit": f.limit,
-        "max": f.max,
-        "live": f.live,
+        "limit": f.limit.0,
+        "max": f.max.0,
+        "live": f.live.0,
         "collections": f.collections,
         "full": f.full,
         "wanted": f.wanted,
         "let_in": f.let_in,
-        "stopped_ns": f.stopped_ns,
+        "stopped_ns": f.stopped.0,
         "stalls": f.stalls,
         "stalled": f.stalled,
-        "given_back": f.given_back,
+        "given_back": f.given_back.0,
         "tier": control.tier(),
     })
 }

@@ -72,7 +72,7 @@ unsafe fn configure(mut builder: Builder, options: &Options) -> Result<Builder, 
         builder = builder.weight(options.weight);
     }
     if options.max != 0 {
-        builder = builder.max(options.max);
+        builder = builder.max(plimsoll_client::Bytes(options.max));
     }
     if options.pid != 0 {
         builder = builder.pid(options.pid);
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn plimsoll_report(handle: *mut Principal, known: *const K
 pub unsafe extern "C" fn plimsoll_released(handle: *mut Principal, bytes: u64) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        unsafe { alive(handle)? }.released(bytes);
+        unsafe { alive(handle)? }.released(plimsoll_client::Bytes(bytes));
         Ok(0)
     })
 }

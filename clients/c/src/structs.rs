@@ -33,7 +33,7 @@ impl From<&Reading> for Numbers {
             deadline: numbers.deadline,
             uses: numbers.uses,
             share: numbers.share,
-            heartbeat: reading.heartbeat,
+            heartbeat: reading.heartbeat.0,
             level: numbers.level as u32,
             source: reading.source as u32,
         }

@@ -1,7 +1,7 @@
 //! A cache that follows its limit: it fills itself up to the limit, and gives back what it owes.
 //! The argument is how many seconds to run.
 
-use plimsoll_client::{Event, Principal};
+use plimsoll_client::{Bytes, Event, Principal};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 1 << 20;
@@ -19,7 +19,7 @@ fn main() -> Result<(), plimsoll_client::Error> {
             // The blocks that make up for what is owed, or all that there are.
             let blocks = (now.owed as usize).div_ceil(BLOCK).min(cache.len());
             cache.truncate(cache.len() - blocks);
-            principal.released((blocks * BLOCK) as u64);
+            principal.released(Bytes((blocks * BLOCK) as u64));
         } else if now.uses + 2 * (BLOCK as u64) < now.limit {
             cache.push(vec![1; BLOCK]);
         }

@@ -128,8 +128,8 @@ impl Follower {
         }
     }
 
-    /// Tells the broker that bytes were given back. Does not wait.
-    pub fn released(&self, bytes: u64) {
+    /// Tells the broker that memory was given back. Does not wait.
+    pub fn released(&self, bytes: Bytes) {
         if let Follower::Principal(principal, _) = self {
             principal.released(bytes);
         }

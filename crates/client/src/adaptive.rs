@@ -1,6 +1,7 @@
-//! For authors of caches: calls a function with the bytes that may be used now.
+//! For authors of caches: calls a function with the memory that may be used now.
 
 use crate::{Event, Principal, Reading, Result, thread};
+use plimsoll_unit::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,7 +15,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 ///
 /// ```no_run
 /// use plimsoll_client::{Adaptive, Principal};
-/// # struct Cache; impl Cache { fn drop_bytes(&self, owed: u64) -> u64 { owed } }
+/// # use plimsoll_client::Bytes;
+/// # struct Cache; impl Cache { fn drop_bytes(&self, owed: Bytes) -> Bytes { owed } }
 /// # let cache = Cache;
 /// let principal = Principal::builder("my-cache").adapter("self").open()?;
 /// let adaptive = Adaptive::on_change(principal, move |_limit, owed| cache.drop_bytes(owed))?;
@@ -35,17 +37,17 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// Calls `change(limit, owed)`, both in bytes, once at the start, at each change, and each
+    /// Calls `change(limit, owed)` once at the start, at each change, and each
     /// second while memory is owed. `change` frees what is owed and nothing more: the limit is that of
     /// the whole program, and what is owed is already the part of its use that is above. It returns
-    /// how many bytes it freed; the broker is told, and they are not owed any more. A panic in it ends
+    /// how much it freed; the broker is told, and they are not owed any more. A panic in it ends
     /// the calls and nothing else.
     ///
     /// # Errors
     /// [`crate::Error::Resource`] when the kernel gives no thread.
     pub fn on_change(
         principal: impl Into<Arc<Principal>>,
-        change: impl FnMut(u64, u64) -> u64 + Send + 'static,
+        change: impl FnMut(Bytes, Bytes) -> Bytes + Send + 'static,
     ) -> Result<Adaptive> {
         let principal = principal.into();
         let stop = Arc::new(AtomicBool::new(false));
@@ -74,10 +76,10 @@ impl Drop for Adaptive {
     }
 }
 
-fn run(principal: &Principal, stop: &AtomicBool, mut change: impl FnMut(u64, u64) -> u64) {
+fn run(principal: &Principal, stop: &AtomicBool, mut change: impl FnMut(Bytes, Bytes) -> Bytes) {
     let mut tell = |now: &Reading| {
-        let released = change(now.limit, now.owed);
-        if released > 0 {
+        let released = change(Bytes(now.limit), Bytes(now.owed));
+        if released > Bytes::ZERO {
             principal.released(released);
         }
     };

@@ -1,7 +1,7 @@
 //! The client library, with which a program (or its adapter) follows the broker's numbers.
 //!
 //! ```no_run
-//! use plimsoll_client::{Event, Principal};
+//! use plimsoll_client::{Bytes, Event, Principal};
 //! use std::time::Duration;
 //!
 //! let principal = Principal::builder("my-cache").weight(50).adapter("self").open()?;
@@ -15,7 +15,7 @@
 //!             {
 //!                 freed += entry.capacity() as u64;
 //!             }
-//!             principal.released(freed);
+//!             principal.released(Bytes(freed));
 //!         }
 //!         event => println!("may use {} bytes now", event.reading().limit),
 //!     }
@@ -74,6 +74,7 @@ pub use adapter_link::{Follower, Granted};
 pub use adaptive::Adaptive;
 pub use connection::{Connection, Stream, TIMEOUT};
 pub use error::{Error, Result};
+pub use plimsoll_unit::{Bytes, Nanos};
 pub use plimsoll_wire::messages;
 pub use plimsoll_wire::page::{Level, Numbers};
 pub use plimsoll_wire::varlink::{ErrorName, WireError};

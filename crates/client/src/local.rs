@@ -5,19 +5,20 @@
 
 use plimsoll_kernel::capacity::{self, Domain};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::page::{Level, Numbers};
 use std::time::Duration;
 
 /// A program takes one part in this many of the free memory at a time.
 const PART: u64 = 4;
-/// The reserve is one part in this many of the capacity, within the bounds below (bytes).
+/// The reserve is one part in this many of the capacity, within the bounds below.
 const RESERVE_PART: u64 = 50;
-const RESERVE_MIN: u64 = 32 << 20;
-const RESERVE_MAX: u64 = 1 << 30;
-/// The time allowed for paying a debt (ns).
-const PATIENCE_NS: u64 = 1_000_000_000;
-/// How long (ns) the last limit of a dead broker holds. The sum of all limits was safe.
-const GRACE_NS: u64 = 10_000_000_000;
+const RESERVE_MIN: Bytes = Bytes::mib(32);
+const RESERVE_MAX: Bytes = Bytes::mib(1024);
+/// The time allowed for paying a debt.
+const PATIENCE: Nanos = Nanos::seconds(1);
+/// How long the last limit of a dead broker holds. The sum of all limits was safe.
+const GRACE: Nanos = Nanos::seconds(10);
 /// Numbers that change by less than this (bytes) stay as they were.
 const HYSTERESIS: u64 = 1 << 20;
 
@@ -32,19 +33,19 @@ pub(crate) struct Local {
     pid: Option<u32>,
     /// Numbers sensed last.
     last: Numbers,
-    /// The dead broker's limit (bytes), and until when (ns) it holds.
-    bound: Option<(u64, u64)>,
+    /// The dead broker's limit, and until when it holds.
+    bound: Option<(Bytes, Nanos)>,
 }
 
-/// A reading of the memory that bounds the program, bytes.
+/// A reading of the memory that bounds the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sensed {
     /// Size of that memory: the limit, or the machine's.
-    pub(crate) capacity: u64,
-    /// Bytes of it that are free or can be dropped for free.
-    pub(crate) room: u64,
-    /// Bytes that the process uses.
-    pub(crate) uses: u64,
+    pub(crate) capacity: Bytes,
+    /// The part of it that is free or can be dropped for free.
+    pub(crate) room: Bytes,
+    /// The use of the process.
+    pub(crate) uses: Bytes,
 }
 
 impl Local {
@@ -70,8 +71,8 @@ impl Local {
     }
 
     /// Keeps the limit of a lost broker as an upper bound for a while.
-    pub(crate) fn inherit(&mut self, limit: u64, now_ns: u64) {
-        self.bound = (limit > 0).then_some((limit, now_ns.saturating_add(GRACE_NS)));
+    pub(crate) fn inherit(&mut self, limit: Bytes, now: Nanos) {
+        self.bound = (limit > Bytes::ZERO).then_some((limit, now + GRACE));
         self.last = Numbers::default();
     }
 
@@ -82,13 +83,13 @@ impl Local {
     }
 
     /// Senses the present numbers, in some 50 us.
-    pub(crate) fn sense(&mut self, now_ns: u64) -> Numbers {
+    pub(crate) fn sense(&mut self, now: Nanos) -> Numbers {
         let sensed = self.look();
-        if self.bound.is_some_and(|(_, until)| now_ns >= until) {
+        if self.bound.is_some_and(|(_, until)| now >= until) {
             self.bound = None;
         }
-        let bound = self.bound.map_or(u64::MAX, |(limit, _)| limit);
-        let fresh = decide(&sensed, bound, &self.last, now_ns);
+        let bound = self.bound.map_or(Bytes::MAX, |(limit, _)| limit);
+        let fresh = decide(&sensed, bound, &self.last, now);
         if !is_close(&fresh, &self.last) {
             self.last = fresh;
         }
@@ -107,7 +108,7 @@ impl Local {
     fn look(&mut self) -> Sensed {
         let uses = self.uses();
         let (capacity, room) = match self.domain() {
-            Some(reading) => (reading.capacity, reading.room()),
+            Some(reading) => (Bytes(reading.capacity), Bytes(reading.room())),
             None => from_sysinfo(),
         };
         Sensed {
@@ -135,9 +136,9 @@ impl Local {
         reading.ok()
     }
 
-    fn uses(&mut self) -> u64 {
+    fn uses(&mut self) -> Bytes {
         let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) else {
-            return 0;
+            return Bytes::ZERO;
         };
         if self.process.is_none() {
             self.process = Process::open(pid).ok();
@@ -146,39 +147,41 @@ impl Local {
             .process
             .as_ref()
             .and_then(|process| process.memory().ok());
-        memory.map_or(0, |memory| memory.anon.saturating_add(memory.shmem))
+        memory.map_or(Bytes::ZERO, |memory| {
+            Bytes(memory.anon) + Bytes(memory.shmem)
+        })
     }
 }
 
 /// The memory as `sysinfo` tells it, for use without `/proc`.
-fn from_sysinfo() -> (u64, u64) {
+fn from_sysinfo() -> (Bytes, Bytes) {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit.max(1));
     (
-        (info.totalram as u64).saturating_mul(unit),
-        (info.freeram as u64).saturating_mul(unit),
+        Bytes(info.totalram as u64) * unit,
+        Bytes(info.freeram as u64) * unit,
     )
 }
 
 /// The numbers that follow from what was sensed. The limit never exceeds `bound`. A debt in `last`
 /// keeps its deadline until it is paid.
-pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -> Numbers {
+pub(crate) fn decide(sensed: &Sensed, bound: Bytes, last: &Numbers, now: Nanos) -> Numbers {
     let floor = RESERVE_MIN.min(sensed.capacity / 8);
     let reserve = (sensed.capacity / RESERVE_PART).clamp(floor, RESERVE_MAX.max(floor));
-    let free = sensed.room.saturating_sub(reserve);
-    let short = reserve.saturating_sub(sensed.room);
+    let free = sensed.room - reserve;
+    let short = reserve - sensed.room;
     let owed = short.min(sensed.uses / 2);
-    let limit = if owed > 0 {
+    let limit = if owed > Bytes::ZERO {
         sensed.uses - owed
     } else {
-        sensed.uses.saturating_add(free / PART)
+        sensed.uses + free / PART
     };
-    let deadline = match (owed, last.deadline) {
-        (0, _) => 0,
-        (_, 0) => now_ns.saturating_add(PATIENCE_NS),
+    let deadline = match (owed, Nanos(last.deadline)) {
+        (Bytes::ZERO, _) => Nanos::ZERO,
+        (_, Nanos::ZERO) => now + PATIENCE,
         (_, set) => set,
     };
-    let level = if sensed.room < reserve / 4 || (owed > 0 && now_ns > deadline) {
+    let level = if sensed.room < reserve / 4 || (owed > Bytes::ZERO && now > deadline) {
         Level::Critical
     } else if sensed.room < reserve {
         Level::Warning
@@ -186,14 +189,14 @@ pub(crate) fn decide(sensed: &Sensed, bound: u64, last: &Numbers, now_ns: u64) -
         Level::Normal
     };
     Numbers {
-        limit: limit.min(bound),
-        available: sensed.uses.saturating_add(free),
-        owed,
-        deadline,
-        uses: sensed.uses,
+        limit: limit.min(bound).0,
+        available: (sensed.uses + free).0,
+        owed: owed.0,
+        deadline: deadline.0,
+        uses: sensed.uses.0,
         share: 0,
         level,
-        sensed: now_ns,
+        sensed: now.0,
     }
 }
 
@@ -217,15 +220,20 @@ mod tests {
 
     fn sensed(capacity: u64, room: u64, uses: u64) -> Sensed {
         Sensed {
-            capacity: capacity * MIB,
-            room: room * MIB,
-            uses: uses * MIB,
+            capacity: Bytes::mib(capacity),
+            room: Bytes::mib(room),
+            uses: Bytes::mib(uses),
         }
     }
 
     #[test]
     fn takes_a_part_of_what_is_free_and_gives_back_when_nothing_is() {
-        let calm = decide(&sensed(1600, 832, 100), u64::MAX, &Numbers::default(), 5);
+        let calm = decide(
+            &sensed(1600, 832, 100),
+            Bytes::MAX,
+            &Numbers::default(),
+            Nanos(5),
+        );
         assert_eq!(calm.limit, 300 * MIB);
         assert_eq!(calm.available, 900 * MIB);
         assert_eq!(
@@ -233,13 +241,18 @@ mod tests {
             (0, 0, Level::Normal)
         );
 
-        let short = decide(&sensed(1600, 12, 100), u64::MAX, &calm, 5);
+        let short = decide(&sensed(1600, 12, 100), Bytes::MAX, &calm, Nanos(5));
         assert_eq!(short.owed, 20 * MIB);
         assert_eq!(short.limit, 80 * MIB);
-        assert_eq!(short.deadline, 5 + PATIENCE_NS);
+        assert_eq!(short.deadline, 5 + PATIENCE.0);
         assert_eq!(short.level, Level::Warning);
 
-        let late = decide(&sensed(1600, 12, 100), u64::MAX, &short, short.deadline + 1);
+        let late = decide(
+            &sensed(1600, 12, 100),
+            Bytes::MAX,
+            &short,
+            Nanos(short.deadline + 1),
+        );
         assert_eq!(late.deadline, short.deadline, "a debt keeps its deadline");
         assert_eq!(late.level, Level::Critical);
     }
@@ -247,9 +260,9 @@ mod tests {
     #[test]
     fn a_dead_brokers_limit_holds_for_a_while() {
         let mut local = Local::new(Some(std::process::id()));
-        local.inherit(7 * MIB, 1000);
-        assert!(local.sense(2000).limit <= 7 * MIB);
-        let after = local.sense(1000 + GRACE_NS);
+        local.inherit(Bytes::mib(7), Nanos(1000));
+        assert!(local.sense(Nanos(2000)).limit <= 7 * MIB);
+        let after = local.sense(Nanos(1000) + GRACE);
         assert!(after.uses > 0, "{after:?}");
         assert!(local.bound.is_none());
     }
@@ -265,7 +278,12 @@ mod tests {
         ) {
             let room = room % (capacity + 1);
             let uses = uses % (capacity - room + 1);
-            let now = decide(&Sensed { capacity, room, uses }, bound, &Numbers::default(), now);
+            let sensed = Sensed {
+                capacity: Bytes(capacity),
+                room: Bytes(room),
+                uses: Bytes(uses),
+            };
+            let now = decide(&sensed, Bytes(bound), &Numbers::default(), Nanos(now));
             prop_assert!(now.limit <= uses + room && now.limit <= bound);
             prop_assert!(now.available <= uses + room);
             prop_assert!(now.owed <= uses);

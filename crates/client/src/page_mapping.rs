@@ -6,6 +6,7 @@
 
 use crate::sigbus::Guarded;
 use crate::{Error, Result};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, PageView, Step, offset};
 use std::fs::File;
@@ -142,13 +143,13 @@ impl Shutter {
         window: &Window,
         id: Id,
         numbers: &Numbers,
-        now_ns: u64,
+        now: Nanos,
     ) -> Result<()> {
         if let Behind::Own(image) = &mut self.behind
             && image.id() == id
             && window.view().check().is_ok()
         {
-            for step in image.publish(numbers, now_ns) {
+            for step in image.publish(numbers, now.0) {
                 // SAFETY: an own page is behind the window; it is writable and stays until we
                 // change it.
                 unsafe { store(window.base, &step) };
@@ -156,7 +157,7 @@ impl Shutter {
             return Ok(());
         }
         let mut image = PageImage::new(id);
-        image.publish(numbers, now_ns);
+        image.publish(numbers, now.0);
         let page = anonymous_page()?;
         // SAFETY: a fresh page of ours, PAGE_SIZE long.
         unsafe { store(page, &image.create()) };

@@ -1,5 +1,6 @@
 //! The numbers and events of a principal.
 
+use plimsoll_unit::Nanos;
 use plimsoll_wire::page::Numbers;
 use std::ops::Deref;
 
@@ -35,8 +36,8 @@ pub struct Reading {
     pub source: Source,
     /// Counts changes of the numbers. Starts again when the source changes.
     pub generation: u64,
-    /// `CLOCK_MONOTONIC` ns of the source's last sign of life.
-    pub heartbeat: u64,
+    /// `CLOCK_MONOTONIC` at the source's last sign of life.
+    pub heartbeat: Nanos,
 }
 
 impl Deref for Reading {
@@ -62,7 +63,7 @@ impl Reading {
         },
         source: Source::Local,
         generation: 0,
-        heartbeat: 0,
+        heartbeat: Nanos::ZERO,
     };
 }
 

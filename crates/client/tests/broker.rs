@@ -90,7 +90,7 @@ fn sum(one: &Principal, other: &Principal) -> u64 {
         let sum = before + other.limit();
         // The broker raises one of them only after it lowered the other.
         if one.limit() == before {
-            return sum;
+            return sum.0;
         }
     }
 }

@@ -7,7 +7,7 @@ use fake::{
 };
 use plimsoll_client::messages::{Report, Set, Weight};
 use plimsoll_client::{Error, Source};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -27,7 +27,7 @@ fn a_broker_that_hangs_is_left_after_a_while_and_blocks_nobody() {
     assert_eq!(event.reading().source, Source::Local);
     let begin = Instant::now();
     principal.report(&Report::default());
-    principal.released(1);
+    principal.released(Bytes(1));
     principal.read();
     drop(principal);
     assert!(begin.elapsed() < SOON);
@@ -56,14 +56,14 @@ fn a_page_that_grows_old_under_a_living_broker_is_replaced_by_the_stream() {
     fake.state(|state| state.frozen = true);
     let first = principal.read().heartbeat;
     eventually("the heartbeat is fresh again", || {
-        principal.read().heartbeat > first + 2_000_000_000
+        principal.read().heartbeat > first + plimsoll_unit::Nanos::seconds(2)
     });
     eventually("the numbers are the broker's", || {
         principal.read().source == Source::Broker
     });
-    assert_eq!(principal.limit(), 100 * MIB);
+    assert_eq!(principal.limit(), Bytes::mib(100));
     fake.publish(1, numbers(50 * MIB));
-    eventually("the stream tells", || principal.limit() == 50 * MIB);
+    eventually("the stream tells", || principal.limit() == Bytes::mib(50));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn without_a_usable_page_the_stream_tells_the_numbers() {
         let error = principal.last_error().unwrap();
         assert!(error.contains("page"), "{script:?}: {error}");
         fake.publish(1, numbers(30 * MIB));
-        eventually("the stream tells", || principal.limit() == 30 * MIB);
+        eventually("the stream tells", || principal.limit() == Bytes::mib(30));
         await_event(&principal, |event| event.reading().limit == 30 * MIB);
     }
 }
@@ -145,7 +145,7 @@ fn a_replaced_page_changes_nothing() {
     fake.publish(1, numbers(40 * MIB));
     assert_eq!(
         principal.limit(),
-        40 * MIB,
+        Bytes::mib(40),
         "the mapping is of the file that was there"
     );
     assert_eq!(principal.read().source, Source::Broker);

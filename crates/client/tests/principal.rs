@@ -9,7 +9,7 @@ use plimsoll_client::messages::{Priority, Report, Set, Statistics, Weight};
 use plimsoll_client::{
     Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::time::Duration;
 
 #[test]
@@ -19,7 +19,7 @@ fn registers_reads_and_hears() {
     let principal = builder(&fake)
         .weight(20)
         .priority(3)
-        .max(5 << 30)
+        .max(Bytes(5 << 30))
         .adapter("self")
         .open()
         .unwrap();
@@ -40,7 +40,7 @@ fn registers_reads_and_hears() {
 
     // Reading needs the page only; a wake-up needs a message.
     fake.publish_silently(1, numbers(90 * MIB));
-    assert_eq!(principal.limit(), 90 * MIB);
+    assert_eq!(principal.limit(), Bytes::mib(90));
     fake.publish(1, numbers(80 * MIB));
     let event = await_event(&principal, |_| true);
     assert!(
@@ -93,8 +93,8 @@ fn tells_the_broker_what_it_is_told() {
         collections: Some(6),
         ..Report::default()
     });
-    principal.released(10);
-    principal.released(20);
+    principal.released(Bytes(10));
+    principal.released(Bytes(20));
     principal.attach(4321).unwrap();
     principal
         .set(&Set {
@@ -142,7 +142,7 @@ fn works_alone_where_no_broker_runs() {
     assert!(reading.uses > 0 && reading.limit >= reading.uses - reading.owed);
     assert!(reading.available >= reading.limit);
     assert!(principal.last_error().unwrap().contains("no broker runs"));
-    principal.released(5);
+    principal.released(Bytes(5));
     principal.report(&Report {
         live: Some(9),
         ..Report::default()
@@ -206,7 +206,7 @@ fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
     );
     assert_eq!(principal.read().source, Source::Local);
     assert_eq!(principal.id(), None);
-    principal.released(1);
+    principal.released(Bytes(1));
     await_event(&child, is_lost);
 
     let fake = Fake::start_numbered(directory.path(), Script::Good, 50);
@@ -230,7 +230,9 @@ fn falls_back_at_once_when_the_broker_dies_and_rejoins() {
     });
     let id = principal.id().unwrap();
     fake.publish(id, numbers(70 * MIB));
-    eventually("the new page is read", || principal.limit() == 70 * MIB);
+    eventually("the new page is read", || {
+        principal.limit() == Bytes::mib(70)
+    });
 }
 
 #[test]
@@ -249,13 +251,13 @@ fn uses_the_principal_that_somebody_else_registered() {
         1,
         "no second registration"
     );
-    assert_eq!((agent.id(), agent.limit()), (Some(1), 100 * MIB));
-    agent.released(3);
+    assert_eq!((agent.id(), agent.limit()), (Some(1), Bytes::mib(100)));
+    agent.released(Bytes(3));
     fake.until("it speaks for it", |state| state.released == 3);
     drop(agent);
     fake.publish(1, numbers(20 * MIB));
     eventually("its end is not the principal's end", || {
-        owner.limit() == 20 * MIB
+        owner.limit() == Bytes::mib(20)
     });
     let agent = builder(&fake).existing(77, fake.page(77)).open().unwrap();
     await_event(&agent, is_joined);
@@ -288,7 +290,7 @@ fn uses_the_principal_that_somebody_else_registered() {
     fake.publish_silently(20, numbers(33 * MIB));
     assert_eq!(
         (owner.limit(), agent.limit()),
-        (33 * MIB, 33 * MIB),
+        (Bytes::mib(33), Bytes::mib(33)),
         "both read the page, wherever it is"
     );
     drop(fake);
@@ -314,7 +316,7 @@ fn a_process_that_is_a_principal_already_is_found_and_steers_itself() {
     drop(passive);
     fake.publish(1, numbers(60 * MIB));
     eventually("both follow", || {
-        (outer.limit(), inner.limit()) == (60 * MIB, 60 * MIB)
+        (outer.limit(), inner.limit()) == (Bytes::mib(60), Bytes::mib(60))
     });
     // After a crash of the broker, the program waits for the principal of `plimsoll run` to come back with
     // its weight.
@@ -396,14 +398,17 @@ fn caches_get_one_function() {
         owed
     })
     .unwrap();
-    assert_eq!(receive.recv_timeout(SOON).unwrap(), (100 * MIB, 0));
+    assert_eq!(
+        receive.recv_timeout(SOON).unwrap(),
+        (Bytes::mib(100), Bytes::ZERO)
+    );
     let owed = Numbers {
         owed: 4 * MIB,
         deadline: 1,
         ..numbers(50 * MIB)
     };
     fake.publish(1, owed);
-    while receive.recv_timeout(SOON).unwrap() != (50 * MIB, 4 * MIB) {}
+    while receive.recv_timeout(SOON).unwrap() != (Bytes::mib(50), Bytes::mib(4)) {}
     fake.until("what was let go is told", |state| state.released >= 4 * MIB);
     drop(adaptive);
     fake.until("and the end", |state| state.gone == [1]);
@@ -413,7 +418,7 @@ fn caches_get_one_function() {
 fn a_maximum_of_zero_is_none() {
     let directory = directory();
     let fake = Fake::start(directory.path(), Script::Good);
-    let _principal = builder(&fake).max(0).open().unwrap();
+    let _principal = builder(&fake).max(Bytes::ZERO).open().unwrap();
     let asked = fake.state(|state| state.registered[0].max.bytes());
     assert_eq!(asked, None);
 }
@@ -434,7 +439,10 @@ fn bad_parameters_are_refused_before_they_are_sent() {
         name(Principal::builder("x").priority(101)),
         ErrorName::BadPriority
     );
-    assert_eq!(name(Principal::builder("x").max(1)), ErrorName::BadMax);
+    assert_eq!(
+        name(Principal::builder("x").max(Bytes(1))),
+        ErrorName::BadMax
+    );
     assert_eq!(
         name(Principal::builder("x").pid(0)),
         ErrorName::NoSuchProcess

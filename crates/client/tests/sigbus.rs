@@ -5,7 +5,7 @@ mod fake;
 
 use fake::{Fake, Script, WITHIN, directory, eventually, numbers};
 use plimsoll_client::{Builder, Principal, Socket, Source};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -97,7 +97,7 @@ fn a_truncated_page_costs_nobody_the_life() {
     let directory = directory();
     let fake = Fake::start(directory.path(), Script::Good);
     let principal = builder(&fake).open().unwrap();
-    assert_eq!(principal.limit(), 100 * MIB);
+    assert_eq!(principal.limit(), Bytes::mib(100));
     truncate(&fake);
     // Every read in between gives valid numbers: the last ones, marked as stale, or those from the stream.
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ fn a_truncated_page_costs_nobody_the_life() {
         principal.read().source == Source::Broker
     });
     fake.publish(1, numbers(50 * MIB));
-    eventually("and goes on", || principal.limit() == 50 * MIB);
+    eventually("and goes on", || principal.limit() == Bytes::mib(50));
     fake.kill();
     eventually("then local sensing", || {
         principal.read().source == Source::Local
@@ -146,7 +146,7 @@ fn faults_elsewhere_go_to_the_handler_that_was_there() {
     let fake = Fake::start(directory.path(), Script::Good);
     let principal = builder(&fake).open().unwrap();
     truncate(&fake);
-    assert_eq!(principal.limit(), 100 * MIB, "our own fault is ours");
+    assert_eq!(principal.limit(), Bytes::mib(100), "our own fault is ours");
     // The guard may be removed with the first page. A second page keeps it.
     let _other = builder(&fake).open().unwrap();
     fault_elsewhere();
@@ -195,7 +195,7 @@ fn the_disposition_is_given_back_and_can_be_left_alone() {
     drop(guarded);
     assert_eq!(disposition(), libc::SIG_IGN);
     let again = builder(&fake).open().unwrap();
-    assert_eq!(again.limit(), 100 * MIB);
+    assert_eq!(again.limit(), Bytes::mib(100));
 }
 
 #[test]

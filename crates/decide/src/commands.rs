@@ -1,10 +1,11 @@
 //! Commands of clients. Each command makes all of its changes or none.
 
+use super::allocation_rhythm::Rhythm;
 use super::node::{self, Node};
-use super::rhythm::Rhythm;
 use super::tree::Tree;
-use super::{Core, MAX_DEPTH, Nanos, NewPrincipal, Refusal, smoothed_level};
+use super::{Core, MAX_DEPTH, NewPrincipal, Refusal, smoothed_level};
 use plimsoll_policy::shares::Shares;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 
 /// Upper bound for reported bytes and bytes per second; no supported machine exceeds it.
@@ -14,7 +15,7 @@ const ACTIONS_EACH: usize = 2;
 
 impl Core {
     /// Registers a principal. Its numbers are zero until the next tick, which should come soon. Ids
-    /// are never reused. `now` is the time on the clock of the pages, in nanoseconds.
+    /// are never reused. `now` is the time on the clock of the pages.
     ///
     /// # Errors
     /// Unknown parent, too many principals, too deep a tree.
@@ -124,18 +125,18 @@ impl Core {
         let tells = report.live.is_some() && report.collection_speed.is_some();
         node.adapter.reports = node.adapter.reports.saturating_add(u8::from(tells));
         let known = &mut node.adapter.reported;
-        take(&mut known.live, report.live);
+        take(&mut known.told.live, report.live);
         take(&mut known.allocation_rate, report.allocation_rate);
         take(&mut known.collection_speed, report.collection_speed);
         take(&mut known.demand, report.demand);
         take(&mut known.floor, report.floor);
-        take(&mut known.collections, report.collections);
-        take(&mut known.collection_ms, report.collection_ms);
+        take(&mut known.told.collections, report.collections);
+        take(&mut known.told.collection_ms, report.collection_ms);
         known.stalls = report.stalls.or(known.stalls);
-        known.collector = report
+        known.told.collector = report
             .collector
             .map(believed_statistics)
-            .or(known.collector);
+            .or(known.told.collector);
         known.reaction = report
             .reaction_ms
             .map(node::believed_reaction)

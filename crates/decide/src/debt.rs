@@ -5,9 +5,9 @@
 //! begins when the previous one is paid. So a program that pays in time is never overdue, however
 //! long another program keeps growing. A program that only grows cannot move its own deadline.
 
-use super::Nanos;
+use plimsoll_unit::Nanos;
 
-/// One debt; see the module. Times are nanoseconds of core time.
+/// One debt; see the module. Times are core time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Debt {
     /// Use in bytes that the principal must come down to for this batch.
@@ -30,7 +30,7 @@ impl Debt {
         let begin = Debt {
             due: limit,
             from: uses,
-            deadline: now.saturating_add(reaction),
+            deadline: now + reaction,
         };
         match debt {
             None => (uses.saturating_sub(limit) > slop(limit)).then_some(begin),

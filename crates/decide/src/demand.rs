@@ -11,10 +11,9 @@
 //!
 //! While all demands fit, nobody is asked to give anything up.
 
-use super::Nanos;
 use super::node::{Node, Reported};
 use plimsoll_policy::shares::{Collector, useful_demand};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 use plimsoll_wire::messages::Kind;
 
 const HEADROOM_LEAST: u64 = 16 * MIB;
@@ -26,9 +25,9 @@ const LENDING: u32 = 50;
 /// Growth within [`HORIZON`] by less than this part of its use (a quarter) does not count as waking
 /// up.
 const WAKING: u64 = 4;
-/// A program is a newcomer for this long, nanoseconds: its figures are those of its start, when it has not
+/// A program is a newcomer for this long: its figures are those of its start, when it has not
 /// all of its memory and others take its processor.
-const NEW: Nanos = 10_000_000_000;
+const NEW: Nanos = Nanos::seconds(10);
 /// It also is one until the figures of its collector were reported this often.
 const FEW_REPORTS: u8 = 2;
 /// An allocation rate is multiplied by this at most for the time in which the program waited for a processor,
@@ -37,8 +36,8 @@ const MOST_WANTED: u32 = 8000;
 /// A collector that is this many times faster than its program allocates takes a sixty-fourth of the time
 /// with a sixteenth of what lives as room.
 const FAST: u64 = 1024;
-/// How far ahead growth is counted, nanoseconds.
-pub(super) const HORIZON: Nanos = 1_000_000_000;
+/// How far ahead growth is counted.
+pub(super) const HORIZON: Nanos = Nanos::seconds(1);
 
 /// Bytes that a principal wants for itself, whatever it has now; not smoothed.
 pub(super) fn wanted(node: &Node, now: Nanos) -> u64 {
@@ -134,7 +133,7 @@ pub(super) fn calmed(held: u64, new: u64) -> u64 {
 
 /// Whether a program is a newcomer.
 fn is_new(node: &Node, now: Nanos) -> bool {
-    now.saturating_sub(node.origin.begun) < NEW || node.adapter.reports < FEW_REPORTS
+    now - node.origin.begun < NEW || node.adapter.reports < FEW_REPORTS
 }
 
 /// The allocation rate that a program would have if it got all the processor time that it wants, bytes per
@@ -149,12 +148,12 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// quarter from the best. That costs a thirtieth more collection time: less than the collections by
 /// which a heap follows a new limit.
 ///
-/// Another rate counts only when it [stays](super::rhythm). A program that pauses or works for a moment
+/// Another rate counts only when it [stays](super::allocation_rhythm). A program that pauses or works for a moment
 /// would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.adapter.collector, &node.adapter.reported);
     let mut new = Collector {
-        live: reported.live.unwrap_or(0),
+        live: reported.told.live.unwrap_or(0),
         allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
         collection_speed: reported.collection_speed.unwrap_or(0),
     };

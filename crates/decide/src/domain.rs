@@ -4,16 +4,16 @@
 //! the budget falls at once, and rises only when it would gain more than the band.
 
 use super::smoothed_level::{Flow, change};
-use super::{DomainFigures, Nanos, SensedDomain};
+use super::{DomainFigures, SensedDomain};
 use plimsoll_policy::footprint::surprise;
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{MIB, Nanos};
 
 /// Time constant for the growth of outsiders.
-const TAU: Nanos = 200 * MILLISECOND;
+const TAU: Nanos = Nanos::millis(200);
 /// Time constant with which a high-water mark of the growth decays.
-const FORGET: Nanos = 1_000 * MILLISECOND;
+const FORGET: Nanos = Nanos::seconds(1);
 /// After a domain was short for this long, taking only what it lacks was not enough.
-const PATCHWORK: Nanos = 1_000 * MILLISECOND;
+const PATCHWORK: Nanos = Nanos::seconds(1);
 /// Most consecutive ticks in which growth is not judged because memory is being freed.
 const UNJUDGED: u32 = 4;
 /// Least reserve, unless 4 % of the capacity is less: collectors overshoot by some percent.
@@ -144,7 +144,7 @@ impl Domain {
     /// Bytes that outsiders will have taken when programs have reacted, beyond what the watermark
     /// covers. At most the bytes that are left, and at most a quarter of the capacity.
     fn expected_for(&self, reaction: Nanos) -> u64 {
-        let horizon = reaction.min(1_000 * MILLISECOND).saturating_add(reaction);
+        let horizon = reaction.min(Nanos::seconds(1)) + reaction;
         let grown = change(super::smoothed_level::signed(self.rate), horizon).max(0) as u64;
         let left = self
             .sensed
@@ -196,7 +196,7 @@ impl Domain {
         };
         let short = self
             .short_since
-            .is_some_and(|since| now.saturating_sub(since) >= PATCHWORK);
+            .is_some_and(|since| now - since >= PATCHWORK);
         self.need = if short { u64::MAX } else { need };
     }
 
@@ -250,5 +250,5 @@ pub(super) fn steady(held: u64, new: u64, band: u64) -> u64 {
 }
 
 fn forget(rate: u64, dt: Nanos) -> u64 {
-    (u128::from(rate) * u128::from(FORGET) / u128::from(FORGET + dt)) as u64
+    (u128::from(rate) * u128::from(FORGET.0) / u128::from((FORGET + dt).0)) as u64
 }

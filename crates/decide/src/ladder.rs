@@ -13,24 +13,24 @@
 //! the limit. It is lifted some time after the debt is paid, later for a principal that overran
 //! repeatedly.
 
+use super::Rung;
 use super::debt::{Debt, slop, tolerance};
-use super::{Nanos, Rung};
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::Nanos;
 
 /// Pause between two actions against one principal, so that the first can take effect.
-const PAUSE: Nanos = 200 * MILLISECOND;
+const PAUSE: Nanos = Nanos::millis(200);
 /// An action without a reported end counts as over after this time.
-const GIVEN_UP: Nanos = 2_000 * MILLISECOND;
+const GIVEN_UP: Nanos = Nanos::seconds(2);
 /// How long a first bound stays after the debt is paid; doubles each time.
-const HOLD: Nanos = 1_000 * MILLISECOND;
+const HOLD: Nanos = Nanos::seconds(1);
 /// A principal that missed more deadlines than this is bound at once.
 const LENIENCE: u8 = 3;
 const MOST_STRIKES: u8 = 6;
 /// A bound that was useless for this long is lifted, even for a repeated overrun: a program that
 /// cannot shrink only pages under it.
-const USELESS: Nanos = 2_000 * MILLISECOND;
+const USELESS: Nanos = Nanos::seconds(2);
 /// Earlier overruns are forgotten after this time without a debt.
-const FORGIVEN: Nanos = 60_000 * MILLISECOND;
+const FORGIVEN: Nanos = Nanos::seconds(60);
 /// How often a rung is tried in one debt.
 const TRIES: u8 = 4;
 /// Most doublings of the pause where paging out is the only rung and does not help: once in 6.4 s.
@@ -69,7 +69,7 @@ impl Standing {
 
     /// Bytes of the batch that may be taken by force.
     fn overdue(&self, debt: &Debt) -> u64 {
-        debt.overdue(self.uses, self.now.saturating_sub(self.grace))
+        debt.overdue(self.uses, self.now - self.grace)
     }
 
     /// Bytes to take now.
@@ -185,7 +185,7 @@ impl Ladder {
     /// Time to pay a new debt, for a principal with this `reaction` time. It is shorter after
     /// earlier overruns, and almost zero under a bound, where the kernel reclaims.
     pub(super) fn patience(&self, reaction: Nanos) -> Nanos {
-        let patience = reaction >> self.strikes;
+        let patience = reaction / (1 << self.strikes);
         if self.bound.is_some() {
             patience.min(PAUSE)
         } else {
@@ -196,7 +196,7 @@ impl Ladder {
     /// Repeats a bound whose end was not reported.
     fn repeat(&mut self, now: Nanos) -> Option<Step> {
         let sent = self.sent.as_mut()?;
-        if now.saturating_sub(sent.at) < GIVEN_UP {
+        if now - sent.at < GIVEN_UP {
             return None;
         }
         if sent.again == TRIES {
@@ -213,7 +213,7 @@ impl Ladder {
 
     fn relieve(&mut self, standing: &Standing) -> Option<Step> {
         let paid_at = *self.paid_at.get_or_insert(standing.now);
-        let paid_for = standing.now.saturating_sub(paid_at);
+        let paid_for = standing.now - paid_at;
         let Some(bound) = self.bound else {
             self.rung = Rung::None;
             if paid_for > FORGIVEN {
@@ -223,10 +223,10 @@ impl Ladder {
         };
         // The bound stays while bytes are needed: it does not affect a principal that keeps to its
         // limit.
-        let held = paid_for >= HOLD << self.strikes.saturating_sub(1);
+        let held = paid_for >= HOLD * (1 << self.strikes.saturating_sub(1));
         let useless = self
             .useless_since
-            .is_some_and(|since| paid_for.min(standing.now.saturating_sub(since)) >= USELESS);
+            .is_some_and(|since| paid_for.min(standing.now - since) >= USELESS);
         if standing.need == 0 && (held || useless) {
             self.bound = None;
             self.rung = Rung::None;
@@ -302,12 +302,12 @@ impl Ladder {
     }
 
     fn is_ready(&self, standing: &Standing) -> bool {
-        let since = standing.now.saturating_sub(self.acted_at);
+        let since = standing.now - self.acted_at;
         let in_vain = self.tries.saturating_sub(TRIES).min(MOST_DOUBLINGS);
         let wait = if self.busy {
             GIVEN_UP
         } else {
-            PAUSE << in_vain
+            PAUSE * (1 << in_vain)
         };
         self.asked == 0 || since >= wait
     }
@@ -343,7 +343,7 @@ mod tests {
             let debt = Debt {
                 due: 320 * MIB,
                 from: 450 * MIB,
-                deadline: 0,
+                deadline: Nanos::ZERO,
             };
             let standing = Standing {
                 debt: Some(debt),
@@ -353,8 +353,8 @@ mod tests {
                 spared: spared * MIB,
                 urgent,
                 bare: false,
-                grace: 0,
-                now: 1,
+                grace: Nanos::ZERO,
+                now: Nanos(1),
             };
             Ladder::default().yields(&standing) / MIB
         };

@@ -2,15 +2,14 @@
 //! that uses no more than its adapter calls its floor, is at its least. It is not asked again for a
 //! while, unless another program waits for what it is guaranteed.
 
-use super::Nanos;
 use super::debt::{Debt, slop, tolerance};
 use super::node::Node;
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 
 /// Shortest time after a deadline in which a program may still give something.
-const AFTER: Nanos = SECOND;
+const AFTER: Nanos = Nanos::seconds(1);
 /// After this time it is asked again: it may have changed.
-const AGAIN: Nanos = 300 * SECOND;
+const AGAIN: Nanos = Nanos::seconds(300);
 /// Growth beyond its least by less than this (or an eighth) gives it nothing to give back, bytes.
 const GROWTH: u64 = 16 << 20;
 /// Less than this part of a debt is as good as nothing.
@@ -31,12 +30,12 @@ impl Least {
         let band = (self.bytes / PART).max(GROWTH);
         let fell = uses.saturating_add(self.bytes / PART) < self.bytes;
         let grew = uses > self.bytes.saturating_add(band);
-        !fell && !grew && now.saturating_sub(self.at) < AGAIN
+        !fell && !grew && now - self.at < AGAIN
     }
 
     /// The least size that a debt proves: its deadline passed and nothing came.
     fn of_debt(debt: &Debt, uses: u64, reaction: Nanos, now: Nanos) -> Option<Least> {
-        let waited = debt.deadline.saturating_add(reaction.max(AFTER));
+        let waited = debt.deadline + reaction.max(AFTER);
         let paid = debt.from.saturating_sub(uses);
         let asked = debt.from.saturating_sub(debt.due);
         (now >= waited && paid < asked / PART).then_some(Least {

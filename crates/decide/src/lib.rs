@@ -25,7 +25,7 @@
 //! | `commands` | register, remove, set, report |
 //! | `tick` | one pass, from sensed values to actions |
 //! | `domain`, `smoothed_level` | outsiders, their growth, the reserve, the budget |
-//! | `demand`, `rhythm` | how much memory a principal can use; how often that turns |
+//! | `demand`, `allocation_rhythm` | how much memory a principal can use; how often that turns |
 //! | `trust` | whether a principal stalls although it keeps to its limit |
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
 //! | `least` | the size that a program cannot go below |
@@ -38,6 +38,7 @@
 //! values, carry out its actions, and sleep for [`Core::next_tick`], or until a principal
 //! registers, reports, or releases memory. [`Core::glance`] in between is cheap.
 
+mod allocation_rhythm;
 mod commands;
 mod debt;
 mod demand;
@@ -47,7 +48,6 @@ mod least;
 mod node;
 mod pace;
 mod revoke;
-mod rhythm;
 mod settle;
 mod smoothed_level;
 mod snapshot;
@@ -64,6 +64,7 @@ pub use types::*;
 use domain::Domain;
 use pace::Pacer;
 use plimsoll_policy::shares::{Principal, Shares};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use tree::Tree;
 
@@ -88,7 +89,7 @@ pub struct Core {
     actions: Vec<Action>,
 }
 
-/// The clock of the pages and core time; both in nanoseconds.
+/// The clock of the pages and core time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     last: Option<Nanos>,
@@ -98,22 +99,17 @@ struct Clock {
 }
 
 /// A longer time between two ticks counts as a jump of the clock, not as time that passed.
-const LEAP: Nanos = 10_000_000_000;
+const LEAP: Nanos = Nanos::seconds(10);
 /// Length in core time of a tick after a jump.
-const NOMINAL: Nanos = 50_000_000;
+const NOMINAL: Nanos = Nanos::millis(50);
 
 impl Clock {
     /// Notes the time of a tick; returns its length in core time.
     fn advance(&mut self, clock: Nanos) -> Nanos {
-        let way = self.last.map(|last| clock.checked_sub(last));
-        self.jumped = way.is_some_and(|way| way.is_none_or(|way| way > LEAP));
-        let passed = if self.jumped {
-            NOMINAL
-        } else {
-            way.flatten().unwrap_or(0)
-        };
-        self.last = Some(clock);
-        self.now = self.now.saturating_add(passed);
+        let last = self.last.replace(clock).unwrap_or(clock);
+        self.jumped = clock < last || clock - last > LEAP;
+        let passed = if self.jumped { NOMINAL } else { clock - last };
+        self.now += passed;
         passed
     }
 }

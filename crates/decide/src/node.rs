@@ -1,48 +1,46 @@
 //! One principal, as the core keeps it.
 
+use super::allocation_rhythm::Rhythm;
 use super::debt::Debt;
 use super::domain::Domain;
 use super::ladder::Ladder;
 use super::least::Least;
-use super::rhythm::Rhythm;
 use super::smoothed_level::Flow;
 use super::trust::Trust;
-use super::{Nanos, NewPrincipal};
+use super::{NewPrincipal, Settings, Told, Wants};
 use plimsoll_policy::shares::{Collector, Share};
-use plimsoll_unit::MILLISECOND;
-use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
+use plimsoll_unit::Nanos;
+use plimsoll_wire::messages::{Id, Kind, Priority, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// Reaction time of a program that did not report one.
-pub(super) const REACTION: Nanos = 500 * MILLISECOND;
+pub(super) const REACTION: Nanos = Nanos::millis(500);
 /// Reaction time of a passive principal. It is not asked, but may speak the pressure protocol.
-const PASSIVE_REACTION: Nanos = 100 * MILLISECOND;
-const REACTION_LEAST: Nanos = 50 * MILLISECOND;
-const REACTION_MOST: Nanos = 5_000 * MILLISECOND;
+const PASSIVE_REACTION: Nanos = Nanos::millis(100);
+const REACTION_LEAST: Nanos = Nanos::millis(50);
+const REACTION_MOST: Nanos = Nanos::seconds(5);
 /// How long an adapter may collect before memory is taken by force. The second value holds where
 /// the reserve is nearly used up and the kernel would reclaim from the neighbours next.
-const GRACE: Nanos = 3_000 * MILLISECOND;
-const URGENT_GRACE: Nanos = 1_000 * MILLISECOND;
+const GRACE: Nanos = Nanos::seconds(3);
+const URGENT_GRACE: Nanos = Nanos::seconds(1);
 /// An adapter that reported nothing for this long is not collecting.
-const SILENT: Nanos = 4_000 * MILLISECOND;
+const SILENT: Nanos = Nanos::seconds(4);
 /// How long a principal that came near its limit counts as lacking memory.
-pub(super) const LACKING: Nanos = 3_000 * MILLISECOND;
+pub(super) const LACKING: Nanos = Nanos::seconds(3);
 /// Time constant for a principal's growth.
-pub(super) const TREND_TAU: Nanos = 500 * MILLISECOND;
+pub(super) const TREND_TAU: Nanos = Nanos::millis(500);
 
 /// The adapter's last report, clamped to possible values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
-    pub(super) live: Option<u64>,
+    /// The part of it that is listed too.
+    pub(super) told: Told,
     pub(super) allocation_rate: Option<u64>,
     pub(super) collection_speed: Option<u64>,
     pub(super) demand: Option<u64>,
     pub(super) floor: Option<u64>,
     pub(super) reaction: Option<Nanos>,
-    pub(super) collections: Option<u64>,
-    pub(super) collection_ms: Option<u64>,
     pub(super) stalls: Option<u64>,
-    pub(super) collector: Option<Statistics>,
 }
 
 /// Sums that the account phase computes for a node and its descendants. Bytes unless said
@@ -99,16 +97,6 @@ pub(super) struct Position {
     pub(super) level: u8,
     /// Place in the tree's order; parents come first.
     pub(super) place: u32,
-}
-
-/// The settings of a principal, which its user may change.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub(super) weight: Weight,
-    pub(super) priority: Priority,
-    pub(super) own_weight: Weight,
-    pub(super) own_priority: Priority,
-    pub(super) max: Max,
 }
 
 /// The words of a principal's adapter.
@@ -209,8 +197,8 @@ impl Node {
                 kind: new.kind,
                 tenant: new.tenant,
                 automatic: new.automatic,
-                joined: 0,
-                begun: 0,
+                joined: Nanos::ZERO,
+                begun: Nanos::ZERO,
             },
             position: Position {
                 parent,
@@ -230,7 +218,7 @@ impl Node {
                 reports: 0,
                 reported_at: None,
                 collector: Collector::default(),
-                rhythm: Rhythm::from(0),
+                rhythm: Rhythm::from(Nanos::ZERO),
             },
             sensed: Sensed::default(),
             account: Account::default(),
@@ -242,7 +230,17 @@ impl Node {
         }
     }
 
-    /// Time that it may need to give bytes back, nanoseconds.
+    /// How much memory it could use, for listings.
+    pub(super) fn wants(&self) -> Wants {
+        Wants {
+            demand: self.needs.demand,
+            target: self.limits.share.target,
+            lacks: self.limits.share.lacks,
+            at_least: self.is_at_least(),
+        }
+    }
+
+    /// Time that it may need to give bytes back.
     pub(super) fn reaction(&self) -> Nanos {
         if self.adaptive {
             self.adapter.reported.reaction.unwrap_or(REACTION)
@@ -254,12 +252,9 @@ impl Node {
     /// How long after its deadline it may continue to collect before memory is taken by force. Zero
     /// for a principal without an adapter, or with a silent one.
     pub(super) fn grace(&self, urgent: bool, now: Nanos) -> Nanos {
-        let heard = self
-            .adapter
-            .reported_at
-            .is_some_and(|at| now.saturating_sub(at) < SILENT);
+        let heard = self.adapter.reported_at.is_some_and(|at| now - at < SILENT);
         match (self.adaptive && heard, urgent) {
-            (false, _) => 0,
+            (false, _) => Nanos::ZERO,
             (true, true) => URGENT_GRACE,
             (true, false) => GRACE,
         }
@@ -268,7 +263,7 @@ impl Node {
     /// Bytes that it comes to soon, at least `margin` more than it uses. One that lacked memory lately
     /// still does: what others give back for it comes in the meantime.
     pub(super) fn reach(&self, margin: u64, now: Nanos) -> u64 {
-        let lately = |at: Nanos| now.saturating_sub(at) < LACKING;
+        let lately = |at: Nanos| now - at < LACKING;
         if self.needs.lacked_at.is_some_and(lately) {
             return u64::MAX;
         }
@@ -302,6 +297,5 @@ impl Node {
 
 /// A reported reaction time, clamped to believable values.
 pub(super) fn believed_reaction(ms: u64) -> Nanos {
-    ms.saturating_mul(MILLISECOND)
-        .clamp(REACTION_LEAST, REACTION_MOST)
+    Nanos::millis(ms).clamp(REACTION_LEAST, REACTION_MOST)
 }

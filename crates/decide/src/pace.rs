@@ -1,23 +1,23 @@
 //! When the next tick is due: soon while something changes or is owed, later when all is calm.
 
+use super::Pace;
 use super::domain::Domain;
-use super::{Nanos, Pace};
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{Nanos, SECOND};
 
 /// Time between ticks: while memory is short, while something changes, and after that.
-const FAST: Nanos = 25 * MILLISECOND;
-const MOVING: Nanos = 50 * MILLISECOND;
-const SETTLED: Nanos = 250 * MILLISECOND;
+const FAST: Nanos = Nanos::millis(25);
+const MOVING: Nanos = Nanos::millis(50);
+const SETTLED: Nanos = Nanos::millis(250);
 /// Longest time between ticks: pages promise a heartbeat each second.
-const CALM: Nanos = 900 * MILLISECOND;
+const CALM: Nanos = Nanos::millis(900);
 /// Calm begins after this time without changes.
-const CALM_AFTER: Nanos = 3_000 * MILLISECOND;
+const CALM_AFTER: Nanos = Nanos::seconds(3);
 /// Growth of outsiders that would use up all free memory within this time is followed closely.
 /// Slower growth is normal on a busy machine, and slow ticks see it early enough.
-const AHEAD: Nanos = 10_000 * MILLISECOND;
+const AHEAD: Nanos = Nanos::seconds(10);
 /// Assumed speed of a program that suddenly grows, bytes per second.
 const FASTEST: u64 = 1 << 30;
-const GLANCE_LEAST: Nanos = 20 * MILLISECOND;
+const GLANCE_LEAST: Nanos = Nanos::millis(20);
 
 /// State that a tick found, most urgent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ impl Pacer {
     }
 
     pub(super) fn pace(&self) -> Pace {
-        let quiet = self.now.saturating_sub(self.moved_at);
+        let quiet = self.now - self.moved_at;
         let tick = match self.mood {
             _ if self.prompted => FAST,
             Mood::Urgent => FAST,
@@ -90,8 +90,8 @@ impl Pacer {
             Mood::Still => CALM,
         };
         // Time in which the fastest growth would use up half of the free memory.
-        let until_half =
-            (u128::from(self.thinnest / 2) * 1_000_000_000 / u128::from(FASTEST)) as Nanos;
+        let until_half = u128::from(self.thinnest / 2) * u128::from(SECOND) / u128::from(FASTEST);
+        let until_half = Nanos(until_half as u64);
         Pace {
             tick,
             glance: until_half

@@ -4,16 +4,17 @@ use super::debt::tolerance;
 use super::ladder::{Standing, Step};
 use super::pace::Mood;
 use super::settle::Moment;
-use super::{Action, Core, MAX_DEPTH, Nanos};
+use super::{Action, Core, MAX_DEPTH};
 use plimsoll_policy::shares::Principal;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Kind;
 
 /// How long a principal waits for its entitlement before memory is taken for it; the debtors'
 /// deadlines add to this.
-const PATIENCE: Nanos = 500_000_000;
+const PATIENCE: Nanos = Nanos::millis(500);
 /// The same when only a small part is missing, or it has not used what it may use. Paging out costs the
 /// debtor more than that is worth, and it often becomes free by itself.
-const LONG_PATIENCE: Nanos = 10_000_000_000;
+const LONG_PATIENCE: Nanos = Nanos::seconds(10);
 
 /// Most victims that Algorithm 1 names in one tick; the next tick comes soon while debts exist.
 const VICTIMS: usize = 4;
@@ -55,7 +56,7 @@ impl Core {
     fn is_late(&self, slot: u32, moment: &Moment) -> bool {
         let node = self.tree.at(slot);
         let grace = node.grace(self.urgent_around(slot), moment.now);
-        let then = moment.now.saturating_sub(grace);
+        let then = moment.now - grace;
         let owes = node
             .debt
             .is_some_and(|debt| debt.overdue(node.sensed.uses, then) > 0);
@@ -209,10 +210,7 @@ impl super::node::Node {
         } else {
             LONG_PATIENCE
         };
-        let patient = self
-            .needs
-            .waits
-            .is_none_or(|since| now.saturating_sub(since) < patience);
+        let patient = self.needs.waits.is_none_or(|since| now - since < patience);
         if patient { 0 } else { gap }
     }
 }

@@ -1,17 +1,17 @@
 //! From decisions to published numbers: the limit in force, the debt, the level, and whether
 //! subscribers must be woken.
 
+use super::Rung;
 use super::debt::{Debt, slop, tolerance};
 use super::node::{LACKING, Node, Published};
-use super::{Nanos, Rung};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 use plimsoll_wire::page::{Level, Numbers};
 
 /// A page is rewritten if it would be older than this by the next tick; a little under the promised
-/// second. Nanoseconds.
-const HEARTBEAT: Nanos = 950_000_000;
+/// second.
+const HEARTBEAT: Nanos = Nanos::millis(950);
 
-/// Times of one tick, nanoseconds.
+/// Times of one tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Time on the clock of the pages.
@@ -59,10 +59,7 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
         >= node.limits.share.target;
     if node.limits.share.lacks > 0
         && near
-        && node
-            .needs
-            .lacked_at
-            .is_none_or(|at| now.saturating_sub(at) >= LACKING)
+        && node.needs.lacked_at.is_none_or(|at| now - at >= LACKING)
     {
         node.needs.lacked_at = Some(now);
     }
@@ -102,17 +99,19 @@ impl Node {
             owed: self
                 .debt
                 .map_or(0, |_| self.sensed.uses.saturating_sub(self.limits.limit)),
-            deadline: self.debt.map_or(0, |debt| on_clock(debt.deadline, moment)),
+            deadline: self
+                .debt
+                .map_or(0, |debt| on_clock(debt.deadline, moment).0),
             uses: self.sensed.uses,
             share: self.limits.share.entitlement,
             level: self.urgency(moment.now),
-            sensed: self.sensed.read_at,
+            sensed: self.sensed.read_at.0,
         }
     }
 
     fn urgency(&self, now: Nanos) -> Level {
         if let Some(debt) = self.debt {
-            let near = debt.deadline.saturating_sub(now) <= self.reaction() / 4;
+            let near = debt.deadline - now <= self.reaction() / 4;
             return if near || self.ladder.rung > Rung::Asked {
                 Level::Critical
             } else {
@@ -157,7 +156,7 @@ pub(super) fn publication(published: &Published, new: &Numbers, moment: &Moment)
         return Publication::Wake;
     }
     let old = &published.numbers;
-    let age = moment.now.saturating_sub(at).saturating_add(moment.next);
+    let age = moment.now - at + moment.next;
     let must = moment.jumped
         || new.limit != old.limit
         || new.deadline != old.deadline
@@ -194,9 +193,9 @@ fn step(limit: u64) -> u64 {
 /// Converts core time to the clock of this tick; past times stay in the past.
 fn on_clock(time: Nanos, moment: &Moment) -> Nanos {
     let on_clock = if time >= moment.now {
-        moment.clock.saturating_add(time - moment.now)
+        moment.clock + (time - moment.now)
     } else {
-        moment.clock.saturating_sub(moment.now - time)
+        moment.clock - (moment.now - time)
     };
-    on_clock.max(1)
+    on_clock.max(Nanos(1))
 }

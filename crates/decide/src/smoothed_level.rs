@@ -4,8 +4,7 @@
 //! exactly rate x tau, so the distance divided by `tau` is the rate. Noise of a few MiB between two
 //! ticks is divided as well, so it does not look like fast growth.
 
-use super::Nanos;
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Nanos, SECOND};
 
 /// A smoothed level in bytes; see the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +29,7 @@ impl Flow {
         } else {
             dt
         };
-        let (dt, tau) = (i128::from(dt), i128::from(tau.max(1)));
+        let (dt, tau) = (i128::from(dt.0), i128::from(tau.0.max(1)));
         let step = (i128::from(signed(bytes)) - i128::from(self.slow)) * dt / (tau + dt);
         self.slow = self.slow.saturating_add(step as i64);
     }
@@ -38,7 +37,7 @@ impl Flow {
     /// Bytes per second; negative when shrinking.
     pub(super) fn rate(&self, tau: Nanos) -> i64 {
         let lag = i128::from(signed(self.now)) - i128::from(self.slow);
-        let rate = lag * i128::from(SECOND) / i128::from(tau.max(1));
+        let rate = lag * i128::from(SECOND) / i128::from(tau.0.max(1));
         rate.clamp(-(1 << 50), 1 << 50) as i64
     }
 
@@ -55,6 +54,6 @@ pub(super) fn signed(bytes: u64) -> i64 {
 
 /// Change over `time` at `rate` bytes per second.
 pub(super) fn change(rate: i64, time: Nanos) -> i64 {
-    (i128::from(rate) * i128::from(time) / i128::from(SECOND))
+    (i128::from(rate) * i128::from(time.0) / i128::from(SECOND))
         .clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

@@ -12,11 +12,11 @@ impl Core {
                 id: figures.id,
                 parent: figures.parent,
                 kind: figures.kind,
-                weight: figures.weight,
-                priority: figures.priority,
-                own_weight: figures.own_weight,
-                own_priority: figures.own_priority,
-                max: figures.max,
+                weight: figures.settings.weight,
+                priority: figures.settings.priority,
+                own_weight: figures.settings.own_weight,
+                own_priority: figures.settings.own_priority,
+                max: figures.settings.max,
             })
             .collect()
     }

@@ -5,11 +5,11 @@ use super::node::{Account, TREND_TAU};
 use super::pace::Mood;
 use super::settle::{Moment, Publication};
 use super::{
-    Action, Core, Nanos, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, settle,
+    Action, Core, Rung, SensedDomain, SensedPrincipal, commands, debt, demand, settle,
     smoothed_level,
 };
 use plimsoll_policy::shares::{Collector, Principal};
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{MILLISECOND, Nanos};
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
@@ -32,7 +32,7 @@ impl Core {
         let mut moment = Moment {
             clock: now,
             now: self.clock.now,
-            next: 0,
+            next: Nanos::ZERO,
             jumped: self.clock.jumped,
         };
         self.tree.arrange();
@@ -217,7 +217,7 @@ impl Core {
         self.inputs.clear();
         let reach = REACH.min(self.root.sensed.capacity / 16);
         let now = self.clock.now;
-        let to_ms = |ns: Nanos| u32::try_from(ns / MILLISECOND).unwrap_or(u32::MAX);
+        let to_ms = |span: Nanos| u32::try_from(span.0 / MILLISECOND).unwrap_or(u32::MAX);
         for place in 0..self.tree.len() {
             let node = self.tree.at(self.tree.ordered(place));
             let parent = node
@@ -245,7 +245,7 @@ impl Core {
                 waits: node.needs.waits.is_some(),
                 collector: node.adapter.collector,
                 lasts_ms: to_ms(node.adapter.rhythm.lasts(now)),
-                resizing_ms: to_ms(node.adapter.reported.reaction.unwrap_or(0)),
+                resizing_ms: to_ms(node.adapter.reported.reaction.unwrap_or_default()),
                 apart: node.origin.tenant,
             });
         }

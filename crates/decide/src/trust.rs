@@ -10,15 +10,16 @@
 //!   that is what the broker did at any time since the number last changed.
 //! - A report can only lower what the reporter itself gets.
 
-use super::Nanos;
+use super::Stalls;
 use super::smoothed_level::Flow;
+use plimsoll_unit::Nanos;
 
-/// How long a grant is doubted after a stall, nanoseconds. Adapters report about once a second.
-const DOUBT: Nanos = 3_000_000_000;
-/// Time constant of the rate that is shown, nanoseconds.
-const TAU: Nanos = 2_000_000_000;
-/// Stalls before this time show in no rate, nanoseconds.
-const FORGOTTEN: Nanos = 5 * TAU;
+/// How long a grant is doubted after a stall. Adapters report about once a second.
+const DOUBT: Nanos = Nanos::seconds(3);
+/// Time constant of the rate that is shown.
+const TAU: Nanos = Nanos::seconds(2);
+/// Stalls before this time show in no rate.
+const FORGOTTEN: Nanos = Nanos(5 * TAU.0);
 
 /// Evidence about the stalls of one principal within its limits. Changed once in each tick.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,13 +53,21 @@ impl Trust {
     /// Whether its limit must not rise now.
     pub(super) fn is_doubted(&self, now: Nanos) -> bool {
         self.stalled
-            .is_some_and(|(at, ours)| !ours && now.saturating_sub(at) < DOUBT)
+            .is_some_and(|(at, ours)| !ours && now - at < DOUBT)
+    }
+
+    /// The stalls, for listings.
+    pub(super) fn stalls(&self, now: Nanos) -> Stalls {
+        Stalls {
+            rate: self.rate(now),
+            doubted: self.is_doubted(now),
+        }
     }
 
     /// Stalls per second; `None` where nobody reports any.
-    pub(super) fn rate(&self, now: Nanos) -> Option<u64> {
+    fn rate(&self, now: Nanos) -> Option<u64> {
         self.total?;
-        let lately = |at: Nanos| now.saturating_sub(at) < FORGOTTEN;
+        let lately = |at: Nanos| now - at < FORGOTTEN;
         let rate = match self.stalled {
             Some((at, _)) if lately(at) => self.flow.rate(TAU),
             // A smoothed rate never quite reaches 0.
@@ -72,51 +81,60 @@ impl Trust {
 mod tests {
     use super::*;
 
-    use plimsoll_unit::SECOND;
+    const SECOND: Nanos = Nanos::seconds(1);
 
     #[test]
     fn a_grant_is_doubted_while_stalls_come_and_a_little_longer() {
         let mut trust = Trust::default();
-        assert_eq!((trust.rate(0), trust.is_doubted(0)), (None, false));
+        assert_eq!(
+            (trust.rate(Nanos::ZERO), trust.is_doubted(Nanos::ZERO)),
+            (None, false)
+        );
         trust.record(Some(7), false, SECOND, SECOND);
         assert!(!trust.is_doubted(SECOND), "they may be old");
         for second in 2..12 {
-            trust.record(Some(7 + second * 100), false, second * SECOND, SECOND);
-            assert!(trust.is_doubted(second * SECOND));
+            trust.record(Some(7 + second * 100), false, SECOND * second, SECOND);
+            assert!(trust.is_doubted(SECOND * second));
         }
-        let rate = trust.rate(11 * SECOND).unwrap_or(0);
+        let rate = trust.rate(Nanos::seconds(11)).unwrap_or(0);
         assert!((90..=110).contains(&rate), "{rate}");
         for second in 12..60 {
-            trust.record(Some(7 + 1100), false, second * SECOND, SECOND);
+            trust.record(Some(7 + 1100), false, SECOND * second, SECOND);
         }
-        assert!(!trust.is_doubted(59 * SECOND));
-        assert_eq!(trust.rate(59 * SECOND), Some(0));
+        assert!(!trust.is_doubted(Nanos::seconds(59)));
+        assert_eq!(trust.rate(Nanos::seconds(59)), Some(0));
     }
 
     #[test]
     fn a_number_that_goes_back_and_a_bound_of_ours_doubt_nothing() {
         let mut trust = Trust::default();
         trust.record(Some(1000), false, SECOND, SECOND);
-        trust.record(Some(3), false, 2 * SECOND, SECOND);
+        trust.record(Some(3), false, Nanos::seconds(2), SECOND);
         assert_eq!(
-            (trust.rate(2 * SECOND), trust.is_doubted(2 * SECOND)),
+            (
+                trust.rate(Nanos::seconds(2)),
+                trust.is_doubted(Nanos::seconds(2))
+            ),
             (Some(0), false)
         );
-        trust.record(Some(50), true, 3 * SECOND, SECOND);
-        assert!(!trust.is_doubted(3 * SECOND));
-        assert!(trust.rate(3 * SECOND) > Some(0), "it is shown");
-        trust.record(Some(u64::MAX), false, 4 * SECOND, SECOND);
-        assert!(trust.is_doubted(4 * SECOND));
+        trust.record(Some(50), true, Nanos::seconds(3), SECOND);
+        assert!(!trust.is_doubted(Nanos::seconds(3)));
+        assert!(trust.rate(Nanos::seconds(3)) > Some(0), "it is shown");
+        trust.record(Some(u64::MAX), false, Nanos::seconds(4), SECOND);
+        assert!(trust.is_doubted(Nanos::seconds(4)));
     }
 
     #[test]
     fn stalls_that_are_reported_after_what_we_did_doubt_nothing() {
         let mut trust = Trust::default();
         for (second, total, ours) in [(1, 0, false), (2, 0, true), (3, 0, false), (4, 9, false)] {
-            trust.record(Some(total), ours, second * SECOND, SECOND);
+            trust.record(Some(total), ours, SECOND * second, SECOND);
         }
-        assert!(!trust.is_doubted(4 * SECOND), "they may have been ours");
-        trust.record(Some(20), false, 5 * SECOND, SECOND);
-        assert!(trust.is_doubted(5 * SECOND), "these were not");
+        assert!(
+            !trust.is_doubted(Nanos::seconds(4)),
+            "they may have been ours"
+        );
+        trust.record(Some(20), false, Nanos::seconds(5), SECOND);
+        assert!(trust.is_doubted(Nanos::seconds(5)), "these were not");
     }
 }

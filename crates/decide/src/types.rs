@@ -1,11 +1,8 @@
-//! Inputs and outputs of the core. Sizes are bytes and times nanoseconds unless a name says
-//! otherwise.
+//! Inputs and outputs of the core. Sizes are bytes unless a name says otherwise.
 
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
-
-/// Nanoseconds of a monotonic clock; the core never reads one.
-pub type Nanos = u64;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,7 +78,7 @@ pub enum Refusal {
     TooDeep(usize),
 }
 
-/// When the daemon should look again, in nanoseconds after the tick that returned this.
+/// When the daemon should look again, after the tick that returned this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Until the next full tick at the latest.
@@ -91,17 +88,9 @@ pub struct Pace {
     pub glance: Nanos,
 }
 
-/// Values of one principal for listings. Bytes unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
-    /// The principal.
-    pub id: Id,
-    /// Parent; `None` at the top.
-    pub parent: Option<Id>,
-    /// A process or a group.
-    pub kind: Kind,
-    /// Whether an adapter serves it.
-    pub adaptive: bool,
+/// The settings of a principal, which its user may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
     /// Weight relative to its siblings.
     pub weight: Weight,
     /// Priority class among its siblings.
@@ -112,40 +101,83 @@ pub struct Figures {
     pub own_priority: Priority,
     /// Maximum for it and its children together.
     pub max: Max,
+}
+
+/// The memory of a principal and its descendants together. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subtree {
+    /// Accounted to them.
+    pub uses: u64,
+    /// They may use this now.
+    pub limit: u64,
+}
+
+/// How much memory a principal could use, and what it gets of that. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// It can use this, as computed by the core.
+    pub demand: u64,
+    /// It should have this at rest.
+    pub target: u64,
+    /// The part of the target that it lacks: it is near its limit.
+    pub lacks: u64,
+    /// It has more than its target, and cannot go lower.
+    pub at_least: bool,
+}
+
+/// The last words of a principal's adapter. Absent where it said nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Live bytes.
+    pub live: Option<u64>,
+    /// Number of collections.
+    pub collections: Option<u64>,
+    /// Time spent in collections, milliseconds.
+    pub collection_ms: Option<u64>,
+    /// Statistics of the collector.
+    pub collector: Option<Statistics>,
+}
+
+/// Allocation stalls of a principal although it kept to its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// Stalls per second, as its adapter reported.
+    pub rate: Option<u64>,
+    /// They keep its limit from rising.
+    pub doubted: bool,
+}
+
+/// Values of one principal for listings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The principal.
+    pub id: Id,
+    /// Parent; `None` at the top.
+    pub parent: Option<Id>,
+    /// A process or a group.
+    pub kind: Kind,
+    /// Whether an adapter serves it.
+    pub adaptive: bool,
     /// Whether it is the group of a user.
     pub tenant: bool,
+    /// Registration time on the clock of the pages.
+    pub joined: Nanos,
+    /// Its settings.
+    pub settings: Settings,
     /// Its own numbers as published; for a group, those of all its descendants together.
     pub numbers: Numbers,
-    /// Bytes accounted to it and its children.
-    pub subtree_uses: u64,
-    /// Bytes that it and its children may use now.
-    pub subtree_limit: u64,
-    /// Target: bytes that it should have at rest.
-    pub target: u64,
-    /// Demand: bytes that it can use, as computed by the core.
-    pub demand: u64,
+    /// Its memory with that of its descendants.
+    pub subtree: Subtree,
+    /// How much memory it could use.
+    pub wants: Wants,
     /// Bytes touched recently, where measured; no more than it uses now.
     pub working_set: Option<u64>,
     /// Bytes in swap.
     pub swapped: u64,
-    /// Registration time on the clock of the pages, nanoseconds.
-    pub joined: Nanos,
-    /// Live bytes as reported.
-    pub live: Option<u64>,
-    /// Number of collections as reported.
-    pub collections: Option<u64>,
-    /// Time spent in collections as reported, milliseconds.
-    pub collection_ms: Option<u64>,
-    /// Allocation stalls per second although it kept to its limit, as reported.
-    pub stall_rate: Option<u64>,
-    /// Such stalls keep its limit from rising.
-    pub doubted: bool,
-    /// Statistics of the collector as reported.
-    pub collector: Option<Statistics>,
-    /// It has more than its target, and cannot go lower.
-    pub at_least: bool,
-    /// Bytes of its target that it lacks: it is near its limit.
-    pub lacks: u64,
+    /// The words of its adapter.
+    pub told: Told,
+    /// Its stalls within its limit.
+    pub stalls: Stalls,
     /// Rung of the ladder that was reached with it.
     pub rung: Rung,
 }

@@ -1,7 +1,8 @@
 //! Values for listings, and the cheap check between two ticks.
 
 use super::node::Node;
-use super::{Core, DomainFigures, Figures, Nanos, Pace, pace};
+use super::{Core, DomainFigures, Figures, Pace, Subtree, pace};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::Numbers;
 
@@ -88,7 +89,7 @@ impl Core {
         self.pacer.pace()
     }
 
-    /// Nanoseconds from the last tick until the next full one; less than a second.
+    /// Time from the last tick until the next full one; less than a second.
     pub fn next_tick(&self) -> Nanos {
         self.pace().tick
     }
@@ -99,31 +100,22 @@ impl Core {
             parent: node.position.parent.map(|above| self.tree.at(above).id),
             kind: node.origin.kind,
             adaptive: node.adaptive,
-            weight: node.settings.weight,
-            priority: node.settings.priority,
-            own_weight: node.settings.own_weight,
-            own_priority: node.settings.own_priority,
-            max: node.settings.max,
             tenant: node.origin.tenant,
+            joined: node.origin.joined,
+            settings: node.settings,
             numbers: node.limits.numbers,
-            subtree_uses: node.account.subtree_uses,
-            subtree_limit: node.limits.subtree_limit,
-            target: node.limits.share.target,
-            demand: node.needs.demand,
+            subtree: Subtree {
+                uses: node.account.subtree_uses,
+                limit: node.limits.subtree_limit,
+            },
+            wants: node.wants(),
             working_set: node
                 .sensed
                 .working_set
                 .map(|touched| touched.min(node.sensed.uses)),
             swapped: node.sensed.swapped,
-            joined: node.origin.joined,
-            live: node.adapter.reported.live,
-            collections: node.adapter.reported.collections,
-            collection_ms: node.adapter.reported.collection_ms,
-            stall_rate: node.trust.rate(self.clock.now),
-            doubted: node.trust.is_doubted(self.clock.now),
-            collector: node.adapter.reported.collector,
-            at_least: node.is_at_least(),
-            lacks: node.limits.share.lacks,
+            told: node.adapter.reported.told,
+            stalls: node.trust.stalls(self.clock.now),
             rung: node.ladder.rung,
         }
     }

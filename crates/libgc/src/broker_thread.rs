@@ -131,7 +131,7 @@ impl Companion {
             // It says nothing about the bytes that a release would give.
             self.not_before = ended + REFUSED;
         }
-        self.follower.released((before - after).0);
+        self.follower.released(before - after);
     }
 }
 

@@ -7,7 +7,7 @@ use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::options::GCTriggerSelector;
 use mmtk::vm::VMBinding;
 use mmtk::{MMTK, MMTKBuilder, memory_manager};
-use plimsoll_mmtk::{Builder, Control, GiveBack, Sizer, Trigger, sizing};
+use plimsoll_mmtk::{Builder, Bytes, Control, GiveBack, Sizer, Trigger, sizing};
 use std::sync::{Mutex, OnceLock};
 
 /// MMTk asks for the trigger by a function without arguments, so the sizer waits here.
@@ -16,9 +16,9 @@ static SIZER: Mutex<Option<Sizer<sizing::Mmtk>>> = Mutex::new(None);
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
 /// Step 2: before the heap is built, where an error can still be told to the user. `max` is the
-/// runtime's own option, bytes; without it the memory of the machine or of the process's group is the
+/// runtime's own option; without it the memory of the machine or of the process's group is the
 /// maximum.
-pub fn open(max: Option<u64>) -> plimsoll_mmtk::Result<&'static Control> {
+pub fn open(max: Option<Bytes>) -> plimsoll_mmtk::Result<&'static Control> {
     let mut builder = Builder::new().give_back(GiveBack::WhenShort);
     if let Some(max) = max {
         builder = builder.max(max);
@@ -61,7 +61,7 @@ fn main() {
     match open(None) {
         Ok(control) => println!(
             "a heap of at most {} MiB; stalls are known by {}",
-            control.max() >> 20,
+            control.max().0 >> 20,
             control.tier()
         ),
         Err(error) => eprintln!("{error}"),

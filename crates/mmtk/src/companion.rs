@@ -118,7 +118,7 @@ impl Companion {
             guard: (touched / GUARD_PART).max(Bytes(MIB)),
         };
         let govern = self.governor.step(now, granted, own);
-        shared.follow_bound(govern.heap_limit.0);
+        shared.follow_bound(govern.heap_limit);
         let owes = granted.owed > Bytes::ZERO;
         let keeps = !owes && granted.uses.max(resident) <= granted.limit;
         self.stalls.look(told, keeps);
@@ -148,7 +148,7 @@ impl Companion {
             live: examined.then_some(live),
             allocation_rate: report.allocation_rate.filter(|_| collected),
             collection_speed: measured.then(|| per_second(Bytes(live), whole).max(1)),
-            demand: Some(shared.max().saturating_add(other.0)),
+            demand: Some((shared.max() + other).0),
             reaction_ms: None,
             collections: Some(collections),
             collection_ms: Some(told.stopped.load(Acquire) / MILLISECOND),
@@ -165,7 +165,7 @@ impl Companion {
 }
 
 fn now() -> Nanos {
-    Nanos(clock::now().0)
+    clock::now()
 }
 
 #[cfg(test)]

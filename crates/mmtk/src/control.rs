@@ -2,6 +2,7 @@
 
 use crate::shared::Shared;
 use plimsoll_kernel::stalls::Tier;
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -12,15 +13,15 @@ pub struct Control {
     shared: Arc<Shared>,
 }
 
-/// Figures of a heap since its start. Bytes, nanoseconds, counts.
+/// Figures of a heap since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The present limit, bytes.
-    pub limit: u64,
-    /// The largest limit ever, bytes.
-    pub max: u64,
-    /// Bytes in use after the last collection of the whole heap; 0 before the first.
-    pub live: u64,
+    /// The present limit.
+    pub limit: Bytes,
+    /// The largest limit ever.
+    pub max: Bytes,
+    /// In use after the last collection of the whole heap; 0 before the first.
+    pub live: Bytes,
     /// Collections.
     pub collections: u64,
     /// Collections of the whole heap.
@@ -29,14 +30,14 @@ pub struct Figures {
     pub wanted: u64,
     /// Requests that waited for a collection and were counted into the limit after it.
     pub let_in: u32,
-    /// Time that the program was stopped, ns.
-    pub stopped_ns: u64,
+    /// Time that the program was stopped.
+    pub stopped: Nanos,
     /// Stalls of the process, in the unit of the tier.
     pub stalls: u64,
     /// Collections since whose predecessor there were stalls.
     pub stalled: u64,
-    /// Bytes given back to the kernel.
-    pub given_back: u64,
+    /// Given back to the kernel.
+    pub given_back: Bytes,
 }
 
 impl Control {
@@ -51,22 +52,22 @@ impl Control {
         self.shared.make_ready();
     }
 
-    /// The present limit, bytes. It holds at the next poll: every 32 to 64 KiB of allocation.
-    pub fn limit(&self) -> u64 {
+    /// The present limit. It holds at the next poll: every 32 to 64 KiB of allocation.
+    pub fn limit(&self) -> Bytes {
         self.shared.limit()
     }
 
-    /// The largest limit ever, bytes. For what a runtime must know before the heap exists, such as
+    /// The largest limit ever. For what a runtime must know before the heap exists, such as
     /// whether it may compress references: MMTk's own `GCTriggerSelector::max_heap_size` panics for a
     /// delegated trigger.
-    pub fn max(&self) -> u64 {
+    pub fn max(&self) -> Bytes {
         self.shared.max()
     }
 
-    /// Bounds the heap by hand, at once: the limit is at most `bytes` (`u64::MAX` for no bound),
+    /// Bounds the heap by hand, at once: the limit is at most `bytes` ([`Bytes::MAX`] for no bound),
     /// except that the heap may always keep what lives and a little more. A broker that is followed
     /// overwrites it.
-    pub fn bound(&self, bytes: u64) {
+    pub fn bound(&self, bytes: Bytes) {
         self.shared.set_bound(bytes);
     }
 
@@ -91,14 +92,14 @@ impl Control {
             collections: told.collections.load(Acquire),
             limit: self.shared.limit(),
             max: self.shared.max(),
-            live: told.live.load(Relaxed),
+            live: Bytes(told.live.load(Relaxed)),
             full: told.full.load(Relaxed),
             wanted: told.wanted.load(Relaxed),
             let_in: told.let_in.load(Relaxed),
-            stopped_ns: told.stopped.load(Relaxed),
+            stopped: Nanos(told.stopped.load(Relaxed)),
             stalls: told.stalls.load(Relaxed),
             stalled: told.stalled.load(Relaxed),
-            given_back: told.given_back.load(Relaxed),
+            given_back: Bytes(told.given_back.load(Relaxed)),
         }
     }
 }

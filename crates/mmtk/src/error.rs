@@ -1,5 +1,7 @@
 //! The errors before a heap starts. Afterwards there are none.
 
+use plimsoll_unit::Bytes;
+
 /// Why a sizer could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,10 +12,10 @@ pub enum Error {
     )]
     Capacity(#[source] plimsoll_kernel::Error),
     /// MMTk works badly with less.
-    #[error("a heap of at most {bytes} bytes is too small for MMTk: give at least 8 MiB")]
+    #[error("a heap of at most {} bytes is too small for MMTk: give at least 8 MiB", .bytes.0)]
     TooSmall {
-        /// The maximum, bytes.
-        bytes: u64,
+        /// The maximum.
+        bytes: Bytes,
     },
 }
 

@@ -8,11 +8,11 @@
 //! ```no_run
 //! use mmtk::util::heap::GCTriggerPolicy;
 //! use mmtk::vm::VMBinding;
-//! use plimsoll_mmtk::{Builder, Trigger};
+//! use plimsoll_mmtk::{Builder, Bytes, Trigger};
 //!
 //! // In `impl Collection<MyVm>`.
 //! fn create_gc_trigger<MyVm: VMBinding>() -> Box<dyn GCTriggerPolicy<MyVm>> {
-//!     let sizer = Builder::new().max(512 << 20).open().expect("a heap of at least 8 MiB");
+//!     let sizer = Builder::new().max(Bytes::mib(512)).open().expect("a heap of at least 8 MiB");
 //!     Box::new(Trigger::new(sizer))
 //! }
 //! ```
@@ -55,6 +55,7 @@ pub mod v0_33;
 pub use control::{Control, Figures};
 pub use error::{Error, Result};
 pub use plimsoll_policy::sizing;
+pub use plimsoll_unit::{Bytes, Nanos};
 pub use sizer::{After, Builder, Decision, Free, Sizer};
 pub use v0_33::Trigger;
 

@@ -2,6 +2,7 @@
 
 use crate::limits::Limits;
 use plimsoll_kernel::stalls::Tier;
+use plimsoll_unit::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// All fields may be read by any thread. A torn view of several fields only makes one poll decide
@@ -11,8 +12,8 @@ pub(crate) struct Shared {
     /// [`Limits`], bytes; written at the end of a collection, while the program is stopped.
     size: AtomicU64,
     floor: AtomicU64,
-    /// The configured maximum, bytes; never changes.
-    max: u64,
+    /// The configured maximum; never changes.
+    max: Bytes,
     /// The most that the heap may be: by a broker or by [`crate::Control::bound`], bytes;
     /// `u64::MAX` without either. Written by the companion or by the runtime, at any time.
     bound: AtomicU64,
@@ -72,8 +73,8 @@ pub(crate) struct Told {
 impl Shared {
     pub(crate) fn new(first: Limits) -> Shared {
         Shared {
-            size: AtomicU64::new(first.size),
-            floor: AtomicU64::new(first.floor),
+            size: AtomicU64::new(first.size.0),
+            floor: AtomicU64::new(first.floor.0),
             max: first.max,
             bound: AtomicU64::new(u64::MAX),
             is_followed: AtomicBool::new(false),
@@ -89,46 +90,46 @@ impl Shared {
     }
 
     pub(crate) fn set(&self, limits: Limits, stuck: bool) {
-        self.size.store(limits.size, Ordering::Release);
-        self.floor.store(limits.floor, Ordering::Release);
+        self.size.store(limits.size.0, Ordering::Release);
+        self.floor.store(limits.floor.0, Ordering::Release);
         self.stuck.store(stuck, Ordering::Release);
     }
 
-    /// The present limit of the heap, bytes. A few loads: it is asked for at each poll.
-    pub(crate) fn limit(&self) -> u64 {
+    /// The present limit of the heap. A few loads: it is asked for at each poll.
+    pub(crate) fn limit(&self) -> Bytes {
         if !self.collects.load(Ordering::Relaxed) {
             return self.max;
         }
         let limits = Limits {
-            size: self.size.load(Ordering::Acquire),
-            floor: self.floor.load(Ordering::Acquire),
+            size: Bytes(self.size.load(Ordering::Acquire)),
+            floor: Bytes(self.floor.load(Ordering::Acquire)),
             max: self.max,
         };
         limits.under(self.bound())
     }
 
-    pub(crate) fn max(&self) -> u64 {
+    pub(crate) fn max(&self) -> Bytes {
         self.max
     }
 
     /// The bound, which holds once MMTk can collect.
-    pub(crate) fn bound(&self) -> u64 {
+    pub(crate) fn bound(&self) -> Bytes {
         if self.ready.load(Ordering::Acquire) {
-            self.bound.load(Ordering::Acquire)
+            Bytes(self.bound.load(Ordering::Acquire))
         } else {
-            u64::MAX
+            Bytes::MAX
         }
     }
 
     /// Sets the runtime's own bound.
-    pub(crate) fn set_bound(&self, bytes: u64) {
+    pub(crate) fn set_bound(&self, bytes: Bytes) {
         self.is_followed.store(false, Ordering::Release);
-        self.bound.store(bytes, Ordering::Release);
+        self.bound.store(bytes.0, Ordering::Release);
     }
 
     /// Sets the bound that follows a broker.
-    pub(crate) fn follow_bound(&self, bytes: u64) {
-        self.bound.store(bytes, Ordering::Release);
+    pub(crate) fn follow_bound(&self, bytes: Bytes) {
+        self.bound.store(bytes.0, Ordering::Release);
         self.is_followed.store(true, Ordering::Release);
     }
 
@@ -145,7 +146,7 @@ impl Shared {
     pub(crate) fn lift_bound(&self) {
         self.owes(false);
         if self.is_followed.load(Ordering::Acquire) {
-            self.set_bound(u64::MAX);
+            self.set_bound(Bytes::MAX);
         }
     }
 
@@ -215,9 +216,9 @@ mod tests {
 
     fn starting() -> Shared {
         Shared::new(Limits {
-            size: 50,
-            floor: 10,
-            max: 100,
+            size: Bytes(50),
+            floor: Bytes(10),
+            max: Bytes(100),
         })
     }
 
@@ -229,28 +230,28 @@ mod tests {
 
     fn limits(size: u64, floor: u64) -> Limits {
         Limits {
-            size,
-            floor,
-            max: 100,
+            size: Bytes(size),
+            floor: Bytes(floor),
+            max: Bytes(100),
         }
     }
 
     #[test]
     fn the_limit_is_the_smaller_one_but_never_less_than_what_lives() {
         let shared = shared();
-        assert_eq!((shared.limit(), shared.max()), (50, 100));
-        shared.set_bound(30);
-        assert_eq!(shared.limit(), 30);
-        shared.set_bound(5);
-        assert_eq!(shared.limit(), 10, "the floor");
+        assert_eq!((shared.limit(), shared.max()), (Bytes(50), Bytes(100)));
+        shared.set_bound(Bytes(30));
+        assert_eq!(shared.limit(), Bytes(30));
+        shared.set_bound(Bytes(5));
+        assert_eq!(shared.limit(), Bytes(10), "the floor");
         shared.set(limits(70, 120), false);
-        assert_eq!(shared.limit(), 100, "nothing exceeds the maximum");
-        shared.set_bound(u64::MAX);
+        assert_eq!(shared.limit(), Bytes(100), "nothing exceeds the maximum");
+        shared.set_bound(Bytes::MAX);
         shared.set(limits(70, 10), false);
-        assert_eq!(shared.limit(), 70);
+        assert_eq!(shared.limit(), Bytes(70));
         shared.never_collects();
-        shared.set_bound(5);
-        assert_eq!(shared.limit(), 100, "nothing would help");
+        shared.set_bound(Bytes(5));
+        assert_eq!(shared.limit(), Bytes(100), "nothing would help");
         assert!(!shared.can_grow());
     }
 
@@ -285,12 +286,16 @@ mod tests {
     #[test]
     fn before_mmtk_can_collect_no_bound_and_no_wish_counts() {
         let shared = starting();
-        shared.set_bound(20);
+        shared.set_bound(Bytes(20));
         shared.want();
-        assert_eq!((shared.limit(), shared.bound()), (50, u64::MAX));
+        assert_eq!((shared.limit(), shared.bound()), (Bytes(50), Bytes::MAX));
         assert!(!shared.take_wanted());
         assert!(shared.make_ready() && !shared.make_ready(), "news once");
-        assert_eq!((shared.limit(), shared.bound()), (20, 20), "now they do");
+        assert_eq!(
+            (shared.limit(), shared.bound()),
+            (Bytes(20), Bytes(20)),
+            "now they do"
+        );
         assert!(shared.take_wanted());
     }
 

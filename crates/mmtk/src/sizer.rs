@@ -11,14 +11,15 @@ use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::own;
 use plimsoll_policy::sizing::{self, Sizing};
+use plimsoll_unit::{Bytes, Nanos};
 use std::io::Write;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Smallest limit of a heap, bytes. The smallest nursery of MMTk is 2 MiB, and by default a quarter
+/// Smallest limit of a heap. The smallest nursery of MMTk is 2 MiB, and by default a quarter
 /// of the limit: below this, MMTk warns at each collection.
-const SMALLEST: u64 = 8 << 20;
+const SMALLEST: Bytes = Bytes::mib(8);
 /// Memory is short if the heap could have this part (one in `ABOVE`) more than its limit resident.
 const ABOVE: u64 = 8;
 /// Told to the builder of a runtime that does not say when MMTk can collect.
@@ -29,8 +30,8 @@ const NOT_READY: &str = "plimsoll: a collection began before Control::ready was 
 /// The settings of a heap before it starts.
 #[derive(Clone, Debug)]
 pub struct Builder<S = sizing::Mmtk> {
-    max: Option<u64>,
-    min: u64,
+    max: Option<Bytes>,
+    min: Bytes,
     broker: bool,
     give_back: GiveBack,
     policy: PhantomData<fn() -> S>,
@@ -57,19 +58,19 @@ impl Default for Builder {
 }
 
 impl<S: Sizing> Builder<S> {
-    /// The largest limit, bytes. More than the memory of the machine becomes that: MMTk reserves twice
+    /// The largest limit. More than the memory of the machine becomes that: MMTk reserves twice
     /// the maximum of address space for each space, so it must be a true bound. It may be more than the
     /// limit of the process's group, which can change. Without it, that limit is the maximum, or the
     /// memory of the machine.
     #[must_use]
-    pub fn max(mut self, bytes: u64) -> Self {
+    pub fn max(mut self, bytes: Bytes) -> Self {
         self.max = Some(bytes);
         self
     }
 
-    /// The smallest limit, bytes; at least 8 MiB, which it is without this.
+    /// The smallest limit; at least 8 MiB, which it is without this.
     #[must_use]
-    pub fn min(mut self, bytes: u64) -> Self {
+    pub fn min(mut self, bytes: Bytes) -> Self {
         self.min = bytes;
         self
     }
@@ -126,7 +127,7 @@ impl<S: Sizing> Builder<S> {
             shared,
             control,
             give_back: self.give_back,
-            started: clock::now().0,
+            started: clock::now(),
             state: Mutex::new(State {
                 ledger,
                 signal,
@@ -137,14 +138,14 @@ impl<S: Sizing> Builder<S> {
     }
 }
 
-/// The memory of the machine, bytes.
-fn machine() -> plimsoll_kernel::Result<u64> {
-    Ok(Domain::machine()?.read()?.lowest)
+/// The memory of the machine.
+fn machine() -> plimsoll_kernel::Result<Bytes> {
+    Ok(Bytes(Domain::machine()?.read()?.lowest))
 }
 
-/// The lowest limit of the groups above this process, or the memory of the machine, bytes.
-fn tightest() -> plimsoll_kernel::Result<u64> {
-    Ok(Domain::of_self()?.read()?.lowest)
+/// The lowest limit of the groups above this process, or the memory of the machine.
+fn tightest() -> plimsoll_kernel::Result<Bytes> {
+    Ok(Bytes(Domain::of_self()?.read()?.lowest))
 }
 
 /// One heap's limit.
@@ -166,8 +167,8 @@ pub struct Sizer<S> {
     shared: Arc<Shared>,
     control: Control,
     give_back: GiveBack,
-    /// When it was made, ns.
-    started: u64,
+    /// When it was made.
+    started: Nanos,
     /// State that only hooks use. MMTk calls most hooks one at a time; the lock is for [`Sizer::pending`],
     /// which threads of the program call at any time. Held for microseconds, and never while code of MMTk
     /// or of the virtual machine runs. The state that polls and the companion need is in `shared`, without
@@ -207,25 +208,25 @@ impl<S> State<S> {
 /// Figures of the collection that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
-    /// Bytes in use when it began.
-    before: u64,
-    /// Bytes that threads wait for.
-    pending: u64,
-    /// Begin of the present pause, ns.
-    pause: u64,
-    /// Time of its pauses so far, ns.
-    took: u64,
+    /// In use when it began.
+    before: Bytes,
+    /// The memory that threads wait for.
+    pending: Bytes,
+    /// Begin of the present pause.
+    pause: Nanos,
+    /// Time of its pauses so far.
+    took: Nanos,
 }
 
-/// The state of a heap after memory was reclaimed, bytes.
+/// The state of a heap after memory was reclaimed.
 #[derive(Clone, Copy, Debug)]
 pub struct After {
     /// In use, and what a copying collection needs.
-    pub reserved: u64,
+    pub reserved: Bytes,
     /// In use.
-    pub used: u64,
-    /// Bytes that must be free for the plan to work well.
-    pub headroom: u64,
+    pub used: Bytes,
+    /// The memory that must be free for the plan to work well.
+    pub headroom: Bytes,
     /// Whether the whole heap was collected.
     pub full: bool,
     /// Whether a part of the collection was done while the program ran: pauses do not tell what it cost.
@@ -235,8 +236,8 @@ pub struct After {
 /// The consequences of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The limit from now on, bytes.
-    pub limit: u64,
+    /// The limit from now on.
+    pub limit: Bytes,
     /// Which free memory should be given back now, while the program is stopped.
     pub give_back: Free,
 }
@@ -259,22 +260,22 @@ impl<S: Sizing> Sizer<S> {
         self.control.clone()
     }
 
-    /// Whether a heap with this many bytes reserved has reached its limit. Asked at each poll.
-    pub fn is_full(&self, reserved: u64) -> bool {
+    /// Whether a heap with this much memory reserved has reached its limit. Asked at each poll.
+    pub fn is_full(&self, reserved: Bytes) -> bool {
         let touched = &self.shared.told.touched;
-        if reserved > touched.load(Relaxed) {
-            touched.fetch_max(reserved, Relaxed);
+        if reserved.0 > touched.load(Relaxed) {
+            touched.fetch_max(reserved.0, Relaxed);
         }
         reserved > self.limit()
     }
 
-    /// The present limit, bytes.
-    pub fn limit(&self) -> u64 {
+    /// The present limit.
+    pub fn limit(&self) -> Bytes {
         self.shared.limit()
     }
 
-    /// The largest limit ever, bytes; finite, and the same from the start.
-    pub fn max(&self) -> u64 {
+    /// The largest limit ever; finite, and the same from the start.
+    pub fn max(&self) -> Bytes {
         self.shared.max()
     }
 
@@ -298,17 +299,17 @@ impl<S: Sizing> Sizer<S> {
         self.shared.never_collects();
     }
 
-    /// A thread of the program waits for this many bytes.
-    pub fn pending(&self, bytes: u64) {
+    /// A thread of the program waits for this much memory.
+    pub fn pending(&self, bytes: Bytes) {
         let mut state = self.state();
-        state.now.pending = state.now.pending.saturating_add(bytes);
-        if bytes > 0 {
+        state.now.pending += bytes;
+        if bytes > Bytes::ZERO {
             self.shared.told.let_in.fetch_add(1, Relaxed);
         }
     }
 
-    /// A collection begins. The heap has `reserved` bytes, and `used` of them are in use.
-    pub fn began(&self, reserved: u64, used: u64) {
+    /// A collection begins. The heap has `reserved`, and `used` of that is in use.
+    pub fn began(&self, reserved: Bytes, used: Bytes) {
         if let Some(advice) = self.advice() {
             // No panic, in a thread of the collector, where nobody can be told.
             let _ = writeln!(std::io::stderr(), "{advice}");
@@ -316,8 +317,8 @@ impl<S: Sizing> Sizer<S> {
         let mut state = self.state();
         state.settle(&self.shared);
         state.now.before = used;
-        state.now.took = 0;
-        self.shared.told.touched.fetch_max(reserved, Relaxed);
+        state.now.took = Nanos::ZERO;
+        self.shared.told.touched.fetch_max(reserved.0, Relaxed);
     }
 
     /// A collection begins, so MMTk can collect: what the runtime's builder has to know if nobody has said so
@@ -328,20 +329,20 @@ impl<S: Sizing> Sizer<S> {
 
     /// The program is stopped.
     pub fn pause_began(&self) {
-        self.state().now.pause = clock::now().0;
+        self.state().now.pause = clock::now();
     }
 
     /// The program goes on soon.
     pub fn pause_ended(&self) {
         let mut state = self.state();
-        let took = clock::now().0.saturating_sub(state.now.pause);
-        state.now.took = state.now.took.saturating_add(took);
-        state.now.pending = 0;
+        let took = clock::now() - state.now.pause;
+        state.now.took += took;
+        state.now.pending = Bytes::ZERO;
         self.shared.paused();
         let told = &self.shared.told;
-        told.stopped.fetch_add(took, Relaxed);
-        told.last.store(took, Relaxed);
-        told.longest.fetch_max(took, Relaxed);
+        told.stopped.fetch_add(took.0, Relaxed);
+        told.last.store(took.0, Relaxed);
+        told.longest.fetch_max(took.0, Relaxed);
     }
 
     /// Memory was reclaimed. Reads the stalls of this process (5 us), and decides the new limit.
@@ -350,10 +351,10 @@ impl<S: Sizing> Sizer<S> {
         let now = state.now;
         let stalls = state.signal.since_last();
         self.shared.read_by(state.signal.tier());
-        let time = clock::now().0;
+        let time = clock::now();
         let seen = Seen {
-            now: time.saturating_sub(self.started),
-            took: now.took.saturating_add(time.saturating_sub(now.pause)),
+            now: time - self.started,
+            took: now.took + (time - now.pause),
             full: after.full,
             before: now.before,
             used: after.used,
@@ -366,7 +367,7 @@ impl<S: Sizing> Sizer<S> {
         self.shared.set(limits, state.ledger.is_stuck());
         self.tell(&state, &seen, after.beside);
         let limit = self.shared.limit();
-        let touched = self.shared.told.touched.load(Acquire);
+        let touched = Bytes(self.shared.told.touched.load(Acquire));
         let gives = state.gives(touched > limit + limit / ABOVE, after.full);
         let short = gives || stalls.any() || self.shared.is_owing();
         Decision {
@@ -383,13 +384,13 @@ impl<S: Sizing> Sizer<S> {
     fn tell(&self, state: &State<S>, seen: &Seen, beside: bool) {
         let told = &self.shared.told;
         if seen.full {
-            told.live.store(seen.used, Release);
-            told.needs.store(seen.reserved, Release);
-            let stopped = if beside { 0 } else { seen.took };
-            told.whole.store(stopped, Release);
+            told.live.store(seen.used.0, Release);
+            told.needs.store(seen.reserved.0, Release);
+            let stopped = if beside { Nanos::ZERO } else { seen.took };
+            told.whole.store(stopped.0, Release);
             told.full.fetch_add(1, Release);
         }
-        told.allocated.store(state.ledger.allocated(), Release);
+        told.allocated.store(state.ledger.allocated().0, Release);
         told.stalls.fetch_add(seen.stalls.count, Release);
         told.stalled
             .fetch_add(u64::from(seen.stalls.any()), Relaxed);

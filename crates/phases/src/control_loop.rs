@@ -15,6 +15,7 @@ use plimsoll_kernel::{Error, Result};
 use plimsoll_map::runtimes::hotspot::allocation::{Allocation, AllocationError};
 use plimsoll_policy::phases::live::{Front, Outcome, Switch, Trial, Window, pace};
 use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_unit::Nanos;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -173,7 +174,7 @@ pub fn follow(
         gain: following.trial.gain(),
         changes: following.changes,
         looks: following.looks,
-        cost: clock::thread_cpu().0,
+        cost: clock::thread_cpu(),
     });
     match ended {
         Err(Error::Gone { .. }) => Ok(Ended::ProgramGone),
@@ -236,23 +237,24 @@ struct Following<'a> {
 
 impl Following<'_> {
     fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&News)) -> Result<()> {
-        let wanted = nanoseconds(self.options.look);
-        let length = nanoseconds(self.options.window);
-        let (mut last, mut begin) = (clock::now().0, clock::now().0);
+        let wanted = Nanos::from(self.options.look);
+        let length = Nanos::from(self.options.window);
+        let (mut last, mut begin) = (clock::now(), clock::now());
         let mut pause = wanted;
         loop {
-            if sleep_until(last.saturating_add(pause), stop) {
+            if sleep_until(last + pause, stop) {
                 return Ok(());
             }
-            let (now, used) = (clock::now().0, clock::thread_cpu().0);
-            let elapsed = now.saturating_sub(last);
+            let (now, used) = (clock::now(), clock::thread_cpu());
+            let elapsed = now - last;
             last = now;
-            self.look(now.saturating_sub(begin) > length / SETTLES, elapsed)?;
-            if now.saturating_sub(begin) >= length {
+            self.look(now - begin > length / SETTLES, elapsed)?;
+            if now - begin >= length {
                 self.end_window(tell)?;
-                begin = clock::now().0;
+                begin = clock::now();
             }
-            pause = pace(wanted, clock::thread_cpu().0.saturating_sub(used));
+            let cost = clock::thread_cpu() - used;
+            pause = Nanos(pace(wanted.0, cost.0));
         }
     }
 
@@ -261,7 +263,7 @@ impl Following<'_> {
     }
 
     /// One look, and the places that follow from it. `counts`: it belongs to the window.
-    fn look(&mut self, counts: bool, elapsed: u64) -> Result<()> {
+    fn look(&mut self, counts: bool, elapsed: Nanos) -> Result<()> {
         self.looks += 1;
         let Following { threads, front, .. } = self;
         let mut leave = |followed: Followed| {
@@ -272,7 +274,7 @@ impl Following<'_> {
         threads.look(&mut leave)?;
         if counts {
             let window = &mut self.window;
-            window.elapsed = window.elapsed.saturating_add(elapsed);
+            window.elapsed = window.elapsed.saturating_add(elapsed.0);
             for followed in self.threads.threads() {
                 window.bytes = window.bytes.saturating_add(followed.used.bytes);
                 window.time = window.time.saturating_add(followed.used.time);
@@ -286,7 +288,7 @@ impl Following<'_> {
         }
     }
 
-    fn order(&mut self, elapsed: u64) -> Result<()> {
+    fn order(&mut self, elapsed: Nanos) -> Result<()> {
         let front = &mut self.front;
         for followed in self.threads.threads_mut() {
             if followed.allocates && followed.used.time > 0 {
@@ -294,7 +296,7 @@ impl Following<'_> {
                 front.look(thread, followed.used);
             }
         }
-        front.decide(elapsed);
+        front.decide(elapsed.0);
         self.was_back |= front.back() > 0;
         for followed in self.threads.threads_mut() {
             if followed.held.is_none() {
@@ -393,18 +395,14 @@ fn undo_heirs_but(process: &Process, setter: &Setter, ordered: &[Followed]) {
 }
 
 /// Sleeps until a time (of [`clock::now`]). Returns whether we are to stop.
-fn sleep_until(until: u64, stop: &AtomicBool) -> bool {
+fn sleep_until(until: Nanos, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Acquire) {
             return true;
         }
-        match Duration::from_nanos(until.saturating_sub(clock::now().0)) {
+        match (until - clock::now()).duration() {
             Duration::ZERO => return false,
             left => std::thread::sleep(left.min(GRAIN)),
         }
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,7 @@
 use crate::deprioritise::Lever;
 use plimsoll_policy::phases::live::Gain;
 use plimsoll_policy::phases::{Quanta, Rule};
+use plimsoll_unit::{MILLISECOND, Nanos};
 use std::fmt;
 use std::time::Duration;
 
@@ -54,8 +55,8 @@ pub enum News {
         changes: u64,
         /// Looks that were taken.
         looks: u64,
-        /// Processor time of ours, nanoseconds.
-        cost: u64,
+        /// Processor time of ours.
+        cost: Nanos,
     },
 }
 
@@ -120,7 +121,7 @@ impl fmt::Display for News {
                 write!(
                     f,
                     "; {changes} changes in {looks} looks, {} ms of processor time",
-                    cost / 1_000_000
+                    cost.0 / MILLISECOND
                 )
             }
         }

@@ -1,6 +1,6 @@
 //! Evidence before the start: a command line.
 
-use crate::setting::Setting;
+use crate::start_environment::Setting;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@
 use crate::candidate::{Candidate, Jvm};
 use crate::command::Command;
 use crate::elf;
-use crate::regular::Root;
+use crate::foreign_files::Root;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -152,7 +152,7 @@ fn tells_j9(release: &str) -> bool {
 mod tests {
     use super::*;
     use crate::candidate::mappings;
-    use crate::setting::Setting;
+    use crate::start_environment::Setting;
     use plimsoll_kernel::mounts::Mounts;
     use plimsoll_kernel::process::Process;
     use std::sync::Arc;

@@ -16,8 +16,8 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`setting`] | where a program starts |
-//! | [`regular`], [`privileges`] | files that others own; programs with more rights than their user |
+//! | [`start_environment`] | where a program starts |
+//! | [`foreign_files`], [`privileges`] | files that others own; programs with more rights than their user |
 //! | [`mapped`] | opens the file of a mapping |
 //! | [`command`], [`candidate`] | the evidence |
 //! | [`elf`] | programs and libraries: as files, and as a process has mapped them |
@@ -31,6 +31,7 @@ pub mod command;
 pub mod cpython;
 pub mod elf;
 pub mod example;
+pub mod foreign_files;
 pub mod go;
 pub mod hotspot;
 pub mod java;
@@ -40,14 +41,13 @@ pub mod native_image;
 pub mod openj9;
 pub mod privileges;
 pub mod recognise;
-pub mod regular;
-pub mod setting;
+pub mod start_environment;
 pub mod v8;
 
 pub use candidate::Candidate;
 pub use command::Command;
 pub use recognise::Recognise;
-pub use setting::Setting;
+pub use start_environment::Setting;
 
 /// The runtimes that an adapter of ours steers: a rule of the broker may name them. The crate `runtimes` has
 /// their adapters.

@@ -3,9 +3,9 @@
 
 use crate::candidate::{Candidate, Jvm};
 use crate::command::Command;
+use crate::foreign_files::Root;
 use crate::java;
 use crate::recognise::Recognise;
-use crate::regular::Root;
 
 /// `OpenJ9` Java virtual machines.
 #[derive(Clone, Copy, Debug)]

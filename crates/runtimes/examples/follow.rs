@@ -15,6 +15,7 @@ use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, Options};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ impl Link for Script {
         tracing::debug!("{report:?}");
     }
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -130,15 +131,17 @@ fn show(process: &Process, perf: &mut Option<PerfFile>, since: Instant, limit: u
     let counters = perf.as_mut().and_then(|p| p.read().ok().map(Snapshot::of));
     let heap = counters.unwrap_or_default();
     // Only ZGC keeps its heap in a memory file. A machine without one is measured as any other process.
-    let uses = Gauge::new(*process, Collector::Z).uses().unwrap_or(0);
+    let uses = Gauge::new(*process, Collector::Z)
+        .uses()
+        .map_or(0, |uses| uses.0);
     let [young, full, concurrent] = heap.work.map(|w| w.invocations);
     println!(
         "{:.1},{},{},{},{young},{full},{concurrent},{},{}",
         since.elapsed().as_secs_f64(),
         limit >> 20,
         uses >> 20,
-        heap.committed() >> 20,
-        heap.collection_ns() / 1_000_000,
+        heap.committed().0 >> 20,
+        heap.collecting_time().0 / 1_000_000,
         thread_ms("steer"),
     );
     uses

@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::runtime::{Runtime, Steered};
 use crate::steer::steer;
 use crate::{ALL, family, passive};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::collections::BTreeMap;
@@ -91,7 +92,7 @@ pub fn run_among(runtimes: Runtimes, link: &mut dyn Link, pid: u32, options: &Op
 struct Machine {
     process: Process,
     /// Its memory, bytes.
-    uses: u64,
+    uses: Bytes,
     /// The runtime whose lever steers it.
     runtime: &'static dyn Runtime,
 }
@@ -250,9 +251,9 @@ impl<'a> Watched<'a> {
             .in_vain
             .is_some_and(|since| since.elapsed() >= PATIENCE);
         let bound = if in_vain {
-            0
+            Bytes::ZERO
         } else {
-            family::uses(pid).unwrap_or(0).saturating_mul(OUTGROWN)
+            family::uses(pid).unwrap_or_default() * OUTGROWN
         };
         let is_larger = |other| family::uses(other).is_some_and(|uses| uses > bound);
         let mut others = family::of(self.root);
@@ -301,7 +302,7 @@ impl Link for Watched<'_> {
         self.link.report(report);
     }
 
-    fn released(&mut self, bytes: u64) {
+    fn released(&mut self, bytes: Bytes) {
         self.link.released(bytes);
     }
 

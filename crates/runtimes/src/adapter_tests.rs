@@ -104,7 +104,7 @@ impl Link for Heard {
 
     fn report(&mut self, _: &Report) {}
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn steered_by(&mut self, adapter: Option<&'static str>) {
         self.events.extend(adapter.map(str::to_owned));
@@ -144,7 +144,7 @@ impl Pair {
             family::of(pair.0.id()).into_iter().any(|pid| {
                 let told = variable_of(pid, RUNTIME);
                 told.is_some_and(|told| told == name.as_bytes())
-                    && family::uses(pid).is_some_and(|uses| uses > bytes)
+                    && family::uses(pid).is_some_and(|uses| uses > Bytes(bytes))
             })
         };
         let up = || family::of(pair.0.id()).len() == 3 && ready(large, HELD) && ready(small, 0);
@@ -243,26 +243,30 @@ fn one_that_was_not_reached_comes_last_for_longer_each_time() {
     let own = Process::new(std::process::id()).unwrap();
     let machine = |started: u64, uses: u64| Machine {
         process: Process { started, ..own },
-        uses,
+        uses: Bytes(uses),
         runtime: &HEARS,
     };
     let machines = [machine(own.started, 9), machine(own.started + 1, 1)];
     let mut known = Known::default();
     let chosen = |known: &Known, machines: &[Machine]| known.choose(machines).unwrap().uses;
-    assert_eq!(chosen(&known, &machines), 9);
+    assert_eq!(chosen(&known, &machines), Bytes(9));
     known.put_off(own, true);
-    assert_eq!(chosen(&known, &machines), 1);
-    assert_eq!(chosen(&known, &machines[..1]), 9, "there is no other");
+    assert_eq!(chosen(&known, &machines), Bytes(1));
+    assert_eq!(
+        chosen(&known, &machines[..1]),
+        Bytes(9),
+        "there is no other"
+    );
     let first = known.put_off[&own].0;
     known.put_off(own, true);
     assert!(known.put_off[&own].0 >= first + PUT_OFF);
     // After some time it is tried again, but not for ever.
     let past = |known: &mut Known| known.put_off.get_mut(&own).unwrap().0 = Instant::now();
     past(&mut known);
-    assert_eq!(chosen(&known, &machines), 9);
+    assert_eq!(chosen(&known, &machines), Bytes(9));
     known.put_off(own, true);
     past(&mut known);
-    assert_eq!(chosen(&known, &machines), 1);
+    assert_eq!(chosen(&known, &machines), Bytes(1));
     assert!(known.choose(&[]).is_none());
 }
 

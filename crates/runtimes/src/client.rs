@@ -2,6 +2,7 @@
 
 use crate::link::Link;
 use plimsoll_client::Principal;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Link for ClientLink {
         self.principal.report(report);
     }
 
-    fn released(&mut self, bytes: u64) {
+    fn released(&mut self, bytes: Bytes) {
         self.principal.released(bytes);
     }
 

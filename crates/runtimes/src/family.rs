@@ -38,22 +38,22 @@ fn is_of(pid: u32, ours: Option<&[u8]>) -> bool {
     variable_of(pid, PRINCIPAL).is_none_or(|principal| Some(&*principal) == ours)
 }
 
-/// The bytes of a process's own memory (`RssAnon` + `RssShmem`); `None` if it is gone.
-pub fn uses(pid: u32) -> Option<u64> {
+/// A process's own memory (`RssAnon` + `RssShmem`); `None` if it is gone.
+pub fn uses(pid: u32) -> Option<Bytes> {
     let memory = Process::new(pid).ok()?.memory().ok()?;
-    Some(memory.anon.saturating_add(memory.shmem))
+    Some(Bytes(memory.anon) + Bytes(memory.shmem))
 }
 
-/// The bytes that `root` and its descendants use together, without the process `but`.
-pub fn uses_of_others(root: u32, but: u32) -> u64 {
+/// The memory that `root` and its descendants use together, without the process `but`.
+pub fn uses_of_others(root: u32, but: u32) -> Bytes {
     let others = of(root).into_iter().filter(|&pid| pid != but);
     others.filter_map(uses).sum()
 }
 
-/// The part of `usable` bytes of a program that is left to a process when the others use `others` bytes. At
+/// The part of a program's `usable` memory that is left to a process when the others use `others`. At
 /// least one byte: 0 stands for no limit.
-pub fn process_limit(usable: u64, others: u64) -> u64 {
-    govern::process_limit(Bytes(usable), Bytes(others)).0.max(1)
+pub fn process_limit(usable: Bytes, others: Bytes) -> Bytes {
+    govern::process_limit(usable, others).max(Bytes(1))
 }
 
 #[cfg(test)]

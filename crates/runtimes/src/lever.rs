@@ -5,6 +5,7 @@ use crate::link::Options;
 use crate::process::Process;
 use plimsoll_kernel::undo_notes::{About, Note};
 use plimsoll_programs::Recognise;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 
 /// Moves the memory of one running program. Used by one thread, the loop's.
@@ -75,30 +76,30 @@ impl Target<'_> {
     }
 }
 
-/// Where the memory of a process is to come to. Bytes.
+/// Where the memory of a process is to come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
     /// Memory that the process may use now: a little below the limit, without the memory of its relatives.
     /// 0 without a broker.
-    pub limit: u64,
+    pub limit: Bytes,
     /// Memory that it could have if it asked, without that of its relatives; 0 without a broker.
-    pub available: u64,
+    pub available: Bytes,
     /// Memory that it must give back; 0 if none.
-    pub owed: u64,
+    pub owed: Bytes,
     /// The memory for all programs of the computer or the group, if nothing can be paged out there: then an
     /// excess ends the program.
-    pub cliff: Option<u64>,
+    pub cliff: Option<Bytes>,
 }
 
 /// One look at a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Memory that it uses, bytes.
-    pub uses: u64,
+    pub uses: Bytes,
     /// Memory that it may use, bytes; below [`Goal::limit`] if the lever has its own reasons. 0: no limit.
-    pub limit: u64,
+    pub limit: Bytes,
     /// Memory that its heap has taken, bytes.
-    pub heap: u64,
+    pub heap: Bytes,
     /// Its collections since its start.
     pub collections: u64,
     /// It does not work at the moment.

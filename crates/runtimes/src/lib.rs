@@ -16,7 +16,7 @@
 //!
 //! - shared by all: [`process`] (what `/proc` tells, from the crate `kernel`), [`lever_options`] (what users
 //!   choose of a lever), [`link`] (between adapter and broker), `own_libraries` (our libraries for programs),
-//!   `stopped` (processes that stand still), [`adapter_lock`] (one adapter a process), [`family`] (the
+//!   `suspended` (processes that stand still), [`adapter_lock`] (one adapter a process), [`family`] (the
 //!   processes of a program), [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each
 //!   runtime), `steer` (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
@@ -44,7 +44,7 @@ pub mod passive;
 pub mod program_name;
 pub mod runtime;
 mod steer;
-mod stopped;
+mod suspended;
 #[cfg(test)]
 mod testing;
 

@@ -2,6 +2,7 @@
 
 use crate::lever_options::Chosen;
 use plimsoll_kernel::undo_notes::Notes;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub trait Link {
     /// Reports what is known about the program. The link fills in the principal's number.
     fn report(&mut self, report: &Report);
     /// Reports that this many bytes were given back, so that the broker may look at once.
-    fn released(&mut self, bytes: u64);
+    fn released(&mut self, bytes: Bytes);
     /// Reports which adapter ([`plimsoll_programs::Recognise::name`]) steers the program from now on; `None`
     /// if none does any more.
     fn steered_by(&mut self, _adapter: Option<&'static str>) {}
@@ -89,7 +90,7 @@ impl Link for Alone {
 
     fn report(&mut self, _: &Report) {}
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)

@@ -67,7 +67,7 @@ impl Steered {
     }
 
     fn uses(&self) -> u64 {
-        self.gauge.uses().unwrap_or(0)
+        self.gauge.uses().map_or(0, |uses| uses.0)
     }
 
     /// Number of collections that the adapter has reported.

@@ -99,7 +99,7 @@ impl Program {
     }
 
     fn uses(&self) -> u64 {
-        family::uses(self.child.id()).unwrap()
+        (family::uses(self.child.id()).unwrap()).0
     }
 
     fn file(&self) -> PathBuf {

@@ -14,7 +14,7 @@ use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Ended, Options, family};
 use plimsoll_testbed::{cases, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -34,13 +34,13 @@ fn follows(home: &Path, flags: &[&str], collector: Collector) {
     let steering =
         std::thread::spawn(move || plimsoll_runtimes::run(&mut link, pid, &Options::default()));
     let gauge = Gauge::new(process, collector);
-    let uses = || gauge.uses().unwrap_or(0);
+    let uses = || gauge.uses().unwrap_or_default();
     let name = format!("{flags:?} of {}", home.display());
-    eventually(&format!("{name} grows"), || uses() > 380 * MIB);
+    eventually(&format!("{name} grows"), || uses() > Bytes::mib(380));
     script.limit.store(280 * MIB, Ordering::Relaxed);
-    eventually(&format!("{name} shrinks"), || uses() < 330 * MIB);
+    eventually(&format!("{name} shrinks"), || uses() < Bytes::mib(330));
     script.limit.store(600 * MIB, Ordering::Relaxed);
-    eventually(&format!("{name} grows again"), || uses() > 380 * MIB);
+    eventually(&format!("{name} grows again"), || uses() > Bytes::mib(380));
     eventually(&format!("{name} reports"), || {
         let report = *script.report.lock().unwrap();
         report
@@ -61,14 +61,19 @@ fn a_gauge_of_a_machine_that_just_starts_counts_its_heap_once() {
         let early = Gauge::new(Process::new(program.child.id()).unwrap(), Collector::Z);
         let _ = early.uses();
         let process = program.machine();
-        let uses = || Gauge::new(process, Collector::Z).uses().unwrap_or(0);
+        let uses = || Gauge::new(process, Collector::Z).uses().unwrap_or_default();
         let mut perf = counters(&process);
         // By then it has used each of the mappings of its heap.
         eventually("it collects", || {
             let collections = perf.read().map(|c| Snapshot::of(c).collections());
-            uses() > 80 * MIB && collections.is_ok_and(|count| count > 20 || !counts_zgc(version))
+            uses() > Bytes::mib(80)
+                && collections.is_ok_and(|count| count > 20 || !counts_zgc(version))
         });
-        let same = || early.uses().is_ok_and(|e| e.abs_diff(uses()) < 20 * MIB);
+        let same = || {
+            early
+                .uses()
+                .is_ok_and(|e| e.abs_diff(uses()) < Bytes::mib(20))
+        };
         eventually("both see the same", || (0..20).all(|_| same()));
     }
 }
@@ -259,11 +264,14 @@ fn a_machine_says_what_it_is() {
             eventually("it collects", || {
                 perf.read().is_ok_and(|c| {
                     let heap = Snapshot::of(c);
-                    heap.committed() > 0 && (heap.collections() > 0 || !counted)
+                    heap.committed() > Bytes::ZERO && (heap.collections() > 0 || !counted)
                 })
             });
             let heap = Snapshot::of(perf.read().unwrap());
-            assert!((MIB..400 * MIB).contains(&heap.committed()), "{heap:?}");
+            assert!(
+                (Bytes::mib(1)..Bytes::mib(400)).contains(&heap.committed()),
+                "{heap:?}"
+            );
         }
     }
 }
@@ -399,11 +407,11 @@ fn a_machine_that_lets_nobody_attach_does_not_hide_the_one_beside_it() {
         let machines: Vec<Process> = all.filter(plimsoll_programs::hotspot::is_machine).collect();
         machines
     };
-    let uses = |process: &Process| family::uses(process.pid).unwrap_or(0);
+    let uses = |process: &Process| family::uses(process.pid).unwrap_or_default();
     eventually("both are up, one of them large", || {
         let large = machines()
             .iter()
-            .filter(|one| uses(one) > 250 * MIB)
+            .filter(|one| uses(one) > Bytes::mib(250))
             .count();
         machines().len() == 2 && large == 1
     });

@@ -63,6 +63,12 @@ impl Bytes {
         Bytes(product as u64)
     }
 
+    /// How far apart the two are.
+    #[must_use]
+    pub const fn abs_diff(self, other: Bytes) -> Bytes {
+        Bytes(self.0.abs_diff(other.0))
+    }
+
     /// How much more they are than `other`, if they are.
     #[must_use]
     pub const fn above(self, other: Bytes) -> Option<Bytes> {

@@ -7,7 +7,7 @@ use plimsoll_runtimes::hotspot::snapshot::Snapshot;
 use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_runtimes::{Ended, Options};
 use plimsoll_testbed::{cases, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::collections;
 use rustix::fs::FallocateFlags;
 use rustix::process::Signal;
@@ -288,13 +288,13 @@ fn a_machine_whose_page_was_emptied_is_steered_from_outside() {
     eventually("it has the agent", || Page::of(&sums.process).is_ok());
     let page = sums.page();
     sums.collects(&page, 3);
-    assert!(committed() > 200 * MIB);
+    assert!(committed() > Bytes::mib(200));
     empty_page(&sums);
     assert!(page.view().is_err());
     script.limit.store(150 * MIB, Ordering::Relaxed);
     eventually("its heap is made smaller", || {
         sums.checked();
-        committed() < 140 * MIB
+        committed() < Bytes::mib(140)
     });
     assert!(page.view().is_err(), "nobody writes a new one");
     sums.goes_on();

@@ -6,12 +6,13 @@ use crate::heap::control;
 use crate::thread::Attached;
 use crate::vm::mmtk;
 use mmtk::util::VMThread;
+use plimsoll_mmtk::Bytes;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The bound that the program sets itself by hand, bytes. A broker's would be lifted in the child.
-const BOUND: u64 = 24 << 20;
+/// The bound that the program sets itself by hand. A broker's would be lifted in the child.
+const BOUND: Bytes = Bytes::mib(24);
 /// Allocation of each process, bytes.
 const WORK: u64 = 64 << 20;
 

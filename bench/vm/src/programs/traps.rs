@@ -7,6 +7,7 @@ use crate::object::Shape;
 use crate::thread::Attached;
 use crate::vm::mmtk;
 use crate::world;
+use plimsoll_mmtk::Bytes;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(crate) fn moved(bounds: &[u64]) -> Value {
         });
         let phase = |bound: &u64| {
             let Some(control) = control() else { return 0 };
-            control.bound(*bound);
+            control.bound(Bytes(*bound));
             // The heap that was larger before shrinks by the next collection.
             let begin = control.figures().collections;
             while control.figures().collections < begin + 2 {
@@ -88,7 +89,7 @@ pub(crate) fn large(bytes: u64) -> Value {
     keep_one(&mut thread);
     let small = tree(&mut thread, 12).is_some();
     collect_here(&thread);
-    let before = control().map_or(0, |control| control.limit());
+    let before = control().map_or(0, |control| control.limit().0);
     let words = u32::try_from(bytes / 8).unwrap_or(u32::MAX);
     let object = thread.allocate(Shape { slots: 0, words });
     json!({ "small": small, "let_in": object.is_some(), "limit_before": before })
@@ -173,7 +174,7 @@ pub(crate) fn maximum() -> Value {
     let _ = std::panic::take_hook();
     json!({
         "panics": asked.is_err(),
-        "max": control().map(|control| control.max()),
+        "max": control().map(|control| control.max().0),
     })
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn maximum() -> Value {
 /// collections.
 pub(crate) fn early(bytes: u64) {
     if let Some(control) = control() {
-        control.bound(1 << 20);
+        control.bound(Bytes::mib(1));
         control.collect();
     }
     let mut thread = Attached::new();
@@ -191,7 +192,7 @@ pub(crate) fn early(bytes: u64) {
 /// Allocates this much under a small bound, and keeps nothing: for a plan that never collects.
 pub(crate) fn spend(bytes: u64) -> Work {
     if let Some(control) = control() {
-        control.bound(1 << 20);
+        control.bound(Bytes::mib(1));
     }
     let mut thread = Attached::new();
     let spent = churn(&mut thread, || CHURNED.load(Ordering::Relaxed) >= bytes);

@@ -176,7 +176,7 @@ impl Daemon {
             if let Some(parent) = figures.parent
                 && let Some(sum) = weights.get_mut(&parent)
             {
-                *sum = sum.saturating_add(figures.weight.get());
+                *sum = sum.saturating_add(figures.settings.weight.get());
             }
         }
         for (id, weight) in weights {

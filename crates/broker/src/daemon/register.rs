@@ -241,7 +241,10 @@ impl Daemon {
             kept,
         } = draft;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
-        let id = self.core.register(&new, now).map_err(refused)?;
+        let id = self
+            .core
+            .register(&new, plimsoll_unit::Nanos(now))
+            .map_err(refused)?;
         let files = self.serving.open_files(id, &self.settings);
         let (page, pressure) = files.map_err(|error| {
             let _ = self.core.remove(id);
@@ -385,8 +388,8 @@ impl Daemon {
                 .home
                 .as_ref()
                 .map(|home| home.directory().display().to_string()),
-            weight: figures.weight.get(),
-            priority: figures.priority.get(),
+            weight: figures.settings.weight.get(),
+            priority: figures.settings.priority.get(),
         })
     }
 }

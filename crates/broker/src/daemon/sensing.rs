@@ -124,7 +124,7 @@ impl Sensing {
             self.sensed.push(SensedPrincipal {
                 id: member.id,
                 uses,
-                read_at: member.read_at,
+                read_at: plimsoll_unit::Nanos(member.read_at),
                 answers,
                 swapped,
                 wanted: member.wanted,

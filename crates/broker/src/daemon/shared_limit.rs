@@ -37,7 +37,7 @@ pub(super) fn divide(
     let groups = members.iter().filter(|member| limit(member).is_some());
     parts.extend(groups.map(|member| Part {
         id: member.id,
-        uses: (core.figures(member.id)).map_or(0, |figures| figures.subtree_uses),
+        uses: (core.figures(member.id)).map_or(0, |figures| figures.subtree.uses),
         beside: None,
     }));
     let of = |part: &Part| members.get(part.id).and_then(limit);

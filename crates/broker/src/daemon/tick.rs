@@ -41,7 +41,9 @@ impl Daemon {
         if self.settings.options.system {
             self.sensing.divide(&mut self.members, &self.core);
         }
-        let actions = self.core.tick(now, &domain, self.sensing.sensed());
+        let actions = self
+            .core
+            .tick(plimsoll_unit::Nanos(now), &domain, self.sensing.sensed());
         let mut encoded = Vec::new();
         let mut given_up: Vec<Job> = Vec::new();
         for action in actions {

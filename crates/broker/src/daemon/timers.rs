@@ -116,7 +116,7 @@ impl Timers {
         answers: bool,
     ) {
         self.tick_took = took;
-        self.tick = now.saturating_add(pace.tick.max(MIN_TICK));
+        self.tick = now.saturating_add(pace.tick.0.max(MIN_TICK));
         if answers {
             self.tick = self.tick.min(now.saturating_add(ANSWER));
         }
@@ -125,7 +125,7 @@ impl Timers {
 
     /// Plans the next glance.
     pub(super) fn glanced(&mut self, now: u64, pace: &crate::decide::Pace) {
-        self.glance = now.saturating_add(pace.glance.max(MIN_TICK));
+        self.glance = now.saturating_add(pace.glance.0.max(MIN_TICK));
     }
 
     /// Whether it is time to sweep; if so, plans the next.

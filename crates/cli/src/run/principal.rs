@@ -112,7 +112,7 @@ impl Member {
             builder = builder.priority(priority.get());
         }
         if let Some(max) = wanted.max {
-            builder = builder.max(max);
+            builder = builder.max(plimsoll_unit::Bytes(max));
         }
         let principal = builder.open().map_err(|error| told(error, &place.socket))?;
         Ok(Member {

@@ -2,6 +2,7 @@
 
 use super::{Connection, Stream};
 use crate::Result;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
     Adapt, Adapter, Attach, Changed, Id, Listing, Name, Nothing, Register, Registered, Released,
     Report, Set, Watch, Which,
@@ -67,12 +68,12 @@ impl Connection {
         self.acknowledged(Method::Report, report)
     }
 
-    /// Tells that a principal gave back this many bytes.
+    /// Tells that a principal gave back this much memory.
     ///
     /// # Errors
     /// As [`Connection::register`].
-    pub fn released(&mut self, id: Id, bytes: u64) -> Result<()> {
-        self.acknowledged(Method::Released, &Released { id, bytes })
+    pub fn released(&mut self, id: Id, bytes: Bytes) -> Result<()> {
+        self.acknowledged(Method::Released, &Released { id, bytes: bytes.0 })
     }
 
     /// Changes a principal.

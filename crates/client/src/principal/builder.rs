@@ -7,6 +7,7 @@ use super::watcher::Watcher;
 use crate::socket::Surroundings;
 use crate::{Result, Socket};
 use plimsoll_kernel::environment::variable;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{
     Adapter, CgroupPath, Id, Kind, Max, Name, Priority, Register, Weight,
@@ -77,9 +78,9 @@ impl Builder {
         self
     }
 
-    /// The maximum in bytes for the principal and its children together; 0: no bound.
-    pub fn max(mut self, bytes: u64) -> Builder {
-        self.wish.register.max = self.taken(Max::or_none(bytes)).unwrap_or_default();
+    /// The maximum for the principal and its children together; 0: no bound.
+    pub fn max(mut self, bytes: Bytes) -> Builder {
+        self.wish.register.max = self.taken(Max::or_none(bytes.0)).unwrap_or_default();
         self
     }
 

@@ -21,6 +21,7 @@ mod watcher;
 pub use builder::Builder;
 
 use crate::{Error, Event, Reading, Result, Socket, thread};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use shared::Shared;
@@ -58,9 +59,9 @@ impl Principal {
         self.shared.read()
     }
 
-    /// The bytes that it may use now, by one load. Otherwise as [`Principal::read`].
+    /// The memory that it may use now, by one load. Otherwise as [`Principal::read`].
     #[inline]
-    pub fn limit(&self) -> u64 {
+    pub fn limit(&self) -> Bytes {
         self.shared.limit()
     }
 
@@ -91,10 +92,10 @@ impl Principal {
         self.shared.report(report);
     }
 
-    /// Reports that the program has given back this many bytes. Does not wait. Call it after the memory
-    /// was freed, with the bytes that really were: from then on they are not owed any more. If the
+    /// Reports that the program has given back this much memory. Does not wait. Call it after the memory
+    /// was freed, with the amount that really was: from then on they are not owed any more. If the
     /// broker finds the memory still in use, it is owed again.
-    pub fn released(&self, bytes: u64) {
+    pub fn released(&self, bytes: Bytes) {
         self.shared.released(bytes);
     }
 

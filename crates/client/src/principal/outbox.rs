@@ -1,5 +1,6 @@
 //! Messages that wait to be sent to the broker.
 
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 
 /// Messages that wait to be sent. Reports are merged and released bytes summed, so it never grows.
@@ -9,8 +10,8 @@ pub(super) struct Outbox {
     pub(super) report: Report,
     /// Whether the present broker lacks some of it.
     pub(super) report_is_new: bool,
-    /// Bytes that were released and not reported yet.
-    pub(super) released: u64,
+    /// Memory that was released and not reported yet.
+    pub(super) released: Bytes,
 }
 
 impl Outbox {
@@ -32,21 +33,21 @@ impl Outbox {
         self.report_is_new = true;
     }
 
-    pub(super) fn add_released(&mut self, bytes: u64) {
-        self.released = self.released.saturating_add(bytes);
+    pub(super) fn add_released(&mut self, bytes: Bytes) {
+        self.released += bytes;
     }
 
     /// Prepares for a new broker: it needs the whole report again, but released bytes are old news.
     pub(super) fn start_anew(&mut self) {
         self.report_is_new |= self.report != Report::default();
-        self.released = 0;
+        self.released = Bytes::ZERO;
     }
 
     /// Takes what is to be sent. The merged report stays for the next join.
     pub(super) fn take(&mut self) -> Outbox {
         let taken = *self;
         self.report_is_new = false;
-        self.released = 0;
+        self.released = Bytes::ZERO;
         taken
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::Source;
 use crate::reading::Reading;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::page::Level;
 
 /// Releases that are remembered one by one; further ones join the last.
@@ -12,14 +13,14 @@ const MOST: usize = 16;
 /// The releases, oldest first. Belongs to the lock of the principal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Paid {
-    /// When memory was given back (`CLOCK_MONOTONIC` ns) and how much (bytes).
-    releases: [(u64, u64); MOST],
+    /// When memory was given back (`CLOCK_MONOTONIC`), and how much.
+    releases: [(Nanos, Bytes); MOST],
     count: usize,
 }
 
 impl Paid {
-    /// Notes that `bytes` were given back before `now_ns`. Forgets the releases that `shown` includes.
-    pub(super) fn add(&mut self, bytes: u64, now_ns: u64, shown: &Reading) {
+    /// Notes that `bytes` were given back before `now`. Forgets the releases that `shown` includes.
+    pub(super) fn add(&mut self, bytes: Bytes, now: Nanos, shown: &Reading) {
         let shown = as_of(shown);
         let included = self.known().partition_point(|&(at, _)| at <= shown);
         self.releases.copy_within(included..self.count, 0);
@@ -27,10 +28,10 @@ impl Paid {
         match self.count {
             MOST => {
                 let (at, sum) = &mut self.releases[MOST - 1];
-                (*at, *sum) = (now_ns, sum.saturating_add(bytes));
+                (*at, *sum) = (now, *sum + bytes);
             }
             count => {
-                self.releases[count] = (now_ns, bytes);
+                self.releases[count] = (now, bytes);
                 self.count += 1;
             }
         }
@@ -40,12 +41,12 @@ impl Paid {
     pub(super) fn settle(&self, reading: Reading) -> Reading {
         let shown = as_of(&reading);
         let unseen = self.known().iter().filter(|&&(at, _)| at > shown);
-        let paid = unseen.fold(0u64, |sum, &(_, bytes)| sum.saturating_add(bytes));
+        let paid: Bytes = unseen.map(|&(_, bytes)| bytes).sum();
         let mut settled = reading;
         let numbers = &mut settled.numbers;
-        numbers.uses = numbers.uses.saturating_sub(paid);
-        if numbers.owed > 0 && paid > 0 {
-            numbers.owed = numbers.owed.saturating_sub(paid);
+        numbers.uses = numbers.uses.saturating_sub(paid.0);
+        if numbers.owed > 0 && paid > Bytes::ZERO {
+            numbers.owed = numbers.owed.saturating_sub(paid.0);
             if numbers.owed == 0 {
                 (numbers.deadline, numbers.level) = (0, Level::Normal);
             }
@@ -53,17 +54,17 @@ impl Paid {
         settled
     }
 
-    fn known(&self) -> &[(u64, u64)] {
+    fn known(&self) -> &[(Nanos, Bytes)] {
         &self.releases[..self.count]
     }
 }
 
-/// The time up to which a reading shows what was given back, ns. An older broker does not say when it
+/// The time up to which a reading shows what was given back. An older broker does not say when it
 /// read; then the time of its last sign of life stands for that.
-pub(super) fn as_of(reading: &Reading) -> u64 {
+pub(super) fn as_of(reading: &Reading) -> Nanos {
     match (reading.numbers.sensed, reading.source) {
         (0, Source::Broker | Source::Stale) => reading.heartbeat,
-        (sensed, _) => sensed,
+        (sensed, _) => Nanos(sensed),
     }
 }
 
@@ -92,9 +93,9 @@ mod tests {
     fn a_debt_that_was_paid_is_not_owed_until_the_numbers_are_newer() {
         let mut paid = Paid::default();
         let told = reading(10, 668);
-        paid.add(600, 20, &told);
+        paid.add(Bytes(600), Nanos(20), &told);
         assert_eq!(paid.settle(told).owed, 68);
-        paid.add(68, 30, &told);
+        paid.add(Bytes(68), Nanos(30), &told);
         // It also holds for numbers that were on their way meanwhile.
         let on_its_way = paid.settle(reading(19, 675));
         assert_eq!((on_its_way.owed, on_its_way.uses), (7, 1007));
@@ -122,10 +123,10 @@ mod tests {
     fn many_small_releases_are_all_counted_and_forgotten_once_they_show() {
         let mut paid = Paid::default();
         for at in 101..=1100 {
-            paid.add(1, at, &reading(100, 0));
+            paid.add(Bytes(1), Nanos(at), &reading(100, 0));
         }
         assert_eq!(paid.settle(reading(100, 5000)).owed, 4000);
-        paid.add(7, 1101, &reading(1100, 0));
+        paid.add(Bytes(7), Nanos(1101), &reading(1100, 0));
         assert_eq!((paid.count, paid.settle(reading(1100, 10)).owed), (1, 3));
     }
 }

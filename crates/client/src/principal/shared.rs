@@ -7,6 +7,7 @@ use crate::page_mapping::Window;
 use crate::reading::Told;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -126,7 +127,7 @@ impl Shared {
             Some(reading) => reading,
             None => self.read_again(),
         };
-        if self.paid_at.load(Ordering::Relaxed) > pending_releases::as_of(&reading) {
+        if Nanos(self.paid_at.load(Ordering::Relaxed)) > pending_releases::as_of(&reading) {
             self.settled(reading)
         } else {
             reading
@@ -142,10 +143,10 @@ impl Shared {
 
     /// One load. Takes the lock only if the window holds no number.
     #[inline]
-    pub(super) fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> Bytes {
         match self.window.view().limit() {
-            0 => self.read_again().numbers.limit,
-            limit => limit,
+            0 => Bytes(self.read_again().numbers.limit),
+            limit => Bytes(limit),
         }
     }
 
@@ -159,7 +160,7 @@ impl Shared {
             numbers: page.numbers,
             source: Source::from_bits(before),
             generation: page.generation,
-            heartbeat: page.heartbeat,
+            heartbeat: Nanos(page.heartbeat),
         })
     }
 
@@ -236,13 +237,13 @@ impl Shared {
         self.nudge();
     }
 
-    pub(super) fn released(&self, bytes: u64) {
+    pub(super) fn released(&self, bytes: Bytes) {
         let mut inner = self.lock();
         inner.outbox.add_released(bytes);
-        if bytes > 0 {
-            let (now, shown) = (clock::now().0, inner.now.reading);
+        if bytes > Bytes::ZERO {
+            let (now, shown) = (clock::now(), inner.now.reading);
             inner.paid.add(bytes, now, &shown);
-            self.paid_at.store(now, Ordering::Relaxed);
+            self.paid_at.store(now.0, Ordering::Relaxed);
             self.announce(&inner);
         }
         drop(inner);

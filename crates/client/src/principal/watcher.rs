@@ -10,6 +10,7 @@ use crate::local::Local;
 use crate::page_mapping::Shutter;
 use crate::{Error, ErrorName, Reading, Result, Source, Stream};
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Changed, Id};
 use plimsoll_wire::page::STALE_AFTER_NS;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -69,8 +70,8 @@ struct Bond {
     stream: Stream<Changed>,
     /// The last of these changes.
     last: Changed,
-    /// When the broker last gave a sign of life other than on the page, ns.
-    heard: u64,
+    /// When the broker last gave a sign of life other than on the page.
+    heard: Nanos,
 }
 
 impl Watcher {
@@ -169,7 +170,7 @@ impl Watcher {
             && let Some(changed) = bond.stream.next(Duration::ZERO)?
         {
             bond.last = changed;
-            bond.heard = clock::now().0;
+            bond.heard = clock::now();
             count += 1;
         }
         self.more = count == BURST;
@@ -204,7 +205,7 @@ impl Watcher {
             shutter
                 .show_file(window, &bond.page, bond.id)
                 .or_else(|error| {
-                    shutter.show_own(window, bond.id, numbers, clock::now().0)?;
+                    shutter.show_own(window, bond.id, numbers, clock::now())?;
                     Err(error)
                 })
         });
@@ -219,7 +220,7 @@ impl Watcher {
         let Link::Joined(bond) = &self.link else {
             return;
         };
-        let now = clock::now().0;
+        let now = clock::now();
         if !self.shutter.shows_file() {
             let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
             let result = self.shared.change_window(Source::Broker, |window| {
@@ -239,7 +240,7 @@ impl Watcher {
         let outbox = self.shared.take_outbox();
         let id = bond.id;
         let mut outcome = Ok(());
-        if outbox.released > 0 {
+        if outbox.released > Bytes::ZERO {
             outcome = self
                 .shared
                 .with_control(|control| control.released(id, outbox.released));
@@ -267,12 +268,12 @@ impl Watcher {
         let Link::Joined(bond) = &mut self.link else {
             return Ok(());
         };
-        let now = clock::now().0;
+        let now = clock::now();
         let on_page = self.shutter.shows_file();
         let fresh = if on_page {
-            !self.shared.window.view().is_stale(now)
+            !self.shared.window.view().is_stale(now.0)
         } else {
-            now.saturating_sub(bond.heard) < STALE_AFTER_NS / 3
+            now - bond.heard < Nanos(STALE_AFTER_NS / 3)
         };
         if fresh {
             return Ok(());
@@ -281,13 +282,13 @@ impl Watcher {
             self.shared.change_window(Source::Stale, |_| ());
         }
         self.shared.with_control(|control| control.info())?;
-        bond.heard = clock::now().0;
+        bond.heard = clock::now();
         // The broker lives but its page does not, so take the numbers from the stream from now on.
         if on_page {
             let (shutter, numbers) = (&mut self.shutter, &bond.last.numbers);
             let id = bond.id;
             self.shared.change_window(Source::Broker, |window| {
-                shutter.show_own(window, id, numbers, clock::now().0)
+                shutter.show_own(window, id, numbers, clock::now())
             })?;
         }
         self.take_over();
@@ -297,10 +298,10 @@ impl Watcher {
     /// The broker is gone. Changes to local numbers at once, and tries to rejoin soon.
     fn part(&mut self) {
         let limit = match &self.link {
-            Link::Joined(bond) => bond.last.numbers.limit,
-            Link::Alone { .. } => 0,
+            Link::Joined(bond) => Bytes(bond.last.numbers.limit),
+            Link::Alone { .. } => Bytes::ZERO,
         };
-        self.local.inherit(limit, clock::now().0);
+        self.local.inherit(limit, clock::now());
         self.pause = FIRST_PAUSE;
         self.link = Link::Alone {
             next_try: Instant::now() + self.pause,
@@ -318,7 +319,7 @@ impl Watcher {
 
     fn show_local(&mut self) -> Reading {
         self.local.set_pid(self.shared.pid());
-        let now = clock::now().0;
+        let now = clock::now();
         let numbers = self.local.sense(now);
         let shutter = &mut self.shutter;
         let shown = self.shared.change_window(Source::Local, |window| {
@@ -363,7 +364,7 @@ impl Watcher {
     }
 
     fn bond(&mut self, joined: Joined) {
-        let now = clock::now().0;
+        let now = clock::now();
         let reading = reading_of(&joined.first, now);
         let found = joined.registered.is_none() && !self.shared.is_anothers();
         let known = Known {
@@ -388,12 +389,12 @@ impl Watcher {
     }
 }
 
-fn reading_of(changed: &Changed, now_ns: u64) -> Reading {
+fn reading_of(changed: &Changed, now: Nanos) -> Reading {
     Reading {
         numbers: changed.numbers,
         source: Source::Broker,
         generation: changed.generation,
-        heartbeat: now_ns,
+        heartbeat: now,
     }
 }
 

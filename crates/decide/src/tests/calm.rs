@@ -48,7 +48,7 @@ fn idle_services_owe_nothing_while_a_busy_program_has_room() {
         // It fills its heap up to 600 MiB and collects it.
         shop.bench
             .uses(shop.busy, (230 + round % 100 * 370 / 100) * MIB);
-        shop.bench.tick(50 * MILLISECOND);
+        shop.bench.tick(Nanos::millis(50));
         for &id in &shop.services {
             let numbers = shop.bench.numbers(id);
             assert_eq!((numbers.owed, numbers.level), (0, Level::Normal), "{round}");
@@ -66,25 +66,25 @@ fn idle_services_owe_nothing_while_a_busy_program_has_room() {
 fn who_is_asked_in_vain_is_at_its_least_and_owes_only_to_those_who_wait() {
     let mut shop = shop();
     let bench = &mut shop.bench;
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     bench.uses(shop.busy, bench.numbers(shop.busy).limit);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let service = shop.services[0];
     assert!(bench.numbers(service).owed > 0, "it is asked");
     // It gives nothing within its time.
     let in_debt = (0..400).filter(|_| {
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
         bench.numbers(service).owed > 0
     });
     assert!(in_debt.count() < 60);
     let figures = bench.core.figures(service).expect("is there");
-    assert!(figures.at_least, "{figures:?}");
+    assert!(figures.wants.at_least, "{figures:?}");
     assert_eq!(figures.numbers.level, Level::Normal);
     // A newcomer that waits for what it is guaranteed is served all the same.
     let late = bench.add(&new("late"), 0);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     bench.uses(late, bench.numbers(late).limit);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     assert!(bench.numbers(shop.busy).owed > 300 * MIB);
     assert!(bench.numbers(service).owed > 0);
 }
@@ -93,13 +93,18 @@ fn who_is_asked_in_vain_is_at_its_least_and_owes_only_to_those_who_wait() {
 fn who_can_shrink_after_all_is_asked_again() {
     let mut shop = shop();
     let bench = &mut shop.bench;
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     bench.uses(shop.busy, bench.numbers(shop.busy).limit);
-    bench.ticks(200, 50 * MILLISECOND);
+    bench.ticks(200, Nanos::millis(50));
     let service = shop.services[0];
-    assert!(bench.core.figures(service).is_some_and(|one| one.at_least));
+    assert!(
+        bench
+            .core
+            .figures(service)
+            .is_some_and(|one| one.wants.at_least)
+    );
     bench.uses(service, 100 * MIB);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     assert!(bench.numbers(service).owed > 40 * MIB, "it grew");
 }
 
@@ -114,7 +119,7 @@ fn a_pause_of_seconds_moves_no_memory_and_a_longer_one_does() {
     // Both keep to their limits, and the other one wants more.
     let follow = |bench: &mut Bench, ticks: usize| {
         for _ in 0..ticks {
-            bench.tick(50 * MILLISECOND);
+            bench.tick(Nanos::millis(50));
             bench.uses(other, bench.numbers(other).limit);
             bench.uses(busy, bench.numbers(busy).limit);
         }
@@ -147,19 +152,19 @@ fn a_limit_that_nobody_wants_stays() {
         ..Report::default()
     };
     bench.core.report(&report).expect("is registered");
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let before = bench.numbers(id).limit;
     // It shrinks, and says that it needs little; nobody else is there.
     bench.uses(id, 200 * MIB);
     bench.reports_idle(id, 100 * MIB);
-    bench.ticks(400, 50 * MILLISECOND);
+    bench.ticks(400, Nanos::millis(50));
     assert_eq!(bench.numbers(id).limit, before);
 }
 
 #[test]
 fn a_release_is_answered_even_if_nothing_changed() {
     let mut core = Core::new(Config::default());
-    let id = core.register(&new("p"), 0).expect("registers");
+    let id = core.register(&new("p"), Nanos::ZERO).expect("registers");
     let whole = SensedDomain {
         capacity: 1000 * MIB,
         used: 100 * MIB,
@@ -167,7 +172,7 @@ fn a_release_is_answered_even_if_nothing_changed() {
     };
     let mut wakes = |at: u64, answers: bool| {
         let one = SensedPrincipal {
-            read_at: at * MILLISECOND,
+            read_at: Nanos::millis(at),
             answers,
             ..sensed(id, 100 * MIB)
         };
@@ -175,7 +180,7 @@ fn a_release_is_answered_even_if_nothing_changed() {
             Action::Publish { numbers, wake, .. } => *wake && numbers.sensed == at * MILLISECOND,
             _ => false,
         };
-        core.tick(at * MILLISECOND, &whole, &[one])
+        core.tick(Nanos::millis(at), &whole, &[one])
             .iter()
             .any(wakes)
     };
@@ -192,14 +197,14 @@ fn beside_a_large_one(uses: u64, demand: Option<u64>, rate: u64) -> (u64, u64) {
     let mut bench = Bench::new(1240 * MIB);
     let ids = ["small", "large"].map(|name| bench.add(&new(name), 20 * MIB));
     bench.reports_idle(ids[0], 10 * MIB);
-    bench.ticks(20, 50 * MILLISECOND);
+    bench.ticks(20, Nanos::millis(50));
     bench.uses(ids[0], uses);
     bench.uses(ids[1], 900 * MIB - uses);
-    bench.ticks(400, 50 * MILLISECOND);
+    bench.ticks(400, Nanos::millis(50));
     let budget = bench.core.domain(None).expect("the root").budget;
     let most = budget - uses - 80 * MIB;
     bench.uses(ids[1], most);
-    bench.ticks(400, 50 * MILLISECOND);
+    bench.ticks(400, Nanos::millis(50));
     let report = Report {
         id: ids[0],
         live: Some(uses / 2),
@@ -209,7 +214,7 @@ fn beside_a_large_one(uses: u64, demand: Option<u64>, rate: u64) -> (u64, u64) {
     };
     bench.core.report(&report).expect("is registered");
     for _ in 0..100 {
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
         let limit = bench.numbers(ids[1]).limit;
         bench.uses(ids[1], limit.min(most));
     }
@@ -242,7 +247,7 @@ fn a_floor_is_believed_of_who_has_as_much_and_has_an_adapter() {
     let mut bench = Bench::new(1240 * MIB);
     let id = bench.add(&new("floor"), 900 * MIB);
     let other = bench.add(&new("other"), 100 * MIB);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let mut is_at_least = |floor: u64, adaptive: bool| {
         let floor = Some(floor);
         let report = Report {
@@ -255,7 +260,7 @@ fn a_floor_is_believed_of_who_has_as_much_and_has_an_adapter() {
             .core
             .set_adaptive(id, adaptive)
             .expect("is registered");
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
         let node = bench
             .core
             .tree

@@ -12,7 +12,7 @@ fn a_principal_that_makes_no_sense_is_refused() {
                 parent: Some(9),
                 ..new("a")
             },
-            0
+            Nanos::ZERO
         ),
         Err(Refusal::NoSuchPrincipal(9))
     );
@@ -22,8 +22,10 @@ fn a_principal_that_makes_no_sense_is_refused() {
 #[test]
 fn a_change_that_makes_no_sense_is_refused_and_changes_nothing() {
     let mut core = Core::new(Config::default());
-    let top = core.register(&group(None), 0).expect("registers");
-    let below = core.register(&group(Some(top)), 0).expect("registers");
+    let top = core.register(&group(None), Nanos::ZERO).expect("registers");
+    let below = core
+        .register(&group(Some(top)), Nanos::ZERO)
+        .expect("registers");
     let cycle = Set {
         id: top,
         parent: Some(below),
@@ -49,7 +51,10 @@ fn a_change_that_makes_no_sense_is_refused_and_changes_nothing() {
             parent: top
         })
     );
-    assert_eq!(core.figures(top).map(|one| one.weight), Some(weight(100)));
+    assert_eq!(
+        core.figures(top).map(|one| one.settings.weight),
+        Some(weight(100))
+    );
 }
 
 #[test]
@@ -59,9 +64,12 @@ fn no_more_principals_than_may_be() {
         ..Config::default()
     });
     for name in ["a", "b"] {
-        core.register(&new(name), 0).expect("registers");
+        core.register(&new(name), Nanos::ZERO).expect("registers");
     }
-    assert_eq!(core.register(&new("c"), 0), Err(Refusal::TooMany(2)));
+    assert_eq!(
+        core.register(&new("c"), Nanos::ZERO),
+        Err(Refusal::TooMany(2))
+    );
 }
 
 #[test]
@@ -69,14 +77,18 @@ fn a_tree_is_at_most_eight_deep() {
     let mut core = Core::new(Config::default());
     let mut parent = None;
     for _ in 0..MAX_DEPTH {
-        parent = Some(core.register(&group(parent), 0).expect("registers"));
+        parent = Some(
+            core.register(&group(parent), Nanos::ZERO)
+                .expect("registers"),
+        );
     }
     assert_eq!(
-        core.register(&group(parent), 0),
+        core.register(&group(parent), Nanos::ZERO),
         Err(Refusal::TooDeep(MAX_DEPTH + 1))
     );
-    let other = core.register(&group(None), 0).expect("registers");
-    core.register(&group(Some(other)), 0).expect("registers");
+    let other = core.register(&group(None), Nanos::ZERO).expect("registers");
+    core.register(&group(Some(other)), Nanos::ZERO)
+        .expect("registers");
     let deep = Set {
         id: other,
         parent: Some(7),
@@ -98,13 +110,13 @@ fn orphans_go_to_their_grandparent() {
         },
         10 * MIB,
     );
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     bench.core.remove(middle).expect("was registered");
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     let leaf = bench.core.figures(leaf).expect("lives on");
-    assert_eq!((leaf.parent, leaf.weight), (Some(top), weight(7)));
+    assert_eq!((leaf.parent, leaf.settings.weight), (Some(top), weight(7)));
     assert_eq!(
-        bench.core.figures(top).map(|one| one.subtree_uses),
+        bench.core.figures(top).map(|one| one.subtree.uses),
         Some(10 * MIB)
     );
 }
@@ -115,16 +127,16 @@ fn numbers_are_never_reused() {
         first_id: 41,
         ..Config::default()
     });
-    let first = core.register(&new("a"), 0).expect("registers");
+    let first = core.register(&new("a"), Nanos::ZERO).expect("registers");
     core.remove(first).expect("was registered");
-    let second = core.register(&new("a"), 0).expect("registers");
+    let second = core.register(&new("a"), Nanos::ZERO).expect("registers");
     assert_eq!((first, second), (41, 42));
 }
 
 #[test]
 fn settings_outlive_a_crash() {
     let mut core = Core::new(Config::default());
-    let id = core.register(&new("p"), 0).expect("registers");
+    let id = core.register(&new("p"), Nanos::ZERO).expect("registers");
     core.set(&Set {
         id,
         weight: Some(weight(7)),
@@ -138,10 +150,13 @@ fn settings_outlive_a_crash() {
         first_id: core.next_id(),
         ..Config::default()
     });
-    let rejoined = again.register(&new("p"), 0).expect("registers");
+    let rejoined = again.register(&new("p"), Nanos::ZERO).expect("registers");
     assert!(rejoined > id);
     again.restore(rejoined, None, &kept[0]).expect("is valid");
     let one = again.figures(rejoined).expect("is registered");
-    assert_eq!((one.weight.get(), one.priority.get()), (7, -3));
-    assert_eq!(one.max.bytes(), Some(MIB));
+    assert_eq!(
+        (one.settings.weight.get(), one.settings.priority.get()),
+        (7, -3)
+    );
+    assert_eq!(one.settings.max.bytes(), Some(MIB));
 }

@@ -16,23 +16,26 @@ fn a_deadline_stays_until_the_debt_is_paid() {
             ..Report::default()
         })
         .expect("is registered");
-    bench.ticks(2, 50 * MILLISECOND);
+    bench.ticks(2, Nanos::millis(50));
     bench.outsiders = 300 * MIB;
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     let first = bench.numbers(id);
-    assert_eq!(first.deadline, bench.now + 400 * MILLISECOND);
+    assert_eq!(Nanos(first.deadline), bench.now + Nanos::millis(400));
     // Neither its own growth nor further debt moves the deadline.
     bench.uses(id, 950 * MIB);
     bench.outsiders = 400 * MIB;
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     assert_eq!(bench.numbers(id).deadline, first.deadline);
     assert!(bench.numbers(id).owed > first.owed);
     // The first batch is paid, and the second has its own deadline.
     bench.uses(id, first.limit);
-    bench.tick(50 * MILLISECOND);
-    assert_eq!(bench.numbers(id).deadline, bench.now + 400 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
+    assert_eq!(
+        Nanos(bench.numbers(id).deadline),
+        bench.now + Nanos::millis(400)
+    );
     bench.outsiders = 0;
-    let actions = bench.ticks(100, 50 * MILLISECOND);
+    let actions = bench.ticks(100, Nanos::millis(50));
     assert_eq!(bench.numbers(id).owed, 0);
     let relief = |action: &Action| match action {
         Action::Publish { numbers, wake, .. } => {
@@ -52,7 +55,7 @@ fn without_a_cgroup_paging_out_goes_on() {
     let mut paged_out = |ticks: usize| {
         let mut times = 0;
         for _ in 0..ticks {
-            for action in bench.tick(50 * MILLISECOND) {
+            for action in bench.tick(Nanos::millis(50)) {
                 match action {
                     Action::PageOut { id, .. } if id == bad => times += 1,
                     Action::Publish { .. } => {}
@@ -80,7 +83,7 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     let mut bench = Bench::new(1000 * MIB);
     let good = bench.add(&new("good"), 300 * MIB);
     let bad = bench.add(&new("bad"), 650 * MIB);
-    let actions = bench.ticks(100, 50 * MILLISECOND);
+    let actions = bench.ticks(100, Nanos::millis(50));
     let rungs: Vec<_> = actions
         .iter()
         .filter(|action| !matches!(action, Action::Publish { .. }))
@@ -107,7 +110,7 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     );
     bench.core.acted(bad, true);
     bench.uses(bad, bench.numbers(bad).limit);
-    let actions = bench.ticks(800, 50 * MILLISECOND);
+    let actions = bench.ticks(800, Nanos::millis(50));
     let lifted = Action::Bound {
         id: bad,
         bytes: u64::MAX,
@@ -127,23 +130,23 @@ fn stalls_while_bytes_are_taken_do_not_doubt_the_limit() {
             ..Report::default()
         };
         bench.core.report(&report).expect("is registered");
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
     };
     stalls(&mut bench, 0);
     let takes = |action: &Action| matches!(action, Action::Take { .. });
-    let taken = (0..1000).any(|_| bench.tick(50 * MILLISECOND).iter().any(takes));
+    let taken = (0..1000).any(|_| bench.tick(Nanos::millis(50)).iter().any(takes));
     assert!(taken, "{:?}", bench.core.figures(bad));
     stalls(&mut bench, 100);
     let figures = bench.core.figures(bad).expect("is there");
     assert_eq!(figures.rung, Rung::Take);
-    assert!(!figures.doubted, "{figures:?}");
-    assert!(figures.stall_rate > Some(0), "it is shown: {figures:?}");
+    assert!(!figures.stalls.doubted, "{figures:?}");
+    assert!(figures.stalls.rate > Some(0), "it is shown: {figures:?}");
 }
 
 /// When the first bytes are taken from an adaptive principal that owes and pays nothing, beside
 /// this many bytes of outsiders. It reports before each tick for the time `speaks`, and never if
 /// that is `None`. Returns the deadline of its debt, the time of its last report, and that of the
-/// first action; nanoseconds since the start.
+/// first action; times since the start.
 fn first_taken(outsiders: u64, reaction_ms: u64, speaks: Option<Nanos>) -> (Nanos, Nanos, Nanos) {
     let mut bench = Bench::new(1000 * MIB);
     bench.outsiders = outsiders;
@@ -154,16 +157,16 @@ fn first_taken(outsiders: u64, reaction_ms: u64, speaks: Option<Nanos>) -> (Nano
         ..Report::default()
     };
     let began = bench.now;
-    let mut reported = 0;
+    let mut reported = Nanos::ZERO;
     for _ in 0..400 {
         if speaks.is_some_and(|speaks| bench.now - began <= speaks) {
             bench.core.report(&report).expect("is registered");
             reported = bench.now - began;
         }
-        let actions = bench.tick(50 * MILLISECOND);
+        let actions = bench.tick(Nanos::millis(50));
         let published = |action: &Action| matches!(action, Action::Publish { .. });
         if !actions.iter().all(published) {
-            let deadline = bench.numbers(id).deadline - began;
+            let deadline = Nanos(bench.numbers(id).deadline) - began;
             return (deadline, reported, bench.now - began);
         }
     }
@@ -172,20 +175,20 @@ fn first_taken(outsiders: u64, reaction_ms: u64, speaks: Option<Nanos>) -> (Nano
 
 #[test]
 fn who_reports_has_time_to_collect_before_anything_is_taken() {
-    let always = Some(Nanos::MAX);
+    let always = Some(Nanos(u64::MAX));
     // The reserve is 40 MiB. In the first case more than a quarter of it is left.
     for (outsiders, grace) in [
-        (585 * MIB, 3_000 * MILLISECOND),
-        (595 * MIB, 1_000 * MILLISECOND),
+        (585 * MIB, Nanos::seconds(3)),
+        (595 * MIB, Nanos::seconds(1)),
     ] {
         let (deadline, _, taken) = first_taken(outsiders, 400, always);
         assert_eq!(taken, deadline + grace, "beside {outsiders} bytes");
         let (deadline, _, taken) = first_taken(outsiders, 500, None);
         assert_eq!(taken, deadline, "it never reported");
     }
-    let (deadline, reported, taken) = first_taken(585 * MIB, 3_000, Some(1_000 * MILLISECOND));
-    assert!(taken > deadline, "{taken}, {deadline}");
-    assert_eq!(taken, reported + 4_000 * MILLISECOND, "it fell silent");
+    let (deadline, reported, taken) = first_taken(585 * MIB, 3_000, Some(Nanos::seconds(1)));
+    assert!(taken > deadline, "{taken:?}, {deadline:?}");
+    assert_eq!(taken, reported + Nanos::seconds(4), "it fell silent");
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn of_two_debtors_the_one_with_more_excess_per_weight_pays_first() {
     let much = bench.add(&bounded("much"), 550 * MIB);
     // The reserve lacks less than either principal owes.
     let first = (0..100)
-        .flat_map(|_| bench.tick(50 * MILLISECOND))
+        .flat_map(|_| bench.tick(Nanos::millis(50)))
         .find(|action| !matches!(action, Action::Publish { .. }));
     assert!(
         matches!(first, Some(Action::PageOut { id, .. }) if id == much),
@@ -217,7 +220,7 @@ fn nothing_is_taken_while_nobody_needs_it() {
         },
         300 * MIB,
     );
-    let actions = bench.ticks(200, 50 * MILLISECOND);
+    let actions = bench.ticks(200, Nanos::millis(50));
     assert!(bench.numbers(top).owed > 190 * MIB);
     assert!(
         actions
@@ -231,42 +234,45 @@ fn nothing_is_taken_while_nobody_needs_it() {
 fn a_hog_is_seen_coming() {
     let mut bench = Bench::new(1500 * MIB);
     let id = bench.add(&new("p"), 0);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     bench.uses(id, 1390 * MIB);
-    bench.ticks(40, 50 * MILLISECOND);
+    bench.ticks(40, Nanos::millis(50));
     let calm = bench.core.domain(None).expect("the root");
     assert!((58..66).contains(&(calm.reserve / MIB)), "{calm:?}");
     for _ in 0..10 {
         bench.outsiders += 5 * MIB;
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
     }
     let hog = bench.core.domain(None).expect("the root");
     assert!(hog.growth > 70 * MIB as i64, "{hog:?}");
     assert!(hog.reserve + hog.expected > 70 * MIB, "{hog:?}");
     assert!(bench.numbers(id).owed > 0);
-    assert!(bench.core.next_tick() <= 25 * MILLISECOND);
+    assert!(bench.core.next_tick() <= Nanos::millis(25));
 }
 
 #[test]
 fn a_jump_of_the_clock_changes_nothing() {
     let mut bench = Bench::new(1000 * MIB);
     let debtor = bench.add(&new("p"), 800 * MIB);
-    bench.ticks(2, 50 * MILLISECOND);
+    bench.ticks(2, Nanos::millis(50));
     bench.outsiders = 500 * MIB;
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     let before = bench.numbers(debtor);
     assert!(before.owed > 0);
-    for jump in [3_600_000 * MILLISECOND, 20_000 * MILLISECOND] {
+    for jump in [Nanos::seconds(3600), Nanos::seconds(20)] {
         bench.now += jump;
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
         let after = bench.numbers(debtor);
-        assert!(after.deadline <= bench.now + 500 * MILLISECOND, "{after:?}");
+        assert!(
+            after.deadline <= (bench.now + Nanos::millis(500)).0,
+            "{after:?}"
+        );
         assert_eq!(after.limit / (64 * MIB), before.limit / (64 * MIB));
     }
-    bench.now = 5 * MILLISECOND;
-    bench.tick(0);
+    bench.now = Nanos::millis(5);
+    bench.tick(Nanos::ZERO);
     assert!(
-        bench.numbers(debtor).deadline <= bench.now + 500 * MILLISECOND,
+        bench.numbers(debtor).deadline <= (bench.now + Nanos::millis(500)).0,
         "not hours away"
     );
 }
@@ -275,21 +281,21 @@ fn a_jump_of_the_clock_changes_nothing() {
 fn pages_beat_once_a_second_in_the_deepest_calm() {
     let mut bench = Bench::new(1000 * MIB);
     let id = bench.add(&new("p"), 0);
-    bench.ticks(100, 50 * MILLISECOND);
+    bench.ticks(100, Nanos::millis(50));
     let mut written = bench.now;
     for _ in 0..20 {
         let next = bench.core.next_tick();
-        assert!(next <= 1_000 * MILLISECOND);
+        assert!(next <= Nanos::seconds(1));
         let actions = bench.tick(next);
         if actions
             .iter()
             .any(|action| matches!(action, Action::Publish { id: whose, .. } if *whose == id))
         {
-            assert!(bench.now - written <= 1_000 * MILLISECOND);
+            assert!(bench.now - written <= Nanos::seconds(1));
             written = bench.now;
         }
     }
-    assert!(bench.now - written <= 1_000 * MILLISECOND);
+    assert!(bench.now - written <= Nanos::seconds(1));
 }
 
 /// Three passive programs: two have more than their shares, and one waits for its own. Both debtors
@@ -314,7 +320,7 @@ fn taken_from_the_active(active: u64, neighbour_touches: u64) -> (u64, u64) {
         uses[2] = bench.numbers(ids[2]).limit.max(uses[2]);
         bench.uses(ids[2], uses[2]);
         bench.working_sets[2].1 = uses[2];
-        for action in bench.tick(50 * MILLISECOND) {
+        for action in bench.tick(Nanos::millis(50)) {
             let (id, bytes) = match action {
                 Action::PageOut { id, bytes } | Action::Take { id, bytes } => (id, bytes),
                 Action::Bound { id, bytes } => {

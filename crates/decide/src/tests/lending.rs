@@ -21,7 +21,7 @@ impl Bench {
                 self.wanted.retain(|one| one.0 != id);
                 self.wanted.push((id, 1_000_000 / obtained));
             }
-            self.tick(100 * MILLISECOND);
+            self.tick(Nanos::millis(100));
         }
     }
 
@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn target(&self, id: Id) -> u64 {
-        self.core.figures(id).expect("is registered").target
+        self.core.figures(id).expect("is registered").wants.target
     }
 }
 
@@ -94,7 +94,7 @@ fn targets(mut bench: Bench, programs: &[One], have_collectors: bool) -> (Vec<u6
                 .report(&one.report(id, have_collectors))
                 .expect("is registered");
         }
-        bench.tick(50 * MILLISECOND);
+        bench.tick(Nanos::millis(50));
     }
     let budget = bench.core.domain(None).expect("the root").budget;
     (ids.iter().map(|&id| bench.target(id)).collect(), budget)
@@ -150,14 +150,14 @@ fn lending_can_be_switched_at_any_time() {
     let idle = bench.add(&new("idle"), 300 * MIB);
     let busy = bench.add(&new("busy"), 300 * MIB);
     bench.reports_idle(idle, 50 * MIB);
-    bench.ticks(5, 50 * MILLISECOND);
+    bench.ticks(5, Nanos::millis(50));
     let lent = bench.target(busy);
     let mut switch = |lending| {
         bench.core.configure(Config {
             lending,
             ..Config::default()
         });
-        bench.ticks(5, 50 * MILLISECOND);
+        bench.ticks(5, Nanos::millis(50));
         (bench.target(idle), bench.target(busy))
     };
     let (idle, equal) = switch(false);
@@ -239,11 +239,11 @@ fn who_has_not_reported_twice_does_not_lend() {
         told(&mut bench, busy, 4000 * MIB);
     }
     told(&mut bench, quiet, slow);
-    bench.ticks(200, 100 * MILLISECOND);
+    bench.ticks(200, Nanos::millis(100));
     let share = bench.numbers(quiet).share;
     assert!(bench.target(quiet) >= share, "{}", bench.target(quiet));
     told(&mut bench, quiet, slow);
-    bench.ticks(2, 100 * MILLISECOND);
+    bench.ticks(2, Nanos::millis(100));
     assert!(
         bench.target(quiet) < share / 4 * 3,
         "{}",

@@ -8,7 +8,7 @@ mod shares;
 mod users;
 
 use super::*;
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{MIB, MILLISECOND, Nanos};
 use plimsoll_wire::messages::{Kind, Max, Priority, Report, Weight};
 use plimsoll_wire::page::Numbers;
 
@@ -65,7 +65,7 @@ impl Bench {
     fn new(capacity: u64) -> Bench {
         Bench {
             core: Core::new(Config::default()),
-            now: 1_000 * MILLISECOND,
+            now: Nanos::seconds(1),
             capacity,
             outsiders: 0,
             uses: Vec::new(),

@@ -8,7 +8,7 @@ fn shares_follow_weights() {
     let mut bench = Bench::new(1500 * MIB);
     let weights = [10, 40, 20].map(weight);
     let ids = weights.map(|weight| bench.add(&NewPrincipal { weight, ..new("p") }, 0));
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let budget = bench.core.domain(None).expect("the root").budget;
     for (id, weight) in ids.into_iter().zip(weights) {
         let ideal = budget * u64::from(weight.get()) / 70;
@@ -24,11 +24,11 @@ fn shares_follow_weights() {
 fn a_newcomer_waits_for_memory_that_is_really_free() {
     let mut bench = Bench::new(1000 * MIB);
     let old = bench.add(&new("old"), 0);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     bench.uses(old, 960 * MIB);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let late = bench.add(&new("new"), 0);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     assert!(
         bench.numbers(old).owed > 400 * MIB,
         "{:?}",
@@ -40,7 +40,7 @@ fn a_newcomer_waits_for_memory_that_is_really_free() {
         bench.numbers(late)
     );
     bench.uses(old, bench.numbers(old).limit);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     assert_eq!(bench.numbers(old).owed, 0);
     assert!(
         bench.numbers(late).limit > 450 * MIB,
@@ -56,7 +56,7 @@ fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
     bench.reports_idle(sleeper, 5 * MIB);
     let other = bench.add(&new("other"), 100 * MIB);
     for uses in [300, 500, 700, 880, 880, 880] {
-        bench.tick(100 * MILLISECOND);
+        bench.tick(Nanos::millis(100));
         bench.uses(other, uses * MIB);
     }
     assert!(
@@ -65,7 +65,7 @@ fn a_program_that_wakes_gets_its_share_before_its_adapter_tells() {
     );
     for uses in [80, 110] {
         bench.uses(sleeper, uses * MIB);
-        bench.tick(100 * MILLISECOND);
+        bench.tick(Nanos::millis(100));
     }
     assert!(
         bench.numbers(other).owed > 50 * MIB,
@@ -79,7 +79,7 @@ fn a_limit_does_not_rise_while_its_program_stalls_within_it() {
     let mut bench = Bench::new(1000 * MIB);
     let stalling = bench.add(&new("stalling"), 0);
     let other = bench.add(&new("other"), 0);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let stalls = |bench: &mut Bench, number| {
         let stalls = Some(number);
         let report = Report {
@@ -92,26 +92,26 @@ fn a_limit_does_not_rise_while_its_program_stalls_within_it() {
     bench.uses(stalling, 400 * MIB);
     bench.uses(other, 400 * MIB);
     stalls(&mut bench, 10);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     let before = bench.numbers(stalling).limit;
     // The other one ends.
     stalls(&mut bench, 25);
-    bench.tick(50 * MILLISECOND);
+    bench.tick(Nanos::millis(50));
     bench.core.remove(other).expect("is there");
     bench.uses.retain(|one| one.0 == stalling);
     for round in 0..40 {
         stalls(&mut bench, 40 + round);
-        bench.tick(100 * MILLISECOND);
+        bench.tick(Nanos::millis(100));
         let numbers = bench.numbers(stalling);
         assert!(numbers.limit <= before, "{numbers:?}");
         assert_eq!(numbers.owed, 0, "nothing is taken from it");
         let figures = bench.core.figures(stalling).expect("is there");
         assert!(
-            figures.doubted && figures.stall_rate > Some(0),
+            figures.stalls.doubted && figures.stalls.rate > Some(0),
             "{figures:?}"
         );
     }
-    bench.ticks(40, 100 * MILLISECOND);
+    bench.ticks(40, Nanos::millis(100));
     let numbers = bench.numbers(stalling);
     assert!(numbers.limit > 800 * MIB, "the doubt is over: {numbers:?}");
 }
@@ -128,7 +128,7 @@ fn what_a_stalling_program_does_not_get_goes_to_others() {
     };
     bench.core.report(&begin).expect("is registered");
     let busy = bench.add(&new("busy"), 100 * MIB);
-    bench.ticks(10, 50 * MILLISECOND);
+    bench.ticks(10, Nanos::millis(50));
     let before = bench.numbers(stalling).limit;
     // It wants its half now, but stalls.
     for round in 0..20 {
@@ -141,7 +141,7 @@ fn what_a_stalling_program_does_not_get_goes_to_others() {
             ..Report::default()
         };
         bench.core.report(&report).expect("is registered");
-        bench.tick(100 * MILLISECOND);
+        bench.tick(Nanos::millis(100));
     }
     let (stalls, busy) = (bench.numbers(stalling), bench.numbers(busy));
     assert!(
@@ -156,15 +156,15 @@ fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
     let mut bench = Bench::new(1000 * MIB);
     let idle = bench.add(&new("idle"), 600 * MIB);
     bench.reports_idle(idle, 50 * MIB);
-    bench.ticks(20, 50 * MILLISECOND);
+    bench.ticks(20, Nanos::millis(50));
     assert_eq!(bench.numbers(idle).owed, 0);
     let busy = bench.add(&new("busy"), 0);
-    bench.ticks(5, 50 * MILLISECOND);
+    bench.ticks(5, Nanos::millis(50));
     assert_eq!(bench.numbers(idle).owed, 0, "nobody lacks anything yet");
     let limit = bench.numbers(busy).limit;
     assert!(limit > 300 * MIB, "{limit}");
     bench.uses(busy, limit);
-    bench.ticks(5, 50 * MILLISECOND);
+    bench.ticks(5, Nanos::millis(50));
     assert!(
         bench.numbers(idle).owed > 400 * MIB,
         "{:?}",
@@ -174,21 +174,21 @@ fn an_idle_program_keeps_what_it_has_until_somebody_wants_it() {
         bench
             .core
             .figures(busy)
-            .is_some_and(|one| one.target > 800 * MIB)
+            .is_some_and(|one| one.wants.target > 800 * MIB)
     );
 }
 
 #[test]
 fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
     let mut core = Core::new(Config::default());
-    let top = core.register(&group(None), 0).expect("registers");
+    let top = core.register(&group(None), Nanos::ZERO).expect("registers");
     let leaf = core
         .register(
             &NewPrincipal {
                 parent: Some(top),
                 ..new("p")
             },
-            0,
+            Nanos::ZERO,
         )
         .expect("registers");
     let inside = SensedDomain {
@@ -210,7 +210,7 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
         sensed(leaf, 100 * MIB),
     ];
     for at in 1..100 {
-        core.tick(at * 50 * MILLISECOND, &whole, &seen);
+        core.tick(Nanos::millis(50) * at, &whole, &seen);
     }
     let domain = core.domain(Some(top)).expect("has a cgroup");
     assert_eq!(domain.outsiders, 500 * MIB);
@@ -251,7 +251,7 @@ fn a_liar_gets_no_more_than_its_weight_gives() {
         ..Report::default()
     };
     bench.core.report(&lies).expect("is registered");
-    bench.ticks(5, 50 * MILLISECOND);
+    bench.ticks(5, Nanos::millis(50));
     let (honest, liar) = (bench.numbers(honest).limit, bench.numbers(liar).limit);
     assert!(honest + honest / 50 >= liar, "{honest} against {liar}");
 }
@@ -266,7 +266,7 @@ fn on_a_cliff_several_hold_more_back_than_one() {
         for _ in 0..programs {
             bench.add(&new("p"), 100 * MIB);
         }
-        bench.ticks(20, 50 * MILLISECOND);
+        bench.ticks(20, Nanos::millis(50));
         let domain = bench.core.domain(None).expect("the root");
         domain.capacity - domain.budget
     };

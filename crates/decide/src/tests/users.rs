@@ -52,9 +52,9 @@ fn weights_and_priorities_count_within_a_users_group_only() {
     let first = bench.add(&loud(hostile), 100 * MIB);
     let second = bench.add(&quiet(hostile), 100 * MIB);
     demand(&mut bench, first, u64::MAX);
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     bench.uses(first, bench.numbers(first).limit);
-    let actions = bench.ticks(200, 50 * MILLISECOND);
+    let actions = bench.ticks(200, Nanos::millis(50));
     let harmed = |action: &Action| {
         !matches!(action, Action::Publish { .. })
             && !matches!(action, Action::PageOut { id, .. } | Action::Take { id, .. } if *id == second)
@@ -81,7 +81,7 @@ fn without_a_process_nothing_is_demanded_and_nothing_guaranteed() {
     for &id in &hollow {
         demand(&mut bench, id, u64::MAX);
     }
-    bench.ticks(100, 50 * MILLISECOND);
+    bench.ticks(100, Nanos::millis(50));
     let budget = bench.core.domain(None).expect("the root").budget;
     let numbers = bench.numbers(program);
     assert_eq!((numbers.owed, numbers.share), (0, budget));
@@ -91,7 +91,7 @@ fn without_a_process_nothing_is_demanded_and_nothing_guaranteed() {
     }));
     // A principal that gets a process counts for its user.
     bench.absent.retain(|&id| id != hollow[0]);
-    bench.ticks(100, 50 * MILLISECOND);
+    bench.ticks(100, Nanos::millis(50));
     let budget = bench.core.domain(None).expect("the root").budget;
     assert_eq!(bench.numbers(program).share, budget / 2);
     assert_eq!(bench.numbers(hollow[0]).share, budget / 2);
@@ -106,7 +106,7 @@ fn between_users_it_is_the_groups_that_are_weighed() {
     };
     let (heavy, light) = (bench.add(&heavy, 0), bench.add(&user("light"), 0));
     let (one, other) = (bench.add(&loud(light), 0), bench.add(&quiet(heavy), 0));
-    bench.ticks(3, 50 * MILLISECOND);
+    bench.ticks(3, Nanos::millis(50));
     let budget = bench.core.domain(None).expect("the root").budget;
     assert_eq!(bench.numbers(one).share, budget / 4);
     assert_eq!(
@@ -121,26 +121,30 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
         max_principals: MAX_DEPTH,
         ..Config::default()
     });
-    let top = core.register(&user("u"), 0).expect("registers");
+    let top = core.register(&user("u"), Nanos::ZERO).expect("registers");
     let mut parent = Some(top);
     for _ in 0..MAX_DEPTH {
-        parent = Some(core.register(&group(parent), 0).expect("registers"));
+        parent = Some(
+            core.register(&group(parent), Nanos::ZERO)
+                .expect("registers"),
+        );
     }
-    core.register(&user("another"), 0).expect("registers");
+    core.register(&user("another"), Nanos::ZERO)
+        .expect("registers");
     // A group made for a limit does not count either.
     let limit = NewPrincipal {
         automatic: true,
         ..group(Some(top))
     };
-    core.register(&limit, 0).expect("registers");
+    core.register(&limit, Nanos::ZERO).expect("registers");
     assert_eq!((core.counted(), core.len()), (MAX_DEPTH, MAX_DEPTH + 3));
     assert_eq!(
-        core.register(&group(Some(top)), 0),
+        core.register(&group(Some(top)), Nanos::ZERO),
         Err(Refusal::TooMany(MAX_DEPTH))
     );
     core.configure(Config::default());
     assert_eq!(
-        core.register(&group(parent), 0),
+        core.register(&group(parent), Nanos::ZERO),
         Err(Refusal::TooDeep(MAX_DEPTH + 1))
     );
     // Parents still come before their children.
@@ -150,7 +154,7 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
         capacity: 1000 * MIB,
         ..SensedDomain::default()
     };
-    core.tick(50 * MILLISECOND, &domain, &[]);
+    core.tick(Nanos::millis(50), &domain, &[]);
     assert_eq!(core.iter().filter(|one| one.tenant).count(), 2);
 }
 

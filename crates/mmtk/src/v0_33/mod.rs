@@ -7,10 +7,10 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `empty` | gives free memory back, with the feature `undocumented-mmtk-0-33` |
+//! | `give_back` | gives free memory back, with the feature `undocumented-mmtk-0-33` |
 
 #[cfg(feature = "undocumented-mmtk-0-33")]
-mod empty;
+mod give_back;
 
 use crate::sizer::{After, Free, Sizer};
 use mmtk::MMTK;
@@ -20,6 +20,7 @@ use mmtk::util::heap::{GCTriggerPolicy, SpaceStats};
 use mmtk::util::options::{DEFAULT_MIN_NURSERY, NurserySize};
 use mmtk::vm::VMBinding;
 use plimsoll_policy::sizing::{self, Sizing};
+use plimsoll_unit::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A trigger of collections for any binding.
@@ -146,7 +147,7 @@ impl<S: Sizing> Trigger<S> {
         // SAFETY: called in `on_pause_end` only, which MMTk alone calls, as whoever made this has promised:
         // the program is stopped, memory was reclaimed, and no thread of the collector works.
         self.sizer
-            .giving_back(|| unsafe { empty::give_back(mmtk, free) });
+            .giving_back(|| unsafe { give_back::give_back(mmtk, free) });
     }
 
     #[cfg(not(feature = "undocumented-mmtk-0-33"))]
@@ -161,27 +162,27 @@ fn after<VM: VMBinding>(mmtk: &MMTK<VM>) -> After {
         reserved: bytes(plan.get_reserved_pages()),
         used: bytes(plan.get_used_pages()),
         // A nursery may have to be copied, so it counts twice; and so does what is left for it.
-        headroom: generational.map_or(0, |_| 4 * smallest_nursery(mmtk)),
+        headroom: generational.map_or(Bytes::ZERO, |_| smallest_nursery(mmtk) * 4),
         full: generational.is_none_or(|plan| !plan.is_current_gc_nursery()),
         beside: plan.concurrent().is_some(),
     }
 }
 
-/// The smallest nursery by the options, bytes.
-fn smallest_nursery<VM: VMBinding>(mmtk: &MMTK<VM>) -> u64 {
+/// The smallest nursery by the options.
+fn smallest_nursery<VM: VMBinding>(mmtk: &MMTK<VM>) -> Bytes {
     let min = match *mmtk.get_options().nursery {
         NurserySize::Fixed(bytes) => bytes,
         NurserySize::Bounded { min, .. } => min,
         NurserySize::ProportionalBounded { .. } => DEFAULT_MIN_NURSERY,
     };
-    min as u64
+    Bytes(min as u64)
 }
 
-fn bytes(pages: usize) -> u64 {
-    (pages as u64) << LOG_BYTES_IN_PAGE
+fn bytes(pages: usize) -> Bytes {
+    Bytes((pages as u64) << LOG_BYTES_IN_PAGE)
 }
 
-/// Whole pages within a number of bytes; the maximum is finite, so they fit.
-fn pages(bytes: u64) -> usize {
-    usize::try_from(bytes / BYTES_IN_PAGE as u64).unwrap_or(usize::MAX >> LOG_BYTES_IN_PAGE)
+/// Whole pages within this much memory; the maximum is finite, so they fit.
+fn pages(bytes: Bytes) -> usize {
+    usize::try_from(bytes.0 / BYTES_IN_PAGE as u64).unwrap_or(usize::MAX >> LOG_BYTES_IN_PAGE)
 }

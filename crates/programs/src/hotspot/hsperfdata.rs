@@ -9,8 +9,8 @@
 //! the offset of its name, the length of its vector (0 for a single value), its type, and the
 //! offset of its value.
 
+use crate::foreign_files;
 use crate::hotspot::perf_memory::{self, MAGIC, Searched};
-use crate::regular;
 use plimsoll_kernel::descriptors::path_of;
 use plimsoll_kernel::process::Handle as Process;
 use plimsoll_kernel::smaps::each_mapping_of;
@@ -320,7 +320,7 @@ fn open_beneath(
     if !is_regular || stat.st_uid != uid {
         return Ok(None);
     }
-    match regular::open(&found) {
+    match foreign_files::open(&found) {
         Ok(file) => Ok(Some(file.into())),
         Err(e) => Err(rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO)),
     }

@@ -12,9 +12,9 @@ pub mod tables;
 
 use crate::candidate::{Candidate, Jvm};
 use crate::command::Command;
+use crate::foreign_files::Root;
 use crate::java;
 use crate::recognise::Recognise;
-use crate::regular::Root;
 use plimsoll_kernel::process::Handle;
 use std::path::Path;
 

@@ -10,13 +10,14 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Handle, Process, page_size};
 use plimsoll_kernel::process_vm::{Piece, copy_pieces};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
+use plimsoll_unit::Nanos;
 use std::io;
 use std::ops::Range;
 
 /// The first bytes of counters.
 pub(super) const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
-/// How long the search may take, processor time in nanoseconds: on a busy computer it waits for others.
-const LONGEST: u64 = 300_000_000;
+/// How long the search may take, processor time: on a busy computer it waits for others.
+const LONGEST: Nanos = Nanos::millis(300);
 /// A larger mapping is not looked at, bytes: before Linux 6.7 each of its pages has to be asked for.
 const LARGEST: u64 = 16 << 30;
 /// The most mappings that are looked at.
@@ -51,7 +52,7 @@ pub(super) fn search(
         process: &process,
         accept,
         pages: Vec::with_capacity(TOGETHER),
-        until_ns: clock::thread_cpu().0 + LONGEST,
+        until: clock::thread_cpu() + LONGEST,
         searched: Searched::default(),
     };
     for area in areas(&process, heap)? {
@@ -100,8 +101,8 @@ struct Search<'a> {
     accept: &'a mut dyn FnMut(u64) -> bool,
     /// Addresses of pages that are to be looked at.
     pages: Vec<u64>,
-    /// The processor time of this thread at which it ends, nanoseconds.
-    until_ns: u64,
+    /// The processor time of this thread at which it ends.
+    until: Nanos,
     searched: Searched,
 }
 
@@ -139,7 +140,7 @@ impl Search<'_> {
                 return Ok(false);
             }
         }
-        self.searched.cut = clock::thread_cpu().0 >= self.until_ns;
+        self.searched.cut = clock::thread_cpu() >= self.until;
         Ok(!self.searched.cut)
     }
 }

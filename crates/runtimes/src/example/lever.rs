@@ -7,6 +7,7 @@ use plimsoll_kernel::process::variable_of;
 use plimsoll_kernel::undo_notes::Note;
 use plimsoll_programs::Recognise;
 use plimsoll_programs::example::Example;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use tracing::warn;
 
@@ -21,7 +22,7 @@ pub(super) fn begin(target: Target<'_>) -> Reach<'_> {
     Box::new(move || match LimitFile::of(&target.process) {
         Ok(file) => Ok(Box::new(ByFile {
             target,
-            demand: number(variable_of(target.process.pid, BUDGET)),
+            demand: number(variable_of(target.process.pid, BUDGET)).map(Bytes),
             file,
             wants: None,
             told: None,
@@ -40,12 +41,12 @@ pub(super) fn begin(target: Target<'_>) -> Reach<'_> {
 struct ByFile<'a> {
     target: Target<'a>,
     file: LimitFile,
-    /// The most that the program ever takes, bytes; `None` if unknown.
-    demand: Option<u64>,
-    /// The limit that the last look calls for, bytes; `None` for no limit.
-    wants: Option<u64>,
+    /// The most that the program ever takes; `None` if unknown.
+    demand: Option<Bytes>,
+    /// The limit that the last look calls for; `None` for no limit.
+    wants: Option<Bytes>,
     /// The limit that the program was told.
-    told: Option<u64>,
+    told: Option<Bytes>,
     /// Says, if we are killed, that there is a file to remove.
     note: Option<Note>,
 }
@@ -58,7 +59,7 @@ impl Lever for ByFile<'_> {
     fn sample(&mut self, goal: &Goal) -> Option<Sample> {
         let uses = family::uses(self.target.process.pid)?;
         // Without a broker there is no limit. Then the program sizes itself.
-        self.wants = Some(goal.limit).filter(|&limit| limit > 0);
+        self.wants = Some(goal.limit).filter(|&limit| limit > Bytes::ZERO);
         Some(Sample {
             uses,
             limit: goal.limit,
@@ -70,7 +71,7 @@ impl Lever for ByFile<'_> {
     /// demand. A lever that does not know a fact leaves it out.
     fn facts(&self) -> Report {
         Report {
-            demand: self.demand,
+            demand: self.demand.map(|Bytes(demand)| demand),
             ..Report::default()
         }
     }
@@ -120,7 +121,7 @@ impl Lever for ByFile<'_> {
     }
 
     fn describe(&self) -> String {
-        format!("limit {:?}", self.wants)
+        format!("limit {:?}", self.wants.map(|Bytes(limit)| limit))
     }
 }
 
@@ -129,7 +130,7 @@ fn number(text: Option<Vec<u8>>) -> Option<u64> {
 }
 
 /// Whether a program that was told `old` is to be told `new`.
-fn is_news(old: Option<u64>, new: Option<u64>) -> bool {
+fn is_news(old: Option<Bytes>, new: Option<Bytes>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => new < old || new - old > old / GRAIN,
         (old, new) => old != new,
@@ -142,8 +143,11 @@ mod tests {
 
     #[test]
     fn each_smaller_limit_is_news_and_a_little_larger_one_is_none() {
-        assert!(is_news(Some(6400), Some(6399)) && is_news(Some(6400), Some(6501)));
-        assert!(!is_news(Some(6400), Some(6500)) && !is_news(None, None));
-        assert!(is_news(None, Some(1)) && is_news(Some(1), None));
+        assert!(
+            is_news(Some(Bytes(6400)), Some(Bytes(6399)))
+                && is_news(Some(Bytes(6400)), Some(Bytes(6501)))
+        );
+        assert!(!is_news(Some(Bytes(6400)), Some(Bytes(6500))) && !is_news(None, None));
+        assert!(is_news(None, Some(Bytes(1))) && is_news(Some(Bytes(1)), None));
     }
 }

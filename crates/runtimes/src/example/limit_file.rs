@@ -3,6 +3,7 @@
 
 use crate::process::Process;
 use plimsoll_kernel::mapped::Named;
+use plimsoll_unit::Bytes;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -38,18 +39,18 @@ impl LimitFile {
         })
     }
 
-    /// Tells the program this limit, bytes.
+    /// Tells the program this limit.
     ///
     /// # Errors
     /// The system's error; that of [`Named::checked`] if somebody else put something there.
-    pub(super) fn write(&self, limit: u64) -> io::Result<()> {
+    pub(super) fn write(&self, limit: Bytes) -> io::Result<()> {
         let file = match Named::within(&self.folder, &self.name) {
             Ok(found) => found.checked(self.owner.0, LONGEST)?.open_to_write()?,
             Err(Errno::NOENT) => Named::make(&self.folder, &self.name, self.owner)?,
             Err(error) => return Err(error.into()),
         };
         let file = File::from(file);
-        let text = format!("{limit}\n");
+        let text = format!("{}\n", limit.0);
         // First the line as a whole, then what is behind it: the program reads the first line.
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(text.len() as u64)

@@ -5,6 +5,7 @@
 use super::machine::Flags;
 use crate::process::Process;
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -27,12 +28,12 @@ const FIND_PART: u32 = 800;
 pub(super) struct Beside {
     /// How many threads the collector has at most.
     threads: u64,
-    /// The threads that collect, and the processor time of each that was taken in or skipped, nanoseconds.
-    known: BTreeMap<i32, u64>,
-    /// The processor time of all so far, of those that have ended too, nanoseconds.
-    spent_ns: u64,
-    /// Bytes allocated between the last two cycles, as of the last look.
-    allocated: u64,
+    /// The threads that collect, and the processor time of each that was taken in or skipped.
+    known: BTreeMap<i32, Nanos>,
+    /// The processor time of all so far, of those that have ended too.
+    spent: Nanos,
+    /// Allocated between the last two cycles, as of the last look.
+    allocated: Bytes,
     /// When threads are looked for again; `None` before the first time.
     find_at: Option<Instant>,
 }
@@ -45,15 +46,15 @@ impl Beside {
         Beside {
             threads: threads.into_iter().flatten().max().unwrap_or(1).max(1),
             known: BTreeMap::new(),
-            spent_ns: 0,
-            allocated: 0,
+            spent: Nanos::ZERO,
+            allocated: Bytes::ZERO,
             find_at: None,
         }
     }
 
-    /// Takes in what the threads did, after each cycle: when `allocated`, the bytes allocated between the
+    /// Takes in what the threads did, after each cycle: when `allocated`, the memory allocated between the
     /// last two cycles, has changed.
-    pub(super) fn look(&mut self, process: &Process, allocated: u64) {
+    pub(super) fn look(&mut self, process: &Process, allocated: Bytes) {
         if self.find_at.is_none_or(|at| Instant::now() >= at) {
             self.find(process);
         }
@@ -65,7 +66,7 @@ impl Beside {
     /// Takes in what the threads did since the last time.
     pub(super) fn add(&mut self, process: &Process) {
         let did = self.read(process);
-        self.spent_ns = self.spent_ns.saturating_add(did);
+        self.spent += did;
     }
 
     /// Forgets what the threads did since the last time: a collection was requested.
@@ -73,14 +74,14 @@ impl Beside {
         self.read(process);
     }
 
-    /// Processor time of all threads since the last call, nanoseconds.
-    fn read(&mut self, process: &Process) -> u64 {
-        let mut did = 0_u64;
+    /// Processor time of all threads since the last call.
+    fn read(&mut self, process: &Process) -> Nanos {
+        let mut did = Nanos::ZERO;
         self.known.retain(|&tid, last| {
-            let Some(now) = process.thread_processor_ns(tid) else {
+            let Some(now) = process.thread_processor_ns(tid).map(Nanos) else {
                 return false;
             };
-            did = did.saturating_add(now.saturating_sub(*last));
+            did += now - *last;
             *last = now;
             true
         });
@@ -90,20 +91,20 @@ impl Beside {
     /// Looks for further threads: a collector starts some only when it needs them. The work of a thread
     /// before it was found does not count.
     fn find(&mut self, process: &Process) {
-        let start = clock::thread_cpu().0;
+        let start = clock::thread_cpu();
         for tid in process.threads_named(is_collector) {
             if let Some(now) = process.thread_processor_ns(tid) {
-                self.known.entry(tid).or_insert(now);
+                self.known.entry(tid).or_insert(Nanos(now));
             }
         }
-        let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
+        let took = (clock::thread_cpu() - start).duration();
         self.find_at = Instant::now().checked_add(FIND.max(took * FIND_PART));
     }
 
     /// How long the program would have been stopped so far if all its collector's threads had done the same
-    /// work in pauses, nanoseconds; `None` if no work was seen.
-    pub(super) fn as_pauses_ns(&self) -> Option<u64> {
-        (self.spent_ns > 0).then_some(self.spent_ns / self.threads)
+    /// work in pauses; `None` if no work was seen.
+    pub(super) fn as_pauses(&self) -> Option<Nanos> {
+        (self.spent > Nanos::ZERO).then_some(self.spent / self.threads)
     }
 }
 
@@ -118,16 +119,16 @@ mod tests {
 
     /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells
     /// its number and its processor time.
-    fn worker(name: &str) -> (Sender<()>, Receiver<(i32, u64)>) {
+    fn worker(name: &str) -> (Sender<()>, Receiver<(i32, Nanos)>) {
         let (order, orders) = channel();
         let (tell, told) = channel();
         let thread = std::thread::Builder::new().name(name.into());
         let work = move || {
             for () in orders {
-                let start = clock::thread_cpu().0;
-                while clock::thread_cpu().0 - start < 20_000_000 {}
+                let start = clock::thread_cpu();
+                while clock::thread_cpu() - start < Nanos::millis(20) {}
                 let tid = rustix::thread::gettid().as_raw_nonzero().get();
-                tell.send((tid, clock::thread_cpu().0)).unwrap();
+                tell.send((tid, clock::thread_cpu())).unwrap();
             }
         };
         thread.spawn(work).unwrap();
@@ -142,36 +143,42 @@ mod tests {
             Flags::parse("uint ParallelGCThreads = 2 {product}\nuint ConcGCThreads = 1 {p}\n");
         let mut beside = Beside::of(&flags);
         let (collector, other) = (worker("ZWorkerYoung#0"), worker("Worker#0"));
-        let works = |(order, told): &(Sender<()>, Receiver<(i32, u64)>)| {
+        let works = |(order, told): &(Sender<()>, Receiver<(i32, Nanos)>)| {
             order.send(()).unwrap();
             let (tid, spent) = told.recv().unwrap();
             // The kernel's number for a thread that runs is as old as the last tick.
-            while own.thread_processor_ns(tid).unwrap() < spent {
+            while own.thread_processor_ns(tid).map(Nanos) < Some(spent) {
                 std::thread::yield_now();
             }
         };
         works(&collector);
-        beside.look(&own, 1);
-        assert_eq!(beside.as_pauses_ns(), None, "before it was found");
+        beside.look(&own, Bytes(1));
+        assert_eq!(beside.as_pauses(), None, "before it was found");
         works(&other);
-        beside.look(&own, 2);
+        beside.look(&own, Bytes(2));
         works(&collector);
-        beside.look(&own, 2);
-        let ns = |beside: &Beside| beside.as_pauses_ns().unwrap_or(0);
-        assert!(ns(&beside) < 5_000_000, "another's, and no cycle since");
-        beside.look(&own, 3);
+        beside.look(&own, Bytes(2));
+        let ns = |beside: &Beside| beside.as_pauses().unwrap_or_default();
+        assert!(
+            ns(&beside) < Nanos::millis(5),
+            "another's, and no cycle since"
+        );
+        beside.look(&own, Bytes(3));
         let first = ns(&beside);
-        assert!((10_000_000..15_000_000).contains(&first), "{first}");
+        assert!(
+            (Nanos::millis(10)..Nanos::millis(15)).contains(&first),
+            "{first:?}"
+        );
         works(&collector);
         beside.skip(&own);
         beside.find(&own);
-        beside.look(&own, 4);
-        assert!(ns(&beside) - first < 5_000_000, "it was requested");
+        beside.look(&own, Bytes(4));
+        assert!(ns(&beside) - first < Nanos::millis(5), "it was requested");
         drop(collector);
         while own.threads_named(is_collector).next().is_some() {
             std::thread::yield_now();
         }
-        beside.look(&own, 5);
+        beside.look(&own, Bytes(5));
         assert!(beside.known.is_empty() && ns(&beside) >= first);
     }
 

@@ -12,12 +12,12 @@
 //! | module | is |
 //! |---|---|
 //! | `given` | the options that the user gave, from all places; `words` and `files`: how these are read |
-//! | `known` | the flags that a build of the machine knows |
+//! | `known_flags` | the flags that a build of the machine knows |
 //! | `upfront` | options with which a machine takes its whole maximum at the start |
 
 mod files;
 mod given;
-mod known;
+mod known_flags;
 #[cfg(test)]
 mod tests;
 mod upfront;
@@ -27,7 +27,7 @@ pub use files::Files;
 pub(super) use files::path_below_root;
 pub(crate) use given::WITH_VALUE;
 pub use given::{Given, LAUNCHER};
-pub use known::Known;
+pub use known_flags::Known;
 use upfront::COMPRESSED;
 
 use super::collector::Collector;

@@ -5,6 +5,7 @@ use super::control::RETURNING;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::smaps::{Area, each_area};
+use plimsoll_unit::{Bytes, Nanos};
 use std::cell::OnceCell;
 use std::io;
 use std::ops::Range;
@@ -12,15 +13,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Resident memory of one machine, bytes.
+/// Resident memory of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// The heap.
-    pub heap: u64,
+    pub heap: Bytes,
     /// All other memory of the machine: code, classes, stacks, malloc, the collector's tables.
-    pub native: u64,
+    pub native: Bytes,
     /// Native memory in swap, not counted in `native`.
-    pub native_swapped: u64,
+    pub native_swapped: Bytes,
 }
 
 /// Reads a machine's resident and swapped memory in 20 microseconds. In versions without
@@ -47,26 +48,26 @@ impl Gauge {
         }
     }
 
-    /// Resident bytes.
+    /// Resident memory.
     ///
     /// # Errors
     /// As reading `/proc` says.
-    pub fn uses(&self) -> io::Result<u64> {
+    pub fn uses(&self) -> io::Result<Bytes> {
         self.uses_and_swapped().map(|(uses, _)| uses)
     }
 
-    /// Resident bytes, and bytes of private memory in swap. Parts of ZGC's memory file in swap
+    /// Resident memory, and private memory in swap. Parts of ZGC's memory file in swap
     /// count as resident.
     ///
     /// # Errors
     /// As reading `/proc` says.
-    pub fn uses_and_swapped(&self) -> io::Result<(u64, u64)> {
+    pub fn uses_and_swapped(&self) -> io::Result<(Bytes, Bytes)> {
         let memory = self.process.memory()?;
         let heap = self
             .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
         let shared = heap.map_or(memory.shmem, |h| h.blocks().saturating_mul(512));
-        Ok((memory.anon.saturating_add(shared), memory.swap))
+        Ok((Bytes(memory.anon) + Bytes(shared), Bytes(memory.swap)))
     }
 
     fn heap_file(&self) -> Option<&PathBuf> {
@@ -110,31 +111,31 @@ impl Footprint {
         let is_shared = memory_file || name.contains("/dev/shm/") || name.contains("/memfd:");
         let bytes = if is_shared { area.pss } else { area.anonymous };
         if memory_file || heap.is_some_and(|heap| heap.contains(&area.addresses.start)) {
-            self.heap = self.heap.saturating_add(bytes);
+            self.heap += Bytes(bytes);
         } else {
-            self.native = self.native.saturating_add(bytes);
-            self.native_swapped = self.native_swapped.saturating_add(area.swap);
+            self.native += Bytes(bytes);
+            self.native_swapped += Bytes(area.swap);
         }
     }
 }
 
 /// The most of a heap that may still be resident: G1 returns memory only after the collection that made the
-/// heap smaller. Bytes and nanoseconds.
+/// heap smaller.
 #[derive(Debug, Default)]
 pub struct Returning {
-    most: u64,
+    most: Bytes,
     /// When the heap was last as large.
-    at_ns: u64,
+    at: Nanos,
 }
 
 impl Returning {
-    /// Takes in the `touched` bytes of this moment. Returns the most of them within the time that a machine
+    /// Takes in what is `touched` at this moment. Returns the most of them within the time that a machine
     /// takes to return memory.
-    pub fn look(&mut self, touched: u64, now_ns: u64) -> u64 {
-        if touched >= self.most || now_ns.saturating_sub(self.at_ns) > RETURNING {
+    pub fn look(&mut self, touched: Bytes, now: Nanos) -> Bytes {
+        if touched >= self.most || now - self.at > RETURNING {
             *self = Returning {
                 most: touched,
-                at_ns: now_ns,
+                at: now,
             };
         }
         self.most
@@ -144,18 +145,17 @@ impl Returning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_unit::MILLISECOND;
 
     #[test]
     fn what_a_heap_gave_up_counts_as_heap_until_it_is_returned() {
         let mut heap = Returning::default();
-        let at = |millis: u64| millis * MILLISECOND;
-        assert_eq!(heap.look(250, at(10)), 250);
-        assert_eq!(heap.look(250, at(1000)), 250);
-        assert_eq!(heap.look(200, at(1100)), 250);
-        assert_eq!(heap.look(180, at(1399)), 250);
-        assert_eq!(heap.look(180, at(1401)), 180);
-        assert_eq!(heap.look(190, at(1402)), 190);
+        let at = Nanos::millis;
+        assert_eq!(heap.look(Bytes(250), at(10)), Bytes(250));
+        assert_eq!(heap.look(Bytes(250), at(1000)), Bytes(250));
+        assert_eq!(heap.look(Bytes(200), at(1100)), Bytes(250));
+        assert_eq!(heap.look(Bytes(180), at(1399)), Bytes(250));
+        assert_eq!(heap.look(Bytes(180), at(1401)), Bytes(180));
+        assert_eq!(heap.look(Bytes(190), at(1402)), Bytes(190));
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(
             footprint,
             Footprint {
-                heap: 830 << 10,
-                native: 6 << 10,
-                native_swapped: 3 << 10,
+                heap: Bytes(830 << 10),
+                native: Bytes(6 << 10),
+                native_swapped: Bytes(3 << 10),
             }
         );
     }

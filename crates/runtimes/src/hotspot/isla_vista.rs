@@ -22,10 +22,11 @@
 use super::stalls::Span;
 use plimsoll_policy::footprint::Within;
 use plimsoll_policy::sizing::{Ended, HotSpotAlone, Kind, Sizing, hotspot_alone, hotspot_printed};
+use plimsoll_unit::{Bytes, Nanos};
 use std::cmp::Ordering::{Equal, Greater, Less};
 
-/// A heap is never asked to be smaller, bytes.
-const LEAST: u64 = 32 << 20;
+/// A heap is never asked to be smaller.
+const LEAST: Bytes = Bytes::mib(32);
 
 /// Stalls put a heap under the policy if they took more than this part of the time.
 const TOUCHED: f64 = 1.0 / 64.0;
@@ -34,26 +35,26 @@ const NEAR: u64 = 16;
 /// Free memory bounds the heap anew when it has changed by more than one part in this many: others take and
 /// return a little all the time.
 const STEADY: u64 = 16;
-/// How long a heap may take to become smaller, nanoseconds.
-const FOLLOWS: u64 = 2_000_000_000;
+/// How long a heap may take to become smaller.
+const FOLLOWS: Nanos = Nanos::seconds(2);
 
-/// One moment of a machine. Bytes.
+/// One moment of a machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
-    /// Time, nanoseconds.
-    pub(super) now_ns: u64,
+    /// Time since the steering began.
+    pub(super) now: Nanos,
     /// Collections of all kinds since its start.
     pub(super) collections: u64,
     /// Collections of the whole heap among them.
     pub(super) whole: u64,
-    /// The bytes that the heap takes, in memory and in swap.
-    pub(super) heap: u64,
-    /// Bytes in use after the last collection. After one of the whole heap these are the live bytes.
-    pub(super) used: u64,
+    /// The memory that the heap takes, in memory and in swap.
+    pub(super) heap: Bytes,
+    /// In use after the last collection. After one of the whole heap that is what lives.
+    pub(super) used: Bytes,
     /// The most that the heap may ever take.
-    pub(super) most: u64,
+    pub(super) most: Bytes,
     /// The most that it may take of the memory that is there now: what it has there, and what is free.
-    pub(super) reach: u64,
+    pub(super) reach: Bytes,
     /// Stalls since the last moment. Its length is 0 if nothing new was read.
     pub(super) span: Span,
     /// Fewer stalls than this in a collection tell nothing.
@@ -78,16 +79,16 @@ pub(super) enum Turn {
 pub(super) struct Feedback {
     /// The policy; present from the first stall until the spike is over.
     policy: Option<HotSpotAlone>,
-    /// The bytes that the heap may take while there is no policy; 0 before the first look.
-    reach: u64,
+    /// The memory that the heap may take while there is no policy; 0 before the first look.
+    reach: Bytes,
     /// Collections at the last look; `None` before the first.
     collections: Option<u64>,
     /// Collections of the whole heap at the last look.
     whole: u64,
-    /// The spans that the policy has heard of, together, nanoseconds: its clock.
-    heard_ns: u64,
-    /// When the limit was last lowered, nanoseconds; `None` once the heap has followed.
-    lowered_ns: Option<u64>,
+    /// The spans that the policy has heard of, together: its clock.
+    heard: Nanos,
+    /// When the limit was last lowered; `None` once the heap has followed.
+    lowered_at: Option<Nanos>,
     /// Stalls since the last collection.
     span: Span,
     /// How many stalls there were in spans in which they took more than [`TOUCHED`], although it kept to a
@@ -116,7 +117,7 @@ impl Feedback {
         }
         if self.is_printed && self.policy.is_none() {
             let limit = moment.heap.max(LEAST).min(moment.most);
-            self.policy = Some(hotspot_printed(self.heard_ns, limit, moment.most));
+            self.policy = Some(hotspot_printed(self.heard.0, limit.0, moment.most.0));
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections < before {
@@ -146,40 +147,40 @@ impl Feedback {
             self.begin(moment.heap, moment);
         }
         let size = self.size();
-        let followed = moment.heap <= size.saturating_add(size / NEAR);
-        let late = |since| moment.now_ns.saturating_sub(since) > FOLLOWS;
-        if followed || self.lowered_ns.is_some_and(late) {
-            self.lowered_ns = None;
+        let followed = moment.heap <= size + size / NEAR;
+        let late = |since| moment.now - since > FOLLOWS;
+        if followed || self.lowered_at.is_some_and(late) {
+            self.lowered_at = None;
         }
         // A collection below the limit proves nothing, except that it had no stalls.
-        let filled = moment.close || moment.heap.saturating_add(moment.heap / NEAR) >= size;
+        let filled = moment.close || moment.heap + moment.heap / NEAR >= size;
         let policy = self.policy.as_mut()?;
-        policy.bounded(moment.most);
+        policy.bounded(moment.most.0);
         let mut next = policy.clone();
         next.ended(&ended);
         let counts = match next.size().cmp(&policy.size()) {
-            Less => self.lowered_ns.is_none(),
+            Less => self.lowered_at.is_none(),
             Equal => true,
             Greater => filled,
         };
         if counts {
             *policy = next;
-            self.heard_ns = ended.now;
+            self.heard = Nanos(ended.now);
         }
-        if policy.size() < size {
-            self.lowered_ns = Some(moment.now_ns);
+        if policy.size() < size.0 {
+            self.lowered_at = Some(moment.now);
         }
-        if !touched && policy.size() >= moment.most && !self.is_printed {
+        if !touched && policy.size() >= moment.most.0 && !self.is_printed {
             self.policy = None;
             return Some(Turn::Over);
         }
         begun.then_some(Turn::Begun)
     }
 
-    /// Puts the heap under the policy, with a limit of `bytes`.
-    fn begin(&mut self, bytes: u64, moment: &Moment) {
-        let bytes = bytes.max(LEAST).min(moment.most);
-        self.policy = Some(hotspot_alone(self.heard_ns, bytes, moment.most));
+    /// Puts the heap under the policy, with this limit.
+    fn begin(&mut self, limit: Bytes, moment: &Moment) {
+        let limit = limit.max(LEAST).min(moment.most);
+        self.policy = Some(hotspot_alone(self.heard.0, limit.0, moment.most.0));
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
@@ -200,11 +201,11 @@ impl Feedback {
             (true, None) => (all, span.stalled.ns),
         };
         Ended {
-            now: self.heard_ns.saturating_add(span.ns),
+            now: self.heard.0.saturating_add(span.ns),
             took: span.ns,
             cost: span.ns,
             kind,
-            live: moment.used,
+            live: moment.used.0,
             growth: u64::MAX,
             stalls,
             stalled,
@@ -223,9 +224,10 @@ impl Feedback {
         self.policy.is_some()
     }
 
-    /// The bytes that the heap may take, from the first look on.
-    pub(super) fn size(&self) -> u64 {
-        let size = self.policy.as_ref().map_or(self.reach, Sizing::size);
+    /// The memory that the heap may take, from the first look on.
+    pub(super) fn size(&self) -> Bytes {
+        let policy = self.policy.as_ref();
+        let size = policy.map_or(self.reach, |policy| Bytes(policy.size()));
         size.max(LEAST)
     }
 }

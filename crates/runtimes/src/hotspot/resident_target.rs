@@ -8,23 +8,24 @@
 
 use super::stalls::tier;
 use plimsoll_kernel::stalls::Stalled;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::collections::{Process, Signal};
 
-/// How long free memory goes after the last stall, nanoseconds.
-const LASTS_NS: u64 = 5_000_000_000;
-/// Growth of the process's swap between two looks, bytes, from which it counts as being written to swap.
+/// How long free memory goes after the last stall.
+const LASTS: Nanos = Nanos::seconds(5);
+/// Growth of the process's swap between two looks from which it counts as being written to swap.
 /// Single pages that nobody uses go now and then.
-const MORE_SWAPPED: u64 = 1 << 20;
+const MORE_SWAPPED: Bytes = Bytes::mib(1);
 
 /// The stalls that the agent's page told of. Used by the steering loop's thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// The agent's last reading of its process; `None` before the first.
     last: Option<Process>,
-    /// Bytes of it in swap: at the first look, or when that last counted or was less. `None` at first.
-    swapped: Option<u64>,
-    /// Free memory goes until then: monotonic time, nanoseconds; 0 before the first stall.
-    pressed_until: u64,
+    /// The part of it in swap: at the first look, or when that last counted or was less. `None` at first.
+    swapped: Option<Bytes>,
+    /// Free memory goes until then: monotonic time; 0 before the first stall.
+    pressed_until: Nanos,
 }
 
 impl Wishes {
@@ -38,30 +39,30 @@ impl Wishes {
         let stalled = stalls(process).since(stalls(last));
         let ns = process.at_ns.saturating_sub(last.at_ns);
         if tier(signal).is_some_and(|tier| tier.is_short(stalled, ns)) {
-            let until = process.at_ns.saturating_add(LASTS_NS);
+            let until = Nanos(process.at_ns) + LASTS;
             self.pressed_until = self.pressed_until.max(until);
         }
     }
 
-    /// Takes in how many bytes of the process are in swap at this time (monotonic, nanoseconds).
-    pub(super) fn look_at_swap(&mut self, swapped: u64, now_ns: u64) {
+    /// Takes in how much of the process is in swap at this time (monotonic).
+    pub(super) fn look_at_swap(&mut self, swapped: Bytes, now: Nanos) {
         let before = *self.swapped.get_or_insert(swapped);
-        let more = swapped.saturating_sub(before) >= MORE_SWAPPED;
+        let more = swapped - before >= MORE_SWAPPED;
         if more {
-            self.pressed_until = self.pressed_until.max(now_ns.saturating_add(LASTS_NS));
+            self.pressed_until = self.pressed_until.max(now + LASTS);
         }
         if more || swapped < before {
             self.swapped = Some(swapped);
         }
     }
 
-    /// The wish at this time (monotonic, nanoseconds), bytes: at a limit of the process, 0 if there is none,
+    /// The wish at this time (monotonic): at a limit of the process, 0 if there is none,
     /// with a native part of this size.
-    pub(super) fn resident(&self, now_ns: u64, limit: u64, native: u64) -> Option<u64> {
+    pub(super) fn resident(&self, now: Nanos, limit: Bytes, native: Bytes) -> Option<Bytes> {
         match limit {
-            _ if now_ns < self.pressed_until => Some(0),
-            0 => None,
-            _ => Some(limit.saturating_sub(native)),
+            _ if now < self.pressed_until => Some(Bytes::ZERO),
+            Bytes::ZERO => None,
+            _ => Some(limit - native),
         }
     }
 }
@@ -93,9 +94,19 @@ mod tests {
     fn what_a_limit_leaves_may_stay() {
         let mut wishes = Wishes::default();
         wishes.look(read(SECOND, 7, 9), Signal::Delays);
-        assert_eq!(wishes.resident(SECOND, 0, 10), None, "it began with these");
-        assert_eq!(wishes.resident(SECOND, 100, 10), Some(90));
-        assert_eq!(wishes.resident(SECOND, 5, 10), Some(0));
+        assert_eq!(
+            wishes.resident(Nanos::seconds(1), Bytes::ZERO, Bytes(10)),
+            None,
+            "it began with these"
+        );
+        assert_eq!(
+            wishes.resident(Nanos::seconds(1), Bytes(100), Bytes(10)),
+            Some(Bytes(90))
+        );
+        assert_eq!(
+            wishes.resident(Nanos::seconds(1), Bytes(5), Bytes(10)),
+            Some(Bytes(0))
+        );
     }
 
     #[test]
@@ -104,12 +115,21 @@ mod tests {
         wishes.look(read(SECOND, 7, 9), Signal::Delays);
         wishes.look(read(2 * SECOND, 8, 9), Signal::Delays);
         for limit in [0, 100] {
-            assert_eq!(wishes.resident(3 * SECOND, limit, 10), Some(0));
+            assert_eq!(
+                wishes.resident(Nanos::seconds(3), Bytes(limit), Bytes(10)),
+                Some(Bytes(0))
+            );
         }
         wishes.look(read(4 * SECOND, 8, 9), Signal::Delays);
-        assert_eq!(wishes.resident(7 * SECOND, 0, 10), None);
+        assert_eq!(
+            wishes.resident(Nanos::seconds(7), Bytes::ZERO, Bytes(10)),
+            None
+        );
         wishes.look(read(8 * SECOND, 8, 10), Signal::Delays);
-        assert_eq!(wishes.resident(9 * SECOND, 0, 10), Some(0));
+        assert_eq!(
+            wishes.resident(Nanos::seconds(9), Bytes::ZERO, Bytes(10)),
+            Some(Bytes(0))
+        );
     }
 
     #[test]
@@ -119,33 +139,46 @@ mod tests {
         // A neighbour stalled now and then.
         let some = 500 + SECOND / 64;
         wishes.look(read(2 * SECOND, 0, some), Signal::Pressure);
-        assert_eq!(wishes.resident(2 * SECOND, 0, 10), None);
+        assert_eq!(
+            wishes.resident(Nanos::seconds(2), Bytes::ZERO, Bytes(10)),
+            None
+        );
         wishes.look(read(4 * SECOND, 0, some + 1), Signal::Pressure);
-        assert_eq!(wishes.resident(4 * SECOND, 0, 10), None);
+        assert_eq!(
+            wishes.resident(Nanos::seconds(4), Bytes::ZERO, Bytes(10)),
+            None
+        );
         let more = some + 2 + SECOND / 64;
         wishes.look(read(5 * SECOND, 0, more), Signal::Pressure);
-        assert_eq!(wishes.resident(6 * SECOND, 0, 10), Some(0));
-        assert_eq!(wishes.resident(11 * SECOND, 0, 10), None);
+        assert_eq!(
+            wishes.resident(Nanos::seconds(6), Bytes::ZERO, Bytes(10)),
+            Some(Bytes(0))
+        );
+        assert_eq!(
+            wishes.resident(Nanos::seconds(11), Bytes::ZERO, Bytes(10)),
+            None
+        );
     }
 
     #[test]
     fn what_is_written_to_swap_counts_without_any_stall() {
         let mut wishes = Wishes::default();
-        let wished = |wishes: &Wishes, at| wishes.resident(at * SECOND, 0, 0);
-        wishes.look_at_swap(50 << 20, SECOND);
+        let wished =
+            |wishes: &Wishes, at| wishes.resident(Nanos::seconds(at), Bytes::ZERO, Bytes(0));
+        wishes.look_at_swap(Bytes::mib(50), Nanos::seconds(1));
         assert_eq!(wished(&wishes, 1), None, "it was there before");
-        wishes.look_at_swap((50 << 20) + MORE_SWAPPED - 1, 2 * SECOND);
+        wishes.look_at_swap(Bytes::mib(50) + MORE_SWAPPED - Bytes(1), Nanos::seconds(2));
         assert_eq!(wished(&wishes, 2), None, "some pages");
-        wishes.look_at_swap((50 << 20) + MORE_SWAPPED, 3 * SECOND);
-        assert_eq!(wished(&wishes, 7), Some(0), "slowly, but it grows");
-        wishes.look_at_swap((50 << 20) + MORE_SWAPPED, 8 * SECOND);
+        wishes.look_at_swap(Bytes::mib(50) + MORE_SWAPPED, Nanos::seconds(3));
+        assert_eq!(wished(&wishes, 7), Some(Bytes(0)), "slowly, but it grows");
+        wishes.look_at_swap(Bytes::mib(50) + MORE_SWAPPED, Nanos::seconds(8));
         assert_eq!(wished(&wishes, 8), None, "no more since");
         // It comes back, and goes again.
-        wishes.look_at_swap(10 << 20, 9 * SECOND);
+        wishes.look_at_swap(Bytes::mib(10), Nanos::seconds(9));
         assert_eq!(wished(&wishes, 9), None);
-        wishes.look_at_swap(12 << 20, 10 * SECOND);
-        assert_eq!(wished(&wishes, 10), Some(0));
-        wishes.look_at_swap(u64::MAX, u64::MAX);
+        wishes.look_at_swap(Bytes::mib(12), Nanos::seconds(10));
+        assert_eq!(wished(&wishes, 10), Some(Bytes(0)));
+        wishes.look_at_swap(Bytes::MAX, Nanos(u64::MAX));
     }
 
     #[test]
@@ -154,8 +187,14 @@ mod tests {
         wishes.look(read(SECOND, 100, 50), Signal::MajorFaults);
         wishes.look(read(2 * SECOND, 109, 50), Signal::MajorFaults);
         wishes.look(read(3 * SECOND, 4, 0), Signal::MajorFaults);
-        assert_eq!(wishes.resident(3 * SECOND, 0, 0), None);
+        assert_eq!(
+            wishes.resident(Nanos::seconds(3), Bytes::ZERO, Bytes(0)),
+            None
+        );
         wishes.look(read(4 * SECOND, 14, 0), Signal::MajorFaults);
-        assert_eq!(wishes.resident(4 * SECOND, 0, 0), Some(0));
+        assert_eq!(
+            wishes.resident(Nanos::seconds(4), Bytes::ZERO, Bytes(0)),
+            Some(Bytes(0))
+        );
     }
 }

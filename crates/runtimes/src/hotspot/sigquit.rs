@@ -18,12 +18,12 @@ use super::attach::error::AttachError;
 use super::flags::{Files, Given, path_below_root};
 use crate::process::{Process, Status};
 use crate::steer::age;
-use crate::stopped;
+use crate::suspended;
 use plimsoll_programs::Setting;
+use plimsoll_programs::foreign_files::Root;
 use plimsoll_programs::hotspot::hsperfdata::{Counters, PerfError, PerfFile};
 use plimsoll_programs::hotspot::{is_launcher, is_machine};
 use plimsoll_programs::java;
-use plimsoll_programs::regular::Root;
 use std::path::Path;
 
 /// The bit of SIGQUIT in the signal sets of `/proc/PID/status`.
@@ -101,7 +101,7 @@ pub(super) fn is_the_moment(process: &Process) -> Result<(), AttachError> {
 
 fn stands_still(pid: u32, status: &Status) -> Option<&'static str> {
     let waits = "has a SIGQUIT waiting that has not reached it";
-    stopped::how(pid, status).or((status.pending & QUIT != 0).then_some(waits))
+    suspended::how(pid, status).or((status.pending & QUIT != 0).then_some(waits))
 }
 
 /// The facts that counters tell about a machine, if they do not forbid the signal.

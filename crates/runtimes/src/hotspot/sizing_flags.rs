@@ -18,6 +18,7 @@
 
 use super::collector::Collector;
 use super::machine::{Flags, Machine};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// The default of `ShenandoahEvacReserve` from 11 to 25, percent.
@@ -97,14 +98,14 @@ pub struct Levers {
     pub least_percent: u64,
     /// The heap is never asked to be smaller than this, because its user set it, or because the collector
     /// never shrinks below its first size. Bytes.
-    pub least_size: u64,
+    pub least_size: Bytes,
     /// How long free memory is kept before it is returned; zero if it is returned at once.
     pub delay: Duration,
     /// A change of the size returns what is free at that moment, regardless of the delay.
     pub returns_on_change: bool,
     /// The part of the maximum heap that the collector reserves for evacuation, bytes. It is not
     /// resident, but counts as used in comparisons with the soft maximum.
-    pub set_apart: u64,
+    pub set_apart: Bytes,
     /// Remarks for the user, one sentence each.
     pub remarks: Vec<&'static str>,
 }
@@ -166,7 +167,7 @@ impl Levers {
                  free in it; leave -Xms out to have it follow a limit without the agent",
             );
         } else if by_ratios && least > OUR_LEAST {
-            self.least_size = least;
+            self.least_size = Bytes(least);
             self.remarks
                 .push("-Xms: the heap never becomes smaller than that, whatever the limit");
         }
@@ -179,7 +180,7 @@ impl Levers {
                 );
             }
             if first > OUR_LEAST {
-                self.least_size = first;
+                self.least_size = Bytes(first);
             }
         }
         // Transparent huge pages are returned as small pages are.
@@ -198,10 +199,10 @@ impl Levers {
             concurrent: false,
             shrink_collections: 1,
             least_percent,
-            least_size: 0,
+            least_size: Bytes::ZERO,
             delay: Duration::ZERO,
             returns_on_change: false,
-            set_apart: 0,
+            set_apart: Bytes::ZERO,
             remarks: Vec::new(),
         }
     }
@@ -268,7 +269,7 @@ impl Levers {
         let percent = flags
             .number("ShenandoahEvacReserve")
             .unwrap_or(EVACUATION_RESERVE);
-        levers.set_apart = max / 100 * percent.min(100);
+        levers.set_apart = Bytes(max / 100 * percent.min(100));
         if !levers.returns_on_change {
             levers
                 .remarks
@@ -343,7 +344,7 @@ mod tests {
         let sizes = "size_t SoftMaxHeapSize = 9 {manageable};size_t MaxHeapSize = 1000 {product}";
         let of = |more: &str| {
             let levers = of(25, Collector::Shenandoah, &format!("{sizes};{more}"));
-            (levers.returns_on_change, levers.set_apart)
+            (levers.returns_on_change, levers.set_apart.0)
         };
         assert_eq!(of(""), (true, 50));
         assert_eq!(
@@ -363,7 +364,7 @@ mod tests {
     fn a_size_that_the_user_fixed_is_left_and_told() {
         let of = |version, collector, sizes: &str| {
             let levers = of(version, collector, &format!("{RATIOS};{sizes}"));
-            (levers.sized_by, levers.least_size, levers.remarks.len())
+            (levers.sized_by, levers.least_size.0, levers.remarks.len())
         };
         let both =
             "size_t InitialHeapSize = 900000000 {product};size_t MaxHeapSize = 900000000 {product}";
@@ -391,7 +392,7 @@ mod tests {
         let of = |sizes: &str| {
             let levers = of(17, Collector::Serial, &format!("{RATIOS};{sizes}"));
             assert_eq!(levers.sized_by, SizedBy::OldRatios { new_ratio: 2 });
-            (levers.least_size, levers.remarks.len())
+            (levers.least_size.0, levers.remarks.len())
         };
         let own =
             "size_t InitialHeapSize = 300000000 {product};size_t MinHeapSize = 8388608 {product}";

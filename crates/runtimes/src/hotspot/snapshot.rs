@@ -1,20 +1,21 @@
 //! The counters of one moment that the controller needs, in one form for all collectors.
 
 use plimsoll_programs::hotspot::hsperfdata::{Counters, Value};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// A generation. Sizes in bytes; 0 if the collector has no such thing.
+/// A generation. Sizes are 0 if the collector has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
     /// Committed size.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// Largest size.
-    pub max: u64,
+    pub max: Bytes,
     /// Used by objects, including garbage, as of the last collection or later.
-    pub used: u64,
+    pub used: Bytes,
     /// Committed size of its first space (eden, in a young generation).
-    pub first_capacity: u64,
+    pub first_capacity: Bytes,
     /// Largest size of its first space.
-    pub first_max: u64,
+    pub first_max: Bytes,
 }
 
 /// The work of one kind of collection (young, full, concurrent) so far.
@@ -22,8 +23,8 @@ pub struct Generation {
 pub struct Work {
     /// Pauses since the start.
     pub invocations: u64,
-    /// Nanoseconds in pauses since the start.
-    pub time_ns: u64,
+    /// Time in pauses since the start.
+    pub time: Nanos,
 }
 
 /// One moment of a heap.
@@ -36,7 +37,7 @@ pub struct Snapshot {
     /// Young, full and concurrent (G1 and ZGC) collections.
     pub work: [Work; 3],
     /// Bytes allocated between the last two collections.
-    pub allocated_last: u64,
+    pub allocated_last: Bytes,
     /// A collection is in a pause now.
     pub collecting: bool,
 }
@@ -62,8 +63,8 @@ impl Snapshot {
             }
         }
         for work in &mut snapshot.work {
-            let ns = u128::from(work.time_ns) * 1_000_000_000 / u128::from(frequency);
-            work.time_ns = u64::try_from(ns).unwrap_or(u64::MAX);
+            let ns = u128::from(work.time.0) * 1_000_000_000 / u128::from(frequency);
+            work.time = Nanos(u64::try_from(ns).unwrap_or(u64::MAX));
         }
         snapshot
     }
@@ -74,14 +75,14 @@ impl Snapshot {
         };
         if rest == "tlab.alloc" {
             // The counter is in words of 8 bytes.
-            self.allocated_last = value.saturating_mul(8);
+            self.allocated_last = Bytes(value) * 8;
         } else if let Some((number, field)) = numbered(rest, "collector.") {
             let Some(work) = self.work.get_mut(number) else {
                 return;
             };
             match field {
                 "invocations" => work.invocations = value,
-                "time" => work.time_ns = value,
+                "time" => work.time = Nanos(value),
                 _ => {}
             }
         } else if let Some((number, field)) = numbered(rest, "generation.") {
@@ -91,21 +92,21 @@ impl Snapshot {
                 _ => return,
             };
             match field {
-                "capacity" => generation.capacity = value,
-                "maxCapacity" => generation.max = value,
-                "space.0.capacity" => generation.first_capacity = value,
-                "space.0.maxCapacity" => generation.first_max = value,
+                "capacity" => generation.capacity = Bytes(value),
+                "maxCapacity" => generation.max = Bytes(value),
+                "space.0.capacity" => generation.first_capacity = Bytes(value),
+                "space.0.maxCapacity" => generation.first_max = Bytes(value),
                 _ if field.starts_with("space.") && field.ends_with(".used") => {
-                    generation.used = generation.used.saturating_add(value);
+                    generation.used += Bytes(value);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Committed heap, bytes.
-    pub fn committed(&self) -> u64 {
-        self.young.capacity.saturating_add(self.old.capacity)
+    /// Committed heap.
+    pub fn committed(&self) -> Bytes {
+        self.young.capacity + self.old.capacity
     }
 
     /// Pauses since the start.
@@ -115,11 +116,9 @@ impl Snapshot {
             .fold(0, |sum, w| sum.saturating_add(w.invocations))
     }
 
-    /// Nanoseconds in pauses since the start.
-    pub fn collection_ns(&self) -> u64 {
-        self.work
-            .iter()
-            .fold(0, |sum, w| sum.saturating_add(w.time_ns))
+    /// Time in pauses since the start.
+    pub fn collecting_time(&self) -> Nanos {
+        self.work.iter().map(|work| work.time).sum()
     }
 }
 

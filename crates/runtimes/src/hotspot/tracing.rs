@@ -1,8 +1,8 @@
 //! The options that a machine is started with so that the recorder can see what its program does.
 
 use plimsoll_programs::candidate::Jvm;
+use plimsoll_programs::foreign_files::Root;
 use plimsoll_programs::java;
-use plimsoll_programs::regular::Root;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

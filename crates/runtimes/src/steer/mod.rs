@@ -20,7 +20,7 @@ use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock;
 use plimsoll_programs::Candidate;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use plimsoll_wire::messages::Report;
 use reach::{IDLE, alone};
 use silence::Silence;
@@ -81,8 +81,8 @@ struct Steering<'a> {
     replaced: bool,
     /// Where its memory was to come to at the last look. Its `cliff` is as measured last.
     goal: Goal,
-    /// Bytes that the program's other processes use, as measured last; taken off the limit.
-    others: u64,
+    /// The memory that the program's other processes use, as measured last; taken off the limit.
+    others: Bytes,
     /// When it was last measured.
     measured: Option<Instant>,
     /// The pause between two measurements; longer if a measurement takes long.
@@ -112,7 +112,7 @@ impl<'a> Steering<'a> {
             lever,
             replaced: false,
             goal: Goal::default(),
-            others: 0,
+            others: Bytes::ZERO,
             measured: None,
             measure_pause: MEASURE,
             reported: None,
@@ -151,7 +151,7 @@ impl<'a> Steering<'a> {
             return IDLE;
         };
         self.report(link, &first);
-        let worked = self.target.process.processor_ns();
+        let worked = self.target.process.processor_ns().map(Nanos);
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
@@ -193,15 +193,15 @@ impl<'a> Steering<'a> {
                 "process {} at {:.1} s: uses {} -> {} MiB, heap {} -> {} MiB, limit {} MiB ({})",
                 self.target.process.pid,
                 self.started.elapsed().as_secs_f64(),
-                before.uses / MIB,
-                sample.uses / MIB,
-                before.heap / MIB,
-                sample.heap / MIB,
-                sample.limit / MIB,
+                before.uses.0 / MIB,
+                sample.uses.0 / MIB,
+                before.heap.0 / MIB,
+                sample.heap.0 / MIB,
+                sample.limit.0 / MIB,
                 self.lever.describe(),
             );
-            if self.goal.owed > 0 || before.uses > before.limit {
-                link.released(before.uses.saturating_sub(sample.uses));
+            if self.goal.owed > Bytes::ZERO || before.uses > before.limit {
+                link.released(before.uses - sample.uses);
             }
             if !again {
                 break;
@@ -222,7 +222,7 @@ impl<'a> Steering<'a> {
         match moved {
             Moved::Nothing | Moved::Gone => None,
             Moved::Unanswered { why, .. } => {
-                let worked = self.target.process.processor_ns();
+                let worked = self.target.process.processor_ns().map(Nanos);
                 if self.silence.goes_on(worked, Instant::now()) {
                     warn!(
                         "{why}; it is left alone and asked again every {} s, or when it goes on",
@@ -245,11 +245,11 @@ impl<'a> Steering<'a> {
     /// Looks at the numbers, and at the process.
     fn sample(&mut self, link: &mut dyn Link) -> Option<Sample> {
         let numbers = link.numbers().filter(|numbers| numbers.limit > 0);
-        let own = |bytes| family::process_limit(aim(bytes), self.others);
+        let own = |bytes| family::process_limit(aim(Bytes(bytes)), self.others);
         self.goal = Goal {
-            limit: numbers.map_or(0, |n| own(n.limit)),
-            available: numbers.map_or(0, |n| own(n.available.max(n.limit))),
-            owed: numbers.map_or(0, |n| n.owed),
+            limit: numbers.map_or(Bytes::ZERO, |n| own(n.limit)),
+            available: numbers.map_or(Bytes::ZERO, |n| own(n.available.max(n.limit))),
+            owed: numbers.map_or(Bytes::ZERO, |n| Bytes(n.owed)),
             cliff: self.goal.cliff,
         };
         self.lever.sample(&self.goal)
@@ -257,18 +257,18 @@ impl<'a> Steering<'a> {
 
     fn measure(&mut self) {
         // On a busy computer the elapsed time includes that of other programs.
-        let start = clock::thread_cpu().0;
+        let start = clock::thread_cpu();
         self.lever.measure();
         let process = &self.target.process;
         let pid = i32::try_from(process.pid).unwrap_or(-1);
         let cliff = Domain::of_process(pid).and_then(|mut domain| {
             let is_cliff = domain.is_cliff()?;
-            Ok(is_cliff.then_some(domain.read()?.lowest))
+            Ok(is_cliff.then_some(Bytes(domain.read()?.lowest)))
         });
         self.goal.cliff = cliff.unwrap_or(self.goal.cliff);
         self.replaced = process.alive() && !self.runtime.runs(&Candidate::look(process.pid));
         self.others = family::uses_of_others(self.target.root, process.pid);
-        let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
+        let took = (clock::thread_cpu() - start).duration();
         self.measure_pause = MEASURE.max(took * MEASURE_PART);
         self.measured = Some(Instant::now());
     }
@@ -299,7 +299,7 @@ impl<'a> Steering<'a> {
     /// The facts of the whole program, without figures of a collector that is just starting.
     fn facts(&self) -> Report {
         let facts = self.lever.facts();
-        let of_all = |own: u64| own.saturating_add(self.others);
+        let of_all = |own: u64| (Bytes(own) + self.others).0;
         let settled = self.started.elapsed() >= STARTING;
         Report {
             live: facts.live.filter(|_| settled),
@@ -319,8 +319,8 @@ fn turns(told: Option<u64>, now: Option<u64>) -> bool {
 }
 
 /// The size to aim at, a little below the limit: a collection, a new thread or a mapped file moves
-/// the use by as much, and a program over its limit owes memory. Bytes.
-fn aim(limit: u64) -> u64 {
+/// the use by as much, and a program over its limit owes memory.
+fn aim(limit: Bytes) -> Bytes {
     limit - limit / 64
 }
 

@@ -123,6 +123,7 @@ mod tests {
     use crate::link::Options;
     use crate::runtime::Steered;
     use crate::testing::Sleeper;
+    use plimsoll_unit::Bytes;
     use plimsoll_wire::messages::Report;
     use plimsoll_wire::page::Numbers;
 
@@ -146,7 +147,7 @@ mod tests {
 
         fn report(&mut self, _: &Report) {}
 
-        fn released(&mut self, _: u64) {}
+        fn released(&mut self, _: Bytes) {}
 
         fn signalled(&mut self) {
             self.signals += 1;

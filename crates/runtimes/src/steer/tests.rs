@@ -70,9 +70,9 @@ impl Lever for Scripted<'_> {
             ..
         } = goal;
         self.calls
-            .add(&format!("sample {limit} {available} {owed}"));
+            .add(&format!("sample {} {} {}", limit.0, available.0, owed.0));
         Some(Sample {
-            uses: self.uses.pop_front().unwrap_or_default(),
+            uses: Bytes(self.uses.pop_front().unwrap_or_default()),
             limit: goal.limit,
             ..Sample::default()
         })
@@ -127,8 +127,8 @@ impl Link for Scripting<'_> {
         self.calls.add("report");
     }
 
-    fn released(&mut self, bytes: u64) {
-        self.calls.add(&format!("released {bytes}"));
+    fn released(&mut self, bytes: Bytes) {
+        self.calls.add(&format!("released {}", bytes.0));
     }
 
     fn stopped(&self) -> bool {

@@ -6,7 +6,7 @@ use plimsoll_programs::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, family};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;
@@ -161,7 +161,7 @@ impl Link for Script {
         *self.report.lock().unwrap() = *report;
     }
 
-    fn released(&mut self, _: u64) {}
+    fn released(&mut self, _: Bytes) {}
 
     fn not_steered(&mut self, why: &str) {
         self.why.lock().unwrap().push(why.to_owned());

@@ -2,16 +2,15 @@
 
 use super::seat::Room;
 use super::settings::{Entrant, Policy};
-use plimsoll_decide::{
-    Action, Config, Core, Nanos, NewPrincipal, Refusal, SensedDomain, SensedPrincipal,
-};
+use plimsoll_decide::{Action, Config, Core, NewPrincipal, Refusal, SensedDomain, SensedPrincipal};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Max, Report};
 use plimsoll_wire::page::Numbers;
 
 /// Time from one report of a program to the next, as in the shipped adapters.
-const REPORT: Nanos = 1_000_000_000;
+const REPORT: Nanos = Nanos::seconds(1);
 
-/// The daemon's record of a program. Times are nanoseconds since the beginning of all, sizes bytes.
+/// The daemon's record of a program. Times are since the beginning of all, sizes bytes.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     id: Id,
@@ -59,8 +58,8 @@ impl Broker {
             core: Core::new(Config::default()),
             members: vec![None; programs],
             tells: policy == Policy::Shares,
-            tick_at: 0,
-            glance_at: 0,
+            tick_at: Nanos::ZERO,
+            glance_at: Nanos::ZERO,
             sensed: Vec::new(),
         })
     }
@@ -98,7 +97,7 @@ impl Broker {
         if let Some(member) = self.members[index].take() {
             // It was registered, so it is known.
             let _ = self.core.remove(member.id);
-            self.tick_at = self.tick_at.min(now.saturating_add(self.core.pace().tick));
+            self.tick_at = self.tick_at.min(now + self.core.pace().tick);
         }
     }
 
@@ -127,7 +126,7 @@ impl Broker {
             cliff: false,
         };
         if now < self.tick_at && !self.core.glance(None, domain.used) {
-            self.glance_at = now.saturating_add(self.core.pace().glance);
+            self.glance_at = now + self.core.pace().glance;
             return;
         }
         self.sensed.clear();
@@ -156,8 +155,8 @@ impl Broker {
             }
         }
         let pace = self.core.pace();
-        self.tick_at = now.saturating_add(pace.tick);
-        self.glance_at = now.saturating_add(pace.glance);
+        self.tick_at = now + pace.tick;
+        self.glance_at = now + pace.glance;
     }
 
     /// An order was carried out.
@@ -172,7 +171,7 @@ impl Broker {
         let Some(member) = &mut self.members[index] else {
             return;
         };
-        let passed = now.saturating_sub(member.reported);
+        let passed = now - member.reported;
         if passed < REPORT {
             return;
         }
@@ -183,7 +182,7 @@ impl Broker {
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         // The mean of this second and of what was known: one second may see no collection.
-        let fresh = per_second(sums.allocated - member.allocated, passed);
+        let fresh = per_second(sums.allocated - member.allocated, passed.0);
         member.rate = (member.rate + fresh) / 2;
         (member.reported, member.allocated) = (now, sums.allocated);
         let known = |value: u64| Some(value).filter(|value| self.tells && *value > 0);

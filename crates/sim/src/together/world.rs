@@ -13,6 +13,7 @@ use super::seat::{Below, Room};
 use super::settings::{Entrant, Refusal, Setup};
 use crate::paging::Wait;
 use crate::threads::{self, Log, Program, Running, SimError};
+use plimsoll_unit::Nanos;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -136,7 +137,7 @@ impl<'a, L: Log> World<'a, L> {
         });
         let hogs = self.hogs.iter().filter_map(Taking::due);
         let release = self.room.borrow().next_release();
-        let looks = self.broker.as_ref().map(Broker::due);
+        let looks = self.broker.as_ref().map(|broker| broker.due().0);
         let all = ends.chain(hogs).chain(release).chain(looks);
         all.fold(self.pace.due(), u64::min)
     }
@@ -218,7 +219,7 @@ impl<'a, L: Log> World<'a, L> {
         self.stages[index] = Stage::Runs(Box::new(running), 0);
         self.records[index].begin(self.now);
         if let Some(broker) = &mut self.broker {
-            broker.join(index, entrant, self.now)?;
+            broker.join(index, entrant, Nanos(self.now))?;
         }
         Ok(())
     }
@@ -251,7 +252,7 @@ impl<'a, L: Log> World<'a, L> {
         self.records[index].end(self.now);
         self.room.borrow_mut().leave(index);
         if let Some(broker) = &mut self.broker {
-            broker.leave(index, self.now);
+            broker.leave(index, Nanos(self.now));
         }
         self.outcome.ended = self.outcome.ended.max(ended);
         Ok(())
@@ -262,13 +263,13 @@ impl<'a, L: Log> World<'a, L> {
         let Some(broker) = &mut self.broker else {
             return;
         };
-        if broker.due() > self.now {
+        if broker.due() > Nanos(self.now) {
             return;
         }
         let (capacity, entrants) = (self.setup.memory, &self.setup.entrants);
         let mut words = std::mem::take(&mut self.words);
         broker.look(
-            self.now,
+            Nanos(self.now),
             capacity,
             &self.room.borrow(),
             entrants,

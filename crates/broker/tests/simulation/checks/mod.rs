@@ -194,13 +194,13 @@ impl Checker {
                 line += &format!(
                     "\n      {id} {name} class {} weight {}: uses {} limit {} share {} target {} demand \
                      {} owed {} {:?} {:?}",
-                    one.priority,
-                    one.weight,
+                    one.settings.priority,
+                    one.settings.weight,
                     numbers.uses,
                     numbers.limit,
                     numbers.share,
-                    one.target,
-                    one.demand,
+                    one.wants.target,
+                    one.wants.demand,
                     numbers.owed,
                     numbers.level,
                     one.rung,
@@ -288,7 +288,7 @@ impl Checker {
             let past = self.past.entry(one.id).or_default();
             let before = past.limit.replace(one.numbers.limit);
             let most = before.unwrap_or(u64::MAX).max(one.numbers.uses);
-            let held = !one.doubted || one.numbers.limit <= most;
+            let held = !one.stalls.doubted || one.numbers.limit <= most;
             hold(held, seen, "trust", &[one.id], || {
                 format!(
                     "stalls, and its limit rose from {before:?}: {:?}",
@@ -313,7 +313,11 @@ impl Checker {
         for one in all.iter().filter(|one| one.kind == Kind::Process) {
             // It lends what it would hardly miss (`modest`); the tests of `policy` check that it
             // lends no more.
-            let wants = one.numbers.share.min(one.demand).min(one.target);
+            let wants = one
+                .numbers
+                .share
+                .min(one.wants.demand)
+                .min(one.wants.target);
             // Nothing is taken from others for a principal that does not use its limit.
             let near = one.numbers.uses >= one.numbers.limit - one.numbers.limit / 8;
             let lacks = near && one.numbers.limit + slight_lack(one.numbers.limit) + over < wants;
@@ -344,7 +348,7 @@ impl Checker {
     fn waste(&mut self, seen: &Seen, all: &[Figures]) -> Checked {
         let bounded = all.iter().any(|one| {
             one.kind == Kind::Group
-                && (one.max != Max::NONE || seen.core.domain(Some(one.id)).is_some())
+                && (one.settings.max != Max::NONE || seen.core.domain(Some(one.id)).is_some())
         });
         let budget = seen.core.domain(None).unwrap_or_default().budget;
         let leaves = || all.iter().filter(|one| one.kind == Kind::Process);
@@ -352,7 +356,7 @@ impl Checker {
             .map(|one| one.numbers.limit.max(one.numbers.uses))
             .sum();
         let wish = leaves()
-            .map(|one| one.demand.min(one.max.cap()))
+            .map(|one| one.wants.demand.min(one.settings.max.cap()))
             .fold(0u64, u64::saturating_add);
         let idle = budget.min(wish).saturating_sub(held);
         // Each limit may be one step below the decided one.

@@ -139,9 +139,9 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget)
-            .min(one.max.cap());
+            .min(one.settings.max.cap());
         below.within(budget, seen, &[one.id])?;
-        let (limits, told) = (below.limits, one.subtree_limit);
+        let (limits, told) = (below.limits, one.subtree.limit);
         hold(limits == told, seen, "budget", &[one.id], || {
             format!("limits below it add up to {limits}, it says {told}")
         })?;
@@ -160,7 +160,9 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
 
 /// Rule `called`. A lack counts for three seconds.
 pub(super) fn called(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>) -> Checked {
-    let lacks = |one: &Figures| one.lacks > 0 && one.numbers.limit < one.target.min(one.demand);
+    let lacks = |one: &Figures| {
+        one.wants.lacks > 0 && one.numbers.limit < one.wants.target.min(one.wants.demand)
+    };
     let domain = seen.core.domain(None).unwrap_or_default();
     let mut uses = vec![0u64; all.len()];
     let mut root = 0;
@@ -172,7 +174,7 @@ pub(super) fn called(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>
         }
         let inner = seen.core.domain(Some(one.id));
         let cap = inner.map_or(u64::MAX, |domain| domain.budget);
-        over |= uses[at] > cap.min(one.max.cap());
+        over |= uses[at] > cap.min(one.settings.max.cap());
         match one.parent.map(|id| figures[&id]) {
             Some(above) => uses[above] += uses[at],
             None => root += uses[at],
@@ -208,8 +210,8 @@ pub(super) fn users(seen: &Seen, all: &[Figures]) -> Checked {
     let part = budget / (users().count() as u64).max(1);
     for user in users() {
         let own = || all.iter().filter(|one| one.parent == Some(user.id));
-        let bounded = own().any(|one| one.kind == Kind::Group || one.max != Max::NONE);
-        if bounded || own().all(|one| one.demand == 0) {
+        let bounded = own().any(|one| one.kind == Kind::Group || one.settings.max != Max::NONE);
+        if bounded || own().all(|one| one.wants.demand == 0) {
             continue;
         }
         let entitled: u64 = own().map(|one| one.numbers.share).sum();
@@ -231,30 +233,32 @@ pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, us
     for at in (0..all.len()).rev() {
         let one = &all[at];
         if one.kind == Kind::Process {
-            wishes[at] = wishes[at].saturating_add(one.demand);
-            gets[at] = gets[at].saturating_add(one.target);
+            wishes[at] = wishes[at].saturating_add(one.wants.demand);
+            gets[at] = gets[at].saturating_add(one.wants.target);
         }
         let budget = seen
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget);
-        wishes[at] = wishes[at].min(one.max.cap()).min(budget);
+        wishes[at] = wishes[at].min(one.settings.max.cap()).min(budget);
         if let Some(above) = one.parent.map(|id| figures[&id]) {
             wishes[above] = wishes[above].saturating_add(wishes[at]);
             gets[above] = gets[above].saturating_add(gets[at]);
         }
         if gets[at].saturating_add(MIB) < wishes[at] {
-            let worst = lacking.entry(one.parent).or_insert((one.priority, one.id));
-            *worst = (*worst).max((one.priority, one.id));
+            let worst = lacking
+                .entry(one.parent)
+                .or_insert((one.settings.priority, one.id));
+            *worst = (*worst).max((one.settings.priority, one.id));
         }
     }
     for (at, one) in all.iter().enumerate() {
         if let Some(&(priority, id)) = lacking.get(&one.parent) {
-            let inverted = priority > one.priority && gets[at] > MIB;
+            let inverted = priority > one.settings.priority && gets[at] > MIB;
             hold(!inverted, seen, "priority", &[id, one.id], || {
                 format!(
                     "{} (class {}) should have {} while {id} (class {priority}) lacks",
-                    one.id, one.priority, gets[at]
+                    one.id, one.settings.priority, gets[at]
                 )
             })?;
         }

@@ -71,7 +71,9 @@ impl World {
         let clock = self.clock();
         let before = allocations::count();
         let began = std::time::Instant::now();
-        let actions = self.core.tick(clock, &domain, &self.sensed);
+        let actions = self
+            .core
+            .tick(plimsoll_unit::Nanos(clock), &domain, &self.sensed);
         self.outcome.tick_ns += began.elapsed().as_nanos() as u64;
         let allocated = allocations::count() - before;
         let actions = actions.to_vec();

@@ -99,7 +99,7 @@ impl World {
             let pace = if self.gone_until.is_some() {
                 STEP
             } else {
-                self.core.pace().glance
+                self.core.pace().glance.0
             };
             let step = pace.clamp(MILLISECOND, STEP);
             self.time += step;
@@ -125,6 +125,6 @@ impl World {
 
     fn is_due(&mut self) -> bool {
         let root = self.kernel.used(None, &self.programs, &self.hogs);
-        self.time >= self.last_tick + self.core.next_tick() || self.core.glance(None, root)
+        self.time >= self.last_tick + self.core.next_tick().0 || self.core.glance(None, root)
     }
 }

@@ -103,7 +103,7 @@ impl World {
                 tenant: true,
                 automatic: true,
             };
-            let id = self.core.register(&new, self.clock());
+            let id = self.core.register(&new, plimsoll_unit::Nanos(self.clock()));
             self.tenants[user] = Some(id.expect("the group of a user is taken"));
         }
         for at in 0..self.scenario.groups.len() {
@@ -124,7 +124,7 @@ impl World {
             };
             self.groups[at] = Some(
                 self.core
-                    .register(&new, self.clock())
+                    .register(&new, plimsoll_unit::Nanos(self.clock()))
                     .expect("a valid group is taken"),
             );
         }
@@ -205,9 +205,10 @@ impl World {
             tenant: false,
             automatic: false,
         };
-        let id = self
-            .core
-            .register(&new, (self.time as i64 + self.offset).max(1) as u64);
+        let id = self.core.register(
+            &new,
+            plimsoll_unit::Nanos((self.time as i64 + self.offset).max(1) as u64),
+        );
         let id = id.expect("a valid program is taken");
         self.programs[at].id = Some(id);
         self.programs[at].page = Default::default();

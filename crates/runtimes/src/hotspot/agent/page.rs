@@ -5,6 +5,7 @@ use plimsoll_kernel::clock::{self, ahead_ns};
 use plimsoll_kernel::descriptors;
 use plimsoll_kernel::mapped::Named;
 use plimsoll_kernel::sealed_memfd::{Mapping, Refused};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{NAME, SIZE, View, ViewError, Wish, Words, wish};
 use std::os::fd::OwnedFd;
 
@@ -124,9 +125,13 @@ impl Page {
         );
     }
 
-    /// A time of the machine's clock (ns) by our own.
-    pub fn our_time(&self, theirs_ns: u64) -> u64 {
-        theirs_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
+    /// A time of the machine's clock by our own.
+    pub fn our_time(&self, theirs: Nanos) -> Nanos {
+        Nanos(
+            theirs
+                .0
+                .saturating_add_signed(self.ahead_ns.saturating_neg()),
+        )
     }
 }
 
@@ -208,14 +213,14 @@ mod tests {
         const HOUR: u64 = 3_600_000_000_000;
         for ahead_ns in [HOUR as i64, -(clock::now().0 as i64) / 2] {
             page.ahead_ns = ahead_ns;
-            let theirs = clock::now().0.saturating_add_signed(ahead_ns);
-            assert!(page.our_time(theirs).abs_diff(clock::now().0) < HOUR / 60);
+            let theirs = Nanos(clock::now().0.saturating_add_signed(ahead_ns));
+            assert!(page.our_time(theirs).0.abs_diff(clock::now().0) < HOUR / 60);
             page.wish(Some(Wish::stay(7)));
             // SAFETY: as in `Page::words`; `page` outlives it.
             let words = unsafe { Words::new(page.mapping.base()) };
             let (writer, _) = Writer::new(words, &About::default());
-            assert_eq!(writer.wish(theirs), Some(Wish::stay(7)));
-            let later = theirs + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
+            assert_eq!(writer.wish(theirs.0), Some(Wish::stay(7)));
+            let later = theirs.0 + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
             assert_eq!(writer.wish(later), None, "it ends");
         }
         drop(file);

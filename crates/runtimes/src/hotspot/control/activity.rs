@@ -2,9 +2,10 @@
 //! much later.
 
 use super::observation::Seen;
+use plimsoll_unit::Nanos;
 
-/// The window over which processor time is measured, nanoseconds.
-const WINDOW: u64 = 400_000_000;
+/// The window over which processor time is measured.
+const WINDOW: Nanos = Nanos::millis(400);
 /// A resting virtual machine uses up to this part of a processor.
 const RESTING: f64 = 0.02;
 /// Use above this part of a processor is noticed before the window is over.
@@ -24,34 +25,43 @@ pub(super) struct Activity {
     parts: [Option<f64>; 3],
     /// Bytes allocated, and the seconds of processor time in which they were; older ones count less.
     allocated: (f64, f64),
-    /// The processor time when allocation was last counted, nanoseconds.
-    counted_at: u64,
+    /// The processor time when allocation was last counted.
+    counted_at: Nanos,
+    /// Since when it has been resting; `None` while it works.
+    pub(super) rests_since: Option<Nanos>,
 }
 
 /// The counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Wall-clock time less the time of requested commands, nanoseconds: a program that is stopped
+    /// Wall-clock time less the time of requested commands: a program that is stopped
     /// for a requested collection does not rest.
-    own_ns: u64,
-    /// Processor time of the process so far, nanoseconds.
-    processor_ns: u64,
+    own: Nanos,
+    /// Processor time of the process so far.
+    processor: Nanos,
     /// Major faults of the process so far.
     major_faults: u64,
 }
 
 impl Activity {
+    /// Takes in one moment.
     pub(super) fn look(&mut self, seen: &Seen) {
+        self.measure(seen);
+        let since = self.rests_since.unwrap_or(seen.now);
+        self.rests_since = self.rests().then_some(since);
+    }
+
+    fn measure(&mut self, seen: &Seen) {
         let mark = Mark {
-            own_ns: seen.now_ns.saturating_sub(seen.asked_ns),
-            processor_ns: seen.processor_ns,
+            own: seen.now - seen.asked,
+            processor: seen.processor,
             major_faults: seen.major_faults,
         };
-        let Some(began) = self.since.filter(|_| seen.processor_ns > 0) else {
-            (self.since, self.counted_at) = (Some(mark), seen.processor_ns);
+        let Some(began) = self.since.filter(|_| seen.processor > Nanos::ZERO) else {
+            (self.since, self.counted_at) = (Some(mark), seen.processor);
             return;
         };
-        let passed = mark.own_ns.saturating_sub(began.own_ns);
+        let passed = mark.own - began.own;
         let part = began.part_until(&mark);
         if passed >= WINDOW {
             self.parts.rotate_right(1);
@@ -65,7 +75,7 @@ impl Activity {
     /// Notes that the program allocated `bytes` since the last call. A collection tells only what was
     /// allocated before it, so a single value may be far from the mean.
     pub(super) fn allocated(&mut self, bytes: f64, seen: &Seen) {
-        let seconds = seen.processor_ns.saturating_sub(self.counted_at) as f64 / 1e9;
+        let seconds = (seen.processor - self.counted_at).duration().as_secs_f64();
         let kept = MEMORY / (MEMORY + seconds);
         self.allocated = (
             self.allocated.0 * kept + bytes,
@@ -76,7 +86,7 @@ impl Activity {
 
     /// Leaves out the processor time since the last call: it is not known how much was allocated in it.
     pub(super) fn skip(&mut self, seen: &Seen) {
-        self.counted_at = seen.processor_ns;
+        self.counted_at = seen.processor;
     }
 
     /// Bytes allocated per second of processor time; `None` until known.
@@ -123,9 +133,9 @@ impl Mark {
     /// The part of a processor that was used until `later`. A program that waits for the disk
     /// counts as using a whole processor, because a program that lacks memory does not rest.
     fn part_until(&self, later: &Mark) -> f64 {
-        let passed = later.own_ns.saturating_sub(self.own_ns).max(1);
+        let passed = (later.own - self.own).max(Nanos(1));
         match later.major_faults.saturating_sub(self.major_faults) {
-            0..=FEW => later.processor_ns.saturating_sub(self.processor_ns) as f64 / passed as f64,
+            0..=FEW => (later.processor - self.processor).0 as f64 / passed.0 as f64,
             _ => 1.0,
         }
     }

@@ -3,19 +3,20 @@
 use super::observation::Seen;
 use super::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::Bytes;
 
 /// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
-/// come in steps. Sizes in bytes.
+/// come in steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
     /// The wanted size.
-    pub(super) size: u64,
+    pub(super) size: Bytes,
     /// The size that the ratios produce.
-    pub(super) reachable: u64,
+    pub(super) reachable: Bytes,
     /// The ratio for that, percent.
     pub(super) percent: u64,
-    /// The distance from `reachable` to the next size above, bytes.
-    pub(super) step: u64,
+    /// The distance from `reachable` to the next size above.
+    pub(super) step: Bytes,
     /// The part of the size that is resident, at most 1.
     pub(super) resident: f64,
     /// The live bytes, or the least size, need more than the room.
@@ -27,40 +28,34 @@ impl Aim {
     /// collection finds `basis` bytes in use. `fills`: garbage fills the old generation, so all
     /// that is committed of both generations is resident.
     pub(super) fn of(
-        room: u64,
-        (live, basis): (u64, u64),
+        room: Bytes,
+        (live, basis): (Bytes, Bytes),
         fills: bool,
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
     ) -> Aim {
-        let live = live.max(1);
+        let live = live.max(Bytes(1));
         let least = least(live, levers);
         // The ratios apply to `basis` and produce a size; the lever's size is that divided by
         // `part`.
         let (basis, wanted, max, part, resident) = match levers.sized_by {
             SizedBy::OldRatios { new_ratio } => {
-                let max = seen.heap.young.max.max(1);
+                let max = seen.heap.young.max.max(Bytes(1));
                 let (young, resident) = if fills {
                     (room / new_ratio.saturating_add(1), 1.0)
                 } else {
                     young_for(room, live, seen, watch)
                 };
-                let old = young.min(max).saturating_mul(new_ratio);
-                (
-                    live,
-                    old,
-                    max.saturating_mul(new_ratio),
-                    new_ratio,
-                    resident,
-                )
+                let old = young.min(max) * new_ratio;
+                (live, old, max * new_ratio, new_ratio, resident)
             }
             SizedBy::OldOnly => {
-                let size = room.saturating_sub(seen.heap.young.capacity);
-                (live, size, u64::MAX, 1, 1.0)
+                let size = room - seen.heap.young.capacity;
+                (live, size, Bytes::MAX, 1, 1.0)
             }
             _ => {
-                let max = seen.heap.old.max.max(1);
+                let max = seen.heap.old.max.max(Bytes(1));
                 (basis, room.min(max), max, 1, 1.0)
             }
         };
@@ -70,26 +65,26 @@ impl Aim {
             size: wanted / part,
             reachable: reachable / part,
             percent,
-            step: next.saturating_sub(reachable) / part,
+            step: (next - reachable) / part,
             resident,
             least: floored,
         }
     }
 
     /// The size that the chosen ratio would produce if `used` bytes were in use.
-    pub(super) fn at(&self, used: u64) -> u64 {
-        (used as f64 * 100.0 / (100 - self.percent.min(99)) as f64) as u64
+    pub(super) fn at(&self, used: Bytes) -> Bytes {
+        sized(used, self.percent)
     }
 
     /// The resident bytes by which the reachable size falls short of the wanted one.
-    pub(super) fn unused(&self) -> u64 {
-        (self.size.saturating_sub(self.reachable) as f64 * self.resident) as u64
+    pub(super) fn unused(&self) -> Bytes {
+        Bytes(((self.size - self.reachable).0 as f64 * self.resident) as u64)
     }
 }
 
 /// The least size that the ratios can produce, bytes: of the old generation if they apply to it,
 /// else of the heap.
-fn least(live: u64, levers: &Levers) -> u64 {
+fn least(live: Bytes, levers: &Levers) -> Bytes {
     let set = match levers.sized_by {
         SizedBy::OldRatios { new_ratio } => {
             let parts = new_ratio.saturating_add(1);
@@ -97,26 +92,26 @@ fn least(live: u64, levers: &Levers) -> u64 {
         }
         _ => levers.least_size,
     };
-    set.max(live.saturating_mul(levers.least_percent) / 100)
+    set.max(live * levers.least_percent / 100)
 }
 
 /// The size of the young generation that fills the room left by the old one, and the part of it
 /// that is resident.
-fn young_for(room: u64, live: u64, seen: &Seen, watch: &Watch) -> (u64, f64) {
+fn young_for(room: Bytes, live: Bytes, seen: &Seen, watch: &Watch) -> (Bytes, f64) {
     let young = &seen.heap.young;
-    let resident = live.max(watch.old_peak.min(seen.heap.old.capacity));
-    let rest = room.saturating_sub(resident);
+    let resident = live.max(watch.touched.old.min(seen.heap.old.capacity));
+    let rest = room - resident;
     // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
-    if rest < watch.young_touched {
+    if rest < watch.touched.young {
         return (rest, 1.0);
     }
-    let part = young.first_max.max(1) as f64 / young.max.max(1) as f64 + 0.03;
+    let part = young.first_max.0.max(1) as f64 / young.max.0.max(1) as f64 + 0.03;
     let part = part.clamp(0.3, 1.0);
-    ((rest as f64 / part) as u64, part)
+    (Bytes((rest.0 as f64 / part) as u64), part)
 }
 
 /// The present value of the size that the lever sets, bytes.
-pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
+pub(super) fn size(seen: &Seen, levers: &Levers) -> Bytes {
     match levers.sized_by {
         SizedBy::OldRatios { .. } => seen.heap.young.capacity,
         SizedBy::OldOnly => seen.heap.old.capacity,
@@ -124,20 +119,24 @@ pub(super) fn size(seen: &Seen, levers: &Levers) -> u64 {
     }
 }
 
+/// The size of which `used` are the rest beside a free part of this many percent.
+pub(super) fn sized(used: Bytes, percent: u64) -> Bytes {
+    Bytes((used.0 as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64)
+}
+
 /// Chooses the free ratio for the size `wanted` when `basis` bytes are used. Returns the ratio in
 /// percent, the size that it produces, and the next size above. Takes the step below `wanted`,
 /// unless the step above is nearer and at most 1/40 too large: the aim stays further below the
 /// limit than that. No size exceeds `max`.
-fn choose(basis: u64, wanted: u64, max: u64) -> (u64, u64, u64) {
-    let wanted = wanted.max(basis).max(1);
+fn choose(basis: Bytes, wanted: Bytes, max: Bytes) -> (u64, Bytes, Bytes) {
+    let wanted = wanted.max(basis).max(Bytes(1));
     let below = 100_u64
-        .saturating_sub((basis as f64 * 100.0 / wanted as f64).ceil() as u64)
+        .saturating_sub((basis.0 as f64 * 100.0 / wanted.0 as f64).ceil() as u64)
         .min(98);
-    let made =
-        |percent: u64| ((basis as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64).min(max);
+    let made = |percent: u64| sized(basis, percent).min(max);
     let (low, high) = (made(below), made(below + 1));
-    let near = high.saturating_sub(wanted);
-    if near < wanted.saturating_sub(low) && near <= wanted / 40 {
+    let near = high - wanted;
+    if near < wanted - low && near <= wanted / 40 {
         (below + 1, high, made(below + 2))
     } else {
         (below, low, high)

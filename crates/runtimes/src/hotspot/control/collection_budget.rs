@@ -1,10 +1,12 @@
 //! How often collections may be asked for.
 
+use plimsoll_unit::Nanos;
+
 /// The time over which the share holds, nanoseconds. The share of this time can be saved up, and
 /// half of it borrowed when the limit has just changed.
 const SPAN: f64 = 60.0e9;
-/// First and longest pause between two urgent collections that did not help, nanoseconds.
-const PATIENCE: (u64, u64) = (250_000_000, 30_000_000_000);
+/// First and longest pause between two urgent collections that did not help.
+const PATIENCE: (Nanos, Nanos) = (Nanos::millis(250), Nanos::seconds(30));
 
 /// A bucket of collection time that fills with wall-clock time.
 #[derive(Debug)]
@@ -14,13 +16,13 @@ pub(super) struct Allowance {
     /// Collection time in stock, nanoseconds; negative when in debt.
     saved: f64,
     /// When time was last added; `None` at first.
-    last_ns: Option<u64>,
+    last: Option<Nanos>,
     /// The smoothed cost of one collection, nanoseconds.
     cost: f64,
-    /// The next pause after a collection that does not help, nanoseconds.
-    patience: u64,
-    /// No urgent collection before this time, nanoseconds.
-    not_before: u64,
+    /// The next pause after a collection that does not help.
+    patience: Nanos,
+    /// No urgent collection before this time.
+    not_before: Nanos,
 }
 
 impl Allowance {
@@ -33,22 +35,21 @@ impl Allowance {
         Allowance {
             share,
             saved: share * SPAN / 2.0,
-            last_ns: None,
+            last: None,
             cost: 0.0,
             patience: PATIENCE.0,
-            not_before: 0,
+            not_before: Nanos::ZERO,
         }
     }
 
-    pub(super) fn pass(&mut self, now_ns: u64) {
-        let passed = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
-        self.last_ns = Some(now_ns);
-        self.saved =
-            (self.saved + passed as f64 * self.share).min((SPAN * self.share).max(self.cost * 2.0));
+    pub(super) fn pass(&mut self, now: Nanos) {
+        let passed = now - self.last.replace(now).unwrap_or(now);
+        self.saved = (self.saved + passed.0 as f64 * self.share)
+            .min((SPAN * self.share).max(self.cost * 2.0));
     }
 
-    pub(super) fn spend(&mut self, took_ns: u64) {
-        let took = took_ns as f64;
+    pub(super) fn spend(&mut self, took: Nanos) {
+        let took = took.0 as f64;
         self.cost = if self.cost == 0.0 {
             took
         } else {
@@ -77,23 +78,23 @@ impl Allowance {
 
     /// Whether a collection may be asked for above the limit. The share does not bind then, only the pause
     /// after collections that did not help. (A heap of one size keeps to both, until it owes memory.)
-    pub(super) fn must(&self, now_ns: u64) -> bool {
-        now_ns >= self.not_before
+    pub(super) fn must(&self, now: Nanos) -> bool {
+        now >= self.not_before
     }
 
     /// Forgets collections that did not help, because the limit changed and they may help now.
     pub(super) fn renew(&mut self) {
         self.patience = PATIENCE.0;
-        self.not_before = 0;
+        self.not_before = Nanos::ZERO;
     }
 
     /// Notes whether an urgent collection helped.
-    pub(super) fn judged(&mut self, helped: bool, now_ns: u64) {
+    pub(super) fn judged(&mut self, helped: bool, now: Nanos) {
         self.patience = if helped {
             PATIENCE.0
         } else {
             (self.patience * 2).min(PATIENCE.1)
         };
-        self.not_before = now_ns.saturating_add(if helped { 0 } else { self.patience });
+        self.not_before = now + if helped { Nanos::ZERO } else { self.patience };
     }
 }

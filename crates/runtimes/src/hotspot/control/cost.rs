@@ -7,6 +7,7 @@
 //! as a speed.
 
 use super::observation::Seen;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How much allocation it takes to forget old measurements, as a multiple of the room for garbage.
 /// Allocation counts, not time, because a program that hardly works gives few and random
@@ -31,47 +32,61 @@ pub(super) struct Cost {
     collected: f64,
     /// The sum of each room for garbage (bytes) times the bytes allocated with it.
     rooms: f64,
+    /// Live bytes per second of requested collections, smoothed; 0 before the first.
+    requested: f64,
 }
 
 /// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    /// Time of requested commands so far, nanoseconds.
-    asked_ns: u64,
-    /// Time of collections so far, nanoseconds.
-    collection_ns: u64,
+    /// Time of requested commands so far.
+    asked: Nanos,
+    /// Time of collections so far.
+    collecting: Nanos,
 }
 
 impl Last {
     fn of(seen: &Seen) -> Last {
         Last {
             // The time of work beside the program does not contain requested collections.
-            asked_ns: seen.beside_ns.map_or(seen.asked_ns, |_| 0),
-            collection_ns: seen.collecting_ns(),
+            asked: seen.beside.map_or(seen.asked, |_| Nanos::ZERO),
+            collecting: seen.collecting(),
         }
     }
 }
 
 impl Cost {
     /// Notes that `bytes` were allocated since the last call, with `live` bytes alive.
-    pub(super) fn allocated(&mut self, bytes: f64, live: u64, seen: &Seen) {
+    pub(super) fn allocated(&mut self, bytes: f64, live: Bytes, seen: &Seen) {
         let now = Last::of(seen);
         let Some(last) = self.last.replace(now) else {
             return;
         };
-        let took = now.collection_ns.saturating_sub(last.collection_ns);
+        let took = now.collecting - last.collecting;
         // Requested collections do not belong to the program's own rhythm.
-        let own = took.saturating_sub(now.asked_ns.saturating_sub(last.asked_ns));
-        let room = seen.heap.committed().saturating_sub(live).max(1) as f64;
+        let own = took - (now.asked - last.asked);
+        let room = (seen.heap.committed() - live).0.max(1) as f64;
         let kept = 1.0 / (1.0 + bytes / (MEMORY * room));
         self.allocated = self.allocated * kept + bytes;
-        self.collected = self.collected * kept + own as f64 / 1e9;
+        self.collected = self.collected * kept + own.duration().as_secs_f64();
         self.rooms = self.rooms * kept + room * bytes;
     }
 
     /// Leaves out the collections since the last call: we asked for one of them.
     pub(super) fn skip(&mut self, seen: &Seen) {
         self.last = Some(Last::of(seen));
+    }
+
+    /// Notes a requested collection: how long it took, and the `live` bytes after it.
+    pub(super) fn requested(&mut self, took: Nanos, live: Bytes) {
+        if took > Nanos::ZERO && live > Bytes::ZERO {
+            let speed = live.0 as f64 / took.duration().as_secs_f64();
+            self.requested = if self.requested == 0.0 {
+                speed
+            } else {
+                self.requested * 0.7 + speed * 0.3
+            };
+        }
     }
 
     /// Seconds of collections per allocated byte, times the room in bytes; `None` until measured.
@@ -83,15 +98,16 @@ impl Cost {
 
     /// The collection time in nanoseconds that is saved within [`HORIZON`] if `room` grows by `more`
     /// bytes, at an allocation `rate` in bytes per second; `None` until known.
-    pub(super) fn saved_ns(&self, rate: f64, room: u64, more: u64) -> Option<f64> {
-        let (now, then) = (room.max(1) as f64, room.saturating_add(more).max(1) as f64);
+    pub(super) fn saved_ns(&self, rate: f64, room: Bytes, more: Bytes) -> Option<f64> {
+        let (now, then) = (room.0.max(1) as f64, (room + more).0.max(1) as f64);
         Some(self.product()? * rate * (1.0 / now - 1.0 / then) * HORIZON * 1e9)
     }
 
-    /// The collection speed in bytes per second, as if each collection was of the whole heap;
-    /// `None` until measured.
-    pub(super) fn speed(&self, live: u64) -> Option<f64> {
-        self.product().map(|product| live as f64 / product)
+    /// The collection speed in bytes per second, as if each collection was of the whole heap. Until the
+    /// program's own collections are measured, it is that of requested ones; 0 before these.
+    pub(super) fn speed(&self, live: Bytes) -> f64 {
+        self.product()
+            .map_or(self.requested, |product| live.0 as f64 / product)
     }
 }
 
@@ -108,24 +124,24 @@ mod tests {
         let mut cost = Cost::default();
         let mut seen = Seen::default();
         seen.heap.old = Generation {
-            capacity: 100 * MIB + room,
+            capacity: Bytes(100 * MIB + room),
             ..Generation::default()
         };
         for _ in 0..100 {
-            seen.now_ns += 100_000_000;
+            seen.now += Nanos::millis(100);
             seen.heap.work[0].invocations += 1;
             costs(&mut seen);
-            cost.allocated((room / 2) as f64, 100 * MIB, &seen);
+            cost.allocated((room / 2) as f64, Bytes::mib(100), &seen);
         }
-        cost.speed(100 * MIB).expect("was measured")
+        cost.speed(Bytes::mib(100))
     }
 
     /// With a collection in a pause of `pause_ms`.
     fn measured(room: u64, pause_ms: u64, asked: bool) -> f64 {
         speed(room, |seen| {
-            seen.heap.work[0].time_ns += pause_ms * 1_000_000;
+            seen.heap.work[0].time += Nanos::millis(pause_ms);
             if asked {
-                seen.asked_ns += pause_ms * 1_000_000;
+                seen.asked += Nanos::millis(pause_ms);
             }
         })
     }
@@ -143,10 +159,10 @@ mod tests {
     #[test]
     fn work_beside_the_program_counts_like_pauses() {
         let beside = speed(50 * MIB, |seen| {
-            *seen.beside_ns.get_or_insert(0) += 5_000_000;
+            *seen.beside.get_or_insert(Nanos::ZERO) += Nanos::millis(5);
             // The counters of Shenandoah count whole cycles. Requested ones are counted by neither.
-            seen.heap.work[0].time_ns += 30_000_000;
-            seen.asked_ns += 40_000_000;
+            seen.heap.work[0].time += Nanos::millis(30);
+            seen.asked += Nanos::millis(40);
         });
         assert!((beside / measured(50 * MIB, 5, false) - 1.0).abs() < 0.01);
     }

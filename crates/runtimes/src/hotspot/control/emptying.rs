@@ -12,6 +12,7 @@
 use super::collection_budget::Allowance;
 use super::observation::{Action, SMALL, Seen, tolerance};
 use super::watch::Watch;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;
@@ -24,13 +25,13 @@ const GRANTED: u64 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Emptying {
     /// Collections that the agent may have asked for by itself, all in all; those that it had asked for at
-    /// the last look; and the time of all collections of the whole heap then, nanoseconds.
+    /// the last look; and the time of all collections of the whole heap then.
     granted: u64,
     asked_for: u64,
-    whole_ns: u64,
+    whole: Nanos,
     /// Bytes that the program used when a collection was last asked for, and whether that collection
     /// stops the program; until it is judged.
-    asked: Option<(u64, bool)>,
+    asked: Option<(Bytes, bool)>,
     /// The last collection was concurrent and left the program over its limit.
     in_vain: bool,
 }
@@ -45,27 +46,27 @@ impl Emptying {
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Vec<Action> {
-        let used = seen.uses.saturating_add(seen.kept);
-        let over = used > seen.limit.saturating_add(tolerance(seen.limit));
+        let used = seen.uses + seen.kept;
+        let over = used > seen.limit + tolerance(seen.limit);
         if let Some((before, stopped)) = self.asked.take() {
-            let less = seen.uses.saturating_add(before / HELPED) < before;
-            allowance.judged(less || !over, seen.now_ns);
+            let less = seen.uses + before / HELPED < before;
+            allowance.judged(less || !over, seen.now);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
         self.account(seen, watch, allowance);
-        let may = allowance.may(1, watch.changed_lately(seen)) || seen.owed > 0;
-        let must = allowance.must(seen.now_ns);
+        let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > Bytes::ZERO;
+        let must = allowance.must(seen.now);
         let granted = if seen.empties && may && must {
             GRANTED
         } else {
             0
         };
-        self.granted = seen.asked.unwrap_or(0).saturating_add(granted);
+        self.granted = seen.at_bound.unwrap_or(0).saturating_add(granted);
         let idle = !seen.heap.collecting && must;
         if !(seen.empties && over && may && idle) {
             return Vec::new();
         }
-        let stops = concurrent && (watch.live_estimate(seen) <= SMALL || self.in_vain);
+        let stops = concurrent && (watch.live.estimate(seen) <= SMALL || self.in_vain);
         self.asked = Some((seen.uses, stops || !concurrent));
         vec![if stops {
             Action::CollectWhole
@@ -81,14 +82,14 @@ impl Emptying {
 
     /// Spends and judges the collections that the agent asked for since the last look.
     fn account(&mut self, seen: &Seen, watch: &Watch, allowance: &mut Allowance) {
-        let asked = seen.asked.unwrap_or(self.asked_for);
-        let whole_ns = seen.heap.work[1].time_ns;
-        let took_ns = whole_ns.saturating_sub(std::mem::replace(&mut self.whole_ns, whole_ns));
+        let asked = seen.at_bound.unwrap_or(self.asked_for);
+        let whole = seen.heap.work[1].time;
+        let took = whole - std::mem::replace(&mut self.whole, whole);
         let more = asked.saturating_sub(std::mem::replace(&mut self.asked_for, asked));
         if more > 0 {
-            allowance.spend(took_ns);
-            let left = watch.live_estimate(seen).saturating_add(seen.native);
-            allowance.judged(left <= seen.limit, seen.now_ns);
+            allowance.spend(took);
+            let left = watch.live.estimate(seen) + seen.native;
+            allowance.judged(left <= seen.limit, seen.now);
         }
     }
 }

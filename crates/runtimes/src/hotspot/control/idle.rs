@@ -5,71 +5,72 @@
 //! collection frees less than expected, it is not asked for again and again.
 
 use super::observation::Seen;
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// How long a program rests before it is idle, nanoseconds.
-const IDLE: u64 = 60 * SECOND;
-/// How long it is then asked to give back, nanoseconds.
-const ASKED: u64 = 20 * SECOND;
-/// Room for the next requests, at least a quarter of the live data, bytes.
-const ROOM: u64 = 32 * MIB;
+/// How long a program rests before it is idle.
+const IDLE: Nanos = Nanos::seconds(60);
+/// How long it is then asked to give back.
+const ASKED: Nanos = Nanos::seconds(20);
+/// Room for the next requests, at least a quarter of the live data.
+const ROOM: Bytes = Bytes::mib(32);
 
 /// The state of a program that rests.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    /// The rest in which it was asked to give back, by its begin (nanoseconds), and the number of young
+    /// The rest in which it was asked to give back, by its begin, and the number of young
     /// collections then.
-    asked: Option<(u64, u64)>,
+    asked: Option<(Nanos, u64)>,
 }
 
 impl Idle {
-    /// Takes in a moment of a program that rests since then (nanoseconds), if it rests, after this number of
+    /// Takes in a moment of a program that rests since then, if it rests, after this number of
     /// `young` collections. It is asked once for each rest after which it has worked: collections that we ask
     /// for may look like work.
-    pub(super) fn look(&mut self, now_ns: u64, since: Option<u64>, young: u64) {
-        let Some(since) = since.filter(|&since| is_asked(now_ns, since)) else {
+    pub(super) fn look(&mut self, now: Nanos, since: Option<Nanos>, young: u64) {
+        let Some(since) = since.filter(|&since| is_asked(now, since)) else {
             return;
         };
-        let is_new = |(asked, then): (u64, u64)| asked != since && then != young;
+        let is_new = |(asked, then): (Nanos, u64)| asked != since && then != young;
         if self.asked.is_none_or(is_new) {
             self.asked = Some((since, young));
         }
     }
 
-    /// The limit of a program with these `live` bytes that rests since then (nanoseconds), if it rests.
-    pub(super) fn limit(&self, seen: &Seen, live: u64, since: Option<u64>) -> u64 {
+    /// The limit of a program with these `live` bytes that rests since then, if it rests.
+    pub(super) fn limit(&self, seen: &Seen, live: Bytes, since: Option<Nanos>) -> Bytes {
         let asked = self.asked.map(|(asked, _)| asked);
-        let since = since.filter(|&since| asked == Some(since) && is_asked(seen.now_ns, since));
+        let since = since.filter(|&since| asked == Some(since) && is_asked(seen.now, since));
         if since.is_none() {
             return seen.limit;
         }
-        let needs = live.saturating_add((live / 4).max(ROOM));
-        seen.limit.min(seen.native.saturating_add(needs))
+        let needs = live + (live / 4).max(ROOM);
+        seen.limit.min(seen.native + needs)
     }
 }
 
-/// Whether a rest that began at `since` is as long as a program is asked in. Nanoseconds.
-fn is_asked(now_ns: u64, since: u64) -> bool {
-    (IDLE..IDLE + ASKED).contains(&now_ns.saturating_sub(since))
+/// Whether a rest that began at `since` is as long as a program is asked in.
+fn is_asked(now: Nanos, since: Nanos) -> bool {
+    (IDLE..IDLE + ASKED).contains(&(now - since))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn only_who_has_just_become_idle_is_asked_for_what_it_may_keep() {
         let at = |seconds: u64, since: Option<u64>, live: u64| {
             let seen = Seen {
-                now_ns: seconds * SECOND,
-                limit: 1000 * MIB,
-                native: 50 * MIB,
+                now: Nanos::seconds(seconds),
+                limit: Bytes::mib(1000),
+                native: Bytes::mib(50),
                 ..Seen::default()
             };
-            let since = since.map(|since| since * SECOND);
+            let since = since.map(Nanos::seconds);
             let mut idle = Idle::default();
-            idle.look(seen.now_ns, since, 7);
-            idle.limit(&seen, live * MIB, since) / MIB
+            idle.look(seen.now, since, 7);
+            idle.limit(&seen, Bytes::mib(live), since).0 / MIB
         };
         assert_eq!(at(500, None, 100), 1000, "it works");
         assert_eq!(at(69, Some(10), 100), 1000, "not for long");
@@ -84,13 +85,13 @@ mod tests {
         let mut idle = Idle::default();
         let mut asks = |seconds: u64, since: u64, young: u64| {
             let seen = Seen {
-                now_ns: seconds * SECOND,
-                limit: 1000 * MIB,
+                now: Nanos::seconds(seconds),
+                limit: Bytes::mib(1000),
                 ..Seen::default()
             };
-            let since = Some(since * SECOND);
-            idle.look(seen.now_ns, since, young);
-            idle.limit(&seen, MIB, since) < seen.limit
+            let since = Some(Nanos::seconds(since));
+            idle.look(seen.now, since, young);
+            idle.limit(&seen, Bytes::mib(1), since) < seen.limit
         };
         assert!(asks(70, 10, 7) && asks(75, 10, 7));
         assert!(!asks(170, 100, 7), "there was no collection of its own");

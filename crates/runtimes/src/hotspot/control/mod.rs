@@ -17,9 +17,15 @@
 //! | module | is |
 //! |---|---|
 //! | `observation` | what is seen and done |
-//! | `watch` | what the counters of a machine teach over time |
-//! | `cost` | the part of a program's time that goes into collections |
+//! | `watch` | what the counters of a machine teach over time; its parts are the next eight |
+//! | `collections` | the collections so far |
+//! | `live` | the live bytes |
+//! | `touched` | the part of a heap that can have been touched |
 //! | `activity` | whether a program works |
+//! | `allocation_rate` | how fast it allocates |
+//! | `cost` | the part of a program's time that goes into collections |
+//! | `limit_changes` | changes of the limit, and how long the machine takes to follow them |
+//! | `peak_use` | the highest use lately |
 //! | `heap_size` | how large the resident heap may be |
 //! | `aim` | the size that the free ratios should produce |
 //! | `ratios` | G1, Serial and Parallel |
@@ -30,14 +36,20 @@
 
 mod activity;
 mod aim;
+mod allocation_rate;
 mod collection_budget;
+mod collections;
 mod cost;
 mod emptying;
 mod heap_size;
 mod idle;
+mod limit_changes;
+mod live;
 mod observation;
+mod peak_use;
 mod ratios;
 mod soft_max;
+mod touched;
 mod watch;
 
 use super::sizing_flags::{Levers, SizedBy, Trigger};
@@ -47,11 +59,12 @@ use emptying::Emptying;
 use idle::Idle;
 pub(super) use observation::RETURNING;
 pub use observation::{Action, Seen};
+use plimsoll_unit::{Bytes, Nanos};
 pub use watch::Facts;
 use watch::Watch;
 
-/// The least pause between two trims of native memory, nanoseconds.
-const TRIMMED: u64 = 10_000_000_000;
+/// The least pause between two trims of native memory.
+const TRIMMED: Nanos = Nanos::seconds(10);
 
 /// A heap is nearly as full as it may be when less than one part in this many of the limit is left.
 const NEAR: u64 = 8;
@@ -77,8 +90,8 @@ pub struct Control {
     looked: bool,
     /// The number of young collections when a collection was last asked for in a rest.
     looked_at: u64,
-    /// When native memory was last trimmed because an excess would end the program; nanoseconds.
-    trimmed_ns: Option<u64>,
+    /// When native memory was last trimmed because an excess would end the program.
+    trimmed_at: Option<Nanos>,
 }
 
 impl Control {
@@ -94,7 +107,7 @@ impl Control {
             idle: Idle::default(),
             looked: false,
             looked_at: 0,
-            trimmed_ns: None,
+            trimmed_at: None,
             levers,
         }
     }
@@ -102,20 +115,23 @@ impl Control {
     /// Looks at one moment and returns what to do, in order.
     pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
         self.watch.look(seen, &self.levers);
-        self.allowance.pass(seen.now_ns);
-        if self.watch.limit_changed_ns == seen.now_ns {
+        self.allowance.pass(seen.now);
+        if self.watch.limit.changes_now(seen) {
             self.allowance.renew();
         }
         // No collection shrinks a heap of fixed size that no agent empties, however long the program rests.
         let fixed = self.levers.sized_by == SizedBy::Fixed && !seen.empties;
-        if seen.limit == 0 || seen.heap.committed() == 0 {
+        if seen.limit == Bytes::ZERO || seen.heap.committed() == Bytes::ZERO {
             return Vec::new();
         }
         if !fixed && self.must_look() {
             return vec![Action::Collect];
         }
-        self.idle
-            .look(seen.now_ns, self.watch.rests_since, self.watch.young);
+        self.idle.look(
+            seen.now,
+            self.watch.activity.rests_since,
+            self.watch.collections.young,
+        );
         let seen = &Seen {
             limit: self.limit(seen),
             ..*seen
@@ -150,7 +166,7 @@ impl Control {
     /// below that. Then no resizing helps, and an agent can only empty it.
     fn is_least(&self, seen: &Seen) -> bool {
         let least = self.levers.least_size;
-        let most = least.saturating_add(least / 16);
+        let most = least + least / 16;
         !self.ratios.resizing() && seen.heap.committed() <= most && seen.limit < least
     }
 
@@ -158,8 +174,8 @@ impl Control {
     /// full as it may be.
     pub fn nears_emptying(&self, seen: &Seen) -> bool {
         let emptied = self.levers.sized_by == SizedBy::Fixed || self.is_least(seen);
-        let near = seen.uses.saturating_add(seen.limit / NEAR) > seen.limit;
-        seen.empties && seen.limit > 0 && emptied && near
+        let near = seen.uses + seen.limit / NEAR > seen.limit;
+        seen.empties && seen.limit > Bytes::ZERO && emptied && near
     }
 
     /// How many collections the agent may have asked for by itself, all in all.
@@ -174,30 +190,30 @@ impl Control {
     }
 
     /// The bytes that the program may use: its limit, or less if it is idle.
-    fn limit(&self, seen: &Seen) -> u64 {
+    fn limit(&self, seen: &Seen) -> Bytes {
         self.idle
-            .limit(seen, self.watch.live, self.watch.rests_since)
+            .limit(seen, self.watch.live.bytes, self.watch.activity.rests_since)
     }
 
     /// The bytes that an agent leaves to the process at the end of a collection; 0 without a limit. Heaps
     /// that can be sized are sized so that `spare` stays free; a heap of one size is emptied so.
-    pub fn leaves(&self, seen: &Seen) -> u64 {
+    pub fn leaves(&self, seen: &Seen) -> Bytes {
         let spare = match self.levers.sized_by {
             SizedBy::Fixed => seen.spare,
-            _ => 0,
+            _ => Bytes::ZERO,
         };
-        self.limit(seen).min(seen.limit.saturating_sub(spare))
+        self.limit(seen).min(seen.limit - spare)
     }
 
     /// Whether to have malloc return what is free, because an excess is near and would end the program,
     /// and the heap gives nothing back in time. The memory that the machine's compilers have freed is a
     /// good part of a small limit.
     fn must_trim(&mut self, seen: &Seen) -> bool {
-        let near = seen.ample > 0 && seen.uses.saturating_add(seen.kept) > seen.limit;
-        let lately = |then: u64| seen.now_ns.saturating_sub(then) < TRIMMED;
-        let must = near && !self.trimmed_ns.is_some_and(lately);
+        let near = seen.ample > Bytes::ZERO && seen.uses + seen.kept > seen.limit;
+        let lately = |then: Nanos| seen.now - then < TRIMMED;
+        let must = near && !self.trimmed_at.is_some_and(lately);
         if must {
-            self.trimmed_ns = Some(seen.now_ns);
+            self.trimmed_at = Some(seen.now);
         }
         must
     }
@@ -206,38 +222,31 @@ impl Control {
     /// program has dropped and thus that it needs less. It costs a resting program no work. It
     /// comes once per rest, and only if there were young collections since the last one.
     fn must_look(&mut self) -> bool {
-        let rests = self.watch.rests();
+        let rests = self.watch.activity.rests();
         let looked = std::mem::replace(&mut self.looked, rests);
-        let idle = !self.ratios.resizing() && self.watch.young != self.looked_at;
+        let idle = !self.ratios.resizing() && self.watch.collections.young != self.looked_at;
         if !rests || looked || !idle || !self.allowance.may(1, false) {
             return false;
         }
-        self.looked_at = self.watch.young;
+        self.looked_at = self.watch.collections.young;
         true
     }
 
     /// Whether the program has not worked for about a second.
     pub fn rests(&self) -> bool {
-        self.watch.rests()
+        self.watch.activity.rests()
     }
 
     /// The live bytes, as far as they are known. Memory that fills an old generation between two
     /// collections of it is not counted, as far as that can be told.
-    pub fn live(&self) -> u64 {
-        self.watch.live
+    pub fn live(&self) -> Bytes {
+        self.watch.live.bytes
     }
 
     /// The most of the heap that can have been touched, bytes, as far as the counters showed it since the
-    /// steering began. With generations the old one is filled from its start.
-    pub fn touched(&self, heap: &Snapshot) -> u64 {
-        match self.levers.sized_by {
-            SizedBy::OldRatios { .. } | SizedBy::OldOnly => {
-                let old = self.watch.old_peak.max(heap.old.used);
-                old.min(heap.old.capacity)
-                    .saturating_add(heap.young.capacity)
-            }
-            _ => heap.committed(),
-        }
+    /// steering began.
+    pub fn touched(&self, heap: &Snapshot) -> Bytes {
+        self.watch.touched.most(heap, &self.levers)
     }
 
     /// Whether a heap that is sized by free ratios was as large as its limit allows when it was looked at
@@ -253,15 +262,15 @@ impl Control {
 
     /// Notes a requested collection: how long it took, the live bytes after it, and whether it was
     /// of the `whole` heap with the program stopped.
-    pub fn collected(&mut self, took_ns: u64, live: u64, whole: bool) {
+    pub fn collected(&mut self, took: Nanos, live: Bytes, whole: bool) {
         // A concurrent collection takes a part of the processors; one that stops the program takes
         // all of them.
         self.allowance.spend(if self.levers.concurrent && !whole {
-            took_ns / 2
+            took / 2
         } else {
-            took_ns
+            took
         });
-        self.watch.collected(took_ns, live);
+        self.watch.collected(took, live);
     }
 
     /// The facts for the broker about the machine.
@@ -269,7 +278,7 @@ impl Control {
         let mut facts = self.watch.facts(seen, &self.levers);
         if let SizedBy::HeapRatios | SizedBy::OldRatios { .. } = self.levers.sized_by {
             let attainable = self.ratios.attainable(seen, &self.levers, &self.watch);
-            facts.demand = facts.demand.min(attainable.unwrap_or(u64::MAX));
+            facts.demand = facts.demand.min(attainable.unwrap_or(Bytes::MAX));
         }
         facts
     }

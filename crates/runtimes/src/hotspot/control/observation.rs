@@ -1,46 +1,46 @@
 //! The controller's input and its actions, and how close to a limit is close.
 
 use crate::hotspot::snapshot::Snapshot;
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// One moment of the machine and of its limit. Sizes in bytes.
+/// One moment of the machine and of its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Monotonic time since the steering began, nanoseconds.
-    pub now_ns: u64,
+    /// Monotonic time since the steering began.
+    pub now: Nanos,
     /// The bytes that the process may use now.
-    pub limit: u64,
+    pub limit: Bytes,
     /// The availability: what the process could have if it asked; 0 if not known.
-    pub available: u64,
+    pub available: Bytes,
     /// The bytes that the process must give back; 0 if none.
-    pub owed: u64,
+    pub owed: Bytes,
     /// The bytes that the process uses.
-    pub uses: u64,
+    pub uses: Bytes,
     /// The native part of the process, as last measured.
-    pub native: u64,
+    pub native: Bytes,
     /// The bytes that are kept free for sudden growth of native memory; 0 where an excess can be paged out.
-    pub spare: u64,
+    pub spare: Bytes,
     /// The bytes that are kept free as far as the heap can do without them, if its collector gives
     /// memory back late: `spare` or more. 0 with other collectors, where an excess can be paged out,
     /// and where the program's own stalls tell how large the heap is to be.
-    pub ample: u64,
+    pub ample: Bytes,
     /// The part of `spare` that must remain until a collection is under way.
-    pub kept: u64,
-    /// Processor time of the process so far, without that of requested commands, nanoseconds; 0 if
+    pub kept: Bytes,
+    /// Processor time of the process so far, without that of requested commands; 0 if
     /// it cannot be read.
-    pub processor_ns: u64,
-    /// The time that requested commands took so far, nanoseconds.
-    pub asked_ns: u64,
+    pub processor: Nanos,
+    /// The time that requested commands took so far.
+    pub asked: Nanos,
     /// Its major faults so far.
     pub major_faults: u64,
     /// The work of a collector that works beside the program so far, as the time of pauses in which it would
-    /// have done the same, without that of requested collections, nanoseconds; `None` with other collectors,
+    /// have done the same, without that of requested collections; `None` with other collectors,
     /// or if it cannot be read.
-    pub beside_ns: Option<u64>,
+    pub beside: Option<Nanos>,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
     /// Collections that the agent asked for by itself, at its bound; `None` where it does not do that.
-    pub asked: Option<u64>,
+    pub at_bound: Option<u64>,
     /// Its heap.
     pub heap: Snapshot,
 }
@@ -48,14 +48,14 @@ pub struct Seen {
 impl Seen {
     /// Whether the use is so far above the limit that the heap must become smaller.
     pub(super) fn is_urgent(&self) -> bool {
-        let near = self.limit.saturating_add(tolerance(self.limit));
-        self.uses.saturating_add(self.kept) > near
+        let near = self.limit + tolerance(self.limit);
+        self.uses + self.kept > near
     }
 
-    /// The time that collections took from the program so far, nanoseconds. The counters tell it of pauses;
+    /// The time that collections took from the program so far. The counters tell it of pauses;
     /// Shenandoah's count its cycles too, some of them twice.
-    pub(super) fn collecting_ns(&self) -> u64 {
-        self.beside_ns.unwrap_or(self.heap.collection_ns())
+    pub(super) fn collecting(&self) -> Nanos {
+        self.beside.unwrap_or(self.heap.collecting_time())
     }
 }
 
@@ -76,18 +76,18 @@ pub enum Action {
 }
 
 /// How long G1, which returns memory concurrently, may take for that after the collection that made
-/// the heap smaller, nanoseconds.
-pub(in crate::hotspot) const RETURNING: u64 = 400 * MILLISECOND;
+/// the heap smaller.
+pub(in crate::hotspot) const RETURNING: Nanos = Nanos::millis(400);
 
 /// The most live bytes that a collection which stops the program collects within about a fifth of a second.
-pub(super) const SMALL: u64 = 256 * MIB;
+pub(super) const SMALL: Bytes = Bytes::mib(256);
 
-/// How far the use may exceed the limit before something is done, bytes.
-pub(super) fn tolerance(limit: u64) -> u64 {
-    (limit / 66).max(3 * MIB)
+/// How far the use may exceed the limit before something is done.
+pub(super) fn tolerance(limit: Bytes) -> Bytes {
+    (limit / 66).max(Bytes::mib(3))
 }
 
-/// How far a size may be from its aim before the difference is worth a collection, bytes.
-pub(super) fn slack(limit: u64) -> u64 {
-    (limit / 40).max(10 * MIB)
+/// How far a size may be from its aim before the difference is worth a collection.
+pub(super) fn slack(limit: Bytes) -> Bytes {
+    (limit / 40).max(Bytes::mib(10))
 }

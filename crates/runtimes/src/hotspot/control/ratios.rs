@@ -34,17 +34,17 @@ use super::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use grow::{grows, is_close, is_much_more, pays};
 use old_generation::OldGeneration;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use state::{Excess, Futile, Held, Learned, Refusal, Resizing, State, Way};
 
 /// How often a resizing that missed its aim is repeated at most.
 const TRIES: u32 = 2;
 /// A limit rises in steps while others give memory back. It is followed once this much time has
-/// passed without a step, nanoseconds.
-const STEPS: u64 = 250_000_000;
+/// passed without a step.
+const STEPS: Nanos = Nanos::millis(250);
 /// Where an excess ends the program, the heap does not grow for this long after the program was
-/// over its limit, because more of the same may come. Nanoseconds.
-const WARY: u64 = 3_000_000_000;
+/// over its limit, because more of the same may come.
+const WARY: Nanos = Nanos::seconds(3);
 
 /// The next state, and what to do to come to it.
 type Step = (State, Vec<Action>);
@@ -84,7 +84,7 @@ impl Ratios {
         format!(
             "bias {} MiB, drift {} MiB",
             self.learned.bias / MIB as i64,
-            self.learned.drift / MIB
+            self.learned.drift.0 / MIB
         )
     }
 
@@ -123,9 +123,9 @@ impl Ratios {
         watch: &Watch,
         allowance: &mut Allowance,
     ) -> Step {
-        if watch.limit_changed_ns == seen.now_ns {
+        if watch.limit.changes_now(seen) {
             self.futile = Futile::default();
-            if watch.limit_fell {
+            if watch.limit.fell {
                 self.learned.bias = self.learned.bias.min(0);
             }
         }
@@ -140,14 +140,14 @@ impl Ratios {
         }
         if seen.is_urgent() {
             let (whole, aim) = self.plan((true, held.in_vain), seen, levers, watch);
-            self.excess.pressed_ns = seen.now_ns;
-            return if allowance.must(seen.now_ns) {
+            self.excess.pressed_at = seen.now;
+            return if allowance.must(seen.now) {
                 self.lower(held, (aim, whole), seen, levers, watch)
             } else {
                 stay
             };
         }
-        if held.has_crept(seen, levers, watch) && allowance.must(seen.now_ns) {
+        if held.has_crept(seen, levers, watch) && allowance.must(seen.now) {
             let (whole, aim) = self.plan((true, held.in_vain), seen, levers, watch);
             if self.helps(&held, aim, seen, levers, watch) {
                 let way = Way {
@@ -179,20 +179,16 @@ impl Ratios {
         held.close = is_close(&aim, now, seen);
         let grow = !self.is_wary(seen) && grows(&aim, now, seen, watch, allowance);
         // Memory that is committed beyond the aim but not resident harms nobody.
-        let harmless = watch.peak() <= seen.limit && held.settled(seen, watch);
+        let harmless = watch.peak.most() <= seen.limit && held.settled(seen, watch);
         let shrink = !harmless
             && !held.refuses(seen, watch)
-            && now
-                > aim
-                    .size
-                    .max(aim.reachable)
-                    .saturating_add(slack(seen.limit));
-        let settling = watch.changed_within(seen, STEPS);
-        let wanted = (grow || shrink) && !self.futile.is_quiet(seen.now_ns);
+            && now > aim.size.max(aim.reachable) + slack(seen.limit);
+        let settling = watch.limit.changed_within(seen, STEPS);
+        let wanted = (grow || shrink) && !self.futile.is_quiet(seen.now);
         let much = is_much_more(&aim, now, seen, watch);
         let collections = if shrink { levers.shrink_collections } else { 1 };
         let may = much
-            || allowance.may(collections, watch.changed_lately(seen))
+            || allowance.may(collections, watch.limit.changed_lately(seen))
             || (grow && pays(&aim, now, seen, watch, allowance));
         if wanted && !settling && may {
             let way = Way {
@@ -211,9 +207,9 @@ impl Ratios {
     /// Whether to hold back growth. Where an excess ends the program, a heap does not grow again
     /// right after memory was short.
     fn is_wary(&self, seen: &Seen) -> bool {
-        let pressed_ns = self.excess.pressed_ns;
-        let lately = seen.now_ns.saturating_sub(pressed_ns) < WARY;
-        seen.spare > 0 && pressed_ns > 0 && lately
+        let pressed_at = self.excess.pressed_at;
+        let lately = seen.now - pressed_at < WARY;
+        seen.spare > Bytes::ZERO && pressed_at > Nanos::ZERO && lately
     }
 
     fn resize(&mut self, held: Held, aim: Aim, way: Way, seen: &Seen, levers: &Levers) -> Step {
@@ -225,13 +221,13 @@ impl Ratios {
         }
         let resizing = Resizing {
             way,
-            wanted: if way.tight { 0 } else { aim.size },
+            wanted: if way.tight { Bytes::ZERO } else { aim.size },
             percent,
             uses: seen.uses,
             size: now,
             committed: seen.heap.committed(),
             whole: seen.heap.work[1].invocations,
-            basis: seen.heap.old.used.max(1),
+            basis: seen.heap.old.used.max(Bytes(1)),
             pauses: seen.heap.collections(),
             before: held,
         };
@@ -270,21 +266,20 @@ impl Ratios {
         let now = size(seen, levers);
         let mut held = Held {
             made: now,
-            since_ns: seen.now_ns,
-            since_young: watch.young,
+            since: seen.now,
+            since_young: watch.collections.young,
             measured: false,
             ..done.before
         };
         let way = done.way;
         if way.urgent {
-            let less = seen.uses.saturating_add(done.uses / 100) < done.uses;
-            let helped =
-                less || seen.uses <= seen.limit || now.saturating_add(done.size / 50) < done.size;
-            allowance.judged(helped, seen.now_ns);
+            let less = seen.uses + done.uses / 100 < done.uses;
+            let helped = less || seen.uses <= seen.limit || now + done.size / 50 < done.size;
+            allowance.judged(helped, seen.now);
             held.in_vain = seen.uses > seen.limit && !way.whole;
         }
-        self.futile.judge(done, now, seen.now_ns);
-        if watch.pauses == done.pauses {
+        self.futile.judge(done, now, seen.now);
+        if watch.collections.pauses == done.pauses {
             // No collection took place. Do not leave the ratios to the machine's own next one.
             return (State::Held(held), out_of_action());
         }
@@ -304,7 +299,7 @@ impl Ratios {
             || (miss
                 && levers.sized_by != SizedBy::OldOnly
                 && way.tries < TRIES
-                && (allowance.may(1, watch.changed_lately(seen)) || (way.urgent && over)))
+                && (allowance.may(1, watch.limit.changed_lately(seen)) || (way.urgent && over)))
         {
             let way = Way {
                 tries: way.tries + 1,

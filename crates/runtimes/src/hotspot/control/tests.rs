@@ -21,10 +21,10 @@ fn levers(sized_by: SizedBy, concurrent: bool) -> Levers {
         concurrent,
         shrink_collections: 1,
         least_percent: 120,
-        least_size: 0,
+        least_size: Bytes::ZERO,
         delay: Duration::ZERO,
         returns_on_change: false,
-        set_apart: 0,
+        set_apart: Bytes::ZERO,
         remarks: Vec::new(),
     }
 }
@@ -52,9 +52,9 @@ struct Model {
 impl Model {
     fn new(levers: Levers, live: u64) -> Model {
         let old = Generation {
-            capacity: 2 * live,
-            max: 4096 * MIB,
-            used: live,
+            capacity: Bytes(2 * live),
+            max: Bytes::mib(4096),
+            used: Bytes(live),
             ..Generation::default()
         };
         let mut heap = Snapshot {
@@ -63,14 +63,14 @@ impl Model {
         };
         if let SizedBy::OldRatios { .. } = levers.sized_by {
             heap.young = Generation {
-                capacity: 64 * MIB,
-                max: 4096 * MIB,
-                first_max: 3277 * MIB,
+                capacity: Bytes::mib(64),
+                max: Bytes::mib(4096),
+                first_max: Bytes::mib(3277),
                 ..heap.young
             };
         }
         let seen = Seen {
-            native: 30 * MIB,
+            native: Bytes::mib(30),
             heap,
             ..Seen::default()
         };
@@ -91,10 +91,12 @@ impl Model {
 
     fn uses(&self) -> u64 {
         let heap = match self.levers.sized_by {
-            SizedBy::OldRatios { .. } => self.live + self.seen.heap.young.capacity * 83 / 100,
+            SizedBy::OldRatios { .. } => {
+                Bytes(self.live) + self.seen.heap.young.capacity * 83 / 100
+            }
             _ => self.seen.heap.old.capacity * self.touched / 100,
         };
-        heap + self.native
+        (heap + Bytes(self.native)).0
     }
 
     fn act(&mut self, action: Action) {
@@ -107,7 +109,9 @@ impl Model {
                 assert!(v >= self.min && v <= 100, "Max must not pass Min");
                 self.max = v;
             }
-            Action::Set("SoftMaxHeapSize", v) if !self.deaf => self.seen.heap.old.capacity = v,
+            Action::Set("SoftMaxHeapSize", v) if !self.deaf => {
+                self.seen.heap.old.capacity = Bytes(v)
+            }
             Action::Collect => {
                 self.drift = self.drift / 2 * 3 % (500 * MIB);
                 self.collect(self.live + self.drift);
@@ -124,10 +128,10 @@ impl Model {
         }
         self.seen.heap.work[1] = Work {
             invocations: self.seen.heap.work[1].invocations + 1,
-            time_ns: 0,
+            time: Nanos::ZERO,
         };
         let heap = &mut self.seen.heap;
-        heap.old.used = self.live;
+        heap.old.used = Bytes(self.live);
         let least = in_use * 100 / (100 - self.min.min(99));
         let most = if self.max < 100 {
             in_use * 100 / (100 - self.max)
@@ -137,8 +141,8 @@ impl Model {
         heap.old.capacity = heap
             .old
             .capacity
-            .clamp(least, most.max(least))
-            .max(self.first.min(heap.old.capacity))
+            .clamp(Bytes(least), Bytes(most.max(least)))
+            .max(Bytes(self.first.min(heap.old.capacity.0)))
             .min(heap.old.max);
         if let SizedBy::OldRatios { new_ratio } = self.levers.sized_by {
             heap.young.capacity = heap.old.capacity / new_ratio;
@@ -148,30 +152,30 @@ impl Model {
     /// Runs the controller for some seconds at one limit, ten times per second.
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.seen.now_ns += 100_000_000;
-            self.seen.limit = limit;
-            self.seen.available = self.seen.available.max(limit);
+            self.seen.now += Nanos::millis(100);
+            self.seen.limit = Bytes(limit);
+            self.seen.available = self.seen.available.max(Bytes(limit));
             self.seen.heap.work[0].invocations += 1;
-            self.seen.heap.allocated_last += 1;
+            self.seen.heap.allocated_last += Bytes(1);
             for _ in 0..8 {
-                self.seen.uses = self.uses();
+                self.seen.uses = Bytes(self.uses());
                 let actions = control.tick(&self.seen);
                 let collects =
                     actions.contains(&Action::Collect) || actions.contains(&Action::CollectWhole);
                 for action in actions {
                     self.act(action);
                     if action == Action::Measure {
-                        self.seen.native = self.native;
+                        self.seen.native = Bytes(self.native);
                     }
                     if matches!(action, Action::Collect | Action::CollectWhole) {
-                        control.collected(50_000_000, self.live, false);
+                        control.collected(Nanos::millis(50), Bytes(self.live), false);
                     }
                 }
                 if !collects {
                     break;
                 }
             }
-            self.seen.uses = self.uses();
+            self.seen.uses = Bytes(self.uses());
         }
     }
 }
@@ -202,8 +206,8 @@ fn follows(sized_by: SizedBy) {
         model.forced
     );
     let facts = control.facts(&model.seen);
-    assert_eq!(facts.live, 100 * MIB);
-    assert!(facts.floor >= 150 * MIB && facts.demand > 4096 * MIB);
+    assert_eq!(facts.live, Bytes::mib(100));
+    assert!(facts.floor >= Bytes::mib(150) && facts.demand > Bytes::mib(4096));
 }
 
 #[test]
@@ -265,8 +269,8 @@ fn shenandoah_is_nudged_until_it_has_returned_what_it_must() {
     for resident in [900 * MIB, 390 * MIB] {
         let mut set = Vec::new();
         for _ in 0..20 {
-            model.seen.now_ns += 100_000_000;
-            (model.seen.limit, model.seen.uses) = (400 * MIB, resident);
+            model.seen.now += Nanos::millis(100);
+            (model.seen.limit, model.seen.uses) = (Bytes::mib(400), Bytes(resident));
             for action in control.tick(&model.seen) {
                 if let Action::Set("SoftMaxHeapSize", bytes) = action {
                     set.push(bytes);
@@ -284,8 +288,8 @@ fn shenandoah_is_asked_to_collect_when_much_too_much_stays() {
         let (mut control, mut model) = shenandoah_that_keeps_what_it_has();
         let mut asked = Vec::new();
         for tenth in 0..25 {
-            model.seen.now_ns += 100_000_000;
-            (model.seen.limit, model.seen.uses) = (400 * MIB, uses * MIB);
+            model.seen.now += Nanos::millis(100);
+            (model.seen.limit, model.seen.uses) = (Bytes::mib(400), Bytes::mib(uses));
             if control.tick(&model.seen).contains(&Action::Collect) {
                 asked.push(tenth);
             }
@@ -312,16 +316,16 @@ fn with_little_that_lives_it_asks_for_no_more_than_its_steps_let_it_have() {
         let (uses, demand) = (model.uses(), control.facts(&model.seen).demand);
         assert!(uses < 700 * MIB, "{sized_by:?}: the size is out of reach");
         assert!(
-            demand >= uses && demand < 700 * MIB,
+            demand >= Bytes(uses) && demand < Bytes::mib(700),
             "{sized_by:?}: {demand}"
         );
-        model.run(&mut control, demand, 20);
+        model.run(&mut control, demand.0, 20);
         assert_eq!(model.uses(), uses, "{sized_by:?}: it keeps what it has");
         assert_eq!(control.facts(&model.seen).demand, demand);
         // If twice as much is available, the next step is too.
-        model.seen.available = 1200 * MIB;
-        model.run(&mut control, demand, 1);
-        assert!(control.facts(&model.seen).demand > 850 * MIB);
+        model.seen.available = Bytes::mib(1200);
+        model.run(&mut control, demand.0, 1);
+        assert!(control.facts(&model.seen).demand > Bytes::mib(850));
     }
 }
 
@@ -330,15 +334,15 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
     let levers = levers(SizedBy::OldRatios { new_ratio: 1 }, false);
     let mut watch = Watch::default();
     let mut seen = Model::new(levers.clone(), 10 * MIB).seen;
-    (seen.uses, seen.processor_ns) = (200 * MIB, 1);
+    (seen.uses, seen.processor) = (Bytes::mib(200), Nanos(1));
     let mut tenths = |watch: &mut Watch, tenths: u64, part: u64| {
         for _ in 0..tenths {
-            seen.now_ns += 100_000_000;
-            seen.processor_ns += part * 1_000_000;
+            seen.now += Nanos::millis(100);
+            seen.processor += Nanos::millis(part);
             seen.major_faults += u64::from(part == 2) * 100;
             if part > 10 {
                 seen.heap.work[0].invocations += 1;
-                seen.heap.allocated_last = 50 * MIB;
+                seen.heap.allocated_last = Bytes::mib(50);
             }
             watch.look(&seen, &levers);
         }
@@ -346,13 +350,13 @@ fn a_program_that_rests_wants_little_at_once_and_all_when_it_works_again() {
         (facts.allocation_rate.unwrap(), facts.demand)
     };
     let (rate, demand) = tenths(&mut watch, 30, 100);
-    assert!(rate.abs_diff(500 * MIB) < 50 * MIB && demand > 1000 * MIB);
+    assert!(rate.abs_diff(500 * MIB) < 50 * MIB && demand > Bytes::mib(1000));
     // A short rest does not count.
     assert_eq!(tenths(&mut watch, 5, 0).1, demand);
-    assert_eq!(tenths(&mut watch, 13, 1), (0, 225 * MIB));
+    assert_eq!(tenths(&mut watch, 13, 1), (0, Bytes::mib(225)));
     // A program that waits for the disk does not rest.
     assert_eq!(tenths(&mut watch, 5, 2).1, demand);
-    assert_eq!(tenths(&mut watch, 13, 1).1, 225 * MIB);
+    assert_eq!(tenths(&mut watch, 13, 1).1, Bytes::mib(225));
     let (rate, all) = tenths(&mut watch, 6, 100);
     assert!(rate > 400 * MIB && all == demand);
 }
@@ -372,17 +376,17 @@ fn collections_in_three_rests(sized_by: SizedBy) -> Vec<(i32, i32)> {
     let levers = levers(sized_by, false);
     let mut control = Control::new(levers.clone(), 0.05);
     let mut model = Model::new(levers, 100 * MIB);
-    model.seen.processor_ns = 1;
+    model.seen.processor = Nanos(1);
     let mut asked = Vec::new();
     for rest in 0..3 {
         for tenth in 0..100 {
-            model.seen.now_ns += 100_000_000;
+            model.seen.now += Nanos::millis(100);
             // The program works for five seconds. In the last round it does not collect by itself.
             if tenth < 50 {
-                model.seen.processor_ns += 100_000_000;
+                model.seen.processor += Nanos::millis(100);
                 model.seen.heap.work[0].invocations += u64::from(rest < 2);
             }
-            (model.seen.limit, model.seen.uses) = (400 * MIB, model.uses());
+            (model.seen.limit, model.seen.uses) = (Bytes::mib(400), Bytes(model.uses()));
             for action in control.tick(&model.seen) {
                 if action == Action::Collect && tenth > 55 {
                     asked.push((rest, tenth));
@@ -401,7 +405,7 @@ fn a_limit_below_the_floor_does_not_make_it_collect_for_ever() {
     let mut model = Model::new(levers, 300 * MIB);
     model.run(&mut control, 200 * MIB, 120);
     assert!(model.forced < 20, "{} collections", model.forced);
-    assert!(model.seen.heap.old.capacity >= model.live);
+    assert!(model.seen.heap.old.capacity >= Bytes(model.live));
 }
 
 #[test]
@@ -415,7 +419,7 @@ fn a_machine_that_ignores_collections_is_not_asked_without_end() {
         let levers = levers(sized_by, false);
         let mut control = Control::new(levers.clone(), 0.05);
         let mut model = Model::new(levers, 100 * MIB);
-        model.seen.heap.old.capacity = 2000 * MIB;
+        model.seen.heap.old.capacity = Bytes::mib(2000);
         model.deaf = true;
         model.run(&mut control, 300 * MIB, 120);
         assert!(
@@ -442,11 +446,11 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         any::<u64>(),
     )
         .prop_map(|g| Generation {
-            capacity: g.0,
-            max: g.1,
-            used: g.2,
-            first_capacity: g.3,
-            first_max: g.4,
+            capacity: Bytes(g.0),
+            max: Bytes(g.1),
+            used: Bytes(g.2),
+            first_capacity: Bytes(g.3),
+            first_max: Bytes(g.4),
         });
     let heap = (
         generation.clone(),
@@ -457,13 +461,13 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         .prop_map(|(young, old, n, a)| {
             let work = n.map(|invocations| Work {
                 invocations,
-                time_ns: a,
+                time: Nanos(a),
             });
             Snapshot {
                 young,
                 old,
                 work,
-                allocated_last: a,
+                allocated_last: Bytes(a),
                 collecting: false,
             }
         });
@@ -474,23 +478,23 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         any::<u64>(),
         any::<u64>(),
     );
-    (numbers, heap).prop_map(|((now_ns, limit, owed, uses, native), heap)| Seen {
-        now_ns,
-        limit,
-        available: limit.saturating_add(owed),
-        owed,
-        uses,
-        native,
+    (numbers, heap).prop_map(|((now, limit, owed, uses, native), heap)| Seen {
+        now: Nanos(now),
+        limit: Bytes(limit),
+        available: Bytes(limit.saturating_add(owed)),
+        owed: Bytes(owed),
+        uses: Bytes(uses),
+        native: Bytes(native),
         // In every third moment an excess can be paged out.
-        spare: now_ns.rotate_left(7) * u64::from(owed % 3 > 0),
-        ample: native.rotate_left(7) * u64::from(owed % 3 > 0),
-        kept: native.rotate_left(29) * u64::from(owed % 3 > 0),
-        processor_ns: 0,
-        asked_ns: 0,
+        spare: Bytes(now.rotate_left(7) * u64::from(owed % 3 > 0)),
+        ample: Bytes(native.rotate_left(7) * u64::from(owed % 3 > 0)),
+        kept: Bytes(native.rotate_left(29) * u64::from(owed % 3 > 0)),
+        processor: Nanos::ZERO,
+        asked: Nanos::ZERO,
         major_faults: 0,
-        beside_ns: (owed % 5 == 0).then_some(uses.rotate_left(17)),
+        beside: (owed % 5 == 0).then_some(Nanos(uses.rotate_left(17))),
         empties: owed.is_multiple_of(2),
-        asked: owed.is_multiple_of(4).then_some(native.rotate_left(11)),
+        at_bound: owed.is_multiple_of(4).then_some(native.rotate_left(11)),
         heap,
     })
 }
@@ -500,9 +504,9 @@ fn an_old_generation_is_touched_as_far_as_it_was_ever_filled() {
     let mut control = Control::new(levers(SizedBy::OldRatios { new_ratio: 3 }, false), 0.05);
     let mut touched = |used: u64, capacity: u64| {
         let generation = |capacity, used| Generation {
-            capacity: capacity * MIB,
-            max: 1000 * MIB,
-            used: used * MIB,
+            capacity: Bytes::mib(capacity),
+            max: Bytes::mib(1000),
+            used: Bytes::mib(used),
             ..Generation::default()
         };
         let heap = Snapshot {
@@ -516,21 +520,29 @@ fn an_old_generation_is_touched_as_far_as_it_was_ever_filled() {
         });
         control.touched(&heap) / MIB
     };
-    assert_eq!(touched(30, 300), 70, "much is committed, little is touched");
-    assert_eq!(touched(90, 300), 130);
-    assert_eq!(touched(30, 300), 130, "a collection gives nothing back");
-    assert_eq!(touched(30, 60), 100, "a smaller generation does");
-    assert_eq!(touched(30, 300), 100, "and has to be filled again");
+    assert_eq!(
+        touched(30, 300),
+        Bytes(70),
+        "much is committed, little is touched"
+    );
+    assert_eq!(touched(90, 300), Bytes(130));
+    assert_eq!(
+        touched(30, 300),
+        Bytes(130),
+        "a collection gives nothing back"
+    );
+    assert_eq!(touched(30, 60), Bytes(100), "a smaller generation does");
+    assert_eq!(touched(30, 300), Bytes(100), "and has to be filled again");
     let g1 = Control::new(levers(SizedBy::HeapRatios, true), 0.05);
     let heap = Snapshot {
         old: Generation {
-            capacity: 300 * MIB,
-            used: 30 * MIB,
+            capacity: Bytes::mib(300),
+            used: Bytes::mib(30),
             ..Generation::default()
         },
         ..Snapshot::default()
     };
-    assert_eq!(g1.touched(&heap), 300 * MIB);
+    assert_eq!(g1.touched(&heap), Bytes::mib(300));
 }
 
 proptest! {

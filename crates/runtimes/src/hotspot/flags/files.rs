@@ -3,7 +3,7 @@
 
 use crate::process::Process;
 use plimsoll_kernel::mapped::Named;
-use plimsoll_programs::regular::{self, Root};
+use plimsoll_programs::foreign_files::{self, Root};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::io;
@@ -43,7 +43,7 @@ impl Files {
     /// the file cannot be read. A pipe (`@<(…)`) is left alone, because the launcher could no
     /// longer read what we took. So is a file of `/proc`, which may have other contents for us.
     pub fn read(&self, name: &Path, most: u64) -> Option<(String, bool)> {
-        regular::read(&self.find(name).ok()?, most)
+        foreign_files::read(&self.find(name).ok()?, most)
     }
 
     /// Whether nothing has this name, or only a dangling link.

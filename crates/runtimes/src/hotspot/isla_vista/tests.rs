@@ -6,11 +6,11 @@ use plimsoll_unit::{MIB, MILLISECOND};
 fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
     Moment {
         collections,
-        heap: heap * MIB,
-        used: 100 * MIB,
+        heap: Bytes::mib(heap),
+        used: Bytes::mib(100),
         whole: collections,
-        most: 1000 * MIB,
-        reach: 1000 * MIB,
+        most: Bytes::mib(1000),
+        reach: Bytes::mib(1000),
         span: span(100, stalled_ms),
         keeps: true,
         ..Moment::default()
@@ -34,10 +34,10 @@ fn what_is_free_bounds_a_heap_until_a_collection_stalls_and_after_the_spike() {
     let mut feedback = Feedback::default();
     feedback.look(&moment(3, 400, 0));
     assert!(!feedback.is_stalled());
-    assert_eq!(feedback.size(), 1000 * MIB);
+    assert_eq!(feedback.size(), Bytes::mib(1000));
     assert_eq!(feedback.look(&moment(4, 500, 90)), Some(Turn::Begun));
     let size = feedback.size();
-    assert_eq!(size, 300 * MIB, "half of what is not live is lost");
+    assert_eq!(size, Bytes::mib(300), "half of what is not live is lost");
     assert_eq!(feedback.look(&moment(4, 500, 0)), None, "no collection");
     assert_eq!(feedback.size(), size);
     assert_eq!(feedback.look(&moment(5, 200, 0)), None);
@@ -46,14 +46,14 @@ fn what_is_free_bounds_a_heap_until_a_collection_stalls_and_after_the_spike() {
     let over = (0..400).find(|_| {
         collections += 1;
         let heap = feedback.size() / MIB;
-        feedback.look(&moment(collections, heap, 0)) == Some(Turn::Over)
+        feedback.look(&moment(collections, heap.0, 0)) == Some(Turn::Over)
     });
     assert!(over.is_some() && !feedback.is_stalled());
     feedback.look(&Moment {
-        reach: 700 * MIB,
+        reach: Bytes::mib(700),
         ..moment(collections, 600, 0)
     });
-    assert_eq!(feedback.size(), 700 * MIB);
+    assert_eq!(feedback.size(), Bytes::mib(700));
 }
 
 /// Others take and return a little all the time, and each new limit would be waited for.
@@ -62,10 +62,10 @@ fn a_bound_by_what_is_free_stays_until_that_changes_by_a_sixteenth() {
     let mut feedback = Feedback::default();
     let mut size = |reach: u64| {
         feedback.look(&Moment {
-            reach: reach * MIB,
+            reach: Bytes::mib(reach),
             ..moment(1, 100, 0)
         });
-        feedback.size() / MIB
+        feedback.size().0 / MIB
     };
     assert_eq!([320, 301, 340, 299].map(&mut size), [320, 320, 320, 299]);
     assert_eq!(
@@ -84,7 +84,10 @@ fn a_limit_is_between_what_lives_and_twice_that_where_all_stalls() {
         feedback.look(&moment(collections, 110, 60));
     }
     let size = feedback.size();
-    assert!((100 * MIB..=200 * MIB).contains(&size), "{size}");
+    assert!(
+        (Bytes::mib(100)..=Bytes::mib(200)).contains(&size),
+        "{size}"
+    );
 }
 
 /// The sizes after a collection in each of these spans, of `ms` and with `stalled_ms` of stalls.
@@ -97,7 +100,7 @@ fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     for (collections, (ms, stalled_ms)) in (1..).zip(spans) {
         let heap = if feedback.is_stalled() {
-            feedback.size() / MIB
+            feedback.size().0 / MIB
         } else {
             500
         };
@@ -110,7 +113,7 @@ fn sizes(spans: &[(u64, u64)], pieces: u64) -> Vec<u64> {
                 ..moment(ended, heap, 0)
             });
         }
-        sizes.push(feedback.size());
+        sizes.push(feedback.size().0);
     }
     sizes
 }
@@ -182,9 +185,9 @@ fn stalls_in_pauses_count_whole_unless_they_took_hardly_any_time() {
                 in_pauses: Some(span(1000, in_pauses_ms).stalled),
                 ..span(1000, stalled_ms)
             },
-            ..moment(3, before / MIB, 0)
+            ..moment(3, before.0 / MIB, 0)
         });
-        (before / MIB, feedback.size() / MIB)
+        (before.0 / MIB, feedback.size().0 / MIB)
     };
     assert_eq!(after(20, 20), (300, 200), "half of what is not live");
     assert_eq!(after(20, 20), after(900, 900));
@@ -207,7 +210,7 @@ fn the_printed_rule_begins_at_the_first_heap_and_hears_pauses_only() {
             },
             ..moment(collections, heap, 0)
         });
-        feedback.size() / MIB
+        feedback.size().0 / MIB
     };
     assert_eq!(after(1, 100, 0), 100, "not what is free");
     assert_eq!(after(2, 100, 0), 118, "a fiftieth of what it may grow by");
@@ -244,11 +247,11 @@ fn size_of_small_heap(stalled_ms: u64, close: impl Fn(u64) -> bool) -> u64 {
     for collections in 3..400 {
         let size = feedback.size() / MIB;
         feedback.look(&Moment {
-            close: close(size),
+            close: close(size.0),
             ..moment(collections, 120, stalled_ms)
         });
     }
-    feedback.size() / MIB
+    (feedback.size() / MIB).0
 }
 
 #[test]
@@ -272,10 +275,10 @@ fn counters_that_go_backwards_begin_anew() {
     assert_eq!(feedback.look(&moment(7, 500, 90)), None, "none has ended");
     assert_eq!(feedback.look(&moment(8, 500, 90)), Some(Turn::Begun));
     let wild = Moment {
-        heap: 0,
-        used: u64::MAX,
+        heap: Bytes::ZERO,
+        used: Bytes::MAX,
         whole: 0,
-        most: 1,
+        most: Bytes(1),
         span: Span {
             stalled: Stalled {
                 count: u64::MAX,

@@ -1,40 +1,112 @@
-//! The agent in the machine, from the adapter's side, and what the user is told of both.
+//! The agent in the machine, from the adapter's side.
 
-use super::super::agent::in_machine;
-use super::{HotSpotLever, SizedBy};
-use tracing::{info, warn};
+use crate::hotspot::agent::{Page, Told, Tries, in_machine};
+use crate::hotspot::attach::Attach;
+use crate::hotspot::machine::Machine;
+use crate::hotspot::options::gives_touched;
+use crate::hotspot::resident_target::Wishes;
+use crate::lever::Target;
+use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
+use plimsoll_wire::collections::{Bound, View, Wish};
+use std::time::Instant;
 
-impl HotSpotLever<'_> {
-    /// Tells the user what the machine is, and how it can be steered.
-    pub(super) fn introduce(&self) {
-        let (pid, machine) = (self.target.process.pid, &self.machine);
-        info!(
-            "process {pid} is a Java {} virtual machine with {}",
-            machine.version, machine.collector
-        );
-        for remark in &self.levers.remarks {
-            // That a machine cannot be steered at all is worth a warning, even without `-v`.
-            if self.levers.sized_by == SizedBy::Fixed && !self.empties() {
-                warn!("process {pid}: {remark}");
-            } else {
-                info!("process {pid}: {remark}");
-            }
+/// Why the agent is to give nothing back of a heap that was touched in advance.
+const TOUCHED: &str =
+    "the heap was touched in advance (-XX:+AlwaysPreTouch); --give-back always allows it";
+
+/// The agent of one machine, whether or not it is there.
+#[derive(Debug, Default)]
+pub(super) struct Agent {
+    /// Its page; `None` if it is not in the machine.
+    page: Option<Page>,
+    /// The user was told this of it.
+    told: Told,
+    /// When the machine is asked again to load it.
+    tries: Tries,
+    /// The bytes that it is asked to keep.
+    wishes: Wishes,
+    /// Why it gives nothing back, if the user's settings forbid it.
+    kept: Option<&'static str>,
+}
+
+impl Agent {
+    /// The agent for this machine, which is not loaded yet.
+    pub(super) fn of(machine: &Machine, target: &Target<'_>) -> Agent {
+        let chosen = &target.options.chosen;
+        let touched = machine.flags.on("AlwaysPreTouch") && !gives_touched(chosen);
+        Agent {
+            kept: touched.then_some(TOUCHED),
+            ..Agent::default()
         }
     }
 
-    /// Has the agent loaded into the machine.
-    pub(super) fn load_agent(&mut self) {
-        self.agent = in_machine(&self.target, &self.attach, &self.machine, &mut self.tries);
-        let Some(page) = &self.agent else { return };
-        let pid = self.target.process.pid;
+    /// Has it loaded into the machine.
+    pub(super) fn load(&mut self, target: &Target<'_>, attach: &Attach, machine: &Machine) {
+        self.page = in_machine(target, attach, machine, &mut self.tries);
+        let Some(page) = &self.page else { return };
         if let Ok(view) = page.view() {
-            self.told.look(pid, &view, self.kept);
+            self.told.look(target.process.pid, &view, self.kept);
         }
-        if self.levers.sized_by == SizedBy::Fixed && self.empties() {
-            info!(
-                "process {pid}: the agent gives back what its heap does not use; it is collected above \
-                 its limit"
-            );
+    }
+
+    /// Whether the machine is to be asked again now to load it.
+    pub(super) fn is_due(&self) -> bool {
+        self.tries.is_due(Instant::now())
+    }
+
+    /// Whether it is in the machine.
+    pub(super) fn is_there(&self) -> bool {
+        self.page.is_some()
+    }
+
+    /// Its page, if there is one that can be read.
+    pub(super) fn view(&self) -> Option<View<'_>> {
+        self.page.as_ref().and_then(|page| page.view().ok())
+    }
+
+    /// Whether it gives back what is above the limit.
+    pub(super) fn empties(&self) -> bool {
+        let view = self.view();
+        self.kept.is_none() && view.is_some_and(|view| view.refusal().is_none())
+    }
+
+    /// Collections that it asked for at its bound so far; 0 if that cannot be read.
+    pub(super) fn asked(&self) -> u64 {
+        let totals = self.view().and_then(|view| view.totals());
+        totals.map_or(0, |totals| totals.asked)
+    }
+
+    /// Tells it how much of the heap may stay resident at the end of the next collection, if the process may
+    /// keep `leaves`. `native` of it is no heap, and `swapped` is in swap. `times`: how many collections it
+    /// may have asked for by itself, when more than `leaves` is used.
+    pub(super) fn wish(
+        &mut self,
+        pid: u32,
+        (leaves, native, swapped): (Bytes, Bytes, Bytes),
+        times: Option<u64>,
+    ) {
+        let Some(page) = &self.page else { return };
+        // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
+        let Ok(view) = page.view() else { return };
+        self.told.look(pid, &view, self.kept);
+        if let Some(mut process) = view.process() {
+            process.at_ns = page.our_time(Nanos(process.at_ns)).0;
+            self.wishes.look(process, view.about().signal);
+        }
+        let now = clock::now();
+        self.wishes.look_at_swap(swapped, now);
+        let resident = self.wishes.resident(now, leaves, native);
+        let above = (leaves - native).0;
+        let bound = times.map(|times| Bound { above, times });
+        let wish = resident.map(|Bytes(resident)| Wish { resident, bound });
+        page.wish(wish.filter(|_| self.kept.is_none()));
+    }
+
+    /// Wishes nothing any more.
+    pub(super) fn let_go(&self) {
+        if let Some(page) = &self.page {
+            page.wish(None);
         }
     }
 }

@@ -7,9 +7,16 @@
 //! warnings with exactly the tag `gc` are switched off for the time of our own request. Where the log was
 //! configured by anybody, it stays as it is.
 
-use super::{COLLECTION, COMMAND, Failed, HotSpotLever, Trigger};
+use super::COMMAND;
+use super::commands::{Commands, Failed};
 use crate::hotspot::agent::request::{self, Request};
+use crate::hotspot::sizing_flags::Trigger;
+use crate::process::Process;
+use std::time::Duration;
 use tracing::debug;
+
+/// How long a collection may take.
+const COLLECTION: Duration = Duration::from_secs(60);
 
 /// The command that shows how the log is configured.
 const LIST: &str = "VM.log list";
@@ -30,68 +37,104 @@ fn is_unasked(list: &str) -> bool {
         && (what == Some("all=warning") || what == Some("all=warning,gc=error") && at_run_time)
 }
 
-impl HotSpotLever<'_> {
-    /// Asks for a collection.
-    pub(super) fn ask_for_collection(&mut self, trigger: Trigger) -> Result<(), Failed> {
+/// How one machine is asked for collections.
+#[derive(Debug)]
+pub(super) struct Requests {
+    /// The machine's process.
+    process: Process,
+    /// Warnings of its log are off, because we collect.
+    hushed: bool,
+    /// The agent was asked, and did not collect.
+    without_agent: bool,
+    /// The agent counts what is allocated, or was asked and does not; `None` before it was asked.
+    counts: Option<bool>,
+}
+
+impl Requests {
+    /// Nothing was asked of this process yet.
+    pub(super) fn to(process: Process) -> Requests {
+        Requests {
+            process,
+            hushed: false,
+            without_agent: false,
+            counts: None,
+        }
+    }
+
+    /// Asks for a collection and waits for its end. `has_agent`: an agent is in the machine.
+    ///
+    /// # Errors
+    /// As [`Commands::send`].
+    pub(super) fn collect(
+        &mut self,
+        trigger: Trigger,
+        has_agent: bool,
+        commands: &mut Commands,
+    ) -> Result<(), Failed> {
         if trigger == Trigger::Histogram {
-            if self.agent_collects()? {
+            if has_agent && self.agent_collects(commands)? {
                 return Ok(());
             }
             // Each time: its user may have configured it since.
-            if let Ok(listed) = self.attach.command("jcmd", &[LIST], COMMAND) {
-                self.asking.hushed =
-                    is_unasked(&listed.text) && self.ask("jcmd", &[OFF], COMMAND).is_ok();
+            if let Ok(listed) = commands.attach.command("jcmd", &[LIST], COMMAND) {
+                self.hushed =
+                    is_unasked(&listed.text) && commands.send("jcmd", &[OFF], COMMAND).is_ok();
             }
         }
-        let done = self.ask("jcmd", &[trigger.command()], COLLECTION);
-        self.speak();
+        let done = commands.send("jcmd", &[trigger.command()], COLLECTION);
+        self.speak(commands);
         done.map(drop)
     }
 
-    /// Has the agent collect the whole heap, if there is one. That takes half of the time of
-    /// `GC.class_histogram`, which counts all objects, and Serial and Parallel tell the agent of it.
-    fn agent_collects(&mut self) -> Result<bool, Failed> {
-        let done = !self.asking.without_agent && self.request(Request::Collect)?;
-        self.asking.without_agent |= !done;
+    /// Has the agent collect the whole heap. That takes half of the time of `GC.class_histogram`, which
+    /// counts all objects, and Serial and Parallel tell the agent of it.
+    fn agent_collects(&mut self, commands: &mut Commands) -> Result<bool, Failed> {
+        let done = !self.without_agent && self.request(Request::Collect, commands)?;
+        self.without_agent |= !done;
         Ok(done)
     }
 
     /// Has the agent count what is allocated, once, so that it collects at its bound by itself.
-    pub(super) fn have_counted(&mut self) -> Result<(), Failed> {
-        if self.asking.counts.is_none() {
-            self.asking.counts = Some(self.request(Request::Count)?);
+    ///
+    /// # Errors
+    /// As [`Commands::send`].
+    pub(super) fn have_counted(&mut self, commands: &mut Commands) -> Result<(), Failed> {
+        if self.counts.is_none() {
+            self.counts = Some(self.request(Request::Count, commands)?);
         }
         Ok(())
     }
 
+    /// Whether it does that.
+    pub(super) fn counts(&self) -> bool {
+        self.counts == Some(true)
+    }
+
     /// Ends that. The machine may be gone.
-    pub(super) fn leave_uncounted(&mut self) {
-        if self.asking.counts.take() == Some(true) {
-            let _ = self.request(Request::Uncount);
+    pub(super) fn leave_uncounted(&mut self, commands: &mut Commands) {
+        if self.counts.take() == Some(true) {
+            let _ = self.request(Request::Uncount, commands);
         }
     }
 
-    /// Has the agent do something. Returns whether it did; false without one.
-    fn request(&mut self, request: Request) -> Result<bool, Failed> {
-        if self.agent.is_none() {
-            return Ok(false);
-        }
-        let Some(library) = request::loaded(&self.target.process) else {
+    /// Has the agent do something. Returns whether it did.
+    fn request(&mut self, request: Request, commands: &mut Commands) -> Result<bool, Failed> {
+        let Some(library) = request::loaded(&self.process) else {
             return Ok(false);
         };
-        let reply = self.ask(request::LOAD, &request.arguments(&library), COLLECTION)?;
+        let reply = commands.send(request::LOAD, &request.arguments(&library), COLLECTION)?;
         let done = request.is_done(&reply);
         if !done {
-            let (pid, said) = (self.target.process.pid, reply.text.trim());
+            let (pid, said) = (self.process.pid, reply.text.trim());
             debug!("process {pid}: the agent did not do this ({request:?}): {said}");
         }
         Ok(done)
     }
 
     /// Lets the machine log as it did, if we changed that.
-    pub(super) fn speak(&mut self) {
-        if self.asking.hushed && self.ask("jcmd", &[ON], COMMAND).is_ok() {
-            self.asking.hushed = false;
+    pub(super) fn speak(&mut self, commands: &mut Commands) {
+        if self.hushed && commands.send("jcmd", &[ON], COMMAND).is_ok() {
+            self.hushed = false;
         }
     }
 }

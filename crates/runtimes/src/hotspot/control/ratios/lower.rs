@@ -6,9 +6,10 @@ use crate::hotspot::control::aim::{Aim, size};
 use crate::hotspot::control::observation::{Action, RETURNING, Seen, slack};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// The pause between two downward steps of the bias, nanoseconds.
-const CALM: u64 = 300_000_000;
+/// The pause between two downward steps of the bias.
+const CALM: Nanos = Nanos::millis(300);
 
 impl Ratios {
     /// The program is over its limit. Makes the heap smaller. If the heap is not to blame, trims
@@ -23,8 +24,8 @@ impl Ratios {
     ) -> Step {
         let stay = |actions| (State::Held(held), actions);
         let now = size(seen, levers);
-        let resized_for = seen.now_ns.saturating_sub(held.since_ns);
-        let returns = levers.sized_by == SizedBy::HeapRatios && held.since_ns > 0;
+        let resized_for = seen.now - held.since;
+        let returns = levers.sized_by == SizedBy::HeapRatios && held.since > Nanos::ZERO;
         if !smaller(aim, now, seen) && returns && resized_for < RETURNING {
             return stay(Vec::new());
         }
@@ -45,17 +46,14 @@ impl Ratios {
         if self.helps(&held, aim, seen, levers, watch) || levers.sized_by == SizedBy::OldOnly {
             return self.resize(held, aim, way, seen, levers);
         }
-        let calm = seen
-            .now_ns
-            .saturating_sub(self.excess.lowered_ns.max(held.since_ns))
-            > CALM;
+        let calm = seen.now - self.excess.lowered_at.max(held.since) > CALM;
         if !calm {
             return stay(Vec::new());
         }
-        self.excess.lowered_ns = seen.now_ns;
+        self.excess.lowered_at = seen.now;
         let mut actions = vec![Action::Measure];
-        if seen.now_ns.saturating_sub(self.excess.trimmed_ns) > 10_000_000_000 {
-            self.excess.trimmed_ns = seen.now_ns;
+        if seen.now - self.excess.trimmed_at > Nanos::seconds(10) {
+            self.excess.trimmed_at = seen.now;
             actions.insert(0, Action::TrimNative);
         }
         if aim.least {
@@ -63,8 +61,8 @@ impl Ratios {
             // about larger sizes.
             return stay(actions);
         }
-        let excess = i64::try_from(seen.uses.saturating_sub(seen.limit)).unwrap_or(i64::MAX);
-        let least = -i64::try_from(room / 3).unwrap_or(0);
+        let excess = i64::try_from((seen.uses - seen.limit).0).unwrap_or(i64::MAX);
+        let least = -i64::try_from(room.0 / 3).unwrap_or(0);
         self.learned.bias = self.learned.bias.saturating_sub(excess).max(least);
         stay(actions)
     }
@@ -90,6 +88,6 @@ fn refuses(held: &Held, seen: &Seen, watch: &Watch) -> bool {
 }
 
 /// Whether a collection would shrink the heap by more than the normal scatter of sizes.
-fn smaller(aim: Aim, now: u64, seen: &Seen) -> bool {
-    aim.reachable.saturating_add(slack(seen.limit) / 2) < now
+fn smaller(aim: Aim, now: Bytes, seen: &Seen) -> bool {
+    aim.reachable + slack(seen.limit) / 2 < now
 }

@@ -8,34 +8,33 @@
 use crate::hotspot::control::observation::Seen;
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::{Bytes, Nanos};
 
-/// If garbage fills the old generation again within this time, it is expected to go on doing so,
-/// nanoseconds.
-const REFILLED: u64 = 5_000_000_000;
-/// How long that is expected, nanoseconds.
-const FILLS: u64 = 60_000_000_000;
+/// If garbage fills the old generation again within this time, it is expected to go on doing so.
+const REFILLED: Nanos = Nanos::seconds(5);
+/// How long that is expected.
+const FILLS: Nanos = Nanos::seconds(60);
 
 /// Garbage in the old generation, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct OldGeneration {
-    /// When the generation was last made small because garbage had filled it, nanoseconds; 0:
-    /// never.
-    tight_ns: u64,
-    /// Until when garbage is expected to fill it, nanoseconds.
-    fills_until: u64,
+    /// When the generation was last made small because garbage had filled it; 0: never.
+    tight_at: Nanos,
+    /// Until when garbage is expected to fill it.
+    fills_until: Nanos,
 }
 
 impl OldGeneration {
     /// Whether garbage fills the generation, so that all that is committed is resident.
     pub(super) fn fills(&self, seen: &Seen) -> bool {
-        seen.now_ns < self.fills_until
+        seen.now < self.fills_until
     }
 
     /// Whether to make the old generation small, because the program is over its limit with `room`
     /// bytes for its heap. Notes the time if so.
     pub(super) fn tightens(
         &mut self,
-        room: u64,
+        room: Bytes,
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
@@ -45,21 +44,20 @@ impl OldGeneration {
             return false;
         }
         // It filled again so soon because garbage arrives that fast.
-        if seen.now_ns.saturating_sub(self.tight_ns) < REFILLED && self.tight_ns > 0 {
-            self.fills_until = seen.now_ns.saturating_add(FILLS);
+        if seen.now - self.tight_at < REFILLED && self.tight_at > Nanos::ZERO {
+            self.fills_until = seen.now + FILLS;
         }
-        self.tight_ns = seen.now_ns;
+        self.tight_at = seen.now;
         true
     }
 }
 
 /// Bytes of the old generation that are resident but not live.
-fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> u64 {
+fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> Bytes {
     match levers.sized_by {
-        SizedBy::OldRatios { .. } => watch
-            .old_peak
-            .min(seen.heap.old.capacity)
-            .saturating_sub(watch.live),
-        _ => 0,
+        SizedBy::OldRatios { .. } => {
+            watch.touched.old.min(seen.heap.old.capacity) - watch.live.bytes
+        }
+        _ => Bytes::ZERO,
     }
 }

@@ -5,6 +5,7 @@ use crate::hotspot::control::aim::Aim;
 use crate::hotspot::control::observation::{SMALL, Seen};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
+use plimsoll_unit::Bytes;
 
 impl Ratios {
     /// The aim for a limit, and whether to reach it by a collection that stops the program. `(urgent,
@@ -26,12 +27,12 @@ impl Ratios {
     }
 
     fn aim(&self, whole: bool, seen: &Seen, levers: &Levers, watch: &Watch) -> Aim {
-        let cliff = seen.spare > 0 && levers.sized_by == SizedBy::HeapRatios;
+        let cliff = seen.spare > Bytes::ZERO && levers.sized_by == SizedBy::HeapRatios;
         let room = self.learned.room(watch.heap_size.at(seen), cliff);
-        let room = room.saturating_sub(left_to_creep(seen, levers));
+        let room = room - left_to_creep(seen, levers);
         let found = match (self.concurrent, whole) {
-            (true, false) => (watch.live_estimate(seen), self.learned.basis(seen)),
-            _ => [watch.compact_estimate(seen).max(1); 2].into(),
+            (true, false) => (watch.live.estimate(seen), self.learned.basis(seen)),
+            _ => [watch.live.compact_estimate(seen).max(Bytes(1)); 2].into(),
         };
         Aim::of(room, found, self.old.fills(seen), seen, levers, watch)
     }
@@ -44,20 +45,20 @@ impl Ratios {
         seen: &Seen,
         levers: &Levers,
         watch: &Watch,
-    ) -> Option<u64> {
+    ) -> Option<Bytes> {
         let could = Seen {
             limit: seen.available,
             ..*seen
         };
         let (_, aim) = self.plan((false, false), &could, levers, watch);
         let unused = aim.unused();
-        if seen.available == 0 || !watch.whole_seen || unused <= seen.available / 8 {
+        if seen.available == Bytes::ZERO || !watch.live.whole_seen || unused <= seen.available / 8 {
             return None;
         }
         // Never less than the program holds. A little more, so that a slightly smaller basis does
         // not lose the step.
-        let used = (seen.available - unused.min(seen.available)).max(seen.uses);
-        Some(used.saturating_add(used / 16).min(seen.available))
+        let used = (seen.available - unused).max(seen.uses);
+        Some((used + used / 16).min(seen.available))
     }
 
     /// Whether to use a collection that stops the program. The memory that a concurrent cycle finds
@@ -71,12 +72,12 @@ impl Ratios {
         seen: &Seen,
         watch: &Watch,
     ) -> bool {
-        let live = watch.live_estimate(seen);
+        let live = watch.live.estimate(seen);
         if live > SMALL {
             return urgent && in_vain;
         }
         let worst = beside.at(seen.heap.committed());
-        let overshoots = worst > beside.size.saturating_add(beside.size / 8);
+        let overshoots = worst > beside.size + beside.size / 8;
         urgent || overshoots || self.learned.drift > live / 2
     }
 }
@@ -84,7 +85,8 @@ impl Ratios {
 /// The bytes by which a heap of G1 with an agent is sized lower. It grows by single regions, up to the limit
 /// and beyond; there the agent gives back the same regions at each collection, and the program touches them
 /// again.
-fn left_to_creep(seen: &Seen, levers: &Levers) -> u64 {
-    let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && seen.spare == 0;
-    if creeps { seen.limit / 64 } else { 0 }
+fn left_to_creep(seen: &Seen, levers: &Levers) -> Bytes {
+    let creeps =
+        levers.sized_by == SizedBy::HeapRatios && seen.empties && seen.spare == Bytes::ZERO;
+    if creeps { seen.limit / 64 } else { Bytes::ZERO }
 }

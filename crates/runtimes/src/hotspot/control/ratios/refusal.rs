@@ -2,6 +2,7 @@
 //! which a machine that was started without our flags chose itself.
 
 use super::state::{Held, Refusal, Resizing};
+use crate::hotspot::control::aim::sized;
 use crate::hotspot::control::observation::{Seen, slack};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
@@ -27,11 +28,11 @@ impl Refusal {
         let same = committed.abs_diff(done.committed) <= done.committed / 100;
         // With more live bytes than expected the ratios ask for no less. A lower ratio may still help then.
         let old = &seen.heap.old;
-        let asked = old.used as f64 * 100.0 / (100 - done.percent.min(99)) as f64;
-        let refused = same && old.capacity > (asked as u64).saturating_add(slack(seen.limit));
+        let asked = sized(old.used, done.percent);
+        let refused = same && old.capacity > asked + slack(seen.limit);
         refused.then_some(Refusal {
             committed,
-            live: watch.live,
+            live: watch.live.bytes,
         })
     }
 }
@@ -42,7 +43,7 @@ impl Held {
     pub(super) fn refuses(&self, seen: &Seen, watch: &Watch) -> bool {
         self.refusal.is_some_and(|known| {
             let same = seen.heap.committed().abs_diff(known.committed) <= known.committed / 100;
-            same && watch.live.saturating_add(known.live / 20) >= known.live
+            same && watch.live.bytes + known.live / 20 >= known.live
         })
     }
 }

@@ -1,10 +1,10 @@
-//! The states of the free ratios, and what outlives them. Sizes in bytes, times in nanoseconds.
+//! The states of the free ratios, and what outlives them. Sizes in bytes.
 
 use crate::hotspot::control::aim::size;
 use crate::hotspot::control::observation::{Seen, tolerance};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The present state of the free ratios, with the facts learned on the way to it.
 #[derive(Debug, Default)]
@@ -34,9 +34,9 @@ impl State {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
     /// The size that the last resizing produced; 0 before the first.
-    pub(super) made: u64,
+    pub(super) made: Bytes,
     /// When that ended or the bias was raised, and the number of young collections then.
-    pub(super) since_ns: u64,
+    pub(super) since: Nanos,
     pub(super) since_young: u64,
     /// The native part was measured since.
     pub(super) measured: bool,
@@ -52,17 +52,18 @@ impl Held {
     /// Whether the machine has enlarged its heap by itself by more than an eighth since it was resized last.
     /// G1 makes it three times as large at once, where much time goes into collecting.
     pub(super) fn is_outgrown(&self, seen: &Seen, levers: &Levers) -> bool {
-        self.made > 0 && size(seen, levers) > self.made.saturating_add(self.made / 8)
+        self.made > Bytes::ZERO && size(seen, levers) > self.made + self.made / 8
     }
 
     /// Whether G1 has enlarged its heap since it was resized last, beyond what fits if all of it is resident.
     /// The use does not show that where an agent gives regions back at the end of each collection; the
     /// program touches them again before the next.
     pub(super) fn has_crept(&self, seen: &Seen, levers: &Levers, watch: &Watch) -> bool {
-        let creeps = levers.sized_by == SizedBy::HeapRatios && seen.empties && !watch.rests();
+        let creeps =
+            levers.sized_by == SizedBy::HeapRatios && seen.empties && !watch.activity.rests();
         let size = size(seen, levers);
-        let most = seen.limit.saturating_add(tolerance(seen.limit));
-        creeps && (1..size).contains(&self.made) && size.saturating_add(seen.native) > most
+        let most = seen.limit + tolerance(seen.limit);
+        creeps && (Bytes(1)..size).contains(&self.made) && size + seen.native > most
     }
 }
 
@@ -71,9 +72,9 @@ impl Held {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     /// The committed heap.
-    pub(super) committed: u64,
+    pub(super) committed: Bytes,
     /// The live bytes.
-    pub(super) live: u64,
+    pub(super) live: Bytes,
 }
 
 /// How a resizing is done.
@@ -95,19 +96,19 @@ pub(super) struct Resizing {
     /// How it is done.
     pub(super) way: Way,
     /// The size that is aimed at; 0 for the least.
-    pub(super) wanted: u64,
+    pub(super) wanted: Bytes,
     /// The ratio that was set, percent.
     pub(super) percent: u64,
     /// The program's memory before.
-    pub(super) uses: u64,
+    pub(super) uses: Bytes,
     /// The size before.
-    pub(super) size: u64,
+    pub(super) size: Bytes,
     /// The committed heap before.
-    pub(super) committed: u64,
+    pub(super) committed: Bytes,
     /// Collections of the whole heap before.
     pub(super) whole: u64,
     /// The use of the old generation before.
-    pub(super) basis: u64,
+    pub(super) basis: Bytes,
     /// Pauses before.
     pub(super) pauses: u64,
     /// The state before.
@@ -121,48 +122,48 @@ pub(super) struct Learned {
     /// of memory that was not measured.
     pub(super) bias: i64,
     /// By how much the machine itself enlarges the heap between two resizings.
-    creep: u64,
+    creep: Bytes,
     /// How much more than the old generation's use is in use when a concurrent cycle applies the
     /// ratios, because the program allocates while the cycle marks.
-    pub(super) drift: u64,
+    pub(super) drift: Bytes,
 }
 
 impl Learned {
     /// The size to aim at for a resident heap of this size. If the machine enlarges its heap by itself, aim
     /// that much lower, or the program would soon be over its limit again. Where an excess ends the program
     /// (`cliff`), committed memory counts as resident: the program may touch it just when memory is short.
-    pub(super) fn room(&self, resident: u64, cliff: bool) -> u64 {
+    pub(super) fn room(&self, resident: Bytes, cliff: bool) -> Bytes {
         let bias = if cliff { self.bias.min(0) } else { self.bias };
-        let room = resident.saturating_add_signed(bias);
-        room.saturating_sub(self.creep.min(room / 8))
+        let room = Bytes(resident.0.saturating_add_signed(bias));
+        room - self.creep.min(room / 8)
     }
 
     /// The bytes in use when a concurrent cycle applies the ratios. The program cannot allocate
     /// more than is committed meanwhile.
-    pub(super) fn basis(&self, seen: &Seen) -> u64 {
+    pub(super) fn basis(&self, seen: &Seen) -> Bytes {
         let used = seen.heap.old.used;
-        let rest = seen.heap.committed().saturating_sub(used);
-        used.saturating_add(self.drift.min(rest)).max(1)
+        let rest = seen.heap.committed() - used;
+        (used + self.drift.min(rest)).max(Bytes(1))
     }
 
     /// Called when a resizing begins. Learns by how much the machine enlarged its heap since the
     /// last one.
-    pub(super) fn learn_creep(&mut self, before: &Held, now: u64) {
-        if before.made > 0 {
-            let crept = now.saturating_sub(before.made);
+    pub(super) fn learn_creep(&mut self, before: &Held, now: Bytes) {
+        if before.made > Bytes::ZERO {
+            let crept = now - before.made;
             self.creep = (self.creep / 2).max(crept / 2);
         }
     }
 
     /// Learns the drift: the size that the ratios produced tells the basis that they were applied
     /// to. At the maximum size it tells only a lower bound.
-    pub(super) fn learn_drift(&mut self, done: &Resizing, now: u64, max: u64) {
-        let basis = now as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
-        let drift = (basis as u64).saturating_sub(done.basis);
+    pub(super) fn learn_drift(&mut self, done: &Resizing, now: Bytes, max: Bytes) {
+        let basis = now.0 as f64 * (100 - done.percent.min(99)) as f64 / 100.0;
+        let drift = Bytes(basis as u64) - done.basis;
         self.drift = match self.drift {
             known if now >= max => known.max(drift),
-            0 => drift,
-            known => known.midpoint(drift),
+            Bytes::ZERO => drift,
+            known => Bytes(known.0.midpoint(drift.0)),
         };
     }
 }
@@ -175,19 +176,19 @@ pub(super) struct Futile {
     /// The ratio of the last of them, percent. It is not tried again.
     percent: Option<u64>,
     /// No resizing that is not urgent before this time.
-    quiet_until: u64,
+    quiet_until: Nanos,
 }
 
 impl Futile {
-    /// Takes in a resizing; `now`: the size that it left.
-    pub(super) fn judge(&mut self, done: &Resizing, now: u64, now_ns: u64) {
-        if now.abs_diff(done.size) > done.size / 100 {
+    /// Takes in a resizing; `size`: the one that it left.
+    pub(super) fn judge(&mut self, done: &Resizing, size: Bytes, now: Nanos) {
+        if size.abs_diff(done.size) > done.size / 100 {
             (self.times, self.percent) = (0, None);
             return;
         }
         self.times = (self.times + 1).min(6);
         self.percent = Some(done.percent);
-        self.quiet_until = now_ns.saturating_add(SECOND << self.times);
+        self.quiet_until = now + Nanos::seconds(1 << self.times);
     }
 
     /// Whether this ratio has changed nothing, percent.
@@ -196,8 +197,8 @@ impl Futile {
     }
 
     /// Whether nothing is resized now that is not urgent.
-    pub(super) fn is_quiet(&self, now_ns: u64) -> bool {
-        now_ns < self.quiet_until
+    pub(super) fn is_quiet(&self, now: Nanos) -> bool {
+        now < self.quiet_until
     }
 }
 
@@ -205,9 +206,9 @@ impl Futile {
 #[derive(Debug, Default)]
 pub(super) struct Excess {
     /// When it was last over its limit.
-    pub(super) pressed_ns: u64,
+    pub(super) pressed_at: Nanos,
     /// When the machine was last asked to return native memory.
-    pub(super) trimmed_ns: u64,
+    pub(super) trimmed_at: Nanos,
     /// When the bias was last lowered.
-    pub(super) lowered_ns: u64,
+    pub(super) lowered_at: Nanos,
 }

@@ -19,15 +19,15 @@ impl Full {
     fn new(live: u64, empties: bool) -> Full {
         let heap = Snapshot {
             old: Generation {
-                capacity: 500 * MIB,
-                max: 500 * MIB,
-                used: live,
+                capacity: Bytes::mib(500),
+                max: Bytes::mib(500),
+                used: Bytes(live),
                 ..Generation::default()
             },
             ..Snapshot::default()
         };
         let seen = Seen {
-            native: 30 * MIB,
+            native: Bytes::mib(30),
             empties,
             heap,
             ..Seen::default()
@@ -45,12 +45,12 @@ impl Full {
     /// Runs the controller for some seconds. The program fills `rate` bytes in each.
     fn run(&mut self, control: &mut Control, limit: u64, rate: u64, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.seen.now_ns += 100_000_000;
-            self.seen.limit = limit;
+            self.seen.now += Nanos::millis(100);
+            self.seen.limit = Bytes(limit);
             self.uses = (self.uses + rate / 10).min(530 * MIB);
             // After a collection it looks at once, as the steering does.
             for _ in 0..8 {
-                self.seen.uses = self.uses;
+                self.seen.uses = Bytes(self.uses);
                 let actions = control.tick(&self.seen);
                 if actions.is_empty() {
                     break;
@@ -68,12 +68,12 @@ impl Full {
     fn collect(&mut self, control: &mut Control) {
         self.collections += 1;
         if self.seen.empties {
-            let rest = self.seen.native + self.live;
+            let rest = self.seen.native + Bytes(self.live);
             let leaves = control.leaves(&self.seen);
-            let most = self.least.unwrap_or(leaves).min(leaves);
-            self.uses = self.uses.min(rest.max(most));
+            let most = self.least.unwrap_or(leaves.0).min(leaves.0);
+            self.uses = self.uses.min(rest.max(Bytes(most)).0);
         }
-        control.collected(50_000_000, self.live, false);
+        control.collected(Nanos::millis(50), Bytes(self.live), false);
     }
 }
 
@@ -87,7 +87,7 @@ fn a_heap_of_one_size_that_is_emptied_is_collected_above_its_limit() {
     let mut full = Full::new(100 * MIB, true);
     for limit in [300, 200, 400] {
         full.run(&mut control, limit * MIB, MIB, 5);
-        let most = limit * MIB + tolerance(limit * MIB) + MIB;
+        let most = (Bytes::mib(limit + 1) + tolerance(Bytes::mib(limit))).0;
         assert!(full.uses <= most, "{} at {limit}", full.uses / MIB);
     }
     assert!(
@@ -121,14 +121,14 @@ fn what_does_not_help_or_costs_too_much_is_not_done_again_and_again() {
 #[test]
 fn a_heap_of_one_size_on_a_cliff_is_emptied_below_its_limit_at_once() {
     let mut full = Full::new(20 * MIB, true);
-    full.seen.spare = 50 * MIB;
-    full.seen.kept = 13 * MIB;
+    full.seen.spare = Bytes::mib(50);
+    full.seen.kept = Bytes::mib(13);
     full.run(&mut control(), 200 * MIB, 0, 5);
     assert_eq!((full.collections, full.uses), (1, 150 * MIB));
     // Less than that is not reached: it is not asked for at each look.
     let mut full = Full::new(165 * MIB, true);
-    full.seen.spare = 50 * MIB;
-    full.seen.kept = 13 * MIB;
+    full.seen.spare = Bytes::mib(50);
+    full.seen.kept = Bytes::mib(13);
     full.run(&mut control(), 200 * MIB, 0, 5);
     assert!(full.collections < 8, "{} collections", full.collections);
 }
@@ -139,12 +139,12 @@ fn a_heap_of_one_size_on_a_cliff_is_emptied_below_its_limit_at_once() {
 fn a_debt_is_paid_however_often_that_takes_but_not_in_vain() {
     // The program is over its limit ten times a second.
     let mut full = Full::new(150 * MIB, true);
-    full.seen.owed = 50 * MIB;
+    full.seen.owed = Bytes::mib(50);
     full.run(&mut control(), 200 * MIB, 500 * MIB, 120);
     assert!(full.collections > 600, "{} collections", full.collections);
     // More lives than the limit.
     let mut full = Full::new(400 * MIB, true);
-    full.seen.owed = 50 * MIB;
+    full.seen.owed = Bytes::mib(50);
     full.run(&mut control(), 200 * MIB, MIB, 120);
     assert!(full.collections < 20, "{} collections", full.collections);
 }
@@ -174,7 +174,7 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
     let mut idle = Full::new(100 * MIB, true);
     let mut control = control();
     for _ in 0..30 {
-        idle.seen.processor_ns += 900_000_000;
+        idle.seen.processor += Nanos::millis(900);
         idle.run(&mut control, 2000 * MIB, 0, 1);
     }
     assert_eq!(idle.collections, 0, "it may have all of it");
@@ -183,7 +183,7 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
     let looked = idle.collections;
     assert!(looked <= 1, "one shows what it has dropped: {looked}");
     // The agent is told the limit of an idle program.
-    idle.least = Some(idle.seen.native + idle.live + 32 * MIB);
+    idle.least = Some((idle.seen.native + Bytes(idle.live) + Bytes::mib(32)).0);
     idle.run(&mut control, 2000 * MIB, 0, 30);
     assert_eq!(idle.collections, looked + 1);
     assert_eq!(idle.uses, 162 * MIB);
@@ -195,23 +195,23 @@ fn what_an_idle_program_does_not_need_is_given_back_once() {
 fn a_heap_at_the_least_size_that_its_user_gave_is_emptied() {
     for (least, collects) in [(256 * MIB, true), (0, false)] {
         let mut levers = levers(SizedBy::HeapRatios, false);
-        levers.least_size = least;
+        levers.least_size = Bytes(least);
         let mut control = Control::new(levers.clone(), 0.05);
         let mut model = Model::new(levers, 40 * MIB);
         model.seen.empties = true;
-        model.seen.heap.old.capacity = 256 * MIB;
+        model.seen.heap.old.capacity = Bytes::mib(256);
         // The agent leaves what fits.
         model.touched = 100;
         let mut collected = 0;
         for _ in 0..50 {
-            model.seen.now_ns += 100_000_000;
-            model.seen.limit = 160 * MIB;
-            model.seen.uses = model.uses();
+            model.seen.now += Nanos::millis(100);
+            model.seen.limit = Bytes::mib(160);
+            model.seen.uses = Bytes(model.uses());
             for action in control.tick(&model.seen) {
                 model.act(action);
                 if matches!(action, Action::Collect | Action::CollectWhole) {
                     collected += 1;
-                    control.collected(50_000_000, 40 * MIB, false);
+                    control.collected(Nanos::millis(50), Bytes::mib(40), false);
                 }
             }
         }
@@ -219,7 +219,7 @@ fn a_heap_at_the_least_size_that_its_user_gave_is_emptied() {
         if collects {
             assert!((1..12).contains(&collected), "{collected} collections");
         } else {
-            assert!(capacity <= 130, "{capacity}");
+            assert!(capacity <= Bytes(130), "{capacity}");
         }
     }
 }

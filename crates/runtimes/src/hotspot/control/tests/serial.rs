@@ -3,11 +3,11 @@
 
 use super::*;
 
-/// A tenth of a second, nanoseconds.
-const LOOK: u64 = 100_000_000;
-/// How long a collection of the young generation takes, and one of the whole heap, nanoseconds.
-const PAUSE: u64 = 1_500_000;
-const COLLECTION: u64 = 17_000_000;
+/// A tenth of a second.
+const LOOK: Nanos = Nanos::millis(100);
+/// How long a collection of the young generation takes, and one of the whole heap.
+const PAUSE: Nanos = Nanos(1_500_000);
+const COLLECTION: Nanos = Nanos::millis(17);
 /// The largest young generation, and the largest old one, bytes.
 const MAX: (u64, u64) = (200 * MIB, 400 * MIB);
 /// Memory that survivors touch beyond eden, bytes.
@@ -64,7 +64,7 @@ impl Serial {
             ..Part::default()
         };
         let seen = Seen {
-            native: 35 * MIB,
+            native: Bytes::mib(35),
             ..Seen::default()
         };
         let serial = Serial {
@@ -88,7 +88,10 @@ impl Serial {
     }
 
     fn uses(&self) -> u64 {
-        self.seen.native + self.old.touched + self.young.touched * self.resident / 100
+        (self.seen.native
+            + Bytes(self.old.touched)
+            + Bytes(self.young.touched * self.resident / 100))
+        .0
     }
 
     /// The program works for a tenth of a second.
@@ -100,8 +103,8 @@ impl Serial {
             self.young.touched = self.young.touched.max(eden + SURVIVORS);
             let young = &mut self.seen.heap.work[0];
             young.invocations += 1;
-            young.time_ns += PAUSE;
-            self.seen.heap.allocated_last = eden;
+            young.time += PAUSE;
+            self.seen.heap.allocated_last = Bytes(eden);
             self.old.used += (eden as f64 * self.rates.1 as f64 / self.rates.0 as f64) as u64;
             self.old.capacity = self.old.capacity.max(self.old.used);
             self.old.touched = self.old.touched.max(self.old.used);
@@ -135,8 +138,8 @@ impl Serial {
             Action::Set("MaxHeapFreeRatio", v) => self.max = v,
             Action::Collect | Action::CollectWhole => {
                 self.forced += 1;
-                self.seen.asked_ns += COLLECTION;
-                control.collected(COLLECTION, self.old.used, false);
+                self.seen.asked += COLLECTION;
+                control.collected(COLLECTION, Bytes(self.old.used), false);
                 self.collect();
             }
             _ => {}
@@ -144,19 +147,19 @@ impl Serial {
     }
 
     fn look(&mut self, limit: u64) {
-        (self.seen.limit, self.seen.uses) = (limit * MIB, self.uses());
+        (self.seen.limit, self.seen.uses) = (Bytes::mib(limit), Bytes(self.uses()));
         let heap = &mut self.seen.heap;
         heap.young = Generation {
-            capacity: self.young.capacity,
-            max: MAX.0,
-            used: self.young.used,
-            first_capacity: self.young.capacity / 10 * 8,
-            first_max: MAX.0 / 10 * 8,
+            capacity: Bytes(self.young.capacity),
+            max: Bytes(MAX.0),
+            used: Bytes(self.young.used),
+            first_capacity: Bytes(self.young.capacity / 10 * 8),
+            first_max: Bytes(MAX.0 / 10 * 8),
         };
         heap.old = Generation {
-            capacity: self.old.capacity,
-            max: MAX.1,
-            used: self.old.used,
+            capacity: Bytes(self.old.capacity),
+            max: Bytes(MAX.1),
+            used: Bytes(self.old.used),
             ..Generation::default()
         };
     }
@@ -165,7 +168,7 @@ impl Serial {
     fn run(&mut self, control: &mut Control, limit: u64, seconds: u64) {
         self.peak = 0;
         for tenth in 0..seconds * 10 {
-            self.seen.now_ns += LOOK;
+            self.seen.now += LOOK;
             self.work();
             for _ in 0..8 {
                 self.look(limit);

@@ -28,7 +28,7 @@ fn what_is_committed_but_never_touched_is_not_shrunk() {
     model.run(&mut control, 1000 * MIB, 10);
     // More than the limit is committed, but less is in use.
     model.touched = 60;
-    model.seen.heap.old.capacity = 1500 * MIB;
+    model.seen.heap.old.capacity = Bytes::mib(1500);
     model.run(&mut control, 1000 * MIB, 1);
     let (forced, size) = (model.forced, model.seen.heap.old.capacity);
     model.run(&mut control, 1000 * MIB, 30);
@@ -40,9 +40,9 @@ fn tables_of_a_heap_that_was_larger_are_measured_before_the_aim_is_raised() {
     let (mut control, mut model) = g1(100);
     model.run(&mut control, 1500 * MIB, 5);
     // The collector's tables were measured while the heap was large, and shrank with it.
-    model.seen.native = 90 * MIB;
+    model.seen.native = Bytes::mib(90);
     model.run(&mut control, 300 * MIB, 10);
-    assert_eq!(model.seen.native, model.native);
+    assert_eq!(model.seen.native, Bytes(model.native));
     let uses = model.uses() / MIB;
     assert!((270..=300).contains(&uses), "{uses}");
 }
@@ -52,10 +52,10 @@ fn a_program_that_is_stopped_for_what_it_was_asked_does_not_rest() {
     let (mut control, mut model) = g1(100);
     let mut step = |asked: u64, worked: u64| {
         for _ in 0..30 {
-            model.seen.now_ns += 100_000_000;
-            model.seen.asked_ns += asked * 1_000_000;
-            model.seen.processor_ns += worked * 1_000_000;
-            model.seen.limit = 500 * MIB;
+            model.seen.now += Nanos::millis(100);
+            model.seen.asked += Nanos::millis(asked);
+            model.seen.processor += Nanos::millis(worked);
+            model.seen.limit = Bytes::mib(500);
             model.seen.heap.work[0].invocations += 1;
             for action in control.tick(&model.seen) {
                 model.act(action);
@@ -76,7 +76,7 @@ fn memory_that_is_returned_late_does_not_keep_it_small() {
     // The heap is smaller at once, but its memory is returned only two seconds later.
     model.native = 900 * MIB;
     model.run(&mut control, 300 * MIB, 2);
-    (model.native, model.seen.native) = (30 * MIB, 30 * MIB);
+    (model.native, model.seen.native) = (30 * MIB, Bytes::mib(30));
     model.run(&mut control, 300 * MIB, 10);
     let uses = model.uses() / MIB;
     assert!((270..=300).contains(&uses), "{uses}");
@@ -101,15 +101,16 @@ fn a_heap_that_the_machine_enlarges_is_made_small_at_once_although_that_did_not_
     let (mut control, mut model) = g1(100);
     model.run(&mut control, 1000 * MIB, 5);
     // Native memory that no collection frees: it is asked less and less often.
-    (model.native, model.seen.native) = (400 * MIB, 400 * MIB);
+    (model.native, model.seen.native) = (400 * MIB, Bytes::mib(400));
     model.run(&mut control, 300 * MIB, 120);
     let before = model.forced;
     model.run(&mut control, 300 * MIB, 10);
     assert!(model.forced < before + 6, "{}", model.forced - before);
-    (model.native, model.seen.native) = (30 * MIB, 30 * MIB);
+    (model.native, model.seen.native) = (30 * MIB, Bytes::mib(30));
     model.run(&mut control, 300 * MIB, 1);
     for _ in 0..3 {
-        model.seen.heap.old.capacity *= 3;
+        let old = &mut model.seen.heap.old;
+        old.capacity = old.capacity * 3;
         model.run(&mut control, 300 * MIB, 1);
         let uses = model.uses() / MIB;
         assert!(uses <= 310, "{uses}");
@@ -140,7 +141,7 @@ fn a_g1_with_an_agent_that_grows_beyond_its_limit_is_made_small_again() {
     model.seen.empties = true;
     model.run(&mut control, 1200 * MIB, 10);
     let (forced, made) = (model.forced, model.seen.heap.old.capacity);
-    model.seen.heap.old.capacity = 1220 * MIB;
+    model.seen.heap.old.capacity = Bytes::mib(1220);
     model.touched = (1200 - 30) * 100 / 1220;
     model.run(&mut control, 1200 * MIB, 1);
     assert!(model.uses() <= 1200 * MIB);

@@ -1,14 +1,14 @@
 //! How often a program's allocation rate turns: when another rate counts, and for how long it is expected
 //! to hold.
 
-use super::Nanos;
+use plimsoll_unit::Nanos;
 
 /// Another rate counts once it was reported for this long: programs pause for a moment, and work for one.
-const SURE: Nanos = 1_000_000_000;
+const SURE: Nanos = Nanos::seconds(1);
 /// No rate is expected to hold for longer.
-const LONGEST: Nanos = 20_000_000_000;
+const LONGEST: Nanos = Nanos::seconds(20);
 /// For this long a program still demands memory for the rate of before.
-const LULL: Nanos = 5_000_000_000;
+const LULL: Nanos = Nanos::seconds(5);
 
 /// The turns of one program's rate. Times are those of the core.
 #[derive(Debug)]
@@ -42,14 +42,11 @@ impl Rhythm {
         let rises = new > held;
         let known = self.other.filter(|other| other.1 == rises);
         self.other = differs.then(|| known.unwrap_or((now, rises)));
-        let Some((since, _)) = self
-            .other
-            .filter(|other| now.saturating_sub(other.0) >= SURE)
-        else {
+        let Some((since, _)) = self.other.filter(|other| now - other.0 >= SURE) else {
             return false;
         };
         // A rate often turns in steps: these are one turn.
-        let goes_on = rises == self.rose && since.saturating_sub(self.since) < LULL;
+        let goes_on = rises == self.rose && since - self.since < LULL;
         *self = if goes_on {
             Rhythm {
                 rate_before: self.rate_before.max(held),
@@ -59,7 +56,7 @@ impl Rhythm {
         } else {
             Rhythm {
                 since,
-                before: since.saturating_sub(self.since),
+                before: since - self.since,
                 rate_before: held,
                 rose: rises,
                 other: None,
@@ -70,7 +67,7 @@ impl Rhythm {
 
     /// The rate for which memory is demanded while this one holds.
     pub(super) fn demanded(&self, rate: u64, now: Nanos) -> u64 {
-        if now.saturating_sub(self.since) < LULL {
+        if now - self.since < LULL {
             rate.max(self.rate_before)
         } else {
             rate
@@ -81,7 +78,7 @@ impl Rhythm {
     /// already. So memory moves at once for programs whose turns are long, and not for those that come and
     /// go sooner than a move pays.
     pub(super) fn lasts(&self, now: Nanos) -> Nanos {
-        let held = now.saturating_sub(self.since);
+        let held = now - self.since;
         self.before.max(held).min(LONGEST)
     }
 }
@@ -90,20 +87,23 @@ impl Rhythm {
 mod tests {
     use super::*;
 
-    const SECOND: Nanos = 1_000_000_000;
+    const SECOND: Nanos = Nanos::seconds(1);
 
     #[test]
     fn a_rate_counts_when_it_has_stayed() {
-        let mut rhythm = Rhythm::from(0);
-        assert!(!rhythm.turns(7, 100, true, 10 * SECOND));
-        assert!(!rhythm.turns(7, 7, false, 10 * SECOND + SURE / 2));
+        let mut rhythm = Rhythm::from(Nanos::ZERO);
+        assert!(!rhythm.turns(7, 100, true, Nanos::seconds(10)));
+        assert!(!rhythm.turns(7, 7, false, Nanos::seconds(10) + SURE / 2));
         assert!(
-            !rhythm.turns(7, 100, true, 11 * SECOND),
+            !rhythm.turns(7, 100, true, Nanos::seconds(11)),
             "it was gone meanwhile"
         );
-        assert!(!rhythm.turns(7, 0, true, 12 * SECOND), "it is another one");
-        assert!(!rhythm.turns(7, 0, true, 12 * SECOND + SURE / 2));
-        assert!(rhythm.turns(7, 0, true, 12 * SECOND + SURE));
+        assert!(
+            !rhythm.turns(7, 0, true, Nanos::seconds(12)),
+            "it is another one"
+        );
+        assert!(!rhythm.turns(7, 0, true, Nanos::seconds(12) + SURE / 2));
+        assert!(rhythm.turns(7, 0, true, Nanos::seconds(12) + SURE));
     }
 
     /// Turns to a rate at this time.
@@ -114,39 +114,43 @@ mod tests {
 
     #[test]
     fn a_pause_does_not_lower_the_demand_at_once() {
-        let mut rhythm = Rhythm::from(0);
-        turn(&mut rhythm, 7, 0, 10 * SECOND);
-        assert_eq!(rhythm.demanded(0, 14 * SECOND), 7);
-        assert_eq!(rhythm.demanded(9, 14 * SECOND), 9);
-        assert_eq!(rhythm.demanded(0, 15 * SECOND), 0);
+        let mut rhythm = Rhythm::from(Nanos::ZERO);
+        turn(&mut rhythm, 7, 0, Nanos::seconds(10));
+        assert_eq!(rhythm.demanded(0, Nanos::seconds(14)), 7);
+        assert_eq!(rhythm.demanded(9, Nanos::seconds(14)), 9);
+        assert_eq!(rhythm.demanded(0, Nanos::seconds(15)), 0);
     }
 
     #[test]
     fn it_is_expected_to_hold_like_the_one_before() {
-        let mut rhythm = Rhythm::from(0);
+        let mut rhythm = Rhythm::from(Nanos::ZERO);
         assert_eq!(rhythm.lasts(SECOND), LONGEST);
-        turn(&mut rhythm, 7, 0, 3 * SECOND);
-        assert_eq!(rhythm.lasts(4 * SECOND), 3 * SECOND);
-        assert_eq!(rhythm.lasts(10 * SECOND), 7 * SECOND, "it has held longer");
-        assert_eq!(rhythm.lasts(100 * SECOND), LONGEST);
+        turn(&mut rhythm, 7, 0, Nanos::seconds(3));
+        assert_eq!(rhythm.lasts(Nanos::seconds(4)), Nanos::seconds(3));
+        assert_eq!(
+            rhythm.lasts(Nanos::seconds(10)),
+            Nanos::seconds(7),
+            "it has held longer"
+        );
+        assert_eq!(rhythm.lasts(Nanos::seconds(100)), LONGEST);
     }
 
     #[test]
     fn steps_of_a_turn_after_a_long_time_are_no_turns_either() {
-        let mut rhythm = Rhythm::from(0);
-        turn(&mut rhythm, 1000, 100, 60 * SECOND);
-        turn(&mut rhythm, 100, 10, 62 * SECOND);
-        assert_eq!(rhythm.lasts(64 * SECOND), LONGEST);
-        assert_eq!(rhythm.demanded(10, 64 * SECOND), 1000);
+        let mut rhythm = Rhythm::from(Nanos::ZERO);
+        turn(&mut rhythm, 1000, 100, Nanos::seconds(60));
+        turn(&mut rhythm, 100, 10, Nanos::seconds(62));
+        assert_eq!(rhythm.lasts(Nanos::seconds(64)), LONGEST);
+        assert_eq!(rhythm.demanded(10, Nanos::seconds(64)), 1000);
     }
 
     #[test]
     fn steps_of_one_turn_are_no_turns() {
-        let mut rhythm = Rhythm::from(0);
-        turn(&mut rhythm, 0, 1000, 5 * SECOND);
-        turn(&mut rhythm, 1000, 100, 15 * SECOND);
-        turn(&mut rhythm, 100, 10, 17 * SECOND);
-        assert_eq!(rhythm.lasts(18 * SECOND), 10 * SECOND);
-        assert_eq!(rhythm.demanded(10, 18 * SECOND), 1000);
+        let mut rhythm = Rhythm::from(Nanos::ZERO);
+        turn(&mut rhythm, 0, 1000, Nanos::seconds(5));
+        turn(&mut rhythm, 1000, 100, Nanos::seconds(15));
+        turn(&mut rhythm, 100, 10, Nanos::seconds(17));
+        assert_eq!(rhythm.lasts(Nanos::seconds(18)), Nanos::seconds(10));
+        assert_eq!(rhythm.demanded(10, Nanos::seconds(18)), 1000);
     }
 }
