@@ -28,7 +28,7 @@ mod group;
 pub(crate) mod reading;
 mod thread;
 
-pub use reading::Reading;
+pub use reading::{Reading, Reclaim};
 
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
@@ -70,16 +70,11 @@ impl Balancer {
         };
         let (mut to_note, mut turns) = (false, FairQueue::default());
         for member in members.iter_mut() {
-            member.refaults = exchange.found.get(&member.id).copied();
-            if let Some(reading) = member.refaults
-                && member.swappiness != reading.usual
-            {
-                member.swappiness = reading.usual;
-                member.noted = false;
-                to_note = true;
-            }
+            to_note |= member
+                .reclaim
+                .take_over(exchange.found.get(&member.id).copied());
             if let Some(subject) = subject(member) {
-                turns.push(member.uid, subject);
+                turns.push(member.owner.uid, subject);
             }
         }
         // If not all can be measured in a round, users take turns.
@@ -101,12 +96,10 @@ fn subject(member: &Member) -> Option<Subject> {
         (None, Kind::Group) => Place::Domain(domain()?.into()),
         (None, Kind::Process) => Place::Own,
     };
-    let processes = member.tree.iter().flat_map(|tree| tree.processes());
-    let instances = processes.map(|process| (process.pid(), process.start_time()));
     Some(Subject {
         id: member.id,
         place,
-        processes: instances.take(MOST_PROCESSES).collect(),
-        noted: member.noted,
+        processes: member.memory.instances().take(MOST_PROCESSES).collect(),
+        noted: member.reclaim.is_noted(),
     })
 }

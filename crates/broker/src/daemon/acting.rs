@@ -190,17 +190,17 @@ fn order_of(action: &Action) -> Option<(Id, Order)> {
 /// The job for an order, with the user of the principal.
 fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
     let member = members.get(id)?;
-    let processes = member.tree.iter().flat_map(|tree| tree.processes());
     let job = Job {
         id,
         order,
-        processes: processes
-            .map(|process| (process.pid(), process.start_time()))
-            .collect(),
+        processes: member.memory.instances().collect(),
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
-        swappiness: member.refaults.and_then(|reading| reading.take_by()),
+        swappiness: member
+            .reclaim
+            .refaults()
+            .and_then(|reading| reading.take_by()),
     };
-    Some((member.uid, job))
+    Some((member.owner.uid, job))
 }

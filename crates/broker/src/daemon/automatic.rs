@@ -6,7 +6,7 @@ use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;
-use crate::principals::Member;
+use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
 use plimsoll_wire::checks;
@@ -51,9 +51,13 @@ impl Daemon {
         // The group belongs to the broker, but it exists because of the owner of this process.
         let owner = process.uid().ok()?;
         let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
+        let group = Owner {
+            payer: user,
+            ..Owner::broker(self.settings.uid)
+        };
         let draft = Draft {
             domain: Some(domain),
-            ..Draft::made_by(self.settings.uid, new)
+            ..Draft::new(group, new)
         };
         let made = descriptors.and_then(|held| Ok((self.admit(draft, now)?, held)));
         let (id, held) = made
@@ -61,7 +65,6 @@ impl Daemon {
             .ok()?;
         if let Some(member) = self.members.get_mut(id) {
             member.descriptors = held;
-            member.payer = user;
         }
         Some(id)
     }
@@ -85,7 +88,7 @@ impl Daemon {
         let Some(member) = self.members.get(id).filter(by_cgroup) else {
             return;
         };
-        let Some(root) = member.tree.as_ref().map(Tree::root) else {
+        let Some(root) = member.memory.tree.as_ref().map(Tree::root) else {
             return;
         };
         let Ok(binding) = self.binding(root.pid()) else {
@@ -104,7 +107,7 @@ impl Daemon {
         if binding.is_some() && binding == member.refused {
             return;
         }
-        let user = self.user_of(id).unwrap_or(member.payer);
+        let user = self.user_of(id).unwrap_or(member.owner.payer);
         let Ok(process) = Process::open_known(root.pid(), root.start_time()) else {
             return;
         };
@@ -126,7 +129,7 @@ impl Daemon {
         // group above.
         if let Some(home) = member.home.take_if(|home| !home.holds(&process)) {
             self.acting
-                .retire(member.uid, home, member.descriptors.nothing());
+                .retire(member.owner.uid, home, member.descriptors.nothing());
         }
         self.release_unneeded(id);
         self.state.touch();
@@ -193,7 +196,9 @@ impl Daemon {
     pub(super) fn apply_rules(&mut self) {
         let mut all: Vec<(Id, Given)> = Vec::new();
         for member in self.members.iter_mut() {
-            let Some(tree) = &member.tree else { continue };
+            let Some(tree) = &member.memory.tree else {
+                continue;
+            };
             let facts = sense::facts_of(tree.root());
             all.push((member.id, self.settings.config.given(&facts)));
             member.unit = facts.system_unit;

@@ -35,7 +35,7 @@ impl Daemon {
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        if member.kind == Kind::Process && member.tree.is_some() && member.home.is_none() {
+        if member.kind == Kind::Process && member.memory.tree.is_some() && member.home.is_none() {
             member.descriptors.resize_anyway(PRINCIPAL + PROCESS);
         }
     }
@@ -45,7 +45,7 @@ impl Daemon {
         let uid = self
             .members
             .get(id)
-            .map_or(self.settings.uid, |member| member.uid);
+            .map_or(self.settings.uid, |member| member.owner.uid);
         self.serving.user(uid, clock::now().0).descriptors().clone()
     }
 }

@@ -47,7 +47,7 @@ impl Daemon {
 
     /// A principal in a message to a user: its id, and its name if that user may know it.
     pub(super) fn called(&self, member: &Member, uid: u32) -> String {
-        if self.named_for(uid).is_none_or(|uid| member.is_of(uid)) {
+        if self.named_for(uid).is_none_or(|uid| member.owner.is(uid)) {
             format!("principal {} ({})", member.id, member.name)
         } else {
             format!("principal {}", member.id)
@@ -71,12 +71,14 @@ impl Daemon {
         let all: Vec<Figures> = self.core.iter().collect();
         let count = all.len();
         let members = &mut self.members;
-        let figures = choose(all, most, |id| members.get(id).map(|member| member.uid));
+        let figures = choose(all, most, |id| {
+            members.get(id).map(|member| member.owner.uid)
+        });
         let left_out = count.saturating_sub(figures.len());
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
             let shown = member.show(figures, now);
-            let shown = if named_for.is_none_or(|uid| member.is_of(uid)) {
+            let shown = if named_for.is_none_or(|uid| member.owner.is(uid)) {
                 shown
             } else {
                 nameless(shown)

@@ -57,7 +57,7 @@ impl Daemon {
         let message = format!(
             "{} belongs to user {}; only that user, the broker's user or root may do this",
             self.called(member, uid),
-            member.uid
+            member.owner.uid
         );
         Err(WireError::new(ErrorName::NotPermitted, message))
     }
@@ -92,7 +92,7 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_into(id);
     if let Some(member) = daemon.members.get_mut(id) {
-        member.released_at = Some(clock::now().0);
+        member.memory.released(clock::now().0);
     }
     daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
@@ -125,7 +125,7 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, which.id)?;
     let numbers = daemon.core.numbers(id).unwrap_or_default();
     if let Some(member) = daemon.members.get_mut(id) {
-        member.subscribers.push(caller.slot);
+        member.outlet.subscribers.push(caller.slot);
     }
     if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Subscribed { id, stale: false };
@@ -133,7 +133,7 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let generation = daemon
         .members
         .get(id)
-        .map_or(0, |member| member.page.generation());
+        .map_or(0, |member| member.outlet.page.generation());
     again(&Changed {
         id,
         generation,

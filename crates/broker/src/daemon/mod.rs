@@ -198,7 +198,7 @@ impl Daemon {
             }
             Token::PressureListeners(id) => {
                 if let Some(member) = self.members.get_mut(id) {
-                    member.pressure.sweep();
+                    member.outlet.pressure.sweep();
                 }
             }
             Token::Signal => self.signalled(),
@@ -372,13 +372,13 @@ fn note(state: &mut State, core: &Core, members: &mut Members, now: u64) {
             .filter(|member| !member.is_automatic())?;
         let home = member.home.as_ref().map(|home| KeptHome {
             directory: home.directory().into(),
-            swappiness: member.swappiness,
+            swappiness: member.reclaim.swappiness(),
         });
         Some((member.identity(), kept, home))
     });
     if state.write(kept, core.next_id(), now) {
         for member in members.iter_mut() {
-            member.noted = member.swappiness.is_some();
+            member.reclaim.note();
         }
     }
 }

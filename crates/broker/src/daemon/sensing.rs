@@ -102,21 +102,15 @@ impl Sensing {
             let Some(member) = members.get_mut(id) else {
                 continue;
             };
-            let began = time.begin(member.payer);
+            let began = time.begin(member.owner.payer);
             // A principal gets no grant before it was read.
-            let may = member.is_absent() || time.may(member.payer, now);
+            let may = member.is_absent() || time.may(member.owner.payer, now);
             if !may {
                 put_off = put_off.or(Some(id));
             }
-            let answers = may && member.released_at.is_some_and(|at| now >= at);
-            let (uses, swapped) = if may {
-                member.read(now, all || answers)
-            } else {
-                member.last
-            };
-            if answers {
-                member.released_at = None;
-            }
+            let answers = may && member.memory.read(now, all, member.home.as_ref());
+            let (uses, swapped) = member.memory.accounted();
+            let sampled = member.memory.sampled();
             let domain = member
                 .domain
                 .as_mut()
@@ -124,16 +118,16 @@ impl Sensing {
             self.sensed.push(SensedPrincipal {
                 id: member.id,
                 uses,
-                read_at: member.read_at,
+                read_at: member.memory.read_at(),
                 answers,
                 swapped,
-                wanted: member.wanted,
-                working_set: member.working_set,
+                wanted: sampled.wanted,
+                working_set: sampled.working_set,
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
                 absent: member.is_absent(),
                 domain,
             });
-            time.end(member.payer, began);
+            time.end(member.owner.payer, began);
         }
         members.end_round(round, put_off);
         self.sensed.sort_unstable_by_key(|one| one.id);
@@ -159,14 +153,14 @@ impl Sensing {
     ) -> bool {
         let mut wanted = core.glance(None, self.domain.read().used);
         for member in members.iter_mut() {
-            let may = !wanted && time.may(member.payer, now);
+            let may = !wanted && time.may(member.owner.payer, now);
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;
             };
-            let began = time.begin(member.payer);
+            let began = time.begin(member.owner.payer);
             let used = domain.read().used.saturating_sub(member.beside);
             wanted |= core.glance(Some(member.id), used);
-            time.end(member.payer, began);
+            time.end(member.owner.payer, began);
         }
         wanted
     }

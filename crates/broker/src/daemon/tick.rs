@@ -78,7 +78,7 @@ impl Daemon {
     /// Makes the next tick read this principal, even if idle.
     pub(super) fn look_at(&mut self, id: Id) {
         let member = self.members.get_mut(id);
-        if let Some(tree) = member.and_then(|member| member.tree.as_mut()) {
+        if let Some(tree) = member.and_then(|member| member.memory.tree.as_mut()) {
             tree.hurry();
         }
     }
@@ -115,7 +115,7 @@ impl Daemon {
         // A release that came while this tick was due is answered by the next one, unless it is of a user
         // whose principals are not read at present.
         let answered =
-            |member: &Member| member.released_at.is_some() && self.time.may(member.payer, now);
+            |member: &Member| member.memory.is_released() && self.time.may(member.owner.payer, now);
         let answers = self.members.iter().any(answered);
         let took = clock::now().0.saturating_sub(began);
         self.timers.ticked(now, took, &self.core.pace(), answers);
@@ -123,7 +123,7 @@ impl Daemon {
 
     fn beat(&mut self, now: u64) {
         for member in self.members.iter_mut() {
-            if let Err(error) = member.page.beat(now, HEARTBEAT_NS) {
+            if let Err(error) = member.outlet.page.beat(now, HEARTBEAT_NS) {
                 tracing::debug!(principal = member.id, %error, "no heartbeat");
             }
         }

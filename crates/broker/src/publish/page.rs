@@ -111,6 +111,12 @@ impl PageFile {
         self.image.generation()
     }
 
+    /// Numbers published last.
+    #[must_use]
+    pub fn last(&self) -> &Numbers {
+        &self.last
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {

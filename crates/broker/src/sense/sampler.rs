@@ -2,7 +2,7 @@
 //! processor time that programs want. Its cost is bounded as a share of one processor; an idle process is
 //! sampled less and less often.
 
-use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed, wanted};
+use super::samples::{Exchange, Probe, Probes, Sampled, Subject, wanted};
 use super::shared::SharedMemory;
 use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
@@ -56,9 +56,7 @@ impl Sampler {
     /// Gives the thread the current principals and takes its results. Does so every other second,
     /// sooner while shared memory changes, and only when the thread does not hold the lock.
     pub fn exchange(&mut self, members: &mut Members, now: u64) {
-        let hurry = members
-            .iter()
-            .any(|member| changed(member.shmem_told, member.figures.shmem_sum));
+        let hurry = members.iter().any(|member| member.memory.is_shared_anew());
         let sooner = |exchange: &Exchange| {
             if hurry || exchange.news {
                 EXCHANGE_NS - HURRIED_NS
@@ -72,32 +70,21 @@ impl Sampler {
         exchange.news = false;
         for member in members.iter_mut() {
             if let Some(found) = exchange.found.get(&member.id) {
-                member.working_set = found.working_set.or(member.working_set);
-                member.wanted = found.wanted;
-                member.shared = found.shared;
+                member.memory.take_over(found);
             }
         }
         // If not all processes can be sampled, users take turns.
         let mut turns = FairQueue::default();
         for member in members.iter_mut() {
-            member.shmem_told = member.figures.shmem_sum;
-            let Some(tree) = member
-                .tree
-                .as_ref()
-                .filter(|_| member.figures.anon.max(member.figures.shmem) >= WORTHWHILE)
-            else {
-                continue;
-            };
-            let processes = tree
-                .processes()
-                .map(|process| (process.pid(), process.start_time()))
-                .collect();
-            let subject = Subject {
-                id: member.id,
-                processes,
-                shmem: member.figures.shmem_sum,
-            };
-            turns.push(member.uid, subject);
+            let shmem = member.memory.tell_shared();
+            if member.memory.is_worthwhile() {
+                let subject = Subject {
+                    id: member.id,
+                    processes: member.memory.instances().collect(),
+                    shmem,
+                };
+                turns.push(member.owner.uid, subject);
+            }
         }
         let in_turn = std::iter::from_fn(|| turns.next_of(|_| true));
         exchange.subjects.clear();

@@ -7,7 +7,7 @@ use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 
 /// A process with less memory than this (bytes) is not sampled.
-pub(super) const WORTHWHILE: u64 = 8 << 20;
+pub(crate) const WORTHWHILE: u64 = 8 << 20;
 
 /// A principal to be sampled.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Portion {
 }
 
 /// Whether shared memory changed enough to be measured again. Bytes.
-pub(super) fn changed(before: u64, now: u64) -> bool {
+pub(crate) fn changed(before: u64, now: u64) -> bool {
     before.abs_diff(now) > (before / 8).max(WORTHWHILE)
 }
 

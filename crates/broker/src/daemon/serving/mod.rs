@@ -7,7 +7,7 @@ use super::settings::{Settings, rules};
 use super::user_time::UserTime;
 use crate::error::Error;
 use crate::principals::Members;
-use crate::publish::{PageDirectory, PageFile, PressureSocket};
+use crate::publish::{Outlet, PageDirectory, PageFile, PressureSocket};
 use crate::server::accept_backoff::Rest;
 use crate::server::clients::Clients;
 use crate::server::connection::{Connection, Occupation, Peer, Read};
@@ -180,18 +180,14 @@ impl Serving {
     ///
     /// # Errors
     /// One of them cannot be made.
-    pub(super) fn open_files(
-        &self,
-        id: Id,
-        settings: &Settings,
-    ) -> Result<(PageFile, PressureSocket), Error> {
+    pub(super) fn open_files(&self, id: Id, settings: &Settings) -> Result<Outlet, Error> {
         let page = PageFile::create(&self.pages.path_of(id), id)?;
         let socket = settings.paths.pressure.join(format!("{id}.sock"));
         let pressure = PressureSocket::bind(&socket, settings.options.system)?;
         if let Err(error) = self.watch_lightly(&pressure, Token::PressureListener(id)) {
             tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
         }
-        Ok((page, pressure))
+        Ok(Outlet::new(page, pressure))
     }
 
     /// Accepts connections; each user may have `max_per_user`.
@@ -230,7 +226,7 @@ impl Serving {
 
     /// Accepts a connection to the pressure socket of a principal.
     pub(super) fn accept_pressure(&mut self, members: &mut Members, id: Id, ours: u32, now: u64) {
-        let Some(owner) = members.get(id).map(|member| member.uid) else {
+        let Some(owner) = members.get(id).map(|member| member.owner.uid) else {
             return;
         };
         let most = members.owned_by(owner).saturating_add(LISTENERS_BEYOND);
@@ -243,7 +239,7 @@ impl Serving {
             let user = may.then(|| clients.user(peer.uid, now))?;
             Listening::begin(&user, most)
         };
-        match member.pressure.accept(admit) {
+        match member.outlet.pressure.accept(admit) {
             Ok(Some(fd)) => {
                 // If it cannot be watched, its end is noticed only when a byte cannot be sent.
                 let token = Token::PressureListeners(id);
@@ -254,7 +250,7 @@ impl Serving {
             Err(error) => {
                 let token = Token::PressureListener(id);
                 self.begin_rest(token, error, now);
-                self.arm(token, &member.pressure, Interest::Nothing);
+                self.arm(token, &member.outlet.pressure, Interest::Nothing);
             }
         }
     }
@@ -274,7 +270,7 @@ impl Serving {
             match listener {
                 Token::PressureListener(id) => {
                     if let Some(member) = members.get(id) {
-                        self.arm(listener, &member.pressure, Interest::Read);
+                        self.arm(listener, &member.outlet.pressure, Interest::Read);
                     }
                 }
                 _ => self.arm(listener, &self.listener, Interest::Read),
@@ -447,7 +443,10 @@ impl Serving {
         if let Occupation::Subscribed { id, .. } = connection.occupation
             && let Some(member) = members.get_mut(id)
         {
-            member.subscribers.retain(|subscriber| *subscriber != slot);
+            member
+                .outlet
+                .subscribers
+                .retain(|subscriber| *subscriber != slot);
         }
         Some(connection)
     }
@@ -471,7 +470,7 @@ fn unfinished(uid: u32) -> WireError {
 /// Whether the connection has a principal that no tick has seen yet.
 fn lacks_numbers(connection: &Connection, members: &Members) -> bool {
     let member = connection.principal.and_then(|id| members.get(id));
-    member.is_some_and(|member| member.page.generation() == 0)
+    member.is_some_and(|member| member.outlet.page.generation() == 0)
 }
 
 fn tell(connection: &mut Connection, error: &WireError, now: u64) {
