@@ -44,7 +44,7 @@ pub struct Member {
     pub awaits: Option<Id>,
     /// Where it learns its numbers.
     pub outlet: Outlet,
-    /// What reclaim costs it.
+    /// The cost of reclaim for it.
     pub reclaim: Reclaim,
 }
 

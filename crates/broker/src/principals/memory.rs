@@ -1,4 +1,4 @@
-//! What is known of a principal's memory.
+//! The memory of a principal, as far as it is known.
 
 use crate::act::Home;
 use crate::sense::{self, Figures, Sampled, Tree};

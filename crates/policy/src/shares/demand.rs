@@ -1,4 +1,4 @@
-use super::Collector;
+use super::types::Collector;
 
 /// Size in bytes beyond which collecting costs less than `permille` thousandths of the time: live +
 /// live x allocation rate / (collection speed x fraction), saturating. `u64::MAX` when `live` or
