@@ -4,6 +4,7 @@ use plimsoll_policy::ownership::{Ownership, Sample, Settings};
 use plimsoll_policy::phases::{Larf, ReadyQueue, Ties, Used};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
 use plimsoll_policy::sizing::{DropIn, DropInEnough, Ended, HotSpot, Sizing};
+use plimsoll_unit::{Bytes, Nanos};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -96,8 +97,8 @@ fn decisions_allocate_nothing() {
     let mut books = Ownership::new(Settings::default());
     let samples = [1, 2, 3].map(|principal| Sample {
         principal,
-        referenced: 1 << 19,
-        waited: 1 << 27,
+        referenced: Bytes(1 << 19),
+        waited: Nanos(1 << 27),
     });
     let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
     let mut hotspot = HotSpot::default();
@@ -110,7 +111,7 @@ fn decisions_allocate_nothing() {
     for round in 0..5u64 {
         shares.decide(&principals, 1 << (20 + round * 4));
         shares.victim(&principals);
-        books.measured(round, 1 << 20, &samples, round << 61);
+        books.measured(round, Bytes::mib(1), &samples, round << 61);
         books.next_epoch(round << 50);
         dispatch(&mut queue, round);
         size(&mut enough, round);

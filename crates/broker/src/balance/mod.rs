@@ -34,12 +34,12 @@ use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::principals::{Member, Members};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Nanos};
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};
 
 /// Interval at which the deciding thread and the measuring thread exchange what they know, ns.
-const EXCHANGE_NS: u64 = SECOND;
+const EXCHANGE: Nanos = Nanos::seconds(1);
 /// Most processes of a principal whose waits are counted.
 const MOST_PROCESSES: usize = 64;
 
@@ -58,14 +58,14 @@ impl Balancer {
         let run = |monitor| thread::Thread::new(monitor).run();
         let thread = Companion::start("plimsoll-balance", run)?;
         Ok(Balancer {
-            thread: Periodic::new(thread, EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE),
         })
     }
 
     /// Gives the thread the principals and takes its readings, once a second and only when the
     /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
-    pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
-        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
+    pub fn exchange(&mut self, members: &mut Members, shift: bool, now: Nanos) -> bool {
+        let Some(mut exchange) = self.thread.exchange(now, |_| Nanos::ZERO) else {
             return false;
         };
         let (mut to_note, mut turns) = (false, FairQueue::default());

@@ -9,12 +9,13 @@ use crate::pinning::{self, Pinning};
 use crate::principals::Members;
 use crate::state::KeptHome;
 use crate::user_quota::Held;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Pinned};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// Shortest time between two attempts to start the thread that holds file pages, ns.
-const PINNING_NS: u64 = 10_000_000_000;
+const PINNING: Nanos = Nanos::seconds(10);
 
 /// The hands. Belongs to the deciding thread; `worker`, `balancer` and `pinning` are handles of other
 /// threads.
@@ -30,7 +31,7 @@ pub(super) struct Acting {
     /// Absent while `[pin]` is off.
     pinning: Option<Pinning>,
     /// Earliest time to start that thread, ns.
-    pinning_at: u64,
+    pinning_at: Nanos,
 }
 
 impl Acting {
@@ -50,13 +51,13 @@ impl Acting {
             rights: Rights::default(),
             balancer: measures.then(Balancer::start).transpose()?,
             pinning: None,
-            pinning_at: 0,
+            pinning_at: Nanos::ZERO,
         })
     }
 
     /// Exchanges what is known with the thread that measures refaults. Returns whether a swappiness is to be
     /// noted in the state.
-    pub(super) fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
+    pub(super) fn exchange(&mut self, members: &mut Members, shift: bool, now: Nanos) -> bool {
         let balancer = self.balancer.as_mut();
         balancer.is_some_and(|balancer| balancer.exchange(members, shift, now))
     }
@@ -123,13 +124,13 @@ impl Acting {
         members: &Members,
         (capacity, short): (u64, bool),
         descriptors: impl FnOnce() -> Option<Held>,
-        now: u64,
+        now: Nanos,
     ) {
         let pin = &settings.config.pin;
         if pin.enabled != self.pinning.is_some() {
             self.pinning = None;
             if pin.enabled && now >= self.pinning_at {
-                self.pinning_at = now.saturating_add(PINNING_NS);
+                self.pinning_at = now + PINNING;
                 self.pinning = start_pinning(descriptors());
             }
         }
@@ -138,7 +139,7 @@ impl Acting {
         };
         let settings = pinning::Settings {
             bytes: pin.budget.map(|budget| budget.bytes(capacity)),
-            window_ns: pin.window_ns,
+            window: pin.window,
         };
         pinning.exchange(members, settings, short, now);
     }

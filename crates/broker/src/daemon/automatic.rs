@@ -9,6 +9,7 @@ use crate::decide::NewPrincipal;
 use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ impl Daemon {
     /// The automatic group for the cgroup that bounds a process of user `user`; made when it does
     /// not exist yet. Where users are told apart, each user has one inside its own group: a limit
     /// that users share must not connect their groups.
-    pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: u64) -> Option<Id> {
+    pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: Nanos) -> Option<Id> {
         let directory = self.binding(process.pid()).ok()??;
         let top = self.members.group_of_user(user);
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
@@ -71,7 +72,7 @@ impl Daemon {
 
     /// Follows processes that were moved to another cgroup, or whose cgroup got or lost its limit.
     /// Looks at some principals at a time, in turn.
-    pub(super) fn follow_moves(&mut self, now: u64) {
+    pub(super) fn follow_moves(&mut self, now: Nanos) {
         for id in self.sensing.some_to_follow(&self.members) {
             self.follow_move(id, now);
         }
@@ -79,7 +80,7 @@ impl Daemon {
 
     /// Moves a principal to the group for the cgroup that bounds its process now, or to the top if
     /// there is none. One that is under another principal, or waits for one, stays there.
-    fn follow_move(&mut self, id: Id, now: u64) {
+    fn follow_move(&mut self, id: Id, now: Nanos) {
         let before = self.core.figures(id).and_then(|figures| figures.parent);
         let above = before.and_then(|above| self.members.get(above));
         let known = above.and_then(|above| above.domain.as_ref()?.asked());

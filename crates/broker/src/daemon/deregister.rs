@@ -25,7 +25,7 @@ impl Daemon {
         );
         let mut encoded = Vec::new();
         encode_error(&mut encoded, &gone);
-        let now = plimsoll_kernel::clock::now().0;
+        let now = plimsoll_kernel::clock::now();
         for &slot in &member.outlet.subscribers {
             if let Some(connection) = self.serving.connection(slot) {
                 connection.occupation = Default::default();

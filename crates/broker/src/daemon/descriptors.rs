@@ -7,6 +7,7 @@ use crate::server::clients::no_descriptor;
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::cgroup::MAX_DEPTH;
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind};
 use plimsoll_wire::varlink::WireError;
 use std::path::Path;
@@ -21,7 +22,7 @@ impl Daemon {
         uid: u32,
         kind: Kind,
         domain: Option<&RootDomain>,
-        now: u64,
+        now: Nanos,
     ) -> Result<Held, WireError> {
         let user = self.serving.user(uid, now);
         let count = count(kind, domain.and_then(RootDomain::asked));
@@ -46,7 +47,7 @@ impl Daemon {
             .members
             .get(id)
             .map_or(self.settings.uid, |member| member.owner.uid);
-        self.serving.user(uid, clock::now().0).descriptors().clone()
+        self.serving.user(uid, clock::now()).descriptors().clone()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::decide::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Changed, Id, Nothing, Released, Report, Set, Watch, Which};
 use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
 
@@ -92,7 +93,7 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_into(id);
     if let Some(member) = daemon.members.get_mut(id) {
-        member.memory.released(clock::now().0);
+        member.memory.released(clock::now());
     }
     daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
@@ -148,12 +149,12 @@ fn list(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 
 fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let watch: Watch = call.parameters()?;
-    let interval = watch.interval_ms * 1_000_000;
+    let interval = Nanos::millis(watch.interval_ms);
     let reply = again(&daemon.listing(caller.peer.uid))?;
     if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Watching {
             interval,
-            due: caller.now.saturating_add(interval),
+            due: caller.now + interval,
         };
     }
     Ok(reply)

@@ -11,6 +11,7 @@ use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::os::unix::fs::MetadataExt;
@@ -217,7 +218,7 @@ impl Daemon {
     }
 
     /// Gives a principal its id, page, sockets and cgroup: all of them or none.
-    pub(super) fn admit(&mut self, draft: Draft, now: u64) -> Result<Id, WireError> {
+    pub(super) fn admit(&mut self, draft: Draft, now: Nanos) -> Result<Id, WireError> {
         let Draft {
             new,
             owner,
@@ -230,7 +231,7 @@ impl Daemon {
         } = draft;
         let uid = owner.uid;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
-        let id = self.core.register(&new, now).map_err(refused)?;
+        let id = self.core.register(&new, now.0).map_err(refused)?;
         let outlet = self.serving.open_files(id, &self.settings);
         let outlet = outlet.map_err(|error| {
             let _ = self.core.remove(id);

@@ -7,6 +7,7 @@ use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
 use crate::principals::Members;
 use crate::sense::{Found, RootDomain, Sampler, Scanner};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -69,7 +70,7 @@ impl Sensing {
     }
 
     /// Exchanges what is known with the other threads.
-    pub(super) fn exchange(&mut self, members: &mut Members, now: u64) {
+    pub(super) fn exchange(&mut self, members: &mut Members, now: Nanos) {
         members.ask_scans(&self.scanner, now, SCANS_PER_TICK);
         if let Some(sampler) = &mut self.sampler {
             sampler.exchange(members, now);
@@ -89,7 +90,7 @@ impl Sensing {
         members: &mut Members,
         time: &mut UserTime,
         used: u64,
-        now: u64,
+        now: Nanos,
     ) {
         // Some process moved much memory. If it is a principal, its memory must not be taken for an
         // outsider's: idle ones are read, too.
@@ -118,7 +119,7 @@ impl Sensing {
             self.sensed.push(SensedPrincipal {
                 id: member.id,
                 uses,
-                read_at: member.memory.read_at(),
+                read_at: member.memory.read_at().0,
                 answers,
                 swapped,
                 wanted: sampled.wanted,
@@ -149,7 +150,7 @@ impl Sensing {
         members: &mut Members,
         core: &mut Core,
         time: &mut UserTime,
-        now: u64,
+        now: Nanos,
     ) -> bool {
         let mut wanted = core.glance(None, self.domain.read().used);
         for member in members.iter_mut() {

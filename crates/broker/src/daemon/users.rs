@@ -9,6 +9,7 @@ use crate::config::{Given, name_of};
 use crate::decide::{MAX_DEPTH, NewPrincipal};
 use crate::principals::{Member, Owner};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Set};
 use plimsoll_wire::varlink::WireError;
@@ -19,7 +20,7 @@ impl Daemon {
     ///
     /// # Errors
     /// When the page of a new group cannot be made.
-    pub(super) fn group_of_user(&mut self, uid: u32, now: u64) -> Result<Option<Id>, WireError> {
+    pub(super) fn group_of_user(&mut self, uid: u32, now: Nanos) -> Result<Option<Id>, WireError> {
         if !self.settings.options.system {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! The exchange of the deciding thread and the thread that holds pages.
 
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Pinned;
 
 /// Bounds on the pages that are held.
@@ -7,8 +8,8 @@ use plimsoll_wire::messages::Pinned;
 pub struct Settings {
     /// The most bytes; `None` for the pinner's own bound.
     pub bytes: Option<u64>,
-    /// Time over which refaults are counted, ns.
-    pub window_ns: u64,
+    /// Time over which refaults are counted.
+    pub window: Nanos,
 }
 
 /// State that the deciding thread and the holding thread exchange.

@@ -9,6 +9,7 @@ use crate::publish::Outlet;
 use crate::sense::RootDomain;
 use crate::state::Identity;
 use crate::user_quota::Held;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use std::path::PathBuf;
 
@@ -85,7 +86,7 @@ impl Member {
     }
 
     /// The principal as `ps` shows it at `now` (ns), without its children.
-    pub fn show(&mut self, figures: &Figures, now: u64) -> Principal {
+    pub fn show(&mut self, figures: &Figures, now: Nanos) -> Principal {
         Principal {
             id: self.id,
             name: self.name.clone(),

@@ -2,6 +2,7 @@
 
 use crate::act::Home;
 use crate::sense::{self, Figures, Sampled, Tree};
+use plimsoll_unit::Nanos;
 
 /// Shared memory in bytes from which on the sampler checks how often a process maps it.
 const MUCH_SHARED: u64 = 8 << 20;
@@ -16,9 +17,9 @@ pub struct Memory {
     /// Bytes accounted to it and bytes in swap, as read last.
     accounted: (u64, u64),
     /// When they were read, ns; 0 before the first time.
-    read_at: u64,
+    read_at: Nanos,
     /// When it said last that it gave memory back, ns, unless it was read since then.
-    released_at: Option<u64>,
+    released_at: Option<Nanos>,
     /// Values sampled last.
     sampled: Sampled,
     /// Shared memory last reported to the sampling thread, bytes.
@@ -50,7 +51,7 @@ impl Memory {
     /// share by fork or that one maps several times; the process tree counts it in each process. So the
     /// smaller value is right. Idle principals are read only now and then, unless `all` is set or they gave
     /// memory back.
-    pub fn read(&mut self, now: u64, all: bool, home: Option<&Home>) -> bool {
+    pub fn read(&mut self, now: Nanos, all: bool, home: Option<&Home>) -> bool {
         let answers = self.released_at.take_if(|at| now >= *at).is_some();
         let Some(tree) = &mut self.tree else {
             return answers;
@@ -81,12 +82,12 @@ impl Memory {
 
     /// When they were read, ns; 0 before the first time.
     #[must_use]
-    pub fn read_at(&self) -> u64 {
+    pub fn read_at(&self) -> Nanos {
         self.read_at
     }
 
     /// It says at `now` (ns) that it gave memory back.
-    pub fn released(&mut self, now: u64) {
+    pub fn released(&mut self, now: Nanos) {
         self.released_at = Some(now);
     }
 
@@ -130,7 +131,7 @@ impl Memory {
     }
 
     /// Major faults up to `now` (ns) since it was registered.
-    pub fn major_faults(&mut self, now: u64) -> u64 {
+    pub fn major_faults(&mut self, now: Nanos) -> u64 {
         self.tree.as_mut().map_or(0, |tree| tree.major_faults(now))
     }
 }
@@ -142,10 +143,10 @@ mod tests {
     #[test]
     fn a_release_is_answered_by_one_reading_that_is_not_older() {
         let mut memory = Memory::default();
-        memory.released(5);
-        assert!(!memory.read(4, false, None) && memory.is_released());
-        assert!(memory.read(5, false, None) && !memory.is_released());
-        assert!(!memory.read(6, false, None));
+        memory.released(Nanos(5));
+        assert!(!memory.read(Nanos(4), false, None) && memory.is_released());
+        assert!(memory.read(Nanos(5), false, None) && !memory.is_released());
+        assert!(!memory.read(Nanos(6), false, None));
     }
 
     #[test]

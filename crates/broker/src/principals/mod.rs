@@ -15,6 +15,7 @@ pub use memory::Memory;
 pub use owner::Owner;
 
 use crate::sense::{Found, Request, RootDomain, Scanner, Tree};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -160,7 +161,7 @@ impl Members {
 
     /// Requests scans for the descendants of at most `most` principals that are due; the rest waits
     /// for the next tick.
-    pub fn ask_scans(&mut self, scanner: &Scanner, now: u64, most: usize) {
+    pub fn ask_scans(&mut self, scanner: &Scanner, now: Nanos, most: usize) {
         let Members {
             by_id,
             by_pid,
@@ -202,7 +203,7 @@ impl Members {
         &mut self,
         id: Id,
         found: plimsoll_kernel::Result<Found>,
-        now: u64,
+        now: Nanos,
     ) -> Option<u32> {
         let uid = self.by_id.get(&id)?.owner.uid;
         let Members { by_id, by_pid, .. } = self;

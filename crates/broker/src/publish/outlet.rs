@@ -3,6 +3,7 @@
 use super::{PageFile, PressureSocket};
 use crate::error::Error;
 use crate::server::epoll::Slot;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::page::{Level, Numbers};
 
 /// The page, the pressure socket and the subscribers of one principal.
@@ -32,7 +33,7 @@ impl Outlet {
     ///
     /// # Errors
     /// As [`PageFile::publish`]; the listeners are woken all the same.
-    pub fn publish(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
+    pub fn publish(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         let presses = presses_more(numbers, self.page.last());
         let published = self.page.publish(numbers, now);
         if presses {

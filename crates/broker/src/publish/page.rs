@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::owned_path::OwnedPath;
 use crate::server::listener::advice;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, Step};
 use rustix::fs::{Mode, OFlags};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 /// Interval at which a page file is checked for damage, ns.
-const CHECK_NS: u64 = 5_000_000_000;
+const CHECK: Nanos = Nanos::seconds(5);
 
 /// The page of one principal. Only the deciding thread writes it; any process may read the file.
 #[derive(Debug)]
@@ -26,9 +27,9 @@ pub struct PageFile {
     /// Numbers published last.
     last: Numbers,
     /// Time of the last publication or heartbeat, ns.
-    written: u64,
+    written: Nanos,
     /// Time of the last check of the file, ns.
-    checked: u64,
+    checked: Nanos,
 }
 
 impl PageFile {
@@ -45,8 +46,8 @@ impl PageFile {
             fd,
             image,
             last: Numbers::default(),
-            written: 0,
-            checked: 0,
+            written: Nanos::ZERO,
+            checked: Nanos::ZERO,
         })
     }
 
@@ -55,17 +56,17 @@ impl PageFile {
     ///
     /// # Errors
     /// [`Error::Path`] when the file system refuses; the next publication tries again.
-    pub fn publish(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
+    pub fn publish(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.written = now;
         if *numbers == self.last && self.image.generation() > 0 {
-            return write(&self.fd, self.name.path(), self.image.heartbeat(now));
+            return write(&self.fd, self.name.path(), self.image.heartbeat(now.0));
         }
         self.publish_all(numbers, now)
     }
 
-    fn publish_all(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
+    fn publish_all(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.last = *numbers;
-        for step in self.image.publish(numbers, now) {
+        for step in self.image.publish(numbers, now.0) {
             write(&self.fd, self.name.path(), step)?;
             fence(Ordering::SeqCst);
         }
@@ -77,19 +78,19 @@ impl PageFile {
     ///
     /// # Errors
     /// As [`PageFile::publish`].
-    pub fn beat(&mut self, now: u64, interval: u64) -> Result<(), Error> {
-        if now.saturating_sub(self.checked) >= CHECK_NS {
+    pub fn beat(&mut self, now: Nanos, interval: Nanos) -> Result<(), Error> {
+        if now - self.checked >= CHECK {
             self.checked = now;
             self.mend(now)?;
         }
-        if now.saturating_sub(self.written) < interval {
+        if now - self.written < interval {
             return Ok(());
         }
         self.written = now;
-        write(&self.fd, self.name.path(), self.image.heartbeat(now))
+        write(&self.fd, self.name.path(), self.image.heartbeat(now.0))
     }
 
-    fn mend(&mut self, now: u64) -> Result<(), Error> {
+    fn mend(&mut self, now: Nanos) -> Result<(), Error> {
         let status = rustix::fs::fstat(&self.fd);
         let whole =
             |status: &rustix::fs::Stat| status.st_size == PAGE_SIZE as i64 && status.st_nlink > 0;

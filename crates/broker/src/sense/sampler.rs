@@ -13,16 +13,17 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval at which the daemon and the thread exchange results, ns.
-const EXCHANGE_NS: u64 = 2_000_000_000;
-/// As [`EXCHANGE_NS`], while shared memory grows or shrinks, ns. A new result about shared memory is
+const EXCHANGE: Nanos = Nanos::seconds(2);
+/// As [`EXCHANGE`], while shared memory grows or shrinks, ns. A new result about shared memory is
 /// exchanged at once.
-const HURRIED_NS: u64 = 500_000_000;
+const HURRIED: Nanos = Nanos::millis(500);
 /// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
@@ -49,19 +50,19 @@ impl Sampler {
         let run = move |monitor| Thread::new(monitor, working_sets, sharing).run();
         let thread = Companion::start("plimsoll-sense", run)?;
         Ok(Some(Sampler {
-            thread: Periodic::new(thread, EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE),
         }))
     }
 
     /// Gives the thread the current principals and takes its results. Does so every other second,
     /// sooner while shared memory changes, and only when the thread does not hold the lock.
-    pub fn exchange(&mut self, members: &mut Members, now: u64) {
+    pub fn exchange(&mut self, members: &mut Members, now: Nanos) {
         let hurry = members.iter().any(|member| member.memory.is_shared_anew());
         let sooner = |exchange: &Exchange| {
             if hurry || exchange.news {
-                EXCHANGE_NS - HURRIED_NS
+                EXCHANGE - HURRIED
             } else {
-                0
+                Nanos::ZERO
             }
         };
         let Some(mut exchange) = self.thread.exchange(now, sooner) else {
@@ -162,13 +163,13 @@ impl Thread {
             share: SHARE / wanted.len().max(2) as f64,
             ..Pace::default()
         };
-        let now = clock::now().0;
+        let now = clock::now();
         for key in wanted {
             if self.probes.contains_key(&key) {
                 continue;
             }
             if let Ok(process) = Process::open_known(key.0, key.1) {
-                let sampler = referenced::Sampler::new(pace, now);
+                let sampler = referenced::Sampler::new(pace, now.0);
                 self.probes.insert(
                     key,
                     Probe {
@@ -192,16 +193,16 @@ impl Thread {
             left -= threads.len();
             // If the last thread that may be read was, there may be others.
             let all = (left > 0 && !threads.is_empty()).then_some(&threads);
-            let ran = all.map(|threads| (sched::ran(&probe.process, threads), clock::now().0));
+            let ran = all.map(|threads| (sched::ran(&probe.process, threads), clock::now()));
             probe.note(ran, sched::processors(&probe.process));
         }
     }
 
     fn sample(&mut self) {
         for probe in self.probes.values_mut() {
-            let now = clock::now().0;
-            let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
-            match probe.sampler.step(&probe.process, now) {
+            let now = clock::now();
+            let clears = matches!(probe.sampler.schedule().step(now.0), Step::Clear);
+            match probe.sampler.step(&probe.process, now.0) {
                 Ok(Some(estimate)) => {
                     probe.touched = Some(estimate.referenced);
                     probe.in_window = false;

@@ -3,6 +3,7 @@
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::sched::Ran;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 
@@ -85,38 +86,38 @@ pub(super) struct Probe {
     pub(super) in_window: bool,
     /// Working set as estimated last, bytes; `None` before the first estimate.
     pub(super) touched: Option<u64>,
-    /// Processor time of its threads at the last look, and when that was (monotonic, nanoseconds); `None` if
+    /// Processor time of its threads at the last look, and when that was (monotonic); `None` if
     /// not all were read.
-    pub(super) ran: Option<(Ran, u64)>,
+    pub(super) ran: Option<(Ran, Nanos)>,
     /// Between the last two looks.
     pub(super) lately: Option<Lately>,
 }
 
-/// Processor time of the threads of a process in some time, nanoseconds.
+/// Processor time of the threads of a process in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lately {
     /// The time in which they ran.
-    pub(super) ran: u64,
+    pub(super) ran: Nanos,
     /// The time in which they waited for others to leave a processor.
-    pub(super) waited: u64,
+    pub(super) waited: Nanos,
     /// The time that passed.
-    pub(super) passed: u64,
+    pub(super) passed: Nanos,
 }
 
 impl Probe {
-    /// Takes in what its threads used so far, and when that was read (monotonic, nanoseconds); `None` if not
+    /// Takes in what its threads used so far, and when that was read (monotonic); `None` if not
     /// all were read. On as many `processors` as it may use.
-    pub(super) fn note(&mut self, now: Option<(Ran, u64)>, processors: usize) {
+    pub(super) fn note(&mut self, now: Option<(Ran, Nanos)>, processors: usize) {
         let before = std::mem::replace(&mut self.ran, now);
         self.lately = before.zip(now).and_then(|(before, now)| {
-            let ran = now.0.ran.checked_sub(before.0.ran)?;
-            let waited = now.0.waited.checked_sub(before.0.waited)?;
+            let ran = Nanos(now.0.ran.checked_sub(before.0.ran)?);
+            let waited = Nanos(now.0.waited.checked_sub(before.0.waited)?);
             // Threads that wait for others of the same program could not run if it were alone.
-            let passed = now.1.saturating_sub(before.1);
-            let all = passed.saturating_mul(processors as u64);
+            let passed = now.1 - before.1;
+            let all = passed * processors as u64;
             Some(Lately {
                 ran,
-                waited: waited.min(all.saturating_sub(ran)),
+                waited: waited.min(all - ran),
                 passed,
             })
         });
@@ -130,19 +131,19 @@ impl Probe {
 /// comes from outside, only does the same work sooner. So the threads of a process that run and wait for less
 /// than the time that passed count as one that sleeps for the rest.
 pub(super) fn wanted(lately: impl Iterator<Item = Lately>) -> u32 {
-    /// A program that ran less than this, ns, says nothing about how it runs.
-    const HARDLY: u64 = 20_000_000;
-    let (mut ran, mut waited, mut all) = (0u64, 0u64, 0u64);
+    /// A program that ran less than this says nothing about how it runs.
+    const HARDLY: Nanos = Nanos::millis(20);
+    let (mut ran, mut waited, mut all) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
     for one in lately {
-        ran = ran.saturating_add(one.ran);
-        waited = waited.saturating_add(one.waited);
-        all = all.saturating_add(one.ran.saturating_add(one.waited).max(one.passed));
+        ran += one.ran;
+        waited += one.waited;
+        all += (one.ran + one.waited).max(one.passed);
     }
     if ran < HARDLY {
         return 0;
     }
-    let without = all.saturating_sub(waited).max(1);
-    u32::try_from(u128::from(all) * 1000 / u128::from(without)).unwrap_or(u32::MAX)
+    let without = (all - waited).max(Nanos(1));
+    u32::try_from(u128::from(all.0) * 1000 / u128::from(without.0)).unwrap_or(u32::MAX)
 }
 
 /// Sampled processes by process id and start time.
@@ -161,7 +162,7 @@ mod tests {
                 waited: waited * 1_000_000_000,
                 ..Ran::default()
             };
-            Some((ran, seconds * 1_000_000_000))
+            Some((ran, Nanos::seconds(seconds)))
         };
         let process = Process::own().expect("this process");
         let mut probe = Probe {
@@ -182,9 +183,9 @@ mod tests {
     #[test]
     fn who_waits_for_a_processor_wants_more_than_it_gets() {
         let in_2_s = |ran: u64, waited: u64| Lately {
-            ran: ran * 1_000_000,
-            waited: waited * 1_000_000,
-            passed: 2_000_000_000,
+            ran: Nanos::millis(ran),
+            waited: Nanos::millis(waited),
+            passed: Nanos::seconds(2),
         };
         assert_eq!(wanted([in_2_s(500, 1500)].into_iter()), 4000);
         let several = [in_2_s(1500, 1500), in_2_s(100, 0)];

@@ -14,6 +14,7 @@ use crate::server::connection::{Connection, Occupation, Peer, Read};
 use crate::server::epoll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::listener::{Listener, Lock};
 use crate::server::users::{Listening, User};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{WireError, encode_error};
 use rustix::io::Errno;
@@ -147,7 +148,7 @@ impl Serving {
     }
 
     /// Time of the next work for connections and listeners, ns.
-    pub(super) fn due(&self) -> Option<u64> {
+    pub(super) fn due(&self) -> Option<Nanos> {
         let all = [
             self.clients.next_watch(),
             self.clients.resume_at(),
@@ -162,7 +163,7 @@ impl Serving {
     }
 
     /// A user's account.
-    pub(super) fn user(&mut self, uid: u32, now: u64) -> Rc<User> {
+    pub(super) fn user(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         self.clients.user(uid, now)
     }
 
@@ -191,7 +192,7 @@ impl Serving {
     }
 
     /// Accepts connections; each user may have `max_per_user`.
-    pub(super) fn accept(&mut self, max_per_user: usize, now: u64) {
+    pub(super) fn accept(&mut self, max_per_user: usize, now: Nanos) {
         for _ in 0..ACCEPT_AT_ONCE {
             match self.listener.accept() {
                 Ok(Some((fd, peer))) => {
@@ -225,7 +226,7 @@ impl Serving {
     }
 
     /// Accepts a connection to the pressure socket of a principal.
-    pub(super) fn accept_pressure(&mut self, members: &mut Members, id: Id, ours: u32, now: u64) {
+    pub(super) fn accept_pressure(&mut self, members: &mut Members, id: Id, ours: u32, now: Nanos) {
         let Some(owner) = members.get(id).map(|member| member.owner.uid) else {
             return;
         };
@@ -257,7 +258,7 @@ impl Serving {
 
     /// A listener cannot accept and is not watched for a while: a waiting client would only wake us
     /// repeatedly.
-    fn begin_rest(&mut self, listener: Token, error: Errno, now: u64) {
+    fn begin_rest(&mut self, listener: Token, error: Errno, now: Nanos) {
         if self.rest.begin(listener, now) {
             tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; \
                                     it is tried again each second");
@@ -265,7 +266,7 @@ impl Serving {
     }
 
     /// Watches rested listeners again when their time is over.
-    pub(super) fn end_rests(&mut self, members: &Members, now: u64) {
+    pub(super) fn end_rests(&mut self, members: &Members, now: Nanos) {
         for listener in self.rest.end(now) {
             match listener {
                 Token::PressureListener(id) => {
@@ -290,7 +291,7 @@ impl Serving {
     }
 
     /// Connections that called too often may go on when their time is over.
-    pub(super) fn resume(&mut self, now: u64) {
+    pub(super) fn resume(&mut self, now: Nanos) {
         self.clients.resume(now);
     }
 
@@ -302,7 +303,7 @@ impl Serving {
     }
 
     /// Begins a turn of a connection: writes what is queued, reads what has come. `None` if it is closed.
-    pub(super) fn begin_turn(&mut self, slot: Slot, turn: Turn, now: u64) -> Option<Begun> {
+    pub(super) fn begin_turn(&mut self, slot: Slot, turn: Turn, now: Nanos) -> Option<Begun> {
         let connection = self.clients.get_mut(slot)?;
         let mut ended = turn.gone && !turn.readable;
         if turn.writable && !connection.flush(now) {
@@ -322,7 +323,7 @@ impl Serving {
 
     /// The next message of a connection that may call now. One that called too often, or whose user took more
     /// than its part of our time, pauses.
-    pub(super) fn next_message(&mut self, slot: Slot, time: &UserTime, now: u64) -> Message {
+    pub(super) fn next_message(&mut self, slot: Slot, time: &UserTime, now: Nanos) -> Message {
         let Some(connection) = self.clients.get_mut(slot) else {
             return Message::Nothing;
         };
@@ -352,14 +353,14 @@ impl Serving {
     }
 
     /// Gives a turn to every watcher that is due.
-    pub(super) fn watch_due(&mut self, now: u64) {
+    pub(super) fn watch_due(&mut self, now: Nanos) {
         if self.clients.next_watch().is_some_and(|due| due <= now) {
             self.clients.queue_watchers(now);
         }
     }
 
     /// The user of a connection, if it is a watcher that is due now and has read the last listing.
-    pub(super) fn take_watcher(&mut self, slot: Slot, now: u64) -> Option<u32> {
+    pub(super) fn take_watcher(&mut self, slot: Slot, now: Nanos) -> Option<u32> {
         let connection = self.clients.get_mut(slot)?;
         let Occupation::Watching { interval, due } = connection.occupation else {
             return None;
@@ -369,14 +370,20 @@ impl Serving {
         }
         connection.occupation = Occupation::Watching {
             interval,
-            due: now.saturating_add(interval),
+            due: now + interval,
         };
         (connection.queued() == 0).then_some(connection.peer.uid)
     }
 
     /// Sends encoded messages. Those to a new principal are held until its numbers are on its page. Returns
     /// whether the connection can stay.
-    pub(super) fn send(&mut self, members: &Members, slot: Slot, encoded: &[u8], now: u64) -> bool {
+    pub(super) fn send(
+        &mut self,
+        members: &Members,
+        slot: Slot,
+        encoded: &[u8],
+        now: Nanos,
+    ) -> bool {
         let Some(connection) = self.clients.get_mut(slot) else {
             return true;
         };
@@ -393,7 +400,7 @@ impl Serving {
     }
 
     /// Sends an error as far as the peer of a connection accepts it, which is to be closed then.
-    pub(super) fn tell(&mut self, slot: Slot, error: &WireError, now: u64) {
+    pub(super) fn tell(&mut self, slot: Slot, error: &WireError, now: Nanos) {
         if let Some(connection) = self.clients.get_mut(slot) {
             tracing::debug!(uid = connection.peer.uid, pid = connection.peer.pid, %error, "cut off");
             tell(connection, error, now);
@@ -452,7 +459,7 @@ impl Serving {
     }
 
     /// Frees what is not used any more.
-    pub(super) fn sweep(&mut self, now: u64) {
+    pub(super) fn sweep(&mut self, now: Nanos) {
         self.clients.sweep_users();
         self.shown.sweep(now);
     }
@@ -473,7 +480,7 @@ fn lacks_numbers(connection: &Connection, members: &Members) -> bool {
     member.is_some_and(|member| member.outlet.page.generation() == 0)
 }
 
-fn tell(connection: &mut Connection, error: &WireError, now: u64) {
+fn tell(connection: &mut Connection, error: &WireError, now: Nanos) {
     let mut encoded = Vec::new();
     encode_error(&mut encoded, error);
     let _ = connection.send(&encoded, now);

@@ -6,6 +6,7 @@ use crate::principals::Members;
 use crate::server::connection::Occupation;
 use crate::server::epoll::{Interest, Slot, Token};
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Changed, Id};
 use plimsoll_wire::varlink::encode_reply;
 
@@ -42,7 +43,7 @@ impl Serving {
         members: &mut Members,
         action: &Action,
         encoded: &mut Vec<u8>,
-        now: u64,
+        now: Nanos,
     ) {
         let Action::Publish { id, numbers, wake } = action else {
             return;
@@ -51,7 +52,7 @@ impl Serving {
             return;
         };
         // The heartbeat is the time of the write, not of the start of the tick.
-        if let Err(error) = member.outlet.publish(numbers, clock::now().0) {
+        if let Err(error) = member.outlet.publish(numbers, clock::now()) {
             tracing::warn!(principal = id, %error, "its page is old until it can be written");
         }
         if *wake && !member.outlet.subscribers.is_empty() {
@@ -71,7 +72,7 @@ impl Serving {
 
     /// Sends numbers to one subscriber. A subscriber that has not read the previous ones gets only the
     /// newest later.
-    fn tell_numbers(&mut self, id: Id, slot: Slot, encoded: &[u8], now: u64) {
+    fn tell_numbers(&mut self, id: Id, slot: Slot, encoded: &[u8], now: Nanos) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
         };
