@@ -189,7 +189,7 @@ impl<S> Drop for Companion<S> {
     }
 }
 
-/// A companion that the deciding thread exchanges state with at intervals. 
+/// A companion that the deciding thread exchanges state with at intervals.
 #[derive(Debug)]
 pub struct Periodic<S> {
     companion: Companion<S>,
@@ -199,7 +199,7 @@ pub struct Periodic<S> {
 }
 
 impl<S> Periodic<S> {
-    /// With an exchange each `every` ns, the first of them at once.
+    /// With an exchange each `every`, the first of them at once.
     #[must_use]
     pub fn new(companion: Companion<S>, every: Nanos) -> Periodic<S> {
         Periodic {
@@ -244,7 +244,10 @@ mod tests {
         let monitor = Arc::clone(&periodic.companion.monitor);
         **monitor.lock() = Nanos(3);
         let held = monitor.lock();
-        assert!(periodic.exchange(Nanos::ZERO, |_| Nanos::ZERO).is_none(), "it is in use");
+        assert!(
+            periodic.exchange(Nanos::ZERO, |_| Nanos::ZERO).is_none(),
+            "it is in use"
+        );
         drop(held);
         assert!(periodic.exchange(Nanos::ZERO, |_| Nanos::ZERO).is_some());
         assert!(periodic.exchange(Nanos(9), |_| Nanos::ZERO).is_none());

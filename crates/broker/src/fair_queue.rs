@@ -154,7 +154,7 @@ impl Spending {
         had - self.burst
     }
 
-    /// Whether a user may continue at `now` (ns).
+    /// Whether a user may continue at `now`.
     #[must_use]
     pub fn may(&self, uid: u32, now: Nanos) -> bool {
         self.due(uid) <= now
@@ -166,7 +166,7 @@ impl Spending {
         *had = (*had).max(now) + took * self.one_in;
     }
 
-    /// Drops users whose part is not used up at `now` (ns).
+    /// Drops users whose part is not used up at `now`.
     pub fn sweep(&mut self, now: Nanos) {
         self.had.retain(|_, had| *had > now);
     }

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 1;
 /// A longer state file (bytes) is not read.
 const MAX_STATE: u64 = 64 << 20;
-/// Time between a failed write and the next try, ns.
+/// Time between a failed write and the next try.
 const RETRY: Nanos = Nanos::seconds(5);
-/// How long an entry is kept when its process can be seen neither alive nor gone, ns.
+/// How long an entry is kept when its process can be seen neither alive nor gone.
 const WAIT: Nanos = Nanos::seconds(600);
 /// Most entries of missing principals checked in one go.
 const LOOKED_AT: usize = 64;
@@ -106,7 +106,7 @@ pub struct State {
     waiting: HashMap<Identity, Entry>,
     /// Entries still to be checked for live processes.
     unseen: Vec<Identity>,
-    /// Time when they were read, ns.
+    /// Time when they were read.
     read_at: Nanos,
     /// New ids of rejoined principals, by old id.
     aliases: HashMap<Id, Id>,
@@ -114,7 +114,7 @@ pub struct State {
     next_id: Id,
     /// Whether the file must be written.
     dirty: bool,
-    /// Time of the next try after a failed write, ns.
+    /// Time of the next try after a failed write.
     retry_at: Nanos,
     /// Whether the last write failed, which was logged then.
     failing: bool,
@@ -246,7 +246,7 @@ impl State {
         self.dirty = true;
     }
 
-    /// Whether [`State::write`] is due at `now` (ns).
+    /// Whether [`State::write`] is due at `now`.
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         self.dirty && now >= self.retry_at

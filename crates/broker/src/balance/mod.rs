@@ -34,11 +34,11 @@ use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::principals::{Member, Members};
-use plimsoll_unit::{Nanos};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};
 
-/// Interval at which the deciding thread and the measuring thread exchange what they know, ns.
+/// Interval at which the deciding thread and the measuring thread exchange what they know.
 const EXCHANGE: Nanos = Nanos::seconds(1);
 /// Most processes of a principal whose waits are counted.
 const MOST_PROCESSES: usize = 64;

@@ -7,7 +7,7 @@ use crate::background::Monitor;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const ROUND: Nanos = Nanos::millis(50);
 /// A round is followed by a rest of this many times what it took.
 const REST: u32 = 99;
-/// With less free swap (bytes) no swappiness is changed: reclaim has nowhere to shift to.
-const SWAP_NEEDED: u64 = 64 << 20;
+/// With less free swap no swappiness is changed: reclaim has nowhere to shift to.
+const SWAP_NEEDED: Bytes = Bytes::mib(64);
 
 pub(super) struct Thread {
     monitor: Arc<Monitor<Exchange>>,
@@ -111,8 +111,8 @@ impl Thread {
     }
 }
 
-/// Bytes of free swap.
-fn swap_free() -> u64 {
+/// The free swap.
+fn swap_free() -> Bytes {
     let read = MeminfoReader::open().and_then(|reader| reader.read());
-    read.map_or(0, |meminfo| meminfo.swap_free)
+    read.map_or(Bytes::ZERO, |meminfo| Bytes(meminfo.swap_free))
 }

@@ -80,7 +80,7 @@ pub struct Pin {
     pub enabled: bool,
     /// The most that is held. `None`: 5 % of the domain, at most 256 MiB.
     pub budget: Option<Size>,
-    /// Time over which refaults are counted, ns.
+    /// Time over which refaults are counted.
     pub window: Nanos,
 }
 

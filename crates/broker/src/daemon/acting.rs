@@ -9,12 +9,12 @@ use crate::pinning::{self, Pinning};
 use crate::principals::Members;
 use crate::state::KeptHome;
 use crate::user_quota::Held;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Pinned};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Shortest time between two attempts to start the thread that holds file pages, ns.
+/// Shortest time between two attempts to start the thread that holds file pages.
 const PINNING: Nanos = Nanos::seconds(10);
 
 /// The hands. Belongs to the deciding thread; `worker`, `balancer` and `pinning` are handles of other
@@ -30,7 +30,7 @@ pub(super) struct Acting {
     balancer: Option<Balancer>,
     /// Absent while `[pin]` is off.
     pinning: Option<Pinning>,
-    /// Earliest time to start that thread, ns.
+    /// Earliest time to start that thread.
     pinning_at: Nanos,
 }
 
@@ -78,7 +78,7 @@ impl Acting {
     /// Updates waiting orders: the memory may have been given back meanwhile. Returns from whom nothing is
     /// to be taken any more.
     pub(super) fn revise(&self, core: &Core) -> Vec<Id> {
-        let owed = |id| core.figures(id).map_or(0, |figures| figures.numbers.owed);
+        let owed = |id| Bytes(core.figures(id).map_or(0, |figures| figures.numbers.owed));
         let mut over = Vec::new();
         self.worker.revise(owed, |id| over.push(id));
         over
@@ -88,7 +88,7 @@ impl Acting {
     pub(super) fn take_outcomes(&mut self) -> Vec<Outcome> {
         let outcomes = self.worker.take_outcomes();
         for outcome in &outcomes {
-            tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes, "done");
+            tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes.0, "done");
             self.rights.tell(outcome);
         }
         outcomes
@@ -116,13 +116,13 @@ impl Acting {
     }
 
     /// Starts and ends the thread that holds file pages as the configuration says, and tells it how memory
-    /// stands: the domain's capacity in bytes, and whether memory is short. `descriptors` takes those that
+    /// stands: the domain's capacity, and whether memory is short. `descriptors` takes those that
     /// the thread needs.
     pub(super) fn pin(
         &mut self,
         settings: &Settings,
         members: &Members,
-        (capacity, short): (u64, bool),
+        (capacity, short): (Bytes, bool),
         descriptors: impl FnOnce() -> Option<Held>,
         now: Nanos,
     ) {
@@ -138,7 +138,7 @@ impl Acting {
             return;
         };
         let settings = pinning::Settings {
-            bytes: pin.budget.map(|budget| budget.bytes(capacity)),
+            bytes: pin.budget.map(|budget| Bytes(budget.bytes(capacity.0))),
             window: pin.window,
         };
         pinning.exchange(members, settings, short, now);
@@ -182,9 +182,9 @@ fn start_pinning(descriptors: Option<Held>) -> Option<Pinning> {
 fn order_of(action: &Action) -> Option<(Id, Order)> {
     match *action {
         Action::Publish { .. } => None,
-        Action::PageOut { id, bytes } => Some((id, Order::PageOut(bytes))),
-        Action::Take { id, bytes } => Some((id, Order::Take(bytes))),
-        Action::Bound { id, bytes } => Some((id, Order::Bound(bytes))),
+        Action::PageOut { id, bytes } => Some((id, Order::PageOut(Bytes(bytes)))),
+        Action::Take { id, bytes } => Some((id, Order::Take(Bytes(bytes)))),
+        Action::Bound { id, bytes } => Some((id, Order::Bound(Bytes(bytes)))),
     }
 }
 

@@ -11,6 +11,6 @@ pub(super) struct Caller {
     pub(super) slot: Slot,
     /// Its uid and process id.
     pub(super) peer: Peer,
-    /// Time of the call, nanoseconds.
+    /// Time of the call.
     pub(super) now: Nanos,
 }

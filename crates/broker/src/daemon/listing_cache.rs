@@ -4,7 +4,7 @@ use plimsoll_unit::Nanos;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 
-/// Lifetime of a listing without a tick or a call that changes it, ns.
+/// Lifetime of a listing without a tick or a call that changes it.
 const GOOD: Nanos = Nanos::millis(100);
 /// Most listings that are kept, each as long as a reply.
 const KEPT: usize = 4;
@@ -15,9 +15,9 @@ pub(super) struct ListingCache {
     /// Listings as JSON, oldest first, each with the user whose own principals alone are named in it; `None`
     /// if all are.
     encoded: VecDeque<(Option<u32>, Box<RawValue>)>,
-    /// Time when the first of them was made, ns.
+    /// Time when the first of them was made.
     made_at: Nanos,
-    /// Planned time of the next tick when they were made, ns; differs after a tick.
+    /// Planned time of the next tick when they were made; differs after a tick.
     tick_at: Nanos,
     /// Whether a caller asked for a listing since [`ListingCache::watch_use`].
     used: bool,

@@ -7,7 +7,7 @@ use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
 use crate::principals::Members;
 use crate::sense::{Found, RootDomain, Sampler, Scanner};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -63,10 +63,10 @@ impl Sensing {
         &self.domain
     }
 
-    /// Its capacity as read last, bytes. The core is configured for it from now on.
-    pub(super) fn take_capacity(&mut self) -> u64 {
+    /// Its capacity as read last. The core is configured for it from now on.
+    pub(super) fn take_capacity(&mut self) -> Bytes {
         self.configured_for = self.domain.last().capacity;
-        self.configured_for
+        Bytes(self.configured_for)
     }
 
     /// Exchanges what is known with the other threads.
@@ -118,12 +118,12 @@ impl Sensing {
                 .map(|domain| if may { domain.read() } else { domain.last() });
             self.sensed.push(SensedPrincipal {
                 id: member.id,
-                uses,
+                uses: uses.0,
                 read_at: member.memory.read_at().0,
                 answers,
-                swapped,
+                swapped: swapped.0,
                 wanted: sampled.wanted,
-                working_set: sampled.working_set,
+                working_set: sampled.working_set.map(|bytes| bytes.0),
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
                 absent: member.is_absent(),
                 domain,

@@ -9,7 +9,7 @@ use plimsoll_wire::varlink::{WireError, encode_error};
 
 /// Most calls answered per connection and turn, before others have their turn.
 const CALLS_AT_ONCE: usize = 32;
-/// Time for turns of connections before a due tick is checked for, ns. A single call may take
+/// Time for turns of connections before a due tick is checked for. A single call may take
 /// longer.
 const ROUND: Nanos = Nanos::millis(5);
 

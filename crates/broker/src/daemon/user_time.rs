@@ -28,7 +28,7 @@ impl UserTime {
         }
     }
 
-    /// Whether more may be done for a user at `now` (ns).
+    /// Whether more may be done for a user at `now`.
     pub(super) fn may(&self, uid: u32, now: Nanos) -> bool {
         rules(self.ours, uid) || self.spending.may(uid, now)
     }

@@ -28,10 +28,10 @@ use crate::error::Error;
 use crate::principals::Members;
 use crate::user_quota::Held;
 use exchange::Exchange;
-use plimsoll_unit::{Nanos};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Pinned;
 
-/// Interval at which the deciding thread and that thread exchange what they know, ns.
+/// Interval at which the deciding thread and that thread exchange what they know.
 const EXCHANGE: Nanos = Nanos::seconds(1);
 /// Most processes that are named to the pinner.
 const MOST_PROCESSES: usize = 4096;

@@ -2,17 +2,17 @@
 //! reclaim others, and the ladder needs some seconds to restore the reserve. Not too late either:
 //! the programs' own memory comes before their files.
 
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// Memory must be short for this long, ns.
+/// Memory must be short for this long.
 const PATIENCE: Nanos = Nanos::seconds(5);
-/// Nothing is held again for this long, ns; doubles each time, up to the longest.
+/// Nothing is held again for this long; doubles each time, up to the longest.
 const REST: Nanos = Nanos::seconds(60);
 const LONGEST_REST: Nanos = Nanos::seconds(960);
-/// Without a release for this long, the next rest is a short one again, ns.
+/// Without a release for this long, the next rest is a short one again.
 const FORGOTTEN: Nanos = Nanos::seconds(1_800);
 
-/// Whether pages may be held. All times are ns of a monotonic clock.
+/// Whether pages may be held. All times are of a monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReleaseBackoff {
     short_since: Option<Nanos>,
@@ -22,14 +22,14 @@ pub struct ReleaseBackoff {
 }
 
 impl ReleaseBackoff {
-    /// Takes in whether memory is short now, and how much is held (bytes). Returns whether pages may
+    /// Takes in whether memory is short now, and how much is held. Returns whether pages may
     /// be held.
-    pub fn may_hold(&mut self, short: bool, held: u64, now: Nanos) -> bool {
+    pub fn may_hold(&mut self, short: bool, held: Bytes, now: Nanos) -> bool {
         self.short_since = short.then(|| self.short_since.unwrap_or(now));
         let long = self
             .short_since
             .is_some_and(|since| now - since >= PATIENCE);
-        if long && held > 0 {
+        if long && held > Bytes::ZERO {
             let before = if now - self.until < FORGOTTEN {
                 self.rest
             } else {
@@ -50,7 +50,7 @@ mod tests {
     fn a_moment_of_shortage_releases_nothing() {
         let mut patience = ReleaseBackoff::default();
         for now in 1..20 {
-            assert!(patience.may_hold(now % 4 != 0, 1, Nanos::seconds(now)));
+            assert!(patience.may_hold(now % 4 != 0, Bytes(1), Nanos::seconds(now)));
         }
     }
 
@@ -59,11 +59,11 @@ mod tests {
         let mut patience = ReleaseBackoff::default();
         let mut held_again = |from: Nanos| {
             let mut now = from;
-            while patience.may_hold(true, 1, now) {
+            while patience.may_hold(true, Bytes(1), now) {
                 now += Nanos::seconds(1);
             }
             let released = now;
-            while !patience.may_hold(false, 0, now) {
+            while !patience.may_hold(false, Bytes::ZERO, now) {
                 now += Nanos::seconds(1);
             }
             (released - from, now - released, now)
@@ -78,7 +78,10 @@ mod tests {
     #[test]
     fn who_holds_nothing_just_waits_for_better_times() {
         let mut patience = ReleaseBackoff::default();
-        assert!((0..100).all(|now| patience.may_hold(true, 0, Nanos::seconds(now)) == (now < 5)));
-        assert!(patience.may_hold(false, 0, Nanos::seconds(100)));
+        assert!(
+            (0..100)
+                .all(|now| patience.may_hold(true, Bytes::ZERO, Nanos::seconds(now)) == (now < 5))
+        );
+        assert!(patience.may_hold(false, Bytes::ZERO, Nanos::seconds(100)));
     }
 }

@@ -7,12 +7,12 @@ use plimsoll_kernel::clock;
 use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Pinned;
 
 /// Time between two looks at what the daemon says.
 const ROUND: Nanos = Nanos::millis(250);
-/// After a failure the pinner is started again after this time, ns.
+/// After a failure the pinner is started again after this time.
 const RETRY: Nanos = Nanos::seconds(60);
 
 const NO_SWAP: &str = "nothing can go to swap there, so with files held a shortage of memory would end in \
@@ -40,15 +40,15 @@ struct Thread {
     short: bool,
     patience: ReleaseBackoff,
     pinner: Option<Pinner>,
-    /// No pinner is started before, ns.
+    /// No pinner is started before.
     retry_at: Nanos,
     /// The state that was logged last, and the bound that keeps the pinner from holding anything. Without
     /// a bound: pages may be held, or the broker itself had them released.
     logged: Option<(State, Option<Bound>)>,
     /// Whether the pinner rests because memory is short: it is not ticked, so nothing of it is due.
     rests: bool,
-    /// Bytes held after the last tick.
-    held: u64,
+    /// Memory held after the last tick.
+    held: Bytes,
     failure: String,
 }
 
@@ -59,7 +59,7 @@ impl Thread {
         self.short = exchange.short;
         if self.settings != exchange.settings {
             self.settings = exchange.settings;
-            (self.pinner, self.retry_at, self.held) = (None, now, 0);
+            (self.pinner, self.retry_at, self.held) = (None, now, Bytes::ZERO);
         }
         if !std::mem::take(&mut exchange.fresh) {
             return;
@@ -86,12 +86,12 @@ impl Thread {
         self.rests = !self.patience.may_hold(self.short, self.held, now);
         if self.rests {
             pinner.release();
-            self.held = 0;
+            self.held = Bytes::ZERO;
             return Some(self.in_short());
         }
         match pinner.tick(now.0) {
             Ok(report) => {
-                self.held = report.held;
+                self.held = Bytes(report.held);
                 self.tell(&report);
                 Some(shown(&report))
             }
@@ -116,7 +116,7 @@ impl Thread {
 
     fn start(&mut self, settings: Settings, now: Nanos) {
         let options = Options {
-            bytes: settings.bytes,
+            bytes: settings.bytes.map(|bytes| bytes.0),
             window_ns: settings.window.0,
             ..Options::default()
         };
@@ -130,7 +130,7 @@ impl Thread {
     fn fail(&mut self, error: &PinError, now: Nanos) {
         self.failure = error.to_string();
         tracing::warn!(%error, "file pages cannot be held; tried again in a minute");
-        (self.pinner, self.retry_at, self.held) = (None, now + RETRY, 0);
+        (self.pinner, self.retry_at, self.held) = (None, now + RETRY, Bytes::ZERO);
     }
 
     fn due(&self, now: Nanos) -> Nanos {
@@ -271,14 +271,14 @@ mod tests {
                 window: Nanos::seconds(1),
             }),
             processes: vec![std::process::id() as i32],
-            held: 1,
+            held: Bytes(1),
             short: true,
             ..Thread::default()
         };
         let begin = clock::now();
         thread.step(begin);
         let later = begin + Nanos::seconds(60);
-        thread.held = 1;
+        thread.held = Bytes(1);
         let told = thread.step(later).map(|told| told.state);
         assert_eq!(told.as_deref(), Some("short"));
         assert!(thread.due(later) >= later + ROUND);

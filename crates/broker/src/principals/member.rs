@@ -85,7 +85,7 @@ impl Member {
         self.kind == Kind::Process && self.memory.is_absent()
     }
 
-    /// The principal as `ps` shows it at `now` (ns), without its children.
+    /// The principal as `ps` shows it at `now`, without its children.
     pub fn show(&mut self, figures: &Figures, now: Nanos) -> Principal {
         Principal {
             id: self.id,

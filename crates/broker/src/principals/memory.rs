@@ -2,10 +2,10 @@
 
 use crate::act::Home;
 use crate::sense::{self, Figures, Sampled, Tree};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// Shared memory in bytes from which on the sampler checks how often a process maps it.
-const MUCH_SHARED: u64 = 8 << 20;
+/// Shared memory from which on the sampler checks how often a process maps it.
+const MUCH_SHARED: Bytes = Bytes::mib(8);
 
 /// The processes of a principal, and what was read and sampled of them. Without processes all is 0.
 #[derive(Debug, Default)]
@@ -14,16 +14,16 @@ pub struct Memory {
     pub tree: Option<Tree>,
     /// Values read last.
     figures: Figures,
-    /// Bytes accounted to it and bytes in swap, as read last.
-    accounted: (u64, u64),
-    /// When they were read, ns; 0 before the first time.
+    /// Memory accounted to it and memory in swap, as read last.
+    accounted: (Bytes, Bytes),
+    /// When they were read; 0 before the first time.
     read_at: Nanos,
-    /// When it said last that it gave memory back, ns, unless it was read since then.
+    /// When it said last that it gave memory back, unless it was read since then.
     released_at: Option<Nanos>,
     /// Values sampled last.
     sampled: Sampled,
-    /// Shared memory last reported to the sampling thread, bytes.
-    shmem_told: u64,
+    /// Shared memory last reported to the sampling thread.
+    shmem_told: Bytes,
 }
 
 impl Memory {
@@ -46,7 +46,7 @@ impl Memory {
         self.figures.processes == 0
     }
 
-    /// Reads the bytes accounted to it (own, without child principals) and those in swap. Returns whether
+    /// Reads the memory accounted to it (own, without child principals) and that in swap. Returns whether
     /// this is the first reading since it gave memory back. A cgroup counts a page once that its processes
     /// share by fork or that one maps several times; the process tree counts it in each process. So the
     /// smaller value is right. Idle principals are read only now and then, unless `all` is set or they gave
@@ -63,7 +63,7 @@ impl Memory {
         } = self.figures;
         let portion = self.sampled.shared;
         let pays = portion.map_or(shmem, |portion| portion.now(self.figures.shmem_sum));
-        let by_tree = anon.saturating_add(pays);
+        let by_tree = anon + pays;
         let mapped_often = portion.is_none_or(|portion| portion.alone) && shmem >= MUCH_SHARED;
         let is_counted_often = self.figures.processes > 1 || mapped_often;
         let charged = home.filter(|home| home.complete && is_counted_often);
@@ -74,19 +74,19 @@ impl Memory {
         answers
     }
 
-    /// Bytes accounted to it and bytes in swap, as read last.
+    /// Memory accounted to it and memory in swap, as read last.
     #[must_use]
-    pub fn accounted(&self) -> (u64, u64) {
+    pub fn accounted(&self) -> (Bytes, Bytes) {
         self.accounted
     }
 
-    /// When they were read, ns; 0 before the first time.
+    /// When they were read; 0 before the first time.
     #[must_use]
     pub fn read_at(&self) -> Nanos {
         self.read_at
     }
 
-    /// It says at `now` (ns) that it gave memory back.
+    /// It says at `now` that it gave memory back.
     pub fn released(&mut self, now: Nanos) {
         self.released_at = Some(now);
     }
@@ -118,8 +118,8 @@ impl Memory {
         sense::changed(self.shmem_told, self.figures.shmem_sum)
     }
 
-    /// Tells its shared memory in bytes, summed over its processes.
-    pub fn tell_shared(&mut self) -> u64 {
+    /// Tells its shared memory, summed over its processes.
+    pub fn tell_shared(&mut self) -> Bytes {
         self.shmem_told = self.figures.shmem_sum;
         self.shmem_told
     }
@@ -130,7 +130,7 @@ impl Memory {
         self.figures.anon.max(self.figures.shmem) >= sense::WORTHWHILE
     }
 
-    /// Major faults up to `now` (ns) since it was registered.
+    /// Major faults up to `now` since it was registered.
     pub fn major_faults(&mut self, now: Nanos) -> u64 {
         self.tree.as_mut().map_or(0, |tree| tree.major_faults(now))
     }
@@ -157,8 +157,8 @@ mod tests {
             shared: None,
         };
         let mut memory = Memory::default();
-        memory.take_over(&sampled(Some(3), 9));
+        memory.take_over(&sampled(Some(Bytes(3)), 9));
         memory.take_over(&sampled(None, 0));
-        assert_eq!(memory.sampled(), sampled(Some(3), 0));
+        assert_eq!(memory.sampled(), sampled(Some(Bytes(3)), 0));
     }
 }

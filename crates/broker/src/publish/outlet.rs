@@ -28,7 +28,7 @@ impl Outlet {
         }
     }
 
-    /// Publishes these numbers at `now` (ns) on the page, and wakes the listeners of the pressure socket
+    /// Publishes these numbers at `now` on the page, and wakes the listeners of the pressure socket
     /// when these numbers press more than the last ones.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-/// Interval at which a page file is checked for damage, ns.
+/// Interval at which a page file is checked for damage.
 const CHECK: Nanos = Nanos::seconds(5);
 
 /// The page of one principal. Only the deciding thread writes it; any process may read the file.
@@ -26,9 +26,9 @@ pub struct PageFile {
     image: PageImage,
     /// Numbers published last.
     last: Numbers,
-    /// Time of the last publication or heartbeat, ns.
+    /// Time of the last publication or heartbeat.
     written: Nanos,
-    /// Time of the last check of the file, ns.
+    /// Time of the last check of the file.
     checked: Nanos,
 }
 
@@ -51,7 +51,7 @@ impl PageFile {
         })
     }
 
-    /// Publishes these numbers. `now` (ns) is the heartbeat; only the heartbeat is written when the
+    /// Publishes these numbers. `now` is the heartbeat; only the heartbeat is written when the
     /// numbers are unchanged.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// Renews the heartbeat unless something was published within `interval` ns. Every few seconds
+    /// Renews the heartbeat unless something was published within `interval`. Every few seconds
     /// it repairs the file if somebody truncated, removed or replaced it.
     ///
     /// # Errors

@@ -135,8 +135,8 @@ impl AsFd for PressureSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_unit::Nanos;
     use crate::server::users::Users;
+    use plimsoll_unit::Nanos;
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
 

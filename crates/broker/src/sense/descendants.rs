@@ -197,9 +197,10 @@ fn is_alive(pid: i32, start_time: u64) -> bool {
 mod tests {
     use super::super::tree::{Tree, open};
     use super::*;
-    use std::time::Duration;
     use crate::server::users::Users;
+    use plimsoll_unit::Bytes;
     use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
     use std::time::Instant;
 
     fn account() -> Account {
@@ -252,7 +253,7 @@ mod tests {
         assert!(scan(&mut tree, Nanos(3), &[]) && has(&tree));
         tree.let_go(pid);
         assert!(!has(&tree));
-        assert!(tree.read(Nanos(4), true).anon > 0);
+        assert!(tree.read(Nanos(4), true).anon > Bytes::ZERO);
         child.kill().unwrap();
         child.wait().unwrap();
     }

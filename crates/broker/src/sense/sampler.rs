@@ -13,15 +13,15 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval at which the daemon and the thread exchange results, ns.
+/// Interval at which the daemon and the thread exchange results.
 const EXCHANGE: Nanos = Nanos::seconds(2);
-/// As [`EXCHANGE`], while shared memory grows or shrinks, ns. A new result about shared memory is
+/// As [`EXCHANGE`], while shared memory grows or shrinks. A new result about shared memory is
 /// exchanged at once.
 const HURRIED: Nanos = Nanos::millis(500);
 /// Interval at which the thread checks what is due, unless it is woken.
@@ -204,7 +204,7 @@ impl Thread {
             let clears = matches!(probe.sampler.schedule().step(now.0), Step::Clear);
             match probe.sampler.step(&probe.process, now.0) {
                 Ok(Some(estimate)) => {
-                    probe.touched = Some(estimate.referenced);
+                    probe.touched = Some(Bytes(estimate.referenced));
                     probe.in_window = false;
                 }
                 Ok(None) => probe.in_window |= clears,
@@ -236,7 +236,7 @@ impl Thread {
             .filter_map(|key| self.probes.get(key));
         let touched = probes.clone().filter_map(|probe| probe.touched);
         Sampled {
-            working_set: touched.reduce(u64::saturating_add),
+            working_set: touched.reduce(|one, other| one + other),
             wanted: wanted(probes.filter_map(|probe| probe.lately)),
             shared: self
                 .shared

@@ -3,12 +3,12 @@
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::sched::Ran;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 
-/// A process with less memory than this (bytes) is not sampled.
-pub(crate) const WORTHWHILE: u64 = 8 << 20;
+/// A process with less memory than this is not sampled.
+pub(crate) const WORTHWHILE: Bytes = Bytes::mib(8);
 
 /// A principal to be sampled.
 #[derive(Clone, Debug)]
@@ -17,45 +17,44 @@ pub struct Subject {
     pub id: Id,
     /// Process id and start time of each of its processes.
     pub processes: Vec<(i32, u64)>,
-    /// Sum of their resident shared memory, bytes.
-    pub shmem: u64,
+    /// Sum of their resident shared memory.
+    pub shmem: Bytes,
 }
 
-/// Results for a principal, bytes unless said otherwise.
+/// Results for a principal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// Memory touched recently.
-    pub working_set: Option<u64>,
+    pub working_set: Option<Bytes>,
     /// Processor time that it wanted lately, in thousandths of that in which it ran; 0 when unknown.
     pub wanted: u32,
     /// Shared memory that it pays for.
     pub shared: Option<Portion>,
 }
 
-/// A principal's part of the shared memory that its processes map, bytes. It is scaled when that
+/// A principal's part of the shared memory that its processes map. It is scaled when that
 /// memory grows or shrinks, until it is measured again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
-    /// Bytes that it pays
-    pub pays: u64,
-    /// when the sum over its processes was this many bytes; a page counts in each mapping.
-    pub of: u64,
+    /// The memory that it pays
+    pub pays: Bytes,
+    /// when the sum over its processes was this much; a page counts in each mapping.
+    pub of: Bytes,
     /// Whether no other principal maps any of it.
     pub alone: bool,
 }
 
 impl Portion {
-    /// Bytes that it pays when the sum over its processes is `sum`.
+    /// The memory that it pays when the sum over its processes is `sum`.
     #[must_use]
-    pub fn now(self, sum: u64) -> u64 {
-        let part = u128::from(self.pays) * u128::from(sum) / u128::from(self.of.max(1));
-        u64::try_from(part).unwrap_or(u64::MAX).min(sum)
+    pub fn now(self, sum: Bytes) -> Bytes {
+        self.pays.part(sum.0, self.of.0.max(1)).min(sum)
     }
 }
 
-/// Whether shared memory changed enough to be measured again. Bytes.
-pub(crate) fn changed(before: u64, now: u64) -> bool {
-    before.abs_diff(now) > (before / 8).max(WORTHWHILE)
+/// Whether shared memory changed enough to be measured again.
+pub(crate) fn changed(before: Bytes, now: Bytes) -> bool {
+    before.max(now) - before.min(now) > (before / 8).max(WORTHWHILE)
 }
 
 /// State that the deciding thread and the sampling thread exchange.
@@ -84,8 +83,8 @@ pub(super) struct Probe {
     /// Its reference bits were cleared for a working set and will be read; nothing else may clear
     /// them.
     pub(super) in_window: bool,
-    /// Working set as estimated last, bytes; `None` before the first estimate.
-    pub(super) touched: Option<u64>,
+    /// Working set as estimated last; `None` before the first estimate.
+    pub(super) touched: Option<Bytes>,
     /// Processor time of its threads at the last look, and when that was (monotonic); `None` if
     /// not all were read.
     pub(super) ran: Option<(Ran, Nanos)>,

@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Most segments of one process that are examined, largest first.
 const MAX_SEGMENTS: usize = 64;
-/// A process with less shared memory than this (bytes) is not examined.
-const WORTHWHILE: u64 = 1 << 20;
-/// Interval at which a principal's mappings are scanned, ns; doubles each time nothing changed.
+/// A process with less shared memory than this is not examined.
+const WORTHWHILE: Bytes = Bytes::mib(1);
+/// Interval at which a principal's mappings are scanned; doubles each time nothing changed.
 const SHORTEST_SCAN: Nanos = Nanos::seconds(10);
 const LONGEST_SCAN: Nanos = Nanos::seconds(640);
 /// After a large change a scan is due at once, but scans of one principal take at most a 25th of
@@ -33,36 +33,36 @@ const REST: u64 = 500;
 /// tmpfs and shared anonymous memory have devices without a major number.
 const NO_DEVICE: u32 = 0;
 
-/// Memory that a principal holds of one segment, bytes.
+/// Memory that a principal holds of one segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     /// Largest size that one of its processes shows.
-    most: u64,
+    most: Bytes,
     /// Sum of the proportional set sizes of its processes.
-    proportional: u64,
+    proportional: Bytes,
 }
 
 /// One segment, by principal.
 #[derive(Debug, Default)]
 struct Mapped {
-    /// Size of the segment, bytes.
-    size: u64,
+    /// Size of the segment.
+    size: Bytes,
     /// The part of it that each principal holds.
     mappers: BTreeMap<Id, Held>,
 }
 
 impl Mapped {
-    fn resident(&self) -> u64 {
+    fn resident(&self) -> Bytes {
         let most = self.mappers.values().map(|held| held.most).max();
-        most.unwrap_or(0).min(self.size)
+        most.unwrap_or_default().min(self.size)
     }
 }
 
-/// Times of the last and the next scan of a principal, ns.
+/// Times of the last and the next scan of a principal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    /// Sum of the shared memory of its processes at that scan, bytes.
-    of: u64,
+    /// Sum of the shared memory of its processes at that scan.
+    of: Bytes,
     /// Earliest time of the next scan, if shared memory changes a lot.
     not_before: Nanos,
     /// Time of the next scan otherwise.
@@ -82,11 +82,11 @@ pub(super) struct SharedMemory {
     numbers: HashMap<FileKey3, u64>,
     /// The number for the next new segment.
     next_number: u64,
-    /// Bytes that each principal pays.
-    pays: HashMap<Id, u64>,
+    /// The memory that each principal pays.
+    pays: HashMap<Id, Bytes>,
     /// When each principal was scanned, and is to be scanned again.
     scans: HashMap<Id, Scan>,
-    /// Time of the next epoch, ns.
+    /// Time of the next epoch.
     epoch_at: Nanos,
 }
 
@@ -174,16 +174,16 @@ impl SharedMemory {
     /// Scans the mappings of one principal.
     fn scan(&mut self, subject: &Subject, probes: &Probes) {
         let (id, cpu) = (subject.id, clock::thread_cpu());
-        let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
-        let mut of = 0u64;
+        let mut found: BTreeMap<FileKey3, (Bytes, Held)> = BTreeMap::new();
+        let mut of = Bytes::ZERO;
         for probe in probes_of(subject, probes) {
             let shmem = probe.process.memory().map_or(0, |memory| memory.shmem);
-            of = of.saturating_add(shmem);
+            of += Bytes(shmem);
             for segment in segments_of(probe) {
                 let (size, held) = found.entry(key_of(segment.key)).or_default();
-                *size = segment.size.max(*size);
-                held.most = segment.rss.max(held.most);
-                held.proportional = held.proportional.saturating_add(segment.pss);
+                *size = Bytes(segment.size).max(*size);
+                held.most = Bytes(segment.rss).max(held.most);
+                held.proportional += Bytes(segment.pss);
             }
         }
         let mut before = 0;
@@ -204,7 +204,10 @@ impl SharedMemory {
         self.drop_unmapped();
         let now = clock::now();
         let cost = clock::thread_cpu() - cpu;
-        let last = self.scans.get(&id).map_or(Nanos::ZERO, |scan| scan.interval);
+        let last = self
+            .scans
+            .get(&id)
+            .map_or(Nanos::ZERO, |scan| scan.interval);
         let interval = if same {
             (last * 2).clamp(SHORTEST_SCAN, LONGEST_SCAN)
         } else {
@@ -281,7 +284,7 @@ impl SharedMemory {
             let number = *self.numbers.entry(key).or_insert(next);
             self.next_number = self.next_number.max(number + 1);
             let samples: Vec<Sample> = samples.into_values().collect();
-            self.ownership.measured(number, Bytes(resident), &samples, draw());
+            self.ownership.measured(number, resident, &samples, draw());
         }
     }
 
@@ -303,10 +306,9 @@ impl SharedMemory {
                 let even = 1.0 / mappers.len() as f64;
                 let part = match mappers.len() {
                     1 => held.proportional,
-                    _ => (resident as f64 * portion.unwrap_or(even)) as u64,
+                    _ => Bytes((resident.0 as f64 * portion.unwrap_or(even)) as u64),
                 };
-                let pays = self.pays.entry(id).or_default();
-                *pays = pays.saturating_add(part);
+                *self.pays.entry(id).or_default() += part;
             }
         }
     }
@@ -330,12 +332,12 @@ fn segments_of(probe: &Probe) -> Vec<Segment> {
     let holds = probe
         .process
         .memory()
-        .is_ok_and(|memory| memory.shmem >= WORTHWHILE);
+        .is_ok_and(|memory| Bytes(memory.shmem) >= WORTHWHILE);
     if !holds {
         return Vec::new();
     }
     let mut segments = shared_segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
-    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= WORTHWHILE);
+    segments.retain(|segment| segment.key.major == NO_DEVICE && Bytes(segment.rss) >= WORTHWHILE);
     segments
 }
 

@@ -3,7 +3,7 @@
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// Result of a search for one principal's descendants.
 #[derive(Debug)]
@@ -21,30 +21,30 @@ pub type Instance = (i32, u64);
 
 /// Most processes of one principal that are followed; with more, its use is underestimated.
 pub(super) const MAX_PROCESSES: usize = 512;
-/// An unchanged process is read in full again after this time (ns): the kinds of its memory may
+/// An unchanged process is read in full again after this time: the kinds of its memory may
 /// have changed while the sum did not.
 const WHOLE_READ: Nanos = Nanos::seconds(20);
-/// A tree unchanged for a while is read again after an eighth of that while, at most this (ns), so
+/// A tree unchanged for a while is read again after an eighth of that while, at most this, so
 /// idle principals cost almost nothing.
 const LONGEST_REST: Nanos = Nanos::seconds(4);
-/// Interval of the search for descendants while they change, ns; it backs off to the longest.
+/// Interval of the search for descendants while they change; it backs off to the longest.
 const SHORTEST_RESCAN: Nanos = Nanos::millis(500);
 const LONGEST_RESCAN: Nanos = Nanos::seconds(16);
-/// Faults are counted again after this time (ns) at the earliest, however often they are asked for.
+/// Faults are counted again after this time at the earliest, however often they are asked for.
 const FAULTS: Nanos = Nanos::millis(100);
 
 /// Memory of a principal, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Resident anonymous memory.
-    pub anon: u64,
+    pub anon: Bytes,
     /// Resident shared memory (tmpfs, shared anonymous) of the process that maps most of it: the
     /// processes of one principal mostly map the same memory.
-    pub shmem: u64,
+    pub shmem: Bytes,
     /// Resident shared memory summed over all processes.
-    pub shmem_sum: u64,
+    pub shmem_sum: Bytes,
     /// Memory in swap.
-    pub swap: u64,
+    pub swap: Bytes,
     /// Number of processes.
     pub processes: usize,
 }
@@ -59,7 +59,7 @@ struct Seen {
     statm: Statm,
     /// The process's memory as of the last full read.
     memory: Memory,
-    /// Time of the last full read, ns; 0 before the first.
+    /// Time of the last full read; 0 before the first.
     read_at: Nanos,
 }
 
@@ -100,9 +100,9 @@ pub struct Tree {
     seen: Vec<Seen>,
     /// Account for the descriptors of the descendants.
     account: Account,
-    /// Current interval of the search for descendants, ns.
+    /// Current interval of the search for descendants.
     interval: Nanos,
-    /// Time of the next search, ns.
+    /// Time of the next search.
     rescan_at: Nanos,
     /// A search for its descendants is in progress.
     scanning: bool,
@@ -110,13 +110,13 @@ pub struct Tree {
     major_faults: u64,
     /// Major faults of the root before that.
     faults_before: u64,
-    /// Time when faults were counted, ns; 0 before the first time.
+    /// Time when faults were counted; 0 before the first time.
     faults_at: Nanos,
     /// Figures of the last read.
     last: Figures,
-    /// Time of the last read, ns.
+    /// Time of the last read.
     read_at: Nanos,
-    /// Time of the last change of the figures, ns.
+    /// Time of the last change of the figures.
     changed_at: Nanos,
 }
 
@@ -168,7 +168,7 @@ impl Tree {
         figures
     }
 
-    /// Time of the last read, ns.
+    /// Time of the last read.
     #[must_use]
     pub fn read_at(&self) -> Nanos {
         self.read_at
@@ -178,10 +178,10 @@ impl Tree {
         let mut figures = Figures::default();
         for seen in &mut self.seen {
             let Ok(memory) = seen.read(now) else { continue };
-            figures.anon = figures.anon.saturating_add(memory.anon);
-            figures.shmem = figures.shmem.max(memory.shmem);
-            figures.shmem_sum = figures.shmem_sum.saturating_add(memory.shmem);
-            figures.swap = figures.swap.saturating_add(memory.swap);
+            figures.anon += Bytes(memory.anon);
+            figures.shmem = figures.shmem.max(Bytes(memory.shmem));
+            figures.shmem_sum += Bytes(memory.shmem);
+            figures.swap += Bytes(memory.swap);
             figures.processes += 1;
         }
         figures
@@ -274,7 +274,7 @@ impl Tree {
     }
 
     /// Major faults of the live processes since the principal was registered. The value never
-    /// falls, and was counted at most `FAULTS` before `now` (ns).
+    /// falls, and was counted at most `FAULTS` before `now`.
     pub fn major_faults(&mut self, now: Nanos) -> u64 {
         if self.faults_at != Nanos::ZERO && now - self.faults_at < FAULTS {
             return self.major_faults;

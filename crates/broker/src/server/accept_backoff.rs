@@ -4,9 +4,9 @@
 use super::epoll::Token;
 use plimsoll_unit::Nanos;
 
-/// Length of a rest, ns, unless something is closed before.
+/// Length of a rest, unless something is closed before.
 const REST: Nanos = Nanos::seconds(1);
-/// Shortest time between two log messages about it, ns, even if accepting works in between.
+/// Shortest time between two log messages about it, even if accepting works in between.
 const TELL: Nanos = Nanos::seconds(60);
 
 /// The resting listeners and the end of their rest. Belongs to the deciding thread.
@@ -14,9 +14,9 @@ const TELL: Nanos = Nanos::seconds(60);
 pub struct Rest {
     /// The listeners.
     resting: Vec<Token>,
-    /// Time when all of them try again, ns.
+    /// Time when all of them try again.
     until: Nanos,
-    /// Time of the last log message, ns; 0 before the first.
+    /// Time of the last log message; 0 before the first.
     told_at: Nanos,
     /// Nothing was accepted since then.
     still: bool,
@@ -52,13 +52,13 @@ impl Rest {
         self.until = Nanos::ZERO;
     }
 
-    /// Time when the rest is over, ns.
+    /// Time when the rest is over.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         (!self.resting.is_empty()).then_some(self.until)
     }
 
-    /// The listeners whose rest is over at `now` (ns); they must be watched again.
+    /// The listeners whose rest is over at `now`; they must be watched again.
     pub fn end(&mut self, now: Nanos) -> Vec<Token> {
         if self.due().is_some_and(|due| now >= due) {
             std::mem::take(&mut self.resting)

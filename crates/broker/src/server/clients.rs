@@ -9,7 +9,7 @@ use plimsoll_wire::varlink::{ErrorName, WireError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Pause of a connection that called too often, ns.
+/// Pause of a connection that called too often.
 const PAUSE: Nanos = Nanos::millis(10);
 
 /// The table of connections. Slots are reused; generations distinguish their successive holders. Belongs to
@@ -26,7 +26,7 @@ pub struct Clients {
     turns: FairQueue<Slot>,
     /// Connections that called too often.
     paused: Vec<Slot>,
-    /// Time of their next turn, ns.
+    /// Time of their next turn.
     resume_at: Nanos,
 }
 
@@ -117,7 +117,7 @@ impl Clients {
         })
     }
 
-    /// A user, with or without connections; `now` in ns.
+    /// A user, with or without connections.
     pub fn user(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         self.users.get(uid, now)
     }
@@ -127,7 +127,7 @@ impl Clients {
         self.users.sweep();
     }
 
-    /// When the next watcher is due, ns.
+    /// When the next watcher is due.
     #[must_use]
     pub fn next_watch(&self) -> Option<Nanos> {
         let connections = self
@@ -141,7 +141,7 @@ impl Clients {
         due.min()
     }
 
-    /// Gives a turn to the watchers that are due at `now` (ns).
+    /// Gives a turn to the watchers that are due at `now`.
     pub fn queue_watchers(&mut self, now: Nanos) {
         for index in 0..self.slots.len() {
             let (generation, connection) = &self.slots[index];
@@ -192,7 +192,7 @@ impl Clients {
         self.paused.push(slot);
     }
 
-    /// Time of the next turn of paused connections, ns.
+    /// Time of the next turn of paused connections.
     #[must_use]
     pub fn resume_at(&self) -> Option<Nanos> {
         (!self.paused.is_empty()).then_some(self.resume_at)

@@ -18,9 +18,9 @@ use std::rc::Rc;
 pub const MAX_QUEUED: usize = MAX_REPLY + 4096;
 /// Bytes read from one connection before others have their turn.
 const READ_AT_ONCE: usize = 16 * 1024;
-/// How long an unfinished message is waited for, ns.
+/// How long an unfinished message is waited for.
 pub const PARTIAL_TIMEOUT: Nanos = Nanos::seconds(10);
-/// How long an unread reply is kept, ns.
+/// How long an unread reply is kept.
 pub const UNREAD_TIMEOUT: Nanos = Nanos::seconds(30);
 /// Bytes that a principal or a subscriber may leave unread for longer: a program that was stopped
 /// for a while must not lose its registration because of a few short messages. Only listings are
@@ -44,9 +44,9 @@ pub enum Occupation {
     },
     /// It receives a listing repeatedly.
     Watching {
-        /// Time between two listings, nanoseconds.
+        /// Time between two listings.
         interval: Nanos,
-        /// Time when the next one is due, nanoseconds.
+        /// Time when the next one is due.
         due: Nanos,
     },
     /// It gets a last error, then is cut off.
@@ -93,9 +93,9 @@ pub struct Connection {
     held: bool,
     /// Bytes to be sent.
     outbox: Outbox,
-    /// Time since which an unfinished message waits for its end, ns; 0 when there is none.
+    /// Time since which an unfinished message waits for its end; 0 when there is none.
     partial_since: Nanos,
-    /// Time since which a reply waits to be read by the client, ns; 0 when there is none.
+    /// Time since which a reply waits to be read by the client; 0 when there is none.
     unread_since: Nanos,
     /// Rate limit of this connection's calls.
     calls: Allowance,
@@ -176,7 +176,7 @@ impl Connection {
         Ok(message)
     }
 
-    /// Whether one more call may be answered at `now` (ns); otherwise the connection waits a while.
+    /// Whether one more call may be answered at `now`; otherwise the connection waits a while.
     pub fn may_call(&mut self, now: Nanos) -> bool {
         self.calls.allows(now) && self.user.may_call(now)
     }
@@ -341,7 +341,11 @@ mod tests {
         assert_eq!(connection.next_message(Nanos(6)), Ok(Some(b"two".to_vec())));
         assert_eq!(connection.next_message(Nanos(6)), Ok(None));
         assert_eq!(connection.overdue(Nanos(7)), None);
-        assert!(connection.overdue(Nanos(6) + PARTIAL_TIMEOUT + Nanos(1)).is_some());
+        assert!(
+            connection
+                .overdue(Nanos(6) + PARTIAL_TIMEOUT + Nanos(1))
+                .is_some()
+        );
     }
 
     #[test]
@@ -366,7 +370,11 @@ mod tests {
         assert!((16..=32).contains(&kept), "{kept}");
         assert!(connection.queued() <= MAX_QUEUED);
         assert_eq!(connection.wanted_interest(), Interest::Write);
-        assert!(connection.overdue(Nanos(9) + UNREAD_TIMEOUT + Nanos(1)).is_some());
+        assert!(
+            connection
+                .overdue(Nanos(9) + UNREAD_TIMEOUT + Nanos(1))
+                .is_some()
+        );
     }
 
     #[test]
@@ -452,7 +460,11 @@ mod tests {
         connection.pause();
         assert_eq!(connection.wanted_interest(), Interest::Nothing);
         assert!(connection.may_call(Nanos(100_000_000)));
-        assert!(connection.next_message(Nanos(2)).is_ok_and(|call| call.is_some()));
+        assert!(
+            connection
+                .next_message(Nanos(2))
+                .is_ok_and(|call| call.is_some())
+        );
         assert_eq!(connection.wanted_interest(), Interest::Read);
     }
 }

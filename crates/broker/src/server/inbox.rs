@@ -60,9 +60,9 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_unit::Nanos;
     use crate::server::users::{UNANSWERED, Users};
     use crate::user_quota::A_WORD;
+    use plimsoll_unit::Nanos;
 
     fn half() -> Vec<u8> {
         vec![b'x'; 60_000]

@@ -72,9 +72,9 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_unit::Nanos;
     use crate::server::users::Users;
     use crate::user_quota::A_WORD;
+    use plimsoll_unit::Nanos;
 
     const MOST: usize = 1 << 30;
 

@@ -34,7 +34,7 @@ pub struct Allowance {
     per_second: u32,
     /// Calls that are allowed now.
     left: u32,
-    /// Time up to which calls were earned, ns.
+    /// Time up to which calls were earned.
     at: Nanos,
 }
 
@@ -49,7 +49,7 @@ impl Allowance {
         }
     }
 
-    /// Whether one more call may be made at `now` (ns).
+    /// Whether one more call may be made at `now`.
     pub fn allows(&mut self, now: Nanos) -> bool {
         let elapsed = now - self.at;
         let earned = u128::from(elapsed.0) * u128::from(self.per_second) / u128::from(SECOND);
@@ -131,7 +131,7 @@ impl User {
             .set(self.connections.get().saturating_sub(1));
     }
 
-    /// Whether one more of its calls may be answered at `now` (ns).
+    /// Whether one more of its calls may be answered at `now`.
     #[must_use]
     pub fn may_call(&self, now: Nanos) -> bool {
         let mut calls = self.calls.get();
@@ -208,7 +208,7 @@ impl Users {
         }
     }
 
-    /// The user with that uid; `now` in ns.
+    /// The user with that uid.
     pub fn get(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         let bounded = uid != 0 && uid != self.ours;
         let user = self.by_uid.entry(uid).or_insert_with(|| {

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Sends the broker's status to the service manager.
 #[derive(Debug)]
 pub struct Manager {
-    /// Half of the manager's watchdog time, ns; `None` without a watchdog.
+    /// Half of the manager's watchdog time; `None` without a watchdog.
     watchdog: Option<Nanos>,
-    /// Time of the next sign of life for the watchdog, ns.
+    /// Time of the next sign of life for the watchdog.
     next: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl Manager {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// Sends a sign of life when one is due; `now` in ns.
+    /// Sends a sign of life when one is due.
     pub fn alive(&mut self, now: Nanos) {
         if let Some(interval) = self.watchdog.filter(|_| now >= self.next) {
             tell(&[NotifyState::Watchdog]);
@@ -55,7 +55,7 @@ impl Manager {
         }
     }
 
-    /// When the next sign of life is due, ns.
+    /// When the next sign of life is due.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         self.watchdog.map(|_| self.next)

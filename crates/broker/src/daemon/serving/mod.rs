@@ -147,7 +147,7 @@ impl Serving {
         self.clients.waiting()
     }
 
-    /// Time of the next work for connections and listeners, ns.
+    /// Time of the next work for connections and listeners.
     pub(super) fn due(&self) -> Option<Nanos> {
         let all = [
             self.clients.next_watch(),
