@@ -57,7 +57,13 @@ fn dispatch(queue: &mut ReadyQueue, round: u64) {
             let again = queue.admit(0);
             queue.ready(again, Used::default());
         }
-        queue.ready(thread, Used { time: 900, bytes });
+        queue.ready(
+            thread,
+            Used {
+                time: Nanos(900),
+                bytes: Bytes(bytes),
+            },
+        );
     }
 }
 
@@ -102,7 +108,7 @@ fn decisions_allocate_nothing() {
     });
     let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
     let mut hotspot = HotSpot::default();
-    let mut queue = ReadyQueue::new(Box::new(Larf::new(1000, Ties::Newest)), 2);
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(Nanos(1000), Ties::Newest)), 2);
     for priority in 0..50 {
         let thread = queue.admit(priority % 3);
         queue.ready(thread, Used::default());
