@@ -115,7 +115,7 @@ fn decisions_allocate_nothing() {
     }
     let before = ALLOCATIONS.get();
     for round in 0..5u64 {
-        shares.decide(&principals, 1 << (20 + round * 4));
+        shares.decide(&principals, Bytes(1 << (20 + round * 4)));
         shares.victim(&principals);
         books.measured(round, Bytes::mib(1), &samples, round << 61);
         books.next_epoch(round << 50);

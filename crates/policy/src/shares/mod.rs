@@ -87,6 +87,7 @@ mod victim;
 #[cfg(test)]
 mod tests;
 
+use plimsoll_unit::Bytes;
 use target::Goal;
 
 pub use demand::useful_demand;
@@ -121,12 +122,12 @@ impl Shares {
         }
     }
 
-    /// Decides how much of `budget` bytes each principal may use. Returns one share per principal,
+    /// Decides how much of the `budget` each principal may use. Returns one share per principal,
     /// in the same order. A `parent` that does not precede its child counts as none; a weight of 0
     /// counts as 1. The result depends only on the input.
-    pub fn decide(&mut self, principals: &[Principal], budget: u64) -> &[Share] {
+    pub fn decide(&mut self, principals: &[Principal], budget: Bytes) -> &[Share] {
         self.reserve(principals.len());
-        let budget = budget.min(types::MOST_BUDGET);
+        let budget = budget.0.min(types::MOST_BUDGET);
         self.tree.build(principals);
         for goal in [Goal::Entitlement, Goal::Target] {
             self.descend(budget, goal);

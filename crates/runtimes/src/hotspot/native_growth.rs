@@ -4,6 +4,7 @@
 use super::control::RETURNING;
 use super::sizing_flags::{Levers, SizedBy};
 use plimsoll_policy::footprint::{late_surprise, surprise};
+use plimsoll_unit::Bytes;
 
 /// The least time over which the growth of native memory is measured, nanoseconds.
 const SPAN: u64 = 150_000_000;
@@ -78,7 +79,7 @@ impl Growth {
     /// The bytes to keep free below `limit`. Growth that has happened needs no reserve any more,
     /// but more may follow, and present growth goes on.
     pub(super) fn spare(&self, limit: u64) -> u64 {
-        self.left_of(surprise(limit), limit)
+        self.left_of(surprise(Bytes(limit)).0, limit)
     }
 
     /// The same as far as the heap can do without it, if the collector gives memory back late; 0 with other
@@ -88,7 +89,7 @@ impl Growth {
         if !self.late {
             return 0;
         }
-        let large = self.left_of(late_surprise(capacity), limit);
+        let large = self.left_of(late_surprise(Bytes(capacity)).0, limit);
         // Half of the memory that the limit leaves to others is taken to be free. So the rest of the
         // limit never becomes smaller when the limit rises.
         let beside = capacity.saturating_sub(limit) / 2;

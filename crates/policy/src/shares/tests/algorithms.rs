@@ -6,6 +6,7 @@ use super::super::{Principal, Shares, available, useful_demand, victim};
 use super::literal::{self, Child};
 use super::{Collector, decide, forest, simple};
 use crate::shares::fill::Filler;
+use plimsoll_unit::Bytes;
 use proptest::prelude::*;
 
 fn children(tree: &Tree, family: usize) -> Vec<Child> {
@@ -155,9 +156,9 @@ fn a_collector_wants_as_much_as_makes_collecting_cheap() {
         allocation_rate: 50,
         collection_speed: 1000,
     };
-    assert_eq!(useful_demand(&collector, 5), 100 + 1000);
-    assert_eq!(useful_demand(&collector, 0), u64::MAX);
-    assert_eq!(useful_demand(&Collector::default(), 5), u64::MAX);
+    assert_eq!(useful_demand(&collector, 5), Bytes(100 + 1000));
+    assert_eq!(useful_demand(&collector, 0), Bytes::MAX);
+    assert_eq!(useful_demand(&Collector::default(), 5), Bytes::MAX);
     assert_eq!(
         useful_demand(
             &Collector {
@@ -166,14 +167,14 @@ fn a_collector_wants_as_much_as_makes_collecting_cheap() {
             },
             5
         ),
-        100
+        Bytes(100)
     );
     let absurd = Collector {
         live: u64::MAX,
         allocation_rate: u64::MAX,
         collection_speed: 1,
     };
-    assert_eq!(useful_demand(&absurd, 5), u64::MAX);
+    assert_eq!(useful_demand(&absurd, 5), Bytes::MAX);
 }
 
 proptest! {
