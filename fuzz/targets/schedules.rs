@@ -9,10 +9,11 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::order::Filed;
 use plimsoll_trace::{Event, Header, Trace, text};
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::Arc;
 
 /// Quanta so short that some tens of events take several.
-const QUANTA: Quanta = Quanta { time: 10_000, bytes: 200, most: 50_000 };
+const QUANTA: Quanta = Quanta { time: Nanos(10_000), bytes: Bytes(200), most: Nanos(50_000) };
 /// The most that the threads of a program compute together, nanoseconds: ten thousand quanta. One thread
 /// alone may compute for as long as it likes, because that is simulated at once.
 const MOST_COMPUTED: u64 = 100_000_000;

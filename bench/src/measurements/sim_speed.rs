@@ -17,6 +17,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
+use plimsoll_unit::Nanos;
 use plimsoll_unit::float::MIB;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -168,7 +169,7 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
     turn.progress.tell(format_args!("speed"));
     let settings = Settings {
         quanta: Quanta {
-            time: QUANTUM,
+            time: Nanos(QUANTUM),
             ..Quanta::PAPER
         },
         ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)

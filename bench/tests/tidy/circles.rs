@@ -17,7 +17,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("crates/map", 5),
     ("crates/mmtk", 2),
     ("crates/pin", 3),
-    ("crates/policy", 6),
     ("crates/testbed", 3),
     ("crates/trace", 3),
 ];

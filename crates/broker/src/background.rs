@@ -1,6 +1,7 @@
 //! The threads that run beside the deciding thread, and what they share with it.
 
 use crate::error::Error;
+use plimsoll_unit::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -188,23 +189,23 @@ impl<S> Drop for Companion<S> {
     }
 }
 
-/// A companion that the deciding thread exchanges state with at intervals. Times in nanoseconds.
+/// A companion that the deciding thread exchanges state with at intervals.
 #[derive(Debug)]
 pub struct Periodic<S> {
     companion: Companion<S>,
-    every: u64,
+    every: Nanos,
     /// When the next exchange is due.
-    next: u64,
+    next: Nanos,
 }
 
 impl<S> Periodic<S> {
-    /// With an exchange each `every` ns, the first of them at once.
+    /// With an exchange each `every`, the first of them at once.
     #[must_use]
-    pub fn new(companion: Companion<S>, every: u64) -> Periodic<S> {
+    pub fn new(companion: Companion<S>, every: Nanos) -> Periodic<S> {
         Periodic {
             companion,
             every,
-            next: 0,
+            next: Nanos::ZERO,
         }
     }
 
@@ -212,18 +213,18 @@ impl<S> Periodic<S> {
     /// `sooner` says of the state how long before its time the exchange may be.
     pub fn exchange(
         &mut self,
-        now: u64,
-        sooner: impl FnOnce(&S) -> u64,
+        now: Nanos,
+        sooner: impl FnOnce(&S) -> Nanos,
     ) -> Option<MutexGuard<'_, Guarded<S>>> {
         let guard = match self.companion.monitor.guarded.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        if now < self.next.saturating_sub(sooner(&guard)) {
+        if now < self.next - sooner(&guard) {
             return None;
         }
-        self.next = now.saturating_add(self.every);
+        self.next = now + self.every;
         Some(guard)
     }
 
@@ -239,17 +240,20 @@ mod tests {
 
     #[test]
     fn an_exchange_waits_for_its_time_and_for_no_lock() {
-        let mut periodic = Periodic::new(Companion::<u64>::without_thread(), 10);
+        let mut periodic = Periodic::new(Companion::<Nanos>::without_thread(), Nanos(10));
         let monitor = Arc::clone(&periodic.companion.monitor);
-        **monitor.lock() = 3;
+        **monitor.lock() = Nanos(3);
         let held = monitor.lock();
-        assert!(periodic.exchange(0, |_| 0).is_none(), "it is in use");
+        assert!(
+            periodic.exchange(Nanos::ZERO, |_| Nanos::ZERO).is_none(),
+            "it is in use"
+        );
         drop(held);
-        assert!(periodic.exchange(0, |_| 0).is_some());
-        assert!(periodic.exchange(9, |_| 0).is_none());
-        assert!(periodic.exchange(6, |state| *state).is_none());
-        assert!(periodic.exchange(7, |state| *state).is_some());
-        assert!(periodic.exchange(16, |_| 0).is_none());
-        assert!(periodic.exchange(17, |_| 0).is_some());
+        assert!(periodic.exchange(Nanos::ZERO, |_| Nanos::ZERO).is_some());
+        assert!(periodic.exchange(Nanos(9), |_| Nanos::ZERO).is_none());
+        assert!(periodic.exchange(Nanos(6), |state| *state).is_none());
+        assert!(periodic.exchange(Nanos(7), |state| *state).is_some());
+        assert!(periodic.exchange(Nanos(16), |_| Nanos::ZERO).is_none());
+        assert!(periodic.exchange(Nanos(17), |_| Nanos::ZERO).is_some());
     }
 }

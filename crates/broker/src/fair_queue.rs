@@ -1,6 +1,7 @@
 //! Work by user: a user with work waits for a turn, and one with costly turns waits longer. So a
 //! flood of work delays other users by at most one piece of work of each user.
 
+use plimsoll_unit::Nanos;
 use std::collections::{HashMap, VecDeque};
 
 /// Waiting work. Users take turns; each user's own work keeps its order.
@@ -128,47 +129,45 @@ impl<T> FairQueue<T> {
 pub struct Spending {
     /// A user may take one in this many nanoseconds.
     one_in: u64,
-    /// Time (ns) by which a user may exceed that.
-    burst: u64,
-    /// For each user, the time (ns) up to which its part is used up. A user without an entry has
+    /// Time by which a user may exceed that.
+    burst: Nanos,
+    /// For each user, the time up to which its part is used up. A user without an entry has
     /// used none for long.
-    had: HashMap<u32, u64>,
+    had: HashMap<u32, Nanos>,
 }
 
 impl Spending {
     /// No user has spent anything.
     #[must_use]
-    pub fn new(one_in: u64, burst: u64) -> Spending {
+    pub fn new(one_in: u64, burst: Nanos) -> Spending {
         Spending {
             one_in,
-            burst: burst.saturating_mul(one_in),
+            burst: burst * one_in,
             had: HashMap::new(),
         }
     }
 
-    /// Time when a user may continue, ns; 0 for at once.
+    /// Time when a user may continue; 0 for at once.
     #[must_use]
-    pub fn due(&self, uid: u32) -> u64 {
-        let had = self.had.get(&uid).copied().unwrap_or(0);
-        had.saturating_sub(self.burst)
+    pub fn due(&self, uid: u32) -> Nanos {
+        let had = self.had.get(&uid).copied().unwrap_or_default();
+        had - self.burst
     }
 
-    /// Whether a user may continue at `now` (ns).
+    /// Whether a user may continue at `now`.
     #[must_use]
-    pub fn may(&self, uid: u32, now: u64) -> bool {
+    pub fn may(&self, uid: u32, now: Nanos) -> bool {
         self.due(uid) <= now
     }
 
-    /// Notes that a user's work took `took` ns up to `now`.
-    pub fn spend(&mut self, uid: u32, took: u64, now: u64) {
-        let had = self.had.entry(uid).or_insert(0);
-        *had = (*had)
-            .max(now)
-            .saturating_add(took.saturating_mul(self.one_in));
+    /// Notes that a user's work took `took` up to `now`.
+    pub fn spend(&mut self, uid: u32, took: Nanos, now: Nanos) {
+        let had = self.had.entry(uid).or_default();
+        *had = (*had).max(now) + took * self.one_in;
     }
 
-    /// Drops users whose part is not used up at `now` (ns).
-    pub fn sweep(&mut self, now: u64) {
+    /// Drops users whose part is not used up at `now`.
+    pub fn sweep(&mut self, now: Nanos) {
         self.had.retain(|_, had| *had > now);
     }
 }
@@ -242,17 +241,17 @@ mod tests {
 
     #[test]
     fn time_is_had_in_advance_up_to_a_burst_and_earned_back() {
-        let mut spending = Spending::new(10, 100);
-        assert!(spending.may(1, 5_000));
-        spending.spend(1, 100, 5_000);
-        assert!(spending.may(1, 5_000), "a burst");
-        spending.spend(1, 1, 5_000);
-        assert!(!spending.may(1, 5_009) && spending.may(1, 5_010));
-        assert!(spending.may(2, 5_000), "another's time is its own");
+        let mut spending = Spending::new(10, Nanos(100));
+        assert!(spending.may(1, Nanos(5_000)));
+        spending.spend(1, Nanos(100), Nanos(5_000));
+        assert!(spending.may(1, Nanos(5_000)), "a burst");
+        spending.spend(1, Nanos(1), Nanos(5_000));
+        assert!(!spending.may(1, Nanos(5_009)) && spending.may(1, Nanos(5_010)));
+        assert!(spending.may(2, Nanos(5_000)), "another's time is its own");
         // A user whose work took very long waits long, but not for ever.
-        spending.spend(1, 1_000_000, 6_000);
-        assert!(!spending.may(1, 10_000_000) && spending.may(1, 10_010_000));
-        spending.sweep(20_000_000);
+        spending.spend(1, Nanos(1_000_000), Nanos(6_000));
+        assert!(!spending.may(1, Nanos(10_000_000)) && spending.may(1, Nanos(10_010_000)));
+        spending.sweep(Nanos(20_000_000));
         assert!(spending.had.is_empty());
     }
 }

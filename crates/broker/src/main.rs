@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use plimsoll_broker::{Options, run};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::size::Size;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ struct Arguments {
     domain: Option<PathBuf>,
     /// Share out at most this much memory (1500M)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    budget: Option<u64>,
+    budget: Option<Bytes>,
     /// Exit this many seconds after the last program and connection are gone
     #[arg(long, value_name = "SECONDS")]
     idle_exit: Option<u64>,
@@ -40,9 +41,9 @@ struct Arguments {
     check: bool,
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+fn bytes(text: &str) -> Result<Bytes, String> {
     match text.parse() {
-        Ok(Size::Bytes(bytes)) => Ok(bytes),
+        Ok(Size::Bytes(bytes)) => Ok(Bytes(bytes)),
         Ok(Size::Part(_)) => Err("give a size (1500M); a part goes into plimsoll.toml".into()),
         Err(error) => Err(error.to_string()),
     }

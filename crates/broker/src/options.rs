@@ -3,6 +3,7 @@
 use crate::error::Error;
 use plimsoll_kernel::environment::variable;
 use plimsoll_kernel::peer::{IN_HOME, is_own_directory, is_taken};
+use plimsoll_unit::Bytes;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,8 +33,8 @@ pub struct Options {
     /// Memory domain: a cgroup directory under the memory controller's mount whose limit bounds
     /// everything, instead of the broker's own cgroup.
     pub domain: Option<PathBuf>,
-    /// Most bytes to share out; the smaller of this and the configuration's `budget` applies.
-    pub budget: Option<u64>,
+    /// Most memory to share out; the smaller of this and the configuration's `budget` applies.
+    pub budget: Option<Bytes>,
     /// Only check the configuration and print a summary.
     pub check: bool,
 }

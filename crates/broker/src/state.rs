@@ -6,6 +6,7 @@ use crate::decide::Kept;
 use crate::server::listener::advice;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, boot};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::plain;
 use serde::{Deserialize, Serialize};
@@ -18,10 +19,10 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 1;
 /// A longer state file (bytes) is not read.
 const MAX_STATE: u64 = 64 << 20;
-/// Time between a failed write and the next try, ns.
-const RETRY_NS: u64 = 5_000_000_000;
-/// How long an entry is kept when its process can be seen neither alive nor gone, ns.
-const WAIT_NS: u64 = 600_000_000_000;
+/// Time between a failed write and the next try.
+const RETRY: Nanos = Nanos::seconds(5);
+/// How long an entry is kept when its process can be seen neither alive nor gone.
+const WAIT: Nanos = Nanos::seconds(600);
 /// Most entries of missing principals checked in one go.
 const LOOKED_AT: usize = 64;
 
@@ -105,16 +106,16 @@ pub struct State {
     waiting: HashMap<Identity, Entry>,
     /// Entries still to be checked for live processes.
     unseen: Vec<Identity>,
-    /// Time when they were read, ns.
-    read_at: u64,
+    /// Time when they were read.
+    read_at: Nanos,
     /// New ids of rejoined principals, by old id.
     aliases: HashMap<Id, Id>,
     /// The id for the next principal, as of the last write.
     next_id: Id,
     /// Whether the file must be written.
     dirty: bool,
-    /// Time of the next try after a failed write, ns.
-    retry_at: u64,
+    /// Time of the next try after a failed write.
+    retry_at: Nanos,
     /// Whether the last write failed, which was logged then.
     failing: bool,
 }
@@ -135,11 +136,11 @@ impl State {
             most,
             waiting: HashMap::new(),
             unseen: Vec::new(),
-            read_at: clock::now().0,
+            read_at: clock::now(),
             aliases: HashMap::new(),
             next_id: 1,
             dirty: false,
-            retry_at: 0,
+            retry_at: Nanos::ZERO,
             failing: false,
         };
         match read(path) {
@@ -210,11 +211,11 @@ impl State {
 
     /// Checks some principals that have not rejoined. Drops dead ones at once, and after a while
     /// those that cannot be seen alive. Call it once a second.
-    pub fn forget_dead(&mut self, now: u64) {
+    pub fn forget_dead(&mut self, now: Nanos) {
         if self.unseen.is_empty() {
             self.unseen.extend(self.waiting.keys().cloned());
         }
-        let overdue = now.saturating_sub(self.read_at) >= WAIT_NS;
+        let overdue = now - self.read_at >= WAIT;
         let from = self.unseen.len().saturating_sub(LOOKED_AT);
         for identity in self.unseen.drain(from..) {
             let given_up = overdue && identity.process.is_none();
@@ -245,9 +246,9 @@ impl State {
         self.dirty = true;
     }
 
-    /// Whether [`State::write`] is due at `now` (ns).
+    /// Whether [`State::write`] is due at `now`.
     #[must_use]
-    pub fn is_due(&self, now: u64) -> bool {
+    pub fn is_due(&self, now: Nanos) -> bool {
         self.dirty && now >= self.retry_at
     }
 
@@ -258,7 +259,7 @@ impl State {
         &mut self,
         principals: impl Iterator<Item = (Identity, Kept, Option<KeptHome>)>,
         next_id: Id,
-        now: u64,
+        now: Nanos,
     ) -> bool {
         let boot = &self.boot;
         let entry = |(identity, kept, home): (Identity, Kept, Option<KeptHome>)| {
@@ -296,7 +297,7 @@ impl State {
                 true
             }
             Err(error) => {
-                self.retry_at = now.saturating_add(RETRY_NS);
+                self.retry_at = now + RETRY;
                 if !std::mem::replace(&mut self.failing, true) {
                     let errno =
                         rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);

@@ -48,7 +48,7 @@ fn a_group_is_that_of_its_keeper() {
         (of(2), kept(2, 20), None),
         (group("rest", Some((9, 2))), kept(3, 30), None),
     ];
-    state.write(all.into_iter(), 5, 1);
+    state.write(all.into_iter(), 5, Nanos(1));
     let mut state = load(&path);
     assert_eq!(state.rejoin(&of(3)), None, "another run of the same file");
     assert_eq!(state.rejoin(&of(2)).unwrap().weight.get(), 20);
@@ -78,7 +78,7 @@ fn who_comes_back_is_known_once() {
         (process, kept(3, 40), Some(kept_home.clone())),
         (shop.clone(), kept(4, 50), None),
     ];
-    assert!(state.write(all.into_iter(), 5, 1));
+    assert!(state.write(all.into_iter(), 5, Nanos(1)));
     let mut state = load(&path);
     assert!(state.homes().eq([home.as_path()]));
     assert!(state.kept_homes().eq([kept_home]));
@@ -121,7 +121,7 @@ fn a_state_with_an_impossible_weight_is_set_aside() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.json");
     let one = [(group("g", None), kept(3, 40), None)];
-    load(&path).write(one.into_iter(), 9, 1);
+    load(&path).write(one.into_iter(), 9, Nanos(1));
     let text = std::fs::read_to_string(&path).unwrap();
     let spoilt = text.replace("\"weight\":40", "\"weight\":0");
     std::fs::write(&path, &spoilt).unwrap();
@@ -135,9 +135,9 @@ fn a_state_with_an_impossible_weight_is_set_aside() {
 fn a_refusing_file_system_is_tried_again_later() {
     let mut state = load(Path::new("/proc/no/state.json"));
     state.touch();
-    state.write(std::iter::empty(), 1, 10);
-    assert!(!state.is_due(11));
-    assert!(state.is_due(11 + RETRY_NS));
+    state.write(std::iter::empty(), 1, Nanos(10));
+    assert!(!state.is_due(Nanos(11)));
+    assert!(state.is_due(Nanos(11) + RETRY));
 }
 
 /// The identity of a process, or of one that never existed.
@@ -158,10 +158,10 @@ fn the_dead_are_forgotten_and_a_number_of_anothers_is_none_of_theirs() {
     let nobody = group("g", None);
     let all =
         [&living, &dead, &other, &nobody].map(|identity| (identity.clone(), kept(3, 40), None));
-    load(&path).write(all.clone().into_iter(), 9, 1);
+    load(&path).write(all.clone().into_iter(), 9, Nanos(1));
     let mut state = State::load(&path, 100);
     assert_eq!(state.next_id(), 9);
-    assert!(state.is_due(1), "the file still has them");
+    assert!(state.is_due(Nanos(1)), "the file still has them");
     state.dirty = false;
     assert!(state.rejoin(&dead).is_none() && state.rejoin(&other).is_none());
     assert_eq!(state.waiting.len(), 2);
@@ -171,8 +171,8 @@ fn the_dead_are_forgotten_and_a_number_of_anothers_is_none_of_theirs() {
         .waiting
         .insert(dead.key(), load(&path).waiting[&dead.key()].clone());
     state.forget_dead(state.read_at);
-    assert!(state.is_due(1) && state.waiting.len() == 2);
-    state.forget_dead(state.read_at + WAIT_NS);
+    assert!(state.is_due(Nanos(1)) && state.waiting.len() == 2);
+    state.forget_dead(state.read_at + WAIT);
     assert!(state.rejoin(&nobody).is_none() && state.rejoin(&living).is_some());
 }
 
@@ -186,12 +186,12 @@ fn one_users_entries_are_bounded() {
     let mut other = group("other", None);
     other.uid = 8;
     let all: Vec<_> = many.chain([(other.clone(), kept(99, 20), None)]).collect();
-    state.write(all.into_iter(), 100, 1);
+    state.write(all.into_iter(), 100, Nanos(1));
     let mut state = State::load(&path, 10);
     assert_eq!(state.waiting.len(), 11);
     // Entries do not accumulate from one broker to the next.
     let again = (0..10).map(|n| (group(&name(200 + n), None), kept(n.into(), 10), None));
-    state.write(again, 100, 1);
+    state.write(again, 100, Nanos(1));
     let mut state = State::load(&path, 10);
     assert_eq!(state.waiting.len(), 11);
     assert_eq!(state.rejoin(&other).unwrap().weight.get(), 20);

@@ -120,7 +120,7 @@ impl Governor {
         }
         let (beside, family) = (self.beside.most(), self.family.least());
         let limit = granted.limit;
-        let usable = Bytes(threshold(limit.0));
+        let usable = threshold(limit);
         let unused = limit - usable;
         let above = own.resident + family - usable;
         (self.resident, self.limit, self.owed) = (own.resident, limit, granted.owed);
@@ -138,7 +138,7 @@ impl Governor {
             }
         };
         let process_limit = left(usable);
-        let goal = left(Bytes(low_water(limit.0))) - beside;
+        let goal = left(low_water(limit)) - beside;
         Govern {
             family,
             process_limit,
@@ -151,7 +151,7 @@ impl Governor {
 
     /// A release ended, which began at `began`. `resident`: what this process uses after it.
     pub fn released(&mut self, began: Nanos, ended: Nanos, resident: Bytes) {
-        let usable = Bytes(threshold(self.limit.0));
+        let usable = threshold(self.limit);
         let above = resident + self.family.least() - usable;
         let owed = self.owed - (self.resident - resident);
         let owes = owed > Bytes::ZERO;

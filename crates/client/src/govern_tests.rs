@@ -81,11 +81,11 @@ fn members(sizes: &[u64], limit: u64) -> Vec<(Governor, Govern)> {
 #[test]
 fn each_member_of_a_family_gives_its_part() {
     let all = members(&[100, 200, 300], 500);
-    let low = low_water(500 * MIB);
+    let low = low_water(Bytes::mib(500));
     let goals = all.iter().map(|(_, then)| then.release_to.unwrap().0);
-    assert!(goals.sum::<u64>().abs_diff(low) <= 3);
+    assert!(goals.sum::<u64>().abs_diff(low.0) <= 3);
     let limits = all.iter().map(|(_, then)| then.process_limit.0);
-    assert!(limits.sum::<u64>().abs_diff(threshold(500 * MIB)) <= 3);
+    assert!(limits.sum::<u64>().abs_diff(threshold(Bytes::mib(500)).0) <= 3);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn where_the_family_cannot_give_one_process_gives_all() {
     let mut step = |millis| governor.step(Nanos::millis(millis), numbers, own(part.0 / MIB));
     assert_eq!(step(10).release_to, None, "the others have time");
     let later = step(10 + FIRST_PAUSE.0 / 1_000_000).release_to.unwrap();
-    assert_eq!(later.0, low_water(500 * MIB) - 300 * MIB);
+    assert_eq!(later, low_water(Bytes::mib(500)) - Bytes::mib(300));
 }
 
 /// Numbers as brokers and kernels give them, and absurd ones.
@@ -127,11 +127,11 @@ proptest! {
             // Above the limit each member of the family gives its part, and none grows.
             let all = resident + then.family;
             prop_assert!(then.process_limit + then.family <= limit.max(then.family)
-                || (all > Bytes(threshold(limit.0)) && then.process_limit <= resident));
+                || (all > threshold(limit) && then.process_limit <= resident));
             prop_assert!(then.heap_limit == Bytes::ZERO || then.heap_limit + beside <= then.process_limit);
             prop_assert!(then.release_to.is_none_or(|goal| goal <= then.heap_limit && then.may_release));
             prop_assert!(owed == Bytes::ZERO || then.release_to.is_some() || !then.may_release
-                || resident + then.family <= Bytes(threshold(limit.0)));
+                || resident + then.family <= threshold(limit));
             if let Some(report) = then.report {
                 prop_assert!(report.floor >= Some(needs.0));
             }

@@ -9,6 +9,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::own::{self, Addresses};
 use plimsoll_policy::footprint::{self, Beside, Bound, Decision, Seen, is_cliff};
 use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
+use plimsoll_unit::Bytes;
 use std::time::{Duration, Instant};
 
 /// A heap below this many bytes is not bounded.
@@ -286,13 +287,13 @@ impl Surroundings {
         };
         let has = (central.committed() * SUPERPAGE) as u64;
         let beside = limit.saturating_sub(left + has);
-        self.beside_addresses.look(clock::now().0, beside);
+        self.beside_addresses.look(clock::now(), Bytes(beside));
         let left = left + has.saturating_sub((central.used() * SUPERPAGE) as u64);
         self.many = Some((Instant::now(), left / PLENTY));
         (wanted >= left / PLENTY).then(|| Bound::Cliff {
             left,
             free: left,
-            margin: self.beside_addresses.margin(limit),
+            margin: self.beside_addresses.margin(Bytes(limit)).0,
             granted: u64::MAX,
         })
     }
@@ -353,17 +354,18 @@ impl Surroundings {
         let capacity = reading.capacity;
         let left = capacity.saturating_sub(used) + idle;
         let free = left.saturating_sub(untouched);
-        if !is_cliff(capacity, pageable) {
+        if !is_cliff(Bytes(capacity), Bytes(pageable)) {
             (self.no_cliff, self.lately) = (Some(Instant::now()), None);
             return (Bound::Domain { capacity, free }, uses);
         }
         let heap = (resident + idle).min(uses);
-        self.beside.look(clock::now().0, used.saturating_sub(heap));
-        let margin = self.beside.margin(capacity);
+        self.beside
+            .look(clock::now(), Bytes(used.saturating_sub(heap)));
+        let margin = self.beside.margin(Bytes(capacity));
         let bound = Bound::Cliff {
             left,
             free,
-            margin,
+            margin: margin.0,
             granted: self.granted.unwrap_or(u64::MAX),
         };
         self.lately = Some((Instant::now(), resident, bound, uses));

@@ -7,6 +7,7 @@ use crate::front_end::{Conditions, Stress};
 use crate::pace;
 use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_policy::generations::{Ended, Generations};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// In incremental mode, old objects are collected as well once this many times more bytes live than
@@ -61,7 +62,9 @@ impl Young {
         may && match conditions.stress {
             _ if self.on => live < self.live.saturating_mul(GROWTH),
             Some(Stress { young, .. }) => young,
-            None => self.generations.is_young(heap.allocated() - self.allocated),
+            None => self
+                .generations
+                .is_young(Bytes(heap.allocated() - self.allocated)),
         }
     }
 
@@ -95,9 +98,9 @@ impl Young {
         let written = u32::try_from(ended.residency.written).unwrap_or(u32::MAX);
         let cost = ended.took + WRITE * written;
         Ended {
-            cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
-            live: (ended.found.composite + ended.found.atomic) as u64,
-            allocated: self.allocated - before,
+            cost: cost.into(),
+            live: Bytes((ended.found.composite + ended.found.atomic) as u64),
+            allocated: Bytes(self.allocated - before),
         }
     }
 
@@ -108,20 +111,20 @@ impl Young {
 
     /// The mean cost of recent collections in nanoseconds, including one that is not recorded yet.
     pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> u64 {
-        self.generations.mean_cost(young, ended.cost)
+        self.generations.mean_cost(young, ended.cost).0
     }
 
     /// Notes the end of a collection of young objects. Returns the most bytes to allocate until the
     /// next one; `None` in incremental mode, where this has no say.
     pub(crate) fn after_young(&mut self, ended: &Ended) -> Option<usize> {
         let left = self.generations.after_young(ended);
-        (!self.on).then(|| usize::try_from(left).unwrap_or(usize::MAX))
+        (!self.on).then(|| usize::try_from(left.0).unwrap_or(usize::MAX))
     }
 
     /// Notes the end of a whole collection; `allowance` bytes may be allocated until the next.
     pub(crate) fn after_whole(&mut self, ended: &Ended, allowance: usize) {
-        self.live = ended.live;
-        self.generations.after_whole(ended, allowance as u64);
+        self.live = ended.live.0;
+        self.generations.after_whole(ended, Bytes(allowance as u64));
     }
 }
 

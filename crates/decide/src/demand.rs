@@ -98,7 +98,9 @@ pub(super) fn modest(node: &Node, now: Nanos) -> u64 {
 /// Bytes of room for garbage with which collections take `permille` thousandths of the time. `None`
 /// while the collector is unknown.
 fn room(permille: u32, collector: &Collector) -> Option<u64> {
-    let room = useful_demand(collector, permille).checked_sub(collector.live);
+    let room = useful_demand(collector, permille)
+        .0
+        .checked_sub(collector.live);
     room.filter(|_| collector.is_known())
 }
 

@@ -6,7 +6,7 @@
 use super::smoothed_level::{Flow, change};
 use super::{DomainFigures, SensedDomain};
 use plimsoll_policy::footprint::surprise;
-use plimsoll_unit::{MIB, Nanos};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 
 /// Time constant for the growth of outsiders.
 const TAU: Nanos = Nanos::millis(200);
@@ -133,7 +133,7 @@ impl Domain {
         let capacity = self.sensed.capacity;
         let usual = RESERVE_FLOOR.min(capacity / 25);
         let floor = if self.sensed.cliff && several {
-            usual.max(surprise(capacity))
+            usual.max(surprise(Bytes(capacity)).0)
         } else {
             usual
         };

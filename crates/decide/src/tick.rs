@@ -9,7 +9,7 @@ use super::{
     smoothed_level,
 };
 use plimsoll_policy::shares::{Collector, Principal};
-use plimsoll_unit::{MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 use plimsoll_wire::messages::Kind;
 use plimsoll_wire::page::{Level, Numbers};
 
@@ -249,7 +249,7 @@ impl Core {
                 apart: node.origin.tenant,
             });
         }
-        let shares = self.shares.decide(&self.inputs, self.root.budget);
+        let shares = self.shares.decide(&self.inputs, Bytes(self.root.budget));
         debug_assert_eq!(shares.len(), self.tree.len(), "a share for each");
         for (place, share) in shares.iter().enumerate() {
             let slot = self.tree.ordered(place);

@@ -14,6 +14,7 @@
 use crate::lock;
 use plimsoll_heap::{Class, GRANULE};
 use plimsoll_policy::phases::{Quantum, TIME_BOUND, Used};
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The quantum, bytes; 0 while there is none. Written once, when the collector is made.
@@ -37,12 +38,12 @@ impl Turn {
     pub(crate) fn is_over(&self) -> bool {
         let quantum = Quantum {
             time: TIME_BOUND,
-            bytes: BYTES.load(Relaxed),
+            bytes: Bytes(BYTES.load(Relaxed)),
         };
         // The kernel bounds the time.
         quantum.is_used_up(Used {
-            time: 0,
-            bytes: self.spent.load(Relaxed),
+            time: Nanos::ZERO,
+            bytes: Bytes(self.spent.load(Relaxed)),
         })
     }
 

@@ -85,7 +85,7 @@ fn each_turn_is_exact(name: &str, value: &str, quantum: u64, more: &[(&str, &str
 
 #[test]
 fn each_turn_of_the_papers_quantum_is_exact() {
-    each_turn_is_exact("paper", "10k", MEMORY_QUANTUM, &[]);
+    each_turn_is_exact("paper", "10k", MEMORY_QUANTUM.0, &[]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn each_turn_of_a_large_quantum_is_exact() {
 #[test]
 fn each_turn_under_stress_is_exact() {
     let stress = [("PLIMSOLL_GC_STRESS", "1500")];
-    each_turn_is_exact("stress", "10K", MEMORY_QUANTUM, &stress);
+    each_turn_is_exact("stress", "10K", MEMORY_QUANTUM.0, &stress);
 }
 
 /// Each object is allocated with the lock and counted.

@@ -15,7 +15,7 @@ use plimsoll_kernel::{Error, Result};
 use plimsoll_map::runtimes::hotspot::allocation::{Allocation, AllocationError};
 use plimsoll_policy::phases::live::{Front, Outcome, Switch, Trial, Window, pace};
 use plimsoll_policy::phases::{Quanta, Rule};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,9 +56,9 @@ impl Options {
         Options {
             rule,
             quanta: Quanta {
-                time: 10_000_000,
-                bytes: 1 << 20,
-                most: 100_000_000,
+                time: Nanos::millis(10),
+                bytes: Bytes::mib(1),
+                most: Nanos::millis(100),
             },
             look: Duration::from_millis(10),
             window: Duration::from_secs(1),
@@ -253,8 +253,7 @@ impl Following<'_> {
                 self.end_window(tell)?;
                 begin = clock::now();
             }
-            let cost = clock::thread_cpu() - used;
-            pause = Nanos(pace(wanted.0, cost.0));
+            pause = pace(wanted, clock::thread_cpu() - used);
         }
     }
 
@@ -274,11 +273,11 @@ impl Following<'_> {
         threads.look(&mut leave)?;
         if counts {
             let window = &mut self.window;
-            window.elapsed = window.elapsed.saturating_add(elapsed.0);
+            window.elapsed += elapsed;
             for followed in self.threads.threads() {
-                window.bytes = window.bytes.saturating_add(followed.used.bytes);
-                window.time = window.time.saturating_add(followed.used.time);
-                window.waited = window.waited.saturating_add(followed.waited);
+                window.bytes += followed.used.bytes;
+                window.time += followed.used.time;
+                window.waited += Nanos(followed.waited);
             }
         }
         if self.is_on() {
@@ -291,12 +290,12 @@ impl Following<'_> {
     fn order(&mut self, elapsed: Nanos) -> Result<()> {
         let front = &mut self.front;
         for followed in self.threads.threads_mut() {
-            if followed.allocates && followed.used.time > 0 {
+            if followed.allocates && followed.used.time > Nanos::ZERO {
                 let thread = *followed.thread.get_or_insert_with(|| front.admit());
                 front.look(thread, followed.used);
             }
         }
-        front.decide(elapsed.0);
+        front.decide(elapsed);
         self.was_back |= front.back() > 0;
         for followed in self.threads.threads_mut() {
             if followed.held.is_none() {

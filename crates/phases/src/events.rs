@@ -141,15 +141,15 @@ impl News {
             return Ok(());
         };
         let turn = match rule {
-            Rule::Mqrr => format!("{} KiB allocated", quanta.bytes >> 10),
-            Rule::RoundRobin | Rule::Larf => format!("{} ms", quanta.time / 1_000_000),
+            Rule::Mqrr => format!("{} KiB allocated", quanta.bytes.0 >> 10),
+            Rule::RoundRobin | Rule::Larf => format!("{} ms", quanta.time.0 / 1_000_000),
         };
         write!(
             f,
             "threads of process {pid} are ordered by {} (a turn is {turn}, at most {} ms), by {}, on \
              {processors} processors",
             rule.name(),
-            quanta.most / 1_000_000,
+            quanta.most.0 / 1_000_000,
             lever.name()
         )
     }

@@ -6,6 +6,7 @@ use plimsoll_kernel::sched::{Ran, ThreadClock};
 use plimsoll_kernel::{Error, Result};
 use plimsoll_map::runtimes::hotspot::allocation::Allocation;
 use plimsoll_policy::phases::{Thread, Used};
+use plimsoll_unit::{Bytes, Nanos};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,12 +91,12 @@ impl Threads {
             match followed.clock.read() {
                 Ok(now) => {
                     followed.used = Used {
-                        time: now.ran.saturating_sub(followed.ran.ran),
-                        bytes: 0,
+                        time: Nanos(now.ran.saturating_sub(followed.ran.ran)),
+                        bytes: Bytes::ZERO,
                     };
                     followed.waited = now.waited.saturating_sub(followed.ran.waited);
                     followed.ran = now;
-                    any |= followed.used.time > 0;
+                    any |= followed.used.time > Nanos::ZERO;
                 }
                 Err(_) => followed.gone = true,
             }
@@ -120,7 +121,7 @@ impl Threads {
 
     fn read(&mut self) -> Result<()> {
         self.which.clear();
-        let ran = |followed: &&Followed| followed.used.time > 0;
+        let ran = |followed: &&Followed| followed.used.time > Nanos::ZERO;
         let places = self
             .followed
             .iter()
@@ -129,12 +130,17 @@ impl Threads {
         self.which.extend(places);
         self.allocation.read(&self.which)?;
         let list = self.allocation.threads();
-        for followed in self.followed.iter_mut().filter(|it| it.used.time > 0) {
+        for followed in self
+            .followed
+            .iter_mut()
+            .filter(|it| it.used.time > Nanos::ZERO)
+        {
             let Some(thread) = list.get(followed.index).filter(|it| it.tid == followed.tid) else {
                 continue;
             };
             let before = followed.bytes.replace(thread.bytes);
-            followed.used.bytes = thread.bytes.saturating_sub(before.unwrap_or(thread.bytes));
+            followed.used.bytes =
+                Bytes(thread.bytes.saturating_sub(before.unwrap_or(thread.bytes)));
             followed.allocates |= thread.bytes > 0;
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! `cargo run --release -p plimsoll-policy --example shares-decide`
 
 use plimsoll_policy::shares::{Collector, Principal, Shares};
+use plimsoll_unit::Bytes;
 use std::time::Instant;
 
 const PRINCIPALS: u32 = 10_000;
@@ -92,7 +93,7 @@ fn main() {
         let (wall, cpu) = (0..ROUNDS)
             .map(|_| {
                 let (wall, cpu) = (Instant::now(), thread_time());
-                std::hint::black_box(shares.decide(&principals, 16 << 30));
+                std::hint::black_box(shares.decide(&principals, Bytes(16 << 30)));
                 let cpu = (thread_time() - cpu) as f64 / 1e3;
                 (wall.elapsed().as_secs_f64() * 1e6, cpu)
             })

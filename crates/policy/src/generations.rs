@@ -6,38 +6,40 @@
 //! rent-or-buy problem: buying when the rent paid reaches the price costs at most twice the minimum
 //! (Karlin and others, 1988).
 
-/// Result of a collection. Sizes in bytes, cost in ns.
+use plimsoll_unit::{Bytes, Nanos};
+
+/// Result of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// Its cost, including what tracking writes has cost the program since the previous collection.
-    pub cost: u64,
-    /// Live bytes, as far as known.
-    pub live: u64,
-    /// Bytes allocated since the previous collection.
-    pub allocated: u64,
+    pub cost: Nanos,
+    /// Live memory, as far as known.
+    pub live: Bytes,
+    /// Memory allocated since the previous collection.
+    pub allocated: Bytes,
 }
 
 /// The last whole collection.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
-    cost: u64,
-    /// Bytes that lived.
-    live: u64,
-    /// Most bytes that may live and be allocated in all until the next whole collection.
-    most: u64,
-    allowance: u64,
+    cost: Nanos,
+    /// The memory that lived.
+    live: Bytes,
+    /// Most that may live and be allocated in all until the next whole collection.
+    most: Bytes,
+    allowance: Bytes,
 }
 
 /// The decisions for one heap.
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
     whole: Option<Whole>,
-    /// Number of collections of young objects since the last whole one, and their cost in ns.
+    /// Number of collections of young objects since the last whole one, and their cost.
     count: u32,
-    spent: u64,
-    /// Bytes allocated since the last whole collection, as of the last collection.
-    allocated: u64,
-    live: u64,
+    spent: Nanos,
+    /// Memory allocated since the last whole collection, as of the last collection.
+    allocated: Bytes,
+    live: Bytes,
     /// Fraction (0 to 1) of the bytes allocated before the last collection that survived it.
     survival: f64,
     /// Number of collections to come that are whole because young ones were not worth it.
@@ -71,15 +73,14 @@ impl Generations {
         self.rest == 0 && survival <= MOST_SURVIVAL
     }
 
-    /// Whether the collection that begins now should be a young one, after `allocated` bytes since
-    /// the last collection: whether it will leave enough room.
-    pub fn is_young(&self, allocated: u64) -> bool {
-        let survivors = (self.survival * allocated as f64) as u64;
-        let live = self.live.saturating_add(survivors);
+    /// Whether the collection that begins now should be a young one, after this much was `allocated`
+    /// since the last collection: whether it will leave enough room.
+    pub fn is_young(&self, allocated: Bytes) -> bool {
+        let live = self.live + Bytes((self.survival * allocated.0 as f64) as u64);
         self.whole.is_some_and(|whole| {
             self.rest == 0
                 && self.spent < whole.cost
-                && whole.most.saturating_sub(live) as f64 >= whole.allowance as f64 * LEAST_ROOM
+                && (whole.most - live).0 as f64 >= whole.allowance.0 as f64 * LEAST_ROOM
         })
     }
 
@@ -88,54 +89,55 @@ impl Generations {
         self.count
     }
 
-    /// Mean cost of recent collections in ns: the one that just ended and is not noted yet, the
+    /// Mean cost of recent collections: the one that just ended and is not noted yet, the
     /// young ones since the last whole one, and that whole one, unless the one that just ended is
     /// whole.
-    pub fn mean_cost(&self, young: bool, cost: u64) -> u64 {
+    pub fn mean_cost(&self, young: bool, cost: Nanos) -> Nanos {
         let whole = self.whole.filter(|_| young);
-        let before = whole.map_or(0, |whole| whole.cost);
-        let sum = cost.saturating_add(self.spent).saturating_add(before);
-        sum / u64::from(self.count + 1 + u32::from(whole.is_some()))
+        let before = whole.map_or(Nanos::ZERO, |whole| whole.cost);
+        (cost + self.spent + before) / u64::from(self.count + 1 + u32::from(whole.is_some()))
     }
 
-    /// Notes a whole collection; `allowance` is the number of bytes to allocate until the next.
-    pub fn after_whole(&mut self, ended: &Ended, allowance: u64) {
+    /// Notes a whole collection; `allowance` is the memory to allocate until the next.
+    pub fn after_whole(&mut self, ended: &Ended, allowance: Bytes) {
         self.note(ended);
         self.note_growth(ended.live);
-        (self.count, self.spent, self.allocated) = (0, 0, 0);
+        (self.count, self.spent, self.allocated) = (0, Nanos::ZERO, Bytes::ZERO);
         self.whole = Some(Whole {
             cost: ended.cost,
             live: ended.live,
-            most: ended.live.saturating_add(allowance),
+            most: ended.live + allowance,
             allowance,
         });
     }
 
-    /// Notes a collection of young objects; returns the bytes that may be allocated until the next.
-    pub fn after_young(&mut self, ended: &Ended) -> u64 {
+    /// Notes a collection of young objects; returns how much may be allocated until the next.
+    pub fn after_young(&mut self, ended: &Ended) -> Bytes {
         self.note(ended);
         self.count += 1;
-        self.spent = self.spent.saturating_add(ended.cost);
-        let Some(whole) = self.whole else { return 0 };
-        let room = whole.most.saturating_sub(ended.live);
-        self.judge(&whole, ended.cost, room);
+        self.spent += ended.cost;
+        let Some(whole) = self.whole else {
+            return Bytes::ZERO;
+        };
+        let room = whole.most - ended.live;
+        self.judge(&whole, Nanos(ended.cost.0), Bytes(room.0));
         room
     }
 
     fn note(&mut self, ended: &Ended) {
-        let grown = ended.live.saturating_sub(self.live);
-        self.survival = (grown as f64 / ended.allocated.max(1) as f64).min(1.0);
+        let grown = ended.live - self.live;
+        self.survival = (grown.0 as f64 / ended.allocated.0.max(1) as f64).min(1.0);
         self.live = ended.live;
-        self.allocated = self.allocated.saturating_add(ended.allocated);
+        self.allocated += ended.allocated;
         self.rest = self.rest.saturating_sub(1);
     }
 
     /// Ends the rest if the heap grew when it began and does not any more: the program is in another
     /// phase. Only whole collections show that: survivors of a collection of young objects may take the
     /// place of objects that died.
-    fn note_growth(&mut self, live: u64) {
-        let before = self.whole.map_or(0, |whole| whole.live);
-        let growth = live.saturating_sub(before) as f64 / self.allocated.max(1) as f64;
+    fn note_growth(&mut self, live: Bytes) {
+        let before = self.whole.map_or(Bytes::ZERO, |whole| whole.live);
+        let growth = (live - before).0 as f64 / self.allocated.0.max(1) as f64;
         let failed = *self.failed.get_or_insert(growth);
         if self.rested > 0 && failed >= GREW && growth < failed / 2.0 {
             (self.rest, self.rested) = (0, 0);
@@ -144,9 +146,9 @@ impl Generations {
 
     /// Starts a rest when a byte of room cost more than with a whole collection. The rest has as many
     /// collections as this one cost times too much, and each rest is longer.
-    fn judge(&mut self, whole: &Whole, cost: u64, room: u64) {
-        let paid = u128::from(cost) * u128::from(whole.allowance);
-        let worth = u128::from(whole.cost) * u128::from(room);
+    fn judge(&mut self, whole: &Whole, cost: Nanos, room: Bytes) {
+        let paid = u128::from(cost.0) * u128::from(whole.allowance.0);
+        let worth = u128::from(whole.cost.0) * u128::from(room.0);
         if paid <= worth {
             self.rested = 0;
         } else {
@@ -165,14 +167,14 @@ mod tests {
 
     /// Notes a whole collection that cost 1000 and left room for 500.
     fn whole(generations: &mut Generations, live: u64) {
-        generations.after_whole(&ended(live, 1000), 500);
+        generations.after_whole(&ended(live, 1000), Bytes(500));
     }
 
     fn ended(live: u64, cost: u64) -> Ended {
         Ended {
-            cost,
-            live,
-            allocated: 500,
+            cost: Nanos(cost),
+            live: Bytes(live),
+            allocated: Bytes(500),
         }
     }
 
@@ -186,24 +188,27 @@ mod tests {
 
     #[test]
     fn the_first_is_whole() {
-        assert!(!Generations::default().is_young(0));
+        assert!(!Generations::default().is_young(Bytes::ZERO));
     }
 
     #[test]
     fn where_the_young_die_collections_are_of_them_until_they_cost_what_a_whole_one_costs() {
         let mut generations = steady();
         for _ in 0..10 {
-            assert!(generations.is_young(500));
-            assert_eq!(generations.after_young(&ended(1000, 100)), 500);
+            assert!(generations.is_young(Bytes(500)));
+            assert_eq!(generations.after_young(&ended(1000, 100)), Bytes(500));
         }
         assert_eq!(
-            (generations.count(), generations.mean_cost(false, 1000)),
-            (10, 2000 / 11)
+            (
+                generations.count(),
+                generations.mean_cost(false, Nanos(1000))
+            ),
+            (10, Nanos(2000 / 11))
         );
-        assert_eq!(generations.mean_cost(true, 100), 2100 / 12);
-        assert!(!generations.is_young(500));
+        assert_eq!(generations.mean_cost(true, Nanos(100)), Nanos(2100 / 12));
+        assert!(!generations.is_young(Bytes(500)));
         whole(&mut generations, 1000);
-        assert!(generations.is_young(500));
+        assert!(generations.is_young(Bytes(500)));
     }
 
     #[test]
@@ -211,19 +216,19 @@ mod tests {
         let mut generations = Generations::default();
         for live in [500, 1000, 1500] {
             whole(&mut generations, live);
-            assert!(!generations.is_young(500));
+            assert!(!generations.is_young(Bytes(500)));
         }
     }
 
     #[test]
     fn what_lives_longer_takes_from_the_room_until_too_little_is_left() {
         let mut generations = steady();
-        assert_eq!(generations.after_young(&ended(1100, 10)), 400);
-        assert!(generations.is_young(400), "80 of these will live");
-        assert_eq!(generations.after_young(&ended(1200, 10)), 300);
-        assert!(generations.is_young(300));
-        assert_eq!(generations.after_young(&ended(1300, 10)), 200);
-        assert!(!generations.is_young(200), "40 will live");
+        assert_eq!(generations.after_young(&ended(1100, 10)), Bytes(400));
+        assert!(generations.is_young(Bytes(400)), "80 of these will live");
+        assert_eq!(generations.after_young(&ended(1200, 10)), Bytes(300));
+        assert!(generations.is_young(Bytes(300)));
+        assert_eq!(generations.after_young(&ended(1300, 10)), Bytes(200));
+        assert!(!generations.is_young(Bytes(200)), "40 will live");
     }
 
     #[test]
@@ -231,7 +236,7 @@ mod tests {
         let mut generations = steady();
         let mut tried = 0;
         for _ in 0..200 {
-            if generations.is_young(500) {
+            if generations.is_young(Bytes(500)) {
                 tried += 1;
                 generations.after_young(&ended(1000, 2000));
             } else {
@@ -247,7 +252,7 @@ mod tests {
         let mut generations = steady();
         let mut tried = 0;
         for _ in 0..100 {
-            if generations.is_young(500) {
+            if generations.is_young(Bytes(500)) {
                 tried += 1;
                 generations.after_young(&ended(1400, 2000));
             } else {
@@ -267,7 +272,7 @@ mod tests {
         whole(&mut generations, 1500);
         assert!(generations.rest > 0);
         whole(&mut generations, 1510);
-        assert!(generations.is_young(500));
+        assert!(generations.is_young(Bytes(500)));
     }
 
     proptest! {
@@ -281,17 +286,18 @@ mod tests {
             ),
         ) {
             let mut generations = Generations::default();
-            let (mut most, mut price, mut spent) = (0, 0, 0);
+            let (mut most, mut price, mut spent) = (Bytes::ZERO, Nanos::ZERO, Nanos::ZERO);
             for (live, cost, allowance, quiet) in steps {
-                let live = if quiet { generations.live } else { live };
+                let (cost, allowance) = (Nanos(cost), Bytes(allowance));
+                let live = if quiet { generations.live } else { Bytes(live) };
                 let ended = Ended { cost, live, allocated: allowance };
                 if generations.is_young(allowance) {
                     prop_assert!(spent < price);
                     spent += cost;
-                    prop_assert_eq!(generations.after_young(&ended), u64::saturating_sub(most, live));
+                    prop_assert_eq!(generations.after_young(&ended), most - live);
                 } else {
                     generations.after_whole(&ended, allowance);
-                    (most, price, spent) = (live + allowance, cost, 0);
+                    (most, price, spent) = (live + allowance, cost, Nanos::ZERO);
                 }
                 prop_assert!(generations.rest <= LONGEST);
             }

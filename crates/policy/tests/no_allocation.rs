@@ -4,6 +4,7 @@ use plimsoll_policy::ownership::{Ownership, Sample, Settings};
 use plimsoll_policy::phases::{Larf, ReadyQueue, Ties, Used};
 use plimsoll_policy::shares::{Collector, Principal, Shares};
 use plimsoll_policy::sizing::{DropIn, DropInEnough, Ended, HotSpot, Sizing};
+use plimsoll_unit::{Bytes, Nanos};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -56,7 +57,13 @@ fn dispatch(queue: &mut ReadyQueue, round: u64) {
             let again = queue.admit(0);
             queue.ready(again, Used::default());
         }
-        queue.ready(thread, Used { time: 900, bytes });
+        queue.ready(
+            thread,
+            Used {
+                time: Nanos(900),
+                bytes: Bytes(bytes),
+            },
+        );
     }
 }
 
@@ -96,21 +103,21 @@ fn decisions_allocate_nothing() {
     let mut books = Ownership::new(Settings::default());
     let samples = [1, 2, 3].map(|principal| Sample {
         principal,
-        referenced: 1 << 19,
-        waited: 1 << 27,
+        referenced: Bytes(1 << 19),
+        waited: Nanos(1 << 27),
     });
     let (mut enough, mut drop_in) = (DropInEnough::default(), DropIn::default());
     let mut hotspot = HotSpot::default();
-    let mut queue = ReadyQueue::new(Box::new(Larf::new(1000, Ties::Newest)), 2);
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(Nanos(1000), Ties::Newest)), 2);
     for priority in 0..50 {
         let thread = queue.admit(priority % 3);
         queue.ready(thread, Used::default());
     }
     let before = ALLOCATIONS.get();
     for round in 0..5u64 {
-        shares.decide(&principals, 1 << (20 + round * 4));
+        shares.decide(&principals, Bytes(1 << (20 + round * 4)));
         shares.victim(&principals);
-        books.measured(round, 1 << 20, &samples, round << 61);
+        books.measured(round, Bytes::mib(1), &samples, round << 61);
         books.next_epoch(round << 50);
         dispatch(&mut queue, round);
         size(&mut enough, round);

@@ -8,6 +8,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, table};
+use plimsoll_unit::Nanos;
 use std::sync::Arc;
 
 /// As in `plimsoll-bench sim-speed`.
@@ -40,7 +41,7 @@ fn main() {
         }
         let settings = Settings {
             quanta: Quanta {
-                time: QUANTUM,
+                time: Nanos(QUANTUM),
                 ..Quanta::PAPER
             },
             ..Settings::new(rule, collector, HEAP * survey.largest_live)

@@ -7,6 +7,7 @@ use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_testbed::counting::{Counting, peak_of};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
+use plimsoll_unit::Nanos;
 use std::sync::Arc;
 
 #[global_allocator]
@@ -32,7 +33,7 @@ fn ten_times_the_events_need_no_more_memory() {
             let survey = Survey::of(trace).unwrap();
             let settings = Settings {
                 quanta: Quanta {
-                    time: 10_000,
+                    time: Nanos(10_000),
                     ..Quanta::PAPER
                 },
                 ..Settings::new(Rule::Larf, collector, 5 * survey.largest_live)

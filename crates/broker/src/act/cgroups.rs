@@ -7,6 +7,7 @@ use crate::state::KeptHome;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +18,9 @@ pub const PARENT: &str = "plimsoll";
 pub const LEAF: &str = "others";
 /// Maximum number of leftover cgroups that the broker examines when it starts.
 const MAX_LEFTOVERS: usize = 4096;
-/// Anonymous memory in bytes. A process that holds less when it is moved counts as young: nearly
+/// Anonymous memory. A process that holds less when it is moved counts as young: nearly
 /// all of its later memory is charged to the new cgroup.
-const YOUNG: u64 = 16 << 20;
+const YOUNG: Bytes = Bytes::mib(16);
 /// A process with more threads than this is not young.
 const FEW_THREADS: usize = 256;
 
@@ -52,16 +53,19 @@ impl Home {
         location.is_some_and(|location| location.exact && location.dir == self.directory)
     }
 
-    /// Anonymous and shared memory charged here, and swap used, in bytes.
+    /// Anonymous and shared memory charged here, and swap used.
     ///
     /// # Errors
     /// When the cgroup cannot be read.
-    pub fn read(&self) -> Result<(u64, u64)> {
+    pub fn read(&self) -> Result<(Bytes, Bytes)> {
         let Some(cgroup) = &self.cgroup else {
-            return Ok((0, 0));
+            return Ok((Bytes::ZERO, Bytes::ZERO));
         };
         let stat = cgroup.stat()?;
-        Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
+        Ok((
+            Bytes(stat.anon) + Bytes(stat.shmem),
+            Bytes(cgroup.swapped()?),
+        ))
     }
 
     /// Lifts the limit and leaves the processes where they are: this broker ends, and the next one
@@ -259,7 +263,7 @@ impl Drop for Cgroups {
 /// Whether a cgroup that the process enters now is charged for nearly all of its memory: the
 /// process holds almost nothing yet and has no child that stays elsewhere.
 fn is_young(process: &Process) -> Result<bool> {
-    if process.memory()?.anon >= YOUNG {
+    if Bytes(process.memory()?.anon) >= YOUNG {
         return Ok(false);
     }
     let (mut children, mut threads) = (Vec::new(), FEW_THREADS);

@@ -5,27 +5,28 @@ use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bounds of one turn: the most bytes taken, and the time after which no further process is begun.
 /// One process may have many areas to read.
-const TURN_BYTES: u64 = 256 << 20;
+const TURN_BYTES: Bytes = Bytes::mib(256);
 const TURN: Duration = Duration::from_millis(250);
-/// Least free swap in bytes. With less, no limit is set under version 1, because the kernel would
+/// Least free swap. With less, no limit is set under version 1, because the kernel would
 /// kill.
-const SWAP_NEEDED: u64 = 64 << 20;
+const SWAP_NEEDED: Bytes = Bytes::mib(64);
 
-/// An order to the worker. Amounts are bytes.
+/// An order to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Page out this many bytes.
-    PageOut(u64),
-    /// Take this many bytes.
-    Take(u64),
-    /// Set the limit; `u64::MAX` lifts it.
-    Bound(u64),
+    /// Page out this much.
+    PageOut(Bytes),
+    /// Take this much.
+    Take(Bytes),
+    /// Set the limit; [`Bytes::MAX`] lifts it.
+    Bound(Bytes),
 }
 
 impl Order {
@@ -41,13 +42,15 @@ impl Order {
         !matches!(self, Order::Bound(_))
     }
 
-    /// This order, reduced to at most `most` bytes; `None` when nothing is left to take.
+    /// This order, reduced to at most `most`; `None` when nothing is left to take.
     #[must_use]
-    pub(super) fn at_most(self, most: u64) -> Option<Order> {
+    pub(super) fn at_most(self, most: Bytes) -> Option<Order> {
         match self {
             Order::Bound(_) => Some(self),
-            Order::PageOut(bytes) => Some(Order::PageOut(bytes.min(most))).filter(|_| most > 0),
-            Order::Take(bytes) => Some(Order::Take(bytes.min(most))).filter(|_| most > 0),
+            Order::PageOut(bytes) => {
+                Some(Order::PageOut(bytes.min(most))).filter(|_| most > Bytes::ZERO)
+            }
+            Order::Take(bytes) => Some(Order::Take(bytes.min(most))).filter(|_| most > Bytes::ZERO),
         }
     }
 }
@@ -74,8 +77,8 @@ pub struct Outcome {
     pub id: Id,
     /// The order.
     pub order: Order,
-    /// Bytes paged out or taken.
-    pub bytes: u64,
+    /// Memory paged out or taken.
+    pub bytes: Bytes,
     /// Why fewer bytes were handled than ordered.
     pub error: Option<Error>,
 }
@@ -128,8 +131,8 @@ impl Job {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) job: Job,
-    /// Bytes paged out or taken so far.
-    pub(super) done: u64,
+    /// Memory paged out or taken so far.
+    pub(super) done: Bytes,
     /// Index of the process to handle next.
     next: usize,
     /// The last error. The outcome has it if nothing was done.
@@ -140,7 +143,7 @@ impl Running {
     pub(super) fn new(job: Job) -> Running {
         Running {
             job,
-            done: 0,
+            done: Bytes::ZERO,
             next: 0,
             error: None,
         }
@@ -151,12 +154,12 @@ impl Running {
         let ended = match (self.job.order, &self.job.cgroup) {
             (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
             (Order::Take(bytes), Some(cgroup)) => {
-                let part = bytes.saturating_sub(self.done).min(TURN_BYTES);
+                let part = (bytes - self.done).min(TURN_BYTES);
                 let taken = take(cgroup, part, self.job.swappiness);
                 self.note(taken).is_none_or(|taken| taken < part / 2) || self.done >= bytes
             }
             (Order::Bound(bytes), Some(cgroup)) => {
-                let bound = bound(cgroup, bytes).map(|()| 0);
+                let bound = bound(cgroup, bytes).map(|()| Bytes::ZERO);
                 self.note(bound);
                 true
             }
@@ -166,15 +169,15 @@ impl Running {
             id: self.job.id,
             order: self.job.order,
             bytes: self.done,
-            error: self.error.take().filter(|_| self.done == 0),
+            error: self.error.take().filter(|_| self.done == Bytes::ZERO),
         })
     }
 
     /// Adds the bytes of one step, or keeps its error.
-    fn note(&mut self, step: Result<u64>) -> Option<u64> {
+    fn note(&mut self, step: Result<Bytes>) -> Option<Bytes> {
         match step {
             Ok(bytes) => {
-                self.done = self.done.saturating_add(bytes);
+                self.done += bytes;
                 Some(bytes)
             }
             Err(error) => {
@@ -188,7 +191,7 @@ impl Running {
 
     /// Pages out each process in turn until `bytes` are out or the turn is over. Returns whether
     /// the job is finished.
-    fn page_out(&mut self, bytes: u64) -> bool {
+    fn page_out(&mut self, bytes: Bytes) -> bool {
         let (began, before) = (Instant::now(), self.done);
         while let Some(&(pid, start_time)) = self.job.processes.get(self.next) {
             let here = self.done - before;
@@ -200,10 +203,10 @@ impl Running {
             }
             let part = (bytes - self.done).min(TURN_BYTES - here);
             let advised = Process::open_known(pid, start_time)
-                .and_then(|process| advise(&process, Advice::PageOut, part));
+                .and_then(|process| advise(&process, Advice::PageOut, part.0));
             // A process that gave all the bytes asked of it may have more.
             if self
-                .note(advised.map(|advised| advised.bytes))
+                .note(advised.map(|advised| Bytes(advised.bytes)))
                 .is_none_or(|out| out < part)
             {
                 self.next += 1;
@@ -214,32 +217,32 @@ impl Running {
 }
 
 /// An older kernel takes no swappiness, and then goes by the machine's.
-fn take(cgroup: &Path, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
+fn take(cgroup: &Path, bytes: Bytes, swappiness: Option<u32>) -> Result<Bytes> {
     let cgroup = Cgroup::at(cgroup)?;
     let swappiness = swappiness.filter(|_| cgroup.takes_by_swappiness());
-    cgroup.reclaim_by(bytes, swappiness)
+    cgroup.reclaim_by(bytes.0, swappiness).map(Bytes)
 }
 
 /// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.
 /// Version 1's limit kills a program that uses all of its memory at once, even with free swap,
 /// because reclaim finds no page that is not in use. There the bytes above the bound are taken
 /// instead, repeatedly while the ladder asks for it, and no limit stays.
-fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
+fn bound(cgroup: &Path, bytes: Bytes) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
-    let limit = Some(bytes).filter(|&bytes| bytes != u64::MAX);
+    let limit = Some(bytes).filter(|&bytes| bytes != Bytes::MAX);
     if cgroup.version() == Version::V2 {
-        return cgroup.set_high(limit);
+        return cgroup.set_high(limit.map(|bytes| bytes.0));
     }
     let Some(bytes) = limit else {
         return cgroup.set_limit(None).map(|_| ());
     };
-    if MeminfoReader::open()?.read()?.swap_free < SWAP_NEEDED {
+    if Bytes(MeminfoReader::open()?.read()?.swap_free) < SWAP_NEEDED {
         return Err(Error::Busy {
             path: cgroup.dir().into(),
             why: "without free swap nothing can be taken of a program; add swap to let the broker bound \
                   programs",
         });
     }
-    let excess = cgroup.usage()?.saturating_sub(bytes);
-    cgroup.reclaim(excess).map(|_| ())
+    let excess = Bytes(cgroup.usage()?) - bytes;
+    cgroup.reclaim(excess.0).map(|_| ())
 }

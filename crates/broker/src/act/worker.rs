@@ -7,6 +7,7 @@ use crate::background::{Bell, Companion, Monitor, Next};
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::user_quota::Held;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -76,13 +77,13 @@ impl Worker {
 
     /// Lowers each waiting order that takes bytes to what its principal owes by now (`owed`). Calls
     /// `over` with each principal from which nothing is to be taken any more.
-    pub fn revise(&self, owed: impl Fn(Id) -> u64, mut over: impl FnMut(Id)) {
+    pub fn revise(&self, owed: impl Fn(Id) -> Bytes, mut over: impl FnMut(Id)) {
         self.thread.lock().queue.retain_mut(|running| {
             let id = running.job.id;
             // Bytes taken in earlier turns are no longer owed.
             let most = match owed(id) {
-                0 => 0,
-                owed => owed.saturating_add(running.done),
+                Bytes::ZERO => Bytes::ZERO,
+                owed => owed + running.done,
             };
             let left = running.job.order.at_most(most);
             match left {
@@ -175,7 +176,7 @@ mod tests {
         let worker = Worker::start().unwrap();
         let job = Job {
             id: 3,
-            order: Order::PageOut(4096),
+            order: Order::PageOut(Bytes(4096)),
             processes: vec![(i32::MAX, 1)],
             cgroup: None,
             swappiness: None,
@@ -187,7 +188,7 @@ mod tests {
             outcomes = worker.take_outcomes();
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!((outcomes[0].id, outcomes[0].bytes), (3, 0));
+        assert_eq!((outcomes[0].id, outcomes[0].bytes), (3, Bytes::ZERO));
     }
 
     const USER: u32 = 7;
@@ -217,16 +218,16 @@ mod tests {
             let given_up = worker.order(uid, job(id, order));
             given_up.map(|job| (job.id, job.order))
         };
-        assert_eq!(given_up(USER, 0, Order::Bound(u64::MAX)), None);
-        assert_eq!(given_up(USER, 1, Order::PageOut(1)), None);
-        assert_eq!(given_up(USER, 1, Order::Take(2)), None);
+        assert_eq!(given_up(USER, 0, Order::Bound(Bytes::MAX)), None);
+        assert_eq!(given_up(USER, 1, Order::PageOut(Bytes(1))), None);
+        assert_eq!(given_up(USER, 1, Order::Take(Bytes(2))), None);
         assert_eq!(worker.thread.lock().queue.len(), 2);
         for id in 2..MAX_OF_USER as u64 {
-            assert_eq!(given_up(USER, id, Order::Take(1)), None);
+            assert_eq!(given_up(USER, id, Order::Take(Bytes(1))), None);
         }
         assert_eq!(
-            given_up(USER, 9999, Order::Take(1)),
-            Some((1, Order::Take(2)))
+            given_up(USER, 9999, Order::Take(Bytes(1))),
+            Some((1, Order::Take(Bytes(2))))
         );
         worker.forget(9999);
         assert_eq!(worker.thread.lock().queue.len(), MAX_OF_USER - 1);
@@ -235,12 +236,12 @@ mod tests {
         let others = (1u32..).take(2 * MAX_QUEUED).map(|n| 100 + n % 8);
         for (uid, id) in others.zip(10_000..) {
             if worker.thread.lock().queue.len() < MAX_QUEUED {
-                assert_eq!(given_up(uid, id, Order::Take(1)), None);
+                assert_eq!(given_up(uid, id, Order::Take(Bytes(1))), None);
             }
         }
         assert_eq!(
-            given_up(200, 20_000, Order::Take(1)),
-            Some((2, Order::Take(1)))
+            given_up(200, 20_000, Order::Take(Bytes(1))),
+            Some((2, Order::Take(Bytes(1))))
         );
         assert_eq!(worker.thread.lock().queue.len(), MAX_QUEUED);
         assert_eq!(worker.thread.lock().queue.of(200), 1);
@@ -250,14 +251,17 @@ mod tests {
     fn who_has_paid_meanwhile_is_let_be() {
         let worker = idle();
         for (id, order) in [
-            (1, Order::PageOut(100)),
-            (2, Order::Take(100)),
-            (3, Order::Bound(7)),
+            (1, Order::PageOut(Bytes(100))),
+            (2, Order::Take(Bytes(100))),
+            (3, Order::Bound(Bytes(7))),
         ] {
             worker.order(USER, job(id, order));
         }
         let mut over = Vec::new();
-        worker.revise(|id| if id == 2 { 30 } else { 0 }, |id| over.push(id));
+        worker.revise(
+            |id| if id == 2 { Bytes(30) } else { Bytes::ZERO },
+            |id| over.push(id),
+        );
         assert_eq!(over, [1]);
         let left: Vec<Order> = worker
             .thread
@@ -266,6 +270,6 @@ mod tests {
             .iter_mut()
             .map(|running| running.job.order)
             .collect();
-        assert_eq!(left, [Order::Take(30), Order::Bound(7)]);
+        assert_eq!(left, [Order::Take(Bytes(30)), Order::Bound(Bytes(7))]);
     }
 }

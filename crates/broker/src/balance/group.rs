@@ -6,6 +6,7 @@ use plimsoll_kernel::process::Handle;
 use plimsoll_kernel::stalls::Taskstats;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_policy::balance::{Balance, CostEstimate, Costs, Period};
+use plimsoll_unit::Nanos;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -15,14 +16,14 @@ const ROUNDS_PER_LOOK: u32 = 16;
 /// Most rounds that pass without a look at a subject without refaults.
 const LONGEST_CALM: u32 = 15;
 
-/// Times that a process had waited and run at the last reading, ns.
+/// Times that a process had waited and run at the last reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// For blocks and for swap, and how often.
-    waited: u64,
+    waited: Nanos,
     waits: u64,
     /// In the program itself.
-    ran: u64,
+    ran: Nanos,
 }
 
 /// Sums over the processes that were there in two rounds.
@@ -37,7 +38,7 @@ struct Sums {
 /// Counters at the last round.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    at: u64,
+    at: Nanos,
     file: u64,
     anon: u64,
 }
@@ -77,8 +78,8 @@ impl Lever {
 
 /// The state that all subjects of a round share.
 pub(super) struct Round<'r> {
-    /// ns.
-    pub(super) now: u64,
+    /// When it began.
+    pub(super) now: Nanos,
     /// By the devices, where known.
     pub(super) devices: Option<Costs>,
     /// Whether a swappiness may be changed, and there is room in swap.
@@ -127,7 +128,7 @@ impl Group {
             anon: stat.refault_anon,
         };
         let before = self.before.replace(now)?;
-        let length = now.at.saturating_sub(before.at) as f64 / 1e9;
+        let length = (now.at - before.at).0 as f64 / 1e9;
         let period = Period {
             length,
             file: now.file.saturating_sub(before.file),
@@ -200,19 +201,19 @@ impl Group {
         let mut sums = Sums::default();
         let mut seen = HashMap::with_capacity(subject.processes.len());
         for &(pid, started) in &subject.processes {
-            let Some(ran) = user_ns(pid, started) else {
+            let Some(ran) = user_time(pid, started) else {
                 continue;
             };
             let taskstats = round.taskstats.as_deref_mut();
             let waits = taskstats.and_then(|taskstats| taskstats.process(pid).ok());
             let waits = waits.unwrap_or_default();
             let times = Times {
-                waited: waits.block_ns.saturating_add(waits.swapin_ns),
+                waited: Nanos(waits.block_ns) + Nanos(waits.swapin_ns),
                 waits: waits.block_count.saturating_add(waits.swapin_count),
                 ran,
             };
             if let Some(before) = self.times.get(&(pid, started)) {
-                let seconds = |now: u64, before: u64| now.saturating_sub(before) as f64 / 1e9;
+                let seconds = |now: Nanos, before: Nanos| (now - before).0 as f64 / 1e9;
                 sums.waited += seconds(times.waited, before.waited);
                 sums.waits += times.waits.saturating_sub(before.waits);
                 sums.ran += seconds(times.ran, before.ran);
@@ -316,9 +317,9 @@ fn read(cgroup: &Cgroup) -> Result<u32> {
     })
 }
 
-fn user_ns(pid: i32, started: u64) -> Option<u64> {
+fn user_time(pid: i32, started: u64) -> Option<Nanos> {
     let pid = u32::try_from(pid).ok()?;
-    Handle { pid, started }.user_ns()
+    Handle { pid, started }.user_ns().map(Nanos)
 }
 
 /// The cgroup of these processes, if all of them are in it and nobody else is.

@@ -28,18 +28,18 @@ mod group;
 pub(crate) mod reading;
 mod thread;
 
-pub use reading::Reading;
+pub use reading::{Reading, Reclaim};
 
 use crate::background::{Companion, Periodic};
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::principals::{Member, Members};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Kind;
 use reading::{Exchange, Place, Subject};
 
-/// Interval at which the deciding thread and the measuring thread exchange what they know, ns.
-const EXCHANGE_NS: u64 = SECOND;
+/// Interval at which the deciding thread and the measuring thread exchange what they know.
+const EXCHANGE: Nanos = Nanos::seconds(1);
 /// Most processes of a principal whose waits are counted.
 const MOST_PROCESSES: usize = 64;
 
@@ -58,28 +58,23 @@ impl Balancer {
         let run = |monitor| thread::Thread::new(monitor).run();
         let thread = Companion::start("plimsoll-balance", run)?;
         Ok(Balancer {
-            thread: Periodic::new(thread, EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE),
         })
     }
 
     /// Gives the thread the principals and takes its readings, once a second and only when the
     /// thread does not hold the lock. Returns whether a swappiness is to be noted in the state.
-    pub fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
-        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
+    pub fn exchange(&mut self, members: &mut Members, shift: bool, now: Nanos) -> bool {
+        let Some(mut exchange) = self.thread.exchange(now, |_| Nanos::ZERO) else {
             return false;
         };
         let (mut to_note, mut turns) = (false, FairQueue::default());
         for member in members.iter_mut() {
-            member.refaults = exchange.found.get(&member.id).copied();
-            if let Some(reading) = member.refaults
-                && member.swappiness != reading.usual
-            {
-                member.swappiness = reading.usual;
-                member.noted = false;
-                to_note = true;
-            }
+            to_note |= member
+                .reclaim
+                .take_over(exchange.found.get(&member.id).copied());
             if let Some(subject) = subject(member) {
-                turns.push(member.uid, subject);
+                turns.push(member.owner.uid, subject);
             }
         }
         // If not all can be measured in a round, users take turns.
@@ -101,12 +96,10 @@ fn subject(member: &Member) -> Option<Subject> {
         (None, Kind::Group) => Place::Domain(domain()?.into()),
         (None, Kind::Process) => Place::Own,
     };
-    let processes = member.tree.iter().flat_map(|tree| tree.processes());
-    let instances = processes.map(|process| (process.pid(), process.start_time()));
     Some(Subject {
         id: member.id,
         place,
-        processes: instances.take(MOST_PROCESSES).collect(),
-        noted: member.noted,
+        processes: member.memory.instances().take(MOST_PROCESSES).collect(),
+        noted: member.reclaim.is_noted(),
     })
 }

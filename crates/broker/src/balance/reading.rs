@@ -64,6 +64,53 @@ impl Reading {
     }
 }
 
+/// The balance of reclaim of one principal.
+#[derive(Debug, Default)]
+pub struct Reclaim {
+    /// Its refaults, as measured last.
+    refaults: Option<Reading>,
+    /// Swappiness of its cgroup as it was found, where the broker may change it.
+    swappiness: Option<u32>,
+    /// Whether the state file holds that.
+    noted: bool,
+}
+
+impl Reclaim {
+    /// Takes over the measurement of a round. Returns whether a swappiness is to be noted in the state.
+    pub(super) fn take_over(&mut self, refaults: Option<Reading>) -> bool {
+        self.refaults = refaults;
+        let found = refaults.map(|reading| reading.usual);
+        let Some(usual) = found.filter(|&usual| usual != self.swappiness) else {
+            return false;
+        };
+        self.swappiness = usual;
+        self.noted = false;
+        true
+    }
+
+    /// Its refaults, as measured last.
+    #[must_use]
+    pub fn refaults(&self) -> Option<Reading> {
+        self.refaults
+    }
+
+    /// Swappiness of its cgroup as it was found, where the broker may change it.
+    #[must_use]
+    pub fn swappiness(&self) -> Option<u32> {
+        self.swappiness
+    }
+
+    /// The state file holds that swappiness now.
+    pub fn note(&mut self) {
+        self.noted = self.swappiness.is_some();
+    }
+
+    /// Whether the state file holds it.
+    pub(super) fn is_noted(&self) -> bool {
+        self.noted
+    }
+}
+
 /// State that the deciding thread and the measuring thread exchange.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
@@ -71,4 +118,29 @@ pub(super) struct Exchange {
     pub(super) found: HashMap<Id, Reading>,
     pub(super) shift: bool,
     pub(super) fresh: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swappiness_is_noted_anew_when_another_is_found() {
+        let reading = |usual| {
+            Some(Reading {
+                file: 0.0,
+                anon: 0.0,
+                costs: None,
+                swappiness: None,
+                usual,
+            })
+        };
+        let mut reclaim = Reclaim::default();
+        assert!(!reclaim.take_over(None) && !reclaim.take_over(reading(None)));
+        assert!(reclaim.take_over(reading(Some(60))) && !reclaim.is_noted());
+        reclaim.note();
+        assert!(reclaim.is_noted() && !reclaim.take_over(reading(Some(60))));
+        assert!(!reclaim.take_over(None) && reclaim.is_noted());
+        assert!(reclaim.take_over(reading(Some(10))) && !reclaim.is_noted());
+    }
 }

@@ -7,19 +7,20 @@ use crate::background::Monitor;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Shortest time between two rounds.
-const ROUND: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(1);
 /// A round may take this long; the remaining subjects come first in the next.
-const ROUND_NS: u64 = 50_000_000;
+const ROUND: Nanos = Nanos::millis(50);
 /// A round is followed by a rest of this many times what it took.
 const REST: u32 = 99;
-/// With less free swap (bytes) no swappiness is changed: reclaim has nowhere to shift to.
-const SWAP_NEEDED: u64 = 64 << 20;
+/// With less free swap no swappiness is changed: reclaim has nowhere to shift to.
+const SWAP_NEEDED: Bytes = Bytes::mib(64);
 
 pub(super) struct Thread {
     monitor: Arc<Monitor<Exchange>>,
@@ -49,15 +50,15 @@ impl Thread {
 
     /// Runs until the handle is dropped. Every changed swappiness is put back at the end.
     pub(super) fn run(mut self) {
-        let mut rest = ROUND;
+        let mut rest = EVERY;
         while self.monitor.rest(rest) {
-            let began = clock::now().0;
+            let began = clock::now();
             self.refresh();
             if !self.subjects.is_empty() {
                 self.round(began);
             }
-            let took = Duration::from_nanos(clock::now().0.saturating_sub(began));
-            rest = ROUND.max(took.saturating_mul(REST));
+            let took = (clock::now() - began).duration();
+            rest = EVERY.max(took.saturating_mul(REST));
             let mut exchange = self.monitor.lock();
             exchange.found.clone_from(&self.found);
         }
@@ -77,7 +78,7 @@ impl Thread {
         self.found.retain(|id, _| lives(id));
     }
 
-    fn round(&mut self, began: u64) {
+    fn round(&mut self, began: Nanos) {
         self.devices.read();
         let has_room = self.devices.has_swap() && swap_free() >= SWAP_NEEDED;
         let counted = is_switched_on();
@@ -86,8 +87,8 @@ impl Thread {
         self.next = 0;
         for n in 0..count {
             let index = (first + n) % count;
-            let now = clock::now().0;
-            if now.saturating_sub(began) > ROUND_NS {
+            let now = clock::now();
+            if now - began > ROUND {
                 self.next = index;
                 return;
             }
@@ -110,8 +111,8 @@ impl Thread {
     }
 }
 
-/// Bytes of free swap.
-fn swap_free() -> u64 {
+/// The free swap.
+fn swap_free() -> Bytes {
     let read = MeminfoReader::open().and_then(|reader| reader.read());
-    read.map_or(0, |meminfo| meminfo.swap_free)
+    read.map_or(Bytes::ZERO, |meminfo| Bytes(meminfo.swap_free))
 }

@@ -34,6 +34,7 @@ pub use load::{ConfigError, load, parse};
 pub use names::name_of;
 pub use rule::{Facts, Given, Rule, adapters, matches_glob};
 
+use plimsoll_unit::Nanos;
 use plimsoll_wire::size::Size;
 use serde::Deserialize;
 
@@ -79,8 +80,8 @@ pub struct Pin {
     pub enabled: bool,
     /// The most that is held. `None`: 5 % of the domain, at most 256 MiB.
     pub budget: Option<Size>,
-    /// Time over which refaults are counted, ns.
-    pub window_ns: u64,
+    /// Time over which refaults are counted.
+    pub window: Nanos,
 }
 
 /// One file, as written. Absent values keep their default. [`Config`] says what each value means.
@@ -155,7 +156,7 @@ impl Default for Config {
             pin: Pin {
                 enabled: false,
                 budget: None,
-                window_ns: plimsoll_pin::options::DEFAULT_WINDOW,
+                window: Nanos(plimsoll_pin::options::DEFAULT_WINDOW),
             },
             rules: Vec::new(),
         }
@@ -209,11 +210,10 @@ impl Config {
             measure: file.balance.measure.unwrap_or(self.balance.measure),
             shift: file.balance.shift.unwrap_or(self.balance.shift),
         };
-        let window_ns = |seconds: u64| seconds.saturating_mul(plimsoll_unit::SECOND);
         self.pin = Pin {
             enabled: file.pin.enabled.unwrap_or(self.pin.enabled),
             budget: file.pin.budget.or(self.pin.budget),
-            window_ns: file.pin.window.map_or(self.pin.window_ns, window_ns),
+            window: file.pin.window.map_or(self.pin.window, Nanos::seconds),
         };
         self.rules.splice(0..0, file.rules);
     }

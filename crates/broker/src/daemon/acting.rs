@@ -9,12 +9,13 @@ use crate::pinning::{self, Pinning};
 use crate::principals::Members;
 use crate::state::KeptHome;
 use crate::user_quota::Held;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Pinned};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Shortest time between two attempts to start the thread that holds file pages, ns.
-const PINNING_NS: u64 = 10_000_000_000;
+/// Shortest time between two attempts to start the thread that holds file pages.
+const PINNING: Nanos = Nanos::seconds(10);
 
 /// The hands. Belongs to the deciding thread; `worker`, `balancer` and `pinning` are handles of other
 /// threads.
@@ -29,8 +30,8 @@ pub(super) struct Acting {
     balancer: Option<Balancer>,
     /// Absent while `[pin]` is off.
     pinning: Option<Pinning>,
-    /// Earliest time to start that thread, ns.
-    pinning_at: u64,
+    /// Earliest time to start that thread.
+    pinning_at: Nanos,
 }
 
 impl Acting {
@@ -50,13 +51,13 @@ impl Acting {
             rights: Rights::default(),
             balancer: measures.then(Balancer::start).transpose()?,
             pinning: None,
-            pinning_at: 0,
+            pinning_at: Nanos::ZERO,
         })
     }
 
     /// Exchanges what is known with the thread that measures refaults. Returns whether a swappiness is to be
     /// noted in the state.
-    pub(super) fn exchange(&mut self, members: &mut Members, shift: bool, now: u64) -> bool {
+    pub(super) fn exchange(&mut self, members: &mut Members, shift: bool, now: Nanos) -> bool {
         let balancer = self.balancer.as_mut();
         balancer.is_some_and(|balancer| balancer.exchange(members, shift, now))
     }
@@ -77,7 +78,7 @@ impl Acting {
     /// Updates waiting orders: the memory may have been given back meanwhile. Returns from whom nothing is
     /// to be taken any more.
     pub(super) fn revise(&self, core: &Core) -> Vec<Id> {
-        let owed = |id| core.figures(id).map_or(0, |figures| figures.numbers.owed);
+        let owed = |id| Bytes(core.figures(id).map_or(0, |figures| figures.numbers.owed));
         let mut over = Vec::new();
         self.worker.revise(owed, |id| over.push(id));
         over
@@ -87,7 +88,7 @@ impl Acting {
     pub(super) fn take_outcomes(&mut self) -> Vec<Outcome> {
         let outcomes = self.worker.take_outcomes();
         for outcome in &outcomes {
-            tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes, "done");
+            tracing::debug!(principal = outcome.id, order = ?outcome.order, bytes = outcome.bytes.0, "done");
             self.rights.tell(outcome);
         }
         outcomes
@@ -115,21 +116,21 @@ impl Acting {
     }
 
     /// Starts and ends the thread that holds file pages as the configuration says, and tells it how memory
-    /// stands: the domain's capacity in bytes, and whether memory is short. `descriptors` takes those that
+    /// stands: the domain's capacity, and whether memory is short. `descriptors` takes those that
     /// the thread needs.
     pub(super) fn pin(
         &mut self,
         settings: &Settings,
         members: &Members,
-        (capacity, short): (u64, bool),
+        (capacity, short): (Bytes, bool),
         descriptors: impl FnOnce() -> Option<Held>,
-        now: u64,
+        now: Nanos,
     ) {
         let pin = &settings.config.pin;
         if pin.enabled != self.pinning.is_some() {
             self.pinning = None;
             if pin.enabled && now >= self.pinning_at {
-                self.pinning_at = now.saturating_add(PINNING_NS);
+                self.pinning_at = now + PINNING;
                 self.pinning = start_pinning(descriptors());
             }
         }
@@ -137,8 +138,8 @@ impl Acting {
             return;
         };
         let settings = pinning::Settings {
-            bytes: pin.budget.map(|budget| budget.bytes(capacity)),
-            window_ns: pin.window_ns,
+            bytes: pin.budget.map(|budget| Bytes(budget.bytes(capacity.0))),
+            window: pin.window,
         };
         pinning.exchange(members, settings, short, now);
     }
@@ -181,26 +182,26 @@ fn start_pinning(descriptors: Option<Held>) -> Option<Pinning> {
 fn order_of(action: &Action) -> Option<(Id, Order)> {
     match *action {
         Action::Publish { .. } => None,
-        Action::PageOut { id, bytes } => Some((id, Order::PageOut(bytes))),
-        Action::Take { id, bytes } => Some((id, Order::Take(bytes))),
-        Action::Bound { id, bytes } => Some((id, Order::Bound(bytes))),
+        Action::PageOut { id, bytes } => Some((id, Order::PageOut(Bytes(bytes)))),
+        Action::Take { id, bytes } => Some((id, Order::Take(Bytes(bytes)))),
+        Action::Bound { id, bytes } => Some((id, Order::Bound(Bytes(bytes)))),
     }
 }
 
 /// The job for an order, with the user of the principal.
 fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
     let member = members.get(id)?;
-    let processes = member.tree.iter().flat_map(|tree| tree.processes());
     let job = Job {
         id,
         order,
-        processes: processes
-            .map(|process| (process.pid(), process.start_time()))
-            .collect(),
+        processes: member.memory.instances().collect(),
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
             .map(|home| home.directory().to_path_buf()),
-        swappiness: member.refaults.and_then(|reading| reading.take_by()),
+        swappiness: member
+            .reclaim
+            .refaults()
+            .and_then(|reading| reading.take_by()),
     };
-    Some((member.uid, job))
+    Some((member.owner.uid, job))
 }

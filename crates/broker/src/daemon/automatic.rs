@@ -6,9 +6,10 @@ use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;
-use crate::principals::Member;
+use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
@@ -19,13 +20,14 @@ impl Daemon {
     fn binding(&self, pid: i32) -> plimsoll_kernel::Result<Option<PathBuf>> {
         let ours = self.acting.own_cgroup().unwrap_or(Path::new("/"));
         let ours = self.sensing.domain().asked().unwrap_or(ours);
-        sense::limiting_group(pid, self.sensing.domain().last().capacity, ours)
+        let capacity = Bytes(self.sensing.domain().last().capacity);
+        sense::limiting_group(pid, capacity, ours)
     }
 
     /// The automatic group for the cgroup that bounds a process of user `user`; made when it does
     /// not exist yet. Where users are told apart, each user has one inside its own group: a limit
     /// that users share must not connect their groups.
-    pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: u64) -> Option<Id> {
+    pub(super) fn automatic_for(&mut self, process: &Process, user: u32, now: Nanos) -> Option<Id> {
         let directory = self.binding(process.pid()).ok()??;
         let top = self.members.group_of_user(user);
         let above = |id: &Id| self.core.figures(*id).and_then(|figures| figures.parent);
@@ -51,9 +53,13 @@ impl Daemon {
         // The group belongs to the broker, but it exists because of the owner of this process.
         let owner = process.uid().ok()?;
         let descriptors = self.descriptors_of(owner, Kind::Group, Some(&domain), now);
+        let group = Owner {
+            payer: user,
+            ..Owner::broker(self.settings.uid)
+        };
         let draft = Draft {
             domain: Some(domain),
-            ..Draft::made_by(self.settings.uid, new)
+            ..Draft::new(group, new)
         };
         let made = descriptors.and_then(|held| Ok((self.admit(draft, now)?, held)));
         let (id, held) = made
@@ -61,14 +67,13 @@ impl Daemon {
             .ok()?;
         if let Some(member) = self.members.get_mut(id) {
             member.descriptors = held;
-            member.payer = user;
         }
         Some(id)
     }
 
     /// Follows processes that were moved to another cgroup, or whose cgroup got or lost its limit.
     /// Looks at some principals at a time, in turn.
-    pub(super) fn follow_moves(&mut self, now: u64) {
+    pub(super) fn follow_moves(&mut self, now: Nanos) {
         for id in self.sensing.some_to_follow(&self.members) {
             self.follow_move(id, now);
         }
@@ -76,7 +81,7 @@ impl Daemon {
 
     /// Moves a principal to the group for the cgroup that bounds its process now, or to the top if
     /// there is none. One that is under another principal, or waits for one, stays there.
-    fn follow_move(&mut self, id: Id, now: u64) {
+    fn follow_move(&mut self, id: Id, now: Nanos) {
         let before = self.core.figures(id).and_then(|figures| figures.parent);
         let above = before.and_then(|above| self.members.get(above));
         let known = above.and_then(|above| above.domain.as_ref()?.asked());
@@ -85,7 +90,7 @@ impl Daemon {
         let Some(member) = self.members.get(id).filter(by_cgroup) else {
             return;
         };
-        let Some(root) = member.tree.as_ref().map(Tree::root) else {
+        let Some(root) = member.memory.tree.as_ref().map(Tree::root) else {
             return;
         };
         let Ok(binding) = self.binding(root.pid()) else {
@@ -104,7 +109,7 @@ impl Daemon {
         if binding.is_some() && binding == member.refused {
             return;
         }
-        let user = self.user_of(id).unwrap_or(member.payer);
+        let user = self.user_of(id).unwrap_or(member.owner.payer);
         let Ok(process) = Process::open_known(root.pid(), root.start_time()) else {
             return;
         };
@@ -126,7 +131,7 @@ impl Daemon {
         // group above.
         if let Some(home) = member.home.take_if(|home| !home.holds(&process)) {
             self.acting
-                .retire(member.uid, home, member.descriptors.nothing());
+                .retire(member.owner.uid, home, member.descriptors.nothing());
         }
         self.release_unneeded(id);
         self.state.touch();
@@ -193,7 +198,9 @@ impl Daemon {
     pub(super) fn apply_rules(&mut self) {
         let mut all: Vec<(Id, Given)> = Vec::new();
         for member in self.members.iter_mut() {
-            let Some(tree) = &member.tree else { continue };
+            let Some(tree) = &member.memory.tree else {
+                continue;
+            };
             let facts = sense::facts_of(tree.root());
             all.push((member.id, self.settings.config.given(&facts)));
             member.unit = facts.system_unit;

@@ -2,6 +2,7 @@
 
 use crate::server::connection::Peer;
 use crate::server::epoll::Slot;
+use plimsoll_unit::Nanos;
 
 /// The caller and the time of the call.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +11,6 @@ pub(super) struct Caller {
     pub(super) slot: Slot,
     /// Its uid and process id.
     pub(super) peer: Peer,
-    /// Time of the call, nanoseconds.
-    pub(super) now: u64,
+    /// Time of the call.
+    pub(super) now: Nanos,
 }

@@ -25,15 +25,16 @@ impl Daemon {
         );
         let mut encoded = Vec::new();
         encode_error(&mut encoded, &gone);
-        let now = plimsoll_kernel::clock::now().0;
-        for &slot in &member.subscribers {
+        let now = plimsoll_kernel::clock::now();
+        for &slot in &member.outlet.subscribers {
             if let Some(connection) = self.serving.connection(slot) {
                 connection.occupation = Default::default();
             }
             self.send(slot, &encoded, now);
         }
         if let Some(home) = member.home {
-            self.acting.retire(member.uid, home, member.descriptors);
+            self.acting
+                .retire(member.owner.uid, home, member.descriptors);
         }
         if !member.unit.is_empty() {
             self.stand_without(parent);
@@ -41,6 +42,6 @@ impl Daemon {
         self.drop_empty_automatic(parent);
         self.weigh_automatic();
         self.state.touch();
-        self.tick_soon_for(member.uid, now);
+        self.tick_soon_for(member.owner.uid, now);
     }
 }

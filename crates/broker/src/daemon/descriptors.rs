@@ -7,6 +7,7 @@ use crate::server::clients::no_descriptor;
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::cgroup::MAX_DEPTH;
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind};
 use plimsoll_wire::varlink::WireError;
 use std::path::Path;
@@ -21,7 +22,7 @@ impl Daemon {
         uid: u32,
         kind: Kind,
         domain: Option<&RootDomain>,
-        now: u64,
+        now: Nanos,
     ) -> Result<Held, WireError> {
         let user = self.serving.user(uid, now);
         let count = count(kind, domain.and_then(RootDomain::asked));
@@ -35,7 +36,7 @@ impl Daemon {
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        if member.kind == Kind::Process && member.tree.is_some() && member.home.is_none() {
+        if member.kind == Kind::Process && member.memory.tree.is_some() && member.home.is_none() {
             member.descriptors.resize_anyway(PRINCIPAL + PROCESS);
         }
     }
@@ -45,8 +46,8 @@ impl Daemon {
         let uid = self
             .members
             .get(id)
-            .map_or(self.settings.uid, |member| member.uid);
-        self.serving.user(uid, clock::now().0).descriptors().clone()
+            .map_or(self.settings.uid, |member| member.owner.uid);
+        self.serving.user(uid, clock::now()).descriptors().clone()
     }
 }
 

@@ -6,12 +6,13 @@ use super::methods::{Handler, find};
 use crate::server::connection::Occupation;
 use crate::server::epoll::Slot;
 use crate::server::reply::Answer;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 
 impl Daemon {
     /// Executes one message. If it is no valid call, its sender gets an error and is cut off,
     /// because the start of the next message is no longer certain.
-    pub(super) fn call(&mut self, slot: Slot, message: &[u8], now: u64) {
+    pub(super) fn call(&mut self, slot: Slot, message: &[u8], now: Nanos) {
         let Some(peer) = self
             .serving
             .connection(slot)

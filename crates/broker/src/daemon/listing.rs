@@ -8,6 +8,7 @@ use crate::principals::Member;
 use crate::server::epoll::Slot;
 use crate::server::reply::again;
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Listing, Principal};
 use plimsoll_wire::varlink::MAX_REPLY;
 use serde_json::value::{RawValue, to_raw_value};
@@ -27,7 +28,7 @@ const HIDDEN: &str = "another user's";
 impl Daemon {
     /// The encoded listing for a user: as of the last tick and of every answered call.
     pub(super) fn listing(&mut self, uid: u32) -> Option<&RawValue> {
-        let now = clock::now().0;
+        let now = clock::now();
         let named_for = self.named_for(uid);
         self.serving.shown().renew(now, self.timers.next_tick());
         if self.serving.shown().of(named_for).is_none() {
@@ -47,7 +48,7 @@ impl Daemon {
 
     /// A principal in a message to a user: its id, and its name if that user may know it.
     pub(super) fn called(&self, member: &Member, uid: u32) -> String {
-        if self.named_for(uid).is_none_or(|uid| member.is_of(uid)) {
+        if self.named_for(uid).is_none_or(|uid| member.owner.is(uid)) {
             format!("principal {} ({})", member.id, member.name)
         } else {
             format!("principal {}", member.id)
@@ -55,7 +56,7 @@ impl Daemon {
     }
 
     /// Encodes the listing; never longer than a reply may be.
-    fn encode_listing(&mut self, now: u64, named_for: Option<u32>) -> Option<Box<RawValue>> {
+    fn encode_listing(&mut self, now: Nanos, named_for: Option<u32>) -> Option<Box<RawValue>> {
         let mut most = MOST;
         loop {
             let encoded = to_raw_value(&self.make_listing(now, most, named_for)).ok()?;
@@ -66,17 +67,19 @@ impl Daemon {
         }
     }
 
-    fn make_listing(&mut self, now: u64, most: usize, named_for: Option<u32>) -> Listing {
+    fn make_listing(&mut self, now: Nanos, most: usize, named_for: Option<u32>) -> Listing {
         let domain = self.core.domain(None).unwrap_or_default();
         let all: Vec<Figures> = self.core.iter().collect();
         let count = all.len();
         let members = &mut self.members;
-        let figures = choose(all, most, |id| members.get(id).map(|member| member.uid));
+        let figures = choose(all, most, |id| {
+            members.get(id).map(|member| member.owner.uid)
+        });
         let left_out = count.saturating_sub(figures.len());
         let shown = figures.iter().filter_map(|figures| {
             let member = members.get_mut(figures.id)?;
             let shown = member.show(figures, now);
-            let shown = if named_for.is_none_or(|uid| member.is_of(uid)) {
+            let shown = if named_for.is_none_or(|uid| member.owner.is(uid)) {
                 shown
             } else {
                 nameless(shown)
@@ -100,7 +103,7 @@ impl Daemon {
 
     /// Sends a listing if this is a watcher that is due. One that has not read the last listing is
     /// skipped.
-    pub(super) fn show_again(&mut self, slot: Slot, now: u64) {
+    pub(super) fn show_again(&mut self, slot: Slot, now: Nanos) {
         let watcher = self.serving.take_watcher(slot, now);
         let Some(uid) = watcher.filter(|&uid| self.time.may(uid, now)) else {
             return;

@@ -1,10 +1,11 @@
 //! The last listings, encoded.
 
+use plimsoll_unit::Nanos;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 
-/// Lifetime of a listing without a tick or a call that changes it, ns.
-const GOOD_NS: u64 = 100_000_000;
+/// Lifetime of a listing without a tick or a call that changes it.
+const GOOD: Nanos = Nanos::millis(100);
 /// Most listings that are kept, each as long as a reply.
 const KEPT: usize = 4;
 /// The last listings, each encoded once for all callers that see the same within a short time. Belongs to
@@ -14,17 +15,17 @@ pub(super) struct ListingCache {
     /// Listings as JSON, oldest first, each with the user whose own principals alone are named in it; `None`
     /// if all are.
     encoded: VecDeque<(Option<u32>, Box<RawValue>)>,
-    /// Time when the first of them was made, ns.
-    made_at: u64,
-    /// Planned time of the next tick when they were made, ns; differs after a tick.
-    tick_at: u64,
+    /// Time when the first of them was made.
+    made_at: Nanos,
+    /// Planned time of the next tick when they were made; differs after a tick.
+    tick_at: Nanos,
     /// Whether a caller asked for a listing since [`ListingCache::watch_use`].
     used: bool,
 }
 
 impl ListingCache {
     /// Discards listings from before a tick or some time ago.
-    pub(super) fn renew(&mut self, now: u64, tick_at: u64) {
+    pub(super) fn renew(&mut self, now: Nanos, tick_at: Nanos) {
         self.sweep(now);
         if self.tick_at != tick_at {
             self.forget();
@@ -55,8 +56,8 @@ impl ListingCache {
     }
 
     /// Frees the memory when nobody asks any more.
-    pub(super) fn sweep(&mut self, now: u64) {
-        if now.saturating_sub(self.made_at) >= GOOD_NS {
+    pub(super) fn sweep(&mut self, now: Nanos) {
+        if now - self.made_at >= GOOD {
             self.encoded.clear();
         }
     }
@@ -91,13 +92,13 @@ mod tests {
             assert!(shown.of(None).is_none());
             shown.keep(None, to_raw_value(&Listing::default()).unwrap());
         };
-        fill(&mut shown, 10, 500);
-        shown.renew(9 + GOOD_NS, 500);
-        shown.sweep(9 + GOOD_NS);
+        fill(&mut shown, Nanos(10), Nanos(500));
+        shown.renew(Nanos(9) + GOOD, Nanos(500));
+        shown.sweep(Nanos(9) + GOOD);
         assert!(shown.of(None).is_some() && shown.of(Some(7)).is_none());
-        fill(&mut shown, 10 + GOOD_NS, 500);
+        fill(&mut shown, Nanos(10) + GOOD, Nanos(500));
         // A tick was planned anew.
-        fill(&mut shown, 10 + GOOD_NS, 501);
+        fill(&mut shown, Nanos(10) + GOOD, Nanos(501));
         shown.forget();
         assert!(shown.of(None).is_none());
     }
@@ -107,7 +108,7 @@ mod tests {
         let mut shown = ListingCache::default();
         let most = KEPT as u32;
         for uid in 0..=most {
-            shown.renew(1, 0);
+            shown.renew(Nanos(1), Nanos::ZERO);
             shown.keep(Some(uid), to_raw_value(&uid).unwrap());
         }
         assert!(shown.of(Some(0)).is_none());

@@ -6,6 +6,7 @@ use crate::decide::Refusal;
 use crate::server::connection::Occupation;
 use crate::server::reply::{Answer, again, failed, once, refused};
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Changed, Id, Nothing, Released, Report, Set, Watch, Which};
 use plimsoll_wire::varlink::{Call, ErrorName, Method, WireError, service};
 
@@ -57,7 +58,7 @@ impl Daemon {
         let message = format!(
             "{} belongs to user {}; only that user, the broker's user or root may do this",
             self.called(member, uid),
-            member.uid
+            member.owner.uid
         );
         Err(WireError::new(ErrorName::NotPermitted, message))
     }
@@ -92,7 +93,7 @@ fn released(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, released.id)?;
     daemon.look_into(id);
     if let Some(member) = daemon.members.get_mut(id) {
-        member.released_at = Some(clock::now().0);
+        member.memory.released(clock::now());
     }
     daemon.tick_soon_for(caller.peer.uid, caller.now);
     once(&Nothing {})
@@ -125,7 +126,7 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let id = daemon.permitted(caller, which.id)?;
     let numbers = daemon.core.numbers(id).unwrap_or_default();
     if let Some(member) = daemon.members.get_mut(id) {
-        member.subscribers.push(caller.slot);
+        member.outlet.subscribers.push(caller.slot);
     }
     if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Subscribed { id, stale: false };
@@ -133,7 +134,7 @@ fn subscribe(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let generation = daemon
         .members
         .get(id)
-        .map_or(0, |member| member.page.generation());
+        .map_or(0, |member| member.outlet.page.generation());
     again(&Changed {
         id,
         generation,
@@ -148,12 +149,12 @@ fn list(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
 
 fn watch(daemon: &mut Daemon, caller: &Caller, call: &Call<'_>) -> Answer {
     let watch: Watch = call.parameters()?;
-    let interval = watch.interval_ms * 1_000_000;
+    let interval = Nanos::millis(watch.interval_ms);
     let reply = again(&daemon.listing(caller.peer.uid))?;
     if let Some(connection) = daemon.serving.connection(caller.slot) {
         connection.occupation = Occupation::Watching {
             interval,
-            due: caller.now.saturating_add(interval),
+            due: caller.now + interval,
         };
     }
     Ok(reply)

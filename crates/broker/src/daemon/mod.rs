@@ -61,6 +61,7 @@ use crate::service::{Manager, Signals, lock_memory, raise_descriptors};
 use crate::state::{KeptHome, State};
 use acting::Acting;
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use sensing::Sensing;
 use serving::Serving;
 use settings::Settings;
@@ -144,7 +145,7 @@ impl Daemon {
             sensing,
             acting,
             serving,
-            timers: Timers::new(clock::now().0),
+            timers: Timers::new(clock::now()),
             time: UserTime::new(settings.uid),
             signals,
             manager: Manager::new(),
@@ -158,19 +159,19 @@ impl Daemon {
     fn serve(&mut self) -> Result<(), Error> {
         let mut ready: Vec<Ready> = Vec::with_capacity(64);
         while !self.leave {
-            let timeout = self.timeout(clock::now().0);
+            let timeout = self.timeout(clock::now());
             self.serving.wait(timeout, &mut ready)?;
-            let now = clock::now().0;
+            let now = clock::now();
             for event in ready.drain(..) {
                 self.handle(event, now);
             }
             self.take_turns(now);
-            self.due(clock::now().0)?;
+            self.due(clock::now())?;
         }
         Ok(())
     }
 
-    fn timeout(&self, now: u64) -> Duration {
+    fn timeout(&self, now: Nanos) -> Duration {
         if self.serving.waiting() > 0 {
             return Duration::ZERO;
         }
@@ -179,11 +180,11 @@ impl Daemon {
         let until = others
             .into_iter()
             .flatten()
-            .fold(self.timers.next_look(), u64::min);
-        Duration::from_nanos(until.saturating_sub(now))
+            .fold(self.timers.next_look(), Nanos::min);
+        (until - now).duration()
     }
 
-    fn handle(&mut self, event: Ready, now: u64) {
+    fn handle(&mut self, event: Ready, now: Nanos) {
         match event.token {
             Token::Listener => self.serving.accept(self.settings.config.max_per_user, now),
             Token::Connection(slot) => self.serving.queue(slot, Turn::from(event)),
@@ -198,7 +199,7 @@ impl Daemon {
             }
             Token::PressureListeners(id) => {
                 if let Some(member) = self.members.get_mut(id) {
-                    member.pressure.sweep();
+                    member.outlet.pressure.sweep();
                 }
             }
             Token::Signal => self.signalled(),
@@ -223,7 +224,7 @@ impl Daemon {
     /// # Errors
     /// [`Error::Unsafe`] when the directory is not ours any more. Our programs must not stay with a
     /// broker that no client finds while another one shares out the same memory.
-    fn due(&mut self, now: u64) -> Result<(), Error> {
+    fn due(&mut self, now: Nanos) -> Result<(), Error> {
         if self.timers.is_glance_due(now) {
             self.glance(now);
         }
@@ -260,14 +261,14 @@ impl Daemon {
 
     /// Runs a tick for a newly registered principal, unless a newcomer had a tick a moment ago.
     /// Then its reply is held until the next tick.
-    fn tick_for_newcomer(&mut self, uid: u32, now: u64) {
+    fn tick_for_newcomer(&mut self, uid: u32, now: Nanos) {
         if self.timers.is_newcomer_due(now) && self.time.may(uid, now) {
             self.timers.newcomer(now);
             self.tick(now);
         }
     }
 
-    fn leave_when_idle(&mut self, now: u64) {
+    fn leave_when_idle(&mut self, now: Nanos) {
         let any = !self.members.is_empty() || !self.serving.is_empty();
         let idle = self.timers.idle(any, now);
         let most = self.settings.options.idle_exit;
@@ -310,7 +311,7 @@ impl Daemon {
         self.core.configure(config);
     }
 
-    fn write_state(&mut self, now: u64) {
+    fn write_state(&mut self, now: Nanos) {
         note(&mut self.state, &self.core, &mut self.members, now);
     }
 
@@ -344,7 +345,7 @@ impl Daemon {
         } = self;
         let (pages, lock) = serving.end();
         if lock.is_ours() {
-            note(&mut state, &core, &mut members, clock::now().0);
+            note(&mut state, &core, &mut members, clock::now());
             if members.is_empty() {
                 state.remove();
             }
@@ -365,20 +366,20 @@ impl Daemon {
 }
 
 /// Writes what survives a crash into the state.
-fn note(state: &mut State, core: &Core, members: &mut Members, now: u64) {
+fn note(state: &mut State, core: &Core, members: &mut Members, now: Nanos) {
     let kept = core.snapshot().into_iter().filter_map(|kept| {
         let member = members
             .get(kept.id)
             .filter(|member| !member.is_automatic())?;
         let home = member.home.as_ref().map(|home| KeptHome {
             directory: home.directory().into(),
-            swappiness: member.swappiness,
+            swappiness: member.reclaim.swappiness(),
         });
         Some((member.identity(), kept, home))
     });
     if state.write(kept, core.next_id(), now) {
         for member in members.iter_mut() {
-            member.noted = member.swappiness.is_some();
+            member.reclaim.note();
         }
     }
 }

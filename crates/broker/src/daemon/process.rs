@@ -106,7 +106,7 @@ impl Daemon {
             if self.settings.options.system {
                 self.user_of(member.id) == Some(user)
             } else {
-                member.uid == caller.peer.uid
+                member.owner.uid == caller.peer.uid
             }
         };
         let mut line = ancestors(process);
@@ -170,7 +170,10 @@ impl Daemon {
     pub(super) fn adapt(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
         let asked: Adapt = call.parameters()?;
         let id = self.permitted(caller, asked.id)?;
-        let process = self.members.get(id).and_then(|member| member.tree.as_ref());
+        let process = self
+            .members
+            .get(id)
+            .and_then(|member| member.memory.tree.as_ref());
         let given = process.map(|tree| self.settings.config.given(&sense::facts_of(tree.root())));
         let adapter = given.and_then(|given| given.adapter);
         let adapter = adapter.or(asked.adapter.map(String::from));

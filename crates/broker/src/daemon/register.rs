@@ -2,17 +2,17 @@
 
 use super::Daemon;
 use super::caller::Caller;
+use crate::balance::Reclaim;
 use crate::config::Given;
 use crate::decide::{Kept, NewPrincipal, Refusal};
-use crate::principals::Member;
+use crate::principals::{Member, Memory, Owner};
 use crate::sense::{self, RootDomain};
-use crate::server::epoll::Slot;
 use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
-use plimsoll_wire::page::Level;
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,16 +24,11 @@ const TICK_AT_ONCE: usize = 256;
 pub(super) struct Draft {
     /// The principal as the core knows it.
     pub(super) new: NewPrincipal,
-    pub(super) uid: u32,
-    pub(super) slot: Option<Slot>,
-    pub(super) registrar: u32,
-    /// The user, when this is the group of a user.
-    pub(super) tenant: Option<u32>,
+    pub(super) owner: Owner,
     pub(super) unit: String,
     pub(super) adapter: Option<String>,
-    /// The process, which becomes the root of the member's `tree`.
+    /// The process, which becomes the root of the member's processes.
     pub(super) process: Option<Process>,
-    pub(super) keeper: Option<(i32, u64)>,
     pub(super) domain: Option<RootDomain>,
     pub(super) awaits: Option<Id>,
     /// Settings from before a crash of the broker.
@@ -41,18 +36,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A principal that the broker makes by itself, as its own user.
-    pub(super) fn made_by(uid: u32, new: NewPrincipal) -> Draft {
+    /// A principal without a process and without anything known about it.
+    pub(super) fn new(owner: Owner, new: NewPrincipal) -> Draft {
         Draft {
             new,
-            uid,
-            slot: None,
-            registrar: 0,
-            tenant: None,
+            owner,
             unit: String::new(),
             adapter: None,
             process: None,
-            keeper: None,
             domain: None,
             awaits: None,
             kept: None,
@@ -103,23 +94,25 @@ impl Daemon {
             tenant: false,
             automatic: false,
         };
-        let draft = Draft {
+        let owner = Owner {
+            uid: caller.peer.uid,
+            payer,
+            tenant: None,
             slot: Some(caller.slot),
             registrar: caller.peer.pid,
+            keeper,
+        };
+        let draft = Draft {
             unit: facts.system_unit,
             adapter,
             process,
-            keeper,
             domain,
             awaits,
             kept,
-            ..Draft::made_by(caller.peer.uid, new)
+            ..Draft::new(owner, new)
         };
         let admitted = self.admit(draft, caller.now);
         let id = admitted.inspect_err(|_| self.drop_empty_automatic(parent))?;
-        if let Some(member) = self.members.get_mut(id) {
-            member.payer = payer;
-        }
         self.stand_in_unit(id);
         if let Some(connection) = self.serving.connection(caller.slot) {
             connection.principal = Some(id);
@@ -225,28 +218,22 @@ impl Daemon {
     }
 
     /// Gives a principal its id, page, sockets and cgroup: all of them or none.
-    pub(super) fn admit(&mut self, draft: Draft, now: u64) -> Result<Id, WireError> {
+    pub(super) fn admit(&mut self, draft: Draft, now: Nanos) -> Result<Id, WireError> {
         let Draft {
             new,
-            uid,
-            slot,
-            registrar,
-            tenant,
+            owner,
             unit,
             adapter,
             process,
-            keeper,
             domain,
             awaits,
             kept,
         } = draft;
+        let uid = owner.uid;
         let descriptors = self.descriptors_of(uid, new.kind, domain.as_ref(), now)?;
-        let id = self
-            .core
-            .register(&new, plimsoll_unit::Nanos(now))
-            .map_err(refused)?;
-        let files = self.serving.open_files(id, &self.settings);
-        let (page, pressure) = files.map_err(|error| {
+        let id = self.core.register(&new, now).map_err(refused)?;
+        let outlet = self.serving.open_files(id, &self.settings);
+        let outlet = outlet.map_err(|error| {
             let _ = self.core.remove(id);
             tracing::warn!(%error, name = %new.name, "a principal could not be registered");
             failed(&error)
@@ -255,37 +242,18 @@ impl Daemon {
             id,
             name: new.name,
             kind: new.kind,
-            uid,
-            payer: uid,
+            owner,
             descriptors,
-            slot,
-            registrar,
-            tenant,
             unit,
             adapter,
-            tree: None,
-            keeper,
+            memory: Memory::default(),
             domain,
             beside: 0,
             home: None,
             refused: None,
             awaits,
-            page,
-            pressure,
-            level: Level::Normal,
-            owed: 0,
-            subscribers: Vec::new(),
-            figures: sense::Figures::default(),
-            last: (0, 0),
-            read_at: 0,
-            released_at: None,
-            shared: None,
-            shmem_told: 0,
-            wanted: 0,
-            working_set: None,
-            refaults: None,
-            swappiness: None,
-            noted: false,
+            outlet,
+            reclaim: Reclaim::default(),
         };
         self.members.insert(member);
         match process {
@@ -382,8 +350,8 @@ impl Daemon {
         };
         once(&Registered {
             id,
-            page: member.page.path().display().to_string(),
-            pressure: member.pressure.path().display().to_string(),
+            page: member.outlet.page.path().display().to_string(),
+            pressure: member.outlet.pressure.path().display().to_string(),
             cgroup: member
                 .home
                 .as_ref()

@@ -7,6 +7,7 @@ use crate::decide::{Core, SensedDomain, SensedPrincipal};
 use crate::error::Error;
 use crate::principals::Members;
 use crate::sense::{Found, RootDomain, Sampler, Scanner};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -62,14 +63,14 @@ impl Sensing {
         &self.domain
     }
 
-    /// Its capacity as read last, bytes. The core is configured for it from now on.
-    pub(super) fn take_capacity(&mut self) -> u64 {
+    /// Its capacity as read last. The core is configured for it from now on.
+    pub(super) fn take_capacity(&mut self) -> Bytes {
         self.configured_for = self.domain.last().capacity;
-        self.configured_for
+        Bytes(self.configured_for)
     }
 
     /// Exchanges what is known with the other threads.
-    pub(super) fn exchange(&mut self, members: &mut Members, now: u64) {
+    pub(super) fn exchange(&mut self, members: &mut Members, now: Nanos) {
         members.ask_scans(&self.scanner, now, SCANS_PER_TICK);
         if let Some(sampler) = &mut self.sampler {
             sampler.exchange(members, now);
@@ -89,7 +90,7 @@ impl Sensing {
         members: &mut Members,
         time: &mut UserTime,
         used: u64,
-        now: u64,
+        now: Nanos,
     ) {
         // Some process moved much memory. If it is a principal, its memory must not be taken for an
         // outsider's: idle ones are read, too.
@@ -102,38 +103,32 @@ impl Sensing {
             let Some(member) = members.get_mut(id) else {
                 continue;
             };
-            let began = time.begin(member.payer);
+            let began = time.begin(member.owner.payer);
             // A principal gets no grant before it was read.
-            let may = member.is_absent() || time.may(member.payer, now);
+            let may = member.is_absent() || time.may(member.owner.payer, now);
             if !may {
                 put_off = put_off.or(Some(id));
             }
-            let answers = may && member.released_at.is_some_and(|at| now >= at);
-            let (uses, swapped) = if may {
-                member.read(now, all || answers)
-            } else {
-                member.last
-            };
-            if answers {
-                member.released_at = None;
-            }
+            let answers = may && member.memory.read(now, all, member.home.as_ref());
+            let (uses, swapped) = member.memory.accounted();
+            let sampled = member.memory.sampled();
             let domain = member
                 .domain
                 .as_mut()
                 .map(|domain| if may { domain.read() } else { domain.last() });
             self.sensed.push(SensedPrincipal {
                 id: member.id,
-                uses,
-                read_at: plimsoll_unit::Nanos(member.read_at),
+                uses: uses.0,
+                read_at: member.memory.read_at(),
                 answers,
-                swapped,
-                wanted: member.wanted,
-                working_set: member.working_set,
+                swapped: swapped.0,
+                wanted: sampled.wanted,
+                working_set: sampled.working_set.map(|bytes| bytes.0),
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
                 absent: member.is_absent(),
                 domain,
             });
-            time.end(member.payer, began);
+            time.end(member.owner.payer, began);
         }
         members.end_round(round, put_off);
         self.sensed.sort_unstable_by_key(|one| one.id);
@@ -155,18 +150,18 @@ impl Sensing {
         members: &mut Members,
         core: &mut Core,
         time: &mut UserTime,
-        now: u64,
+        now: Nanos,
     ) -> bool {
         let mut wanted = core.glance(None, self.domain.read().used);
         for member in members.iter_mut() {
-            let may = !wanted && time.may(member.payer, now);
+            let may = !wanted && time.may(member.owner.payer, now);
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;
             };
-            let began = time.begin(member.payer);
+            let began = time.begin(member.owner.payer);
             let used = domain.read().used.saturating_sub(member.beside);
             wanted |= core.glance(Some(member.id), used);
-            time.end(member.payer, began);
+            time.end(member.owner.payer, began);
         }
         wanted
     }

@@ -5,6 +5,7 @@ use crate::decide;
 use crate::options::{Options, Paths};
 use plimsoll_kernel::identity::unmapped_user;
 use plimsoll_kernel::mounts::hides_processes;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 
 /// Read by all of the daemon, changed by [`Settings::set_config`] only.
@@ -47,15 +48,17 @@ impl Settings {
         self.config = config;
     }
 
-    /// The configuration of the core for that capacity, bytes; a budget in percent depends on it.
-    pub(super) fn of_core(&self, capacity: u64, first_id: Id) -> decide::Config {
+    /// The configuration of the core for that capacity; a budget in percent depends on it.
+    pub(super) fn of_core(&self, capacity: Bytes, first_id: Id) -> decide::Config {
         let config = &self.config;
-        let budget = config.budget.map_or(u64::MAX, |size| size.bytes(capacity));
+        let budget = config
+            .budget
+            .map_or(Bytes::MAX, |size| Bytes(size.bytes(capacity.0)));
         decide::Config {
             max_principals: config.max_principals,
             first_id,
-            max_budget: budget.min(self.options.budget.unwrap_or(u64::MAX)),
-            min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity)),
+            max_budget: budget.min(self.options.budget.unwrap_or(Bytes::MAX)).0,
+            min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity.0)),
             lending: config.lending,
         }
     }

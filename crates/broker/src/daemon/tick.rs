@@ -4,16 +4,17 @@ use super::Daemon;
 use crate::act::Job;
 use crate::principals::Member;
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind};
 use std::collections::BTreeSet;
 
-/// Longest time between two writes of a page, ns.
-const HEARTBEAT_NS: u64 = 900_000_000;
+/// Longest time between two writes of a page.
+const HEARTBEAT: Nanos = Nanos::millis(900);
 
 impl Daemon {
     /// Plans a tick soon, at a user's request. A user whose work took more than its part of our time
     /// waits a little longer.
-    pub(super) fn tick_soon_for(&mut self, uid: u32, now: u64) {
+    pub(super) fn tick_soon_for(&mut self, uid: u32, now: Nanos) {
         if !self.time.may(uid, now) {
             self.timers.tick_later(now);
         } else if self.timers.is_tick_far(now) {
@@ -25,8 +26,8 @@ impl Daemon {
         }
     }
 
-    pub(super) fn tick(&mut self, now: u64) {
-        let began = clock::now().0;
+    pub(super) fn tick(&mut self, now: Nanos) {
+        let began = clock::now();
         self.sensing.exchange(&mut self.members, now);
         let shift = self.settings.config.balance.shift;
         if self.acting.exchange(&mut self.members, shift, now) {
@@ -41,9 +42,7 @@ impl Daemon {
         if self.settings.options.system {
             self.sensing.divide(&mut self.members, &self.core);
         }
-        let actions = self
-            .core
-            .tick(plimsoll_unit::Nanos(now), &domain, self.sensing.sensed());
+        let actions = self.core.tick(now, &domain, self.sensing.sensed());
         let mut encoded = Vec::new();
         let mut given_up: Vec<Job> = Vec::new();
         for action in actions {
@@ -63,8 +62,8 @@ impl Daemon {
     }
 
     /// Tells the thread that holds file pages how memory stands.
-    fn pin(&mut self, now: u64) {
-        let capacity = self.sensing.domain().last().capacity;
+    fn pin(&mut self, now: Nanos) {
+        let capacity = Bytes(self.sensing.domain().last().capacity);
         let short = self.core.domain(None).is_some_and(|domain| domain.urgent);
         let (serving, uid) = (&mut self.serving, self.settings.uid);
         // Users get these descriptors no more; there are none where they have them.
@@ -80,7 +79,7 @@ impl Daemon {
     /// Makes the next tick read this principal, even if idle.
     pub(super) fn look_at(&mut self, id: Id) {
         let member = self.members.get_mut(id);
-        if let Some(tree) = member.and_then(|member| member.tree.as_mut()) {
+        if let Some(tree) = member.and_then(|member| member.memory.tree.as_mut()) {
             tree.hurry();
         }
     }
@@ -104,7 +103,7 @@ impl Daemon {
     }
 
     /// Reads only the use of the domains; runs a tick if that shows the need.
-    pub(super) fn glance(&mut self, now: u64) {
+    pub(super) fn glance(&mut self, now: Nanos) {
         let (members, core, time) = (&mut self.members, &mut self.core, &mut self.time);
         if self.sensing.glance(members, core, time, now) {
             self.tick(now);
@@ -113,19 +112,19 @@ impl Daemon {
         }
     }
 
-    fn plan_next(&mut self, began: u64, now: u64) {
+    fn plan_next(&mut self, began: Nanos, now: Nanos) {
         // A release that came while this tick was due is answered by the next one, unless it is of a user
         // whose principals are not read at present.
         let answered =
-            |member: &Member| member.released_at.is_some() && self.time.may(member.payer, now);
+            |member: &Member| member.memory.is_released() && self.time.may(member.owner.payer, now);
         let answers = self.members.iter().any(answered);
-        let took = clock::now().0.saturating_sub(began);
+        let took = clock::now() - began;
         self.timers.ticked(now, took, &self.core.pace(), answers);
     }
 
-    fn beat(&mut self, now: u64) {
+    fn beat(&mut self, now: Nanos) {
         for member in self.members.iter_mut() {
-            if let Err(error) = member.page.beat(now, HEARTBEAT_NS) {
+            if let Err(error) = member.outlet.page.beat(now, HEARTBEAT) {
                 tracing::debug!(principal = member.id, %error, "no heartbeat");
             }
         }
@@ -133,7 +132,7 @@ impl Daemon {
 
     /// Takes over results of the scanning thread.
     pub(super) fn take_scans(&mut self) {
-        let now = clock::now().0;
+        let now = clock::now();
         for (id, found) in self.sensing.take_scans() {
             if let Some(uid) = self.members.take_scan(id, found, now) {
                 self.tick_soon_for(uid, now);
@@ -151,6 +150,6 @@ impl Daemon {
             self.core.acted(outcome.id, !outcome.order.takes());
             self.look_at(outcome.id);
         }
-        self.timers.tick_soon(clock::now().0);
+        self.timers.tick_soon(clock::now());
     }
 }

@@ -7,8 +7,9 @@ use super::caller::Caller;
 use super::register::Draft;
 use crate::config::{Given, name_of};
 use crate::decide::{MAX_DEPTH, NewPrincipal};
-use crate::principals::Member;
+use crate::principals::{Member, Owner};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Set};
 use plimsoll_wire::varlink::WireError;
@@ -19,7 +20,7 @@ impl Daemon {
     ///
     /// # Errors
     /// When the page of a new group cannot be made.
-    pub(super) fn group_of_user(&mut self, uid: u32, now: u64) -> Result<Option<Id>, WireError> {
+    pub(super) fn group_of_user(&mut self, uid: u32, now: Nanos) -> Result<Option<Id>, WireError> {
         if !self.settings.options.system {
             return Ok(None);
         }
@@ -39,11 +40,11 @@ impl Daemon {
             tenant: true,
             automatic: true,
         };
-        let draft = Draft {
+        let owner = Owner {
             tenant: Some(uid),
-            ..Draft::made_by(self.settings.uid, new)
+            ..Owner::broker(self.settings.uid)
         };
-        self.admit(draft, now).map(Some)
+        self.admit(Draft::new(owner, new), now).map(Some)
     }
 
     /// The user that a principal counts for: the one that registers it, or, if that is root or the
@@ -57,7 +58,7 @@ impl Daemon {
 
     /// The user in whose group a principal is.
     pub(super) fn user_of(&self, id: Id) -> Option<u32> {
-        self.line(id).last().and_then(|top| top.tenant)
+        self.line(id).last().and_then(|top| top.owner.tenant)
     }
 
     /// Whether a principal with that parent is at the top: nothing but the group of a user is above
@@ -77,8 +78,8 @@ impl Daemon {
     /// Whether the caller owns a principal. Users without a uid in our user namespace cannot be
     /// told apart; of these, each process owns only what it registered itself.
     pub(super) fn owns(&self, caller: &Caller, member: &Member) -> bool {
-        let same = caller.peer.pid > 0 && member.registrar == caller.peer.pid;
-        member.uid == caller.peer.uid && (same || self.is_told_apart(member.uid))
+        let same = caller.peer.pid > 0 && member.owner.registrar == caller.peer.pid;
+        member.owner.uid == caller.peer.uid && (same || self.is_told_apart(member.owner.uid))
     }
 
     /// Whether that uid stands for one user only.
@@ -105,7 +106,7 @@ impl Daemon {
         let users: Vec<u32> = self
             .members
             .iter()
-            .filter_map(|member| member.tenant)
+            .filter_map(|member| member.owner.tenant)
             .collect();
         for uid in users {
             self.stand_anew(uid);

@@ -1,14 +1,15 @@
 //! The exchange of the deciding thread and the thread that holds pages.
 
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Pinned;
 
 /// Bounds on the pages that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most bytes; `None` for the pinner's own bound.
-    pub bytes: Option<u64>,
-    /// Time over which refaults are counted, ns.
-    pub window_ns: u64,
+    /// The most memory; `None` for the pinner's own bound.
+    pub bytes: Option<Bytes>,
+    /// Time over which refaults are counted.
+    pub window: Nanos,
 }
 
 /// State that the deciding thread and the holding thread exchange.

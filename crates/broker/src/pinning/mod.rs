@@ -28,11 +28,11 @@ use crate::error::Error;
 use crate::principals::Members;
 use crate::user_quota::Held;
 use exchange::Exchange;
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Pinned;
 
-/// Interval at which the deciding thread and that thread exchange what they know, ns.
-const EXCHANGE_NS: u64 = SECOND;
+/// Interval at which the deciding thread and that thread exchange what they know.
+const EXCHANGE: Nanos = Nanos::seconds(1);
 /// Most processes that are named to the pinner.
 const MOST_PROCESSES: usize = 4096;
 
@@ -54,7 +54,7 @@ impl Pinning {
     pub fn start(descriptors: Held) -> Result<Pinning, Error> {
         let thread = Companion::start("plimsoll-pin", |monitor| thread::run(&monitor))?;
         Ok(Pinning {
-            thread: Periodic::new(thread, EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE),
             told: None,
             _descriptors: descriptors,
         })
@@ -62,8 +62,8 @@ impl Pinning {
 
     /// Gives the thread the principals and the settings, and takes its report: once a second, and
     /// only when the thread does not hold the lock.
-    pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: u64) {
-        let Some(mut exchange) = self.thread.exchange(now, |_| 0) else {
+    pub fn exchange(&mut self, members: &Members, settings: Settings, short: bool, now: Nanos) {
+        let Some(mut exchange) = self.thread.exchange(now, |_| Nanos::ZERO) else {
             return;
         };
         let processes = members.iter().filter_map(|member| member.pid());

@@ -7,13 +7,13 @@ use plimsoll_kernel::clock;
 use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Pinned;
-use std::time::Duration;
 
 /// Time between two looks at what the daemon says.
-const ROUND: Duration = Duration::from_millis(250);
-/// After a failure the pinner is started again after this time, ns.
-const RETRY_NS: u64 = 60_000_000_000;
+const ROUND: Nanos = Nanos::millis(250);
+/// After a failure the pinner is started again after this time.
+const RETRY: Nanos = Nanos::seconds(60);
 
 const NO_SWAP: &str = "nothing can go to swap there, so with files held a shortage of memory would end in \
                        the kernel killing a program; add swap, or switch [pin] off";
@@ -22,13 +22,13 @@ const SHORT: &str = "the reserve is used up, or a program waits for its share";
 /// Runs until the handle is dropped.
 pub(super) fn run(monitor: &Monitor<Exchange>) {
     let mut thread = Thread::default();
-    let mut rest = ROUND;
+    let mut rest = ROUND.duration();
     while monitor.rest(rest) {
-        let now = clock::now().0;
+        let now = clock::now();
         thread.take_over(monitor, now);
         let told = thread.step(now);
         let due = thread.due(now);
-        rest = Duration::from_nanos(due.saturating_sub(clock::now().0)).min(ROUND);
+        rest = (due - clock::now()).min(ROUND).duration();
         monitor.lock().told = told;
     }
 }
@@ -40,26 +40,26 @@ struct Thread {
     short: bool,
     patience: ReleaseBackoff,
     pinner: Option<Pinner>,
-    /// No pinner is started before, ns.
-    retry_at: u64,
+    /// No pinner is started before.
+    retry_at: Nanos,
     /// The state that was logged last, and the bound that keeps the pinner from holding anything. Without
     /// a bound: pages may be held, or the broker itself had them released.
     logged: Option<(State, Option<Bound>)>,
     /// Whether the pinner rests because memory is short: it is not ticked, so nothing of it is due.
     rests: bool,
-    /// Bytes held after the last tick.
-    held: u64,
+    /// Memory held after the last tick.
+    held: Bytes,
     failure: String,
 }
 
 impl Thread {
     /// Takes over the principals and the settings.
-    fn take_over(&mut self, monitor: &Monitor<Exchange>, now: u64) {
+    fn take_over(&mut self, monitor: &Monitor<Exchange>, now: Nanos) {
         let mut exchange = monitor.lock();
         self.short = exchange.short;
         if self.settings != exchange.settings {
             self.settings = exchange.settings;
-            (self.pinner, self.retry_at, self.held) = (None, now, 0);
+            (self.pinner, self.retry_at, self.held) = (None, now, Bytes::ZERO);
         }
         if !std::mem::take(&mut exchange.fresh) {
             return;
@@ -75,7 +75,7 @@ impl Thread {
     }
 
     /// One bounded piece of work; returns what listings show.
-    fn step(&mut self, now: u64) -> Option<Pinned> {
+    fn step(&mut self, now: Nanos) -> Option<Pinned> {
         let settings = self.settings?;
         if self.pinner.is_none() && now >= self.retry_at {
             self.start(settings, now);
@@ -86,12 +86,12 @@ impl Thread {
         self.rests = !self.patience.may_hold(self.short, self.held, now);
         if self.rests {
             pinner.release();
-            self.held = 0;
+            self.held = Bytes::ZERO;
             return Some(self.in_short());
         }
-        match pinner.tick(now) {
+        match pinner.tick(now.0) {
             Ok(report) => {
-                self.held = report.held;
+                self.held = Bytes(report.held);
                 self.tell(&report);
                 Some(shown(&report))
             }
@@ -114,29 +114,29 @@ impl Thread {
         }
     }
 
-    fn start(&mut self, settings: Settings, now: u64) {
+    fn start(&mut self, settings: Settings, now: Nanos) {
         let options = Options {
-            bytes: settings.bytes,
-            window_ns: settings.window_ns,
+            bytes: settings.bytes.map(|bytes| bytes.0),
+            window_ns: settings.window.0,
             ..Options::default()
         };
         let programs = Programs::Processes(self.processes.clone());
-        match Pinner::new(options, programs, now) {
+        match Pinner::new(options, programs, now.0) {
             Ok(pinner) => self.pinner = Some(pinner),
             Err(error) => self.fail(&error, now),
         }
     }
 
-    fn fail(&mut self, error: &PinError, now: u64) {
+    fn fail(&mut self, error: &PinError, now: Nanos) {
         self.failure = error.to_string();
         tracing::warn!(%error, "file pages cannot be held; tried again in a minute");
-        (self.pinner, self.retry_at, self.held) = (None, now.saturating_add(RETRY_NS), 0);
+        (self.pinner, self.retry_at, self.held) = (None, now + RETRY, Bytes::ZERO);
     }
 
-    fn due(&self, now: u64) -> u64 {
+    fn due(&self, now: Nanos) -> Nanos {
         match &self.pinner {
-            Some(pinner) if !self.rests => pinner.due_ns(now),
-            _ => now.saturating_add(ROUND.as_nanos() as u64),
+            Some(pinner) if !self.rests => Nanos(pinner.due_ns(now.0)),
+            _ => now + ROUND,
         }
     }
 
@@ -268,22 +268,22 @@ mod tests {
         let mut thread = Thread {
             settings: Some(Settings {
                 bytes: None,
-                window_ns: 1_000_000_000,
+                window: Nanos::seconds(1),
             }),
             processes: vec![std::process::id() as i32],
-            held: 1,
+            held: Bytes(1),
             short: true,
             ..Thread::default()
         };
-        let begin = clock::now().0;
+        let begin = clock::now();
         thread.step(begin);
-        let later = begin + 60_000_000_000;
-        thread.held = 1;
+        let later = begin + Nanos::seconds(60);
+        thread.held = Bytes(1);
         let told = thread.step(later).map(|told| told.state);
         assert_eq!(told.as_deref(), Some("short"));
-        assert!(thread.due(later) >= later + ROUND.as_nanos() as u64);
+        assert!(thread.due(later) >= later + ROUND);
         thread.short = false;
-        let rested = later + 120_000_000_000;
+        let rested = later + Nanos::seconds(120);
         let told = thread.step(rested).map(|told| told.state);
         assert_ne!(told.as_deref(), Some("short"));
         assert!(!thread.rests);

@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::owned_path::OwnedPath;
 use crate::server::listener::advice;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, Step};
 use rustix::fs::{Mode, OFlags};
@@ -11,8 +12,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-/// Interval at which a page file is checked for damage, ns.
-const CHECK_NS: u64 = 5_000_000_000;
+/// Interval at which a page file is checked for damage.
+const CHECK: Nanos = Nanos::seconds(5);
 
 /// The page of one principal. Only the deciding thread writes it; any process may read the file.
 #[derive(Debug)]
@@ -25,10 +26,10 @@ pub struct PageFile {
     image: PageImage,
     /// Numbers published last.
     last: Numbers,
-    /// Time of the last publication or heartbeat, ns.
-    written: u64,
-    /// Time of the last check of the file, ns.
-    checked: u64,
+    /// Time of the last publication or heartbeat.
+    written: Nanos,
+    /// Time of the last check of the file.
+    checked: Nanos,
 }
 
 impl PageFile {
@@ -45,51 +46,51 @@ impl PageFile {
             fd,
             image,
             last: Numbers::default(),
-            written: 0,
-            checked: 0,
+            written: Nanos::ZERO,
+            checked: Nanos::ZERO,
         })
     }
 
-    /// Publishes these numbers. `now` (ns) is the heartbeat; only the heartbeat is written when the
+    /// Publishes these numbers. `now` is the heartbeat; only the heartbeat is written when the
     /// numbers are unchanged.
     ///
     /// # Errors
     /// [`Error::Path`] when the file system refuses; the next publication tries again.
-    pub fn publish(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
+    pub fn publish(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.written = now;
         if *numbers == self.last && self.image.generation() > 0 {
-            return write(&self.fd, self.name.path(), self.image.heartbeat(now));
+            return write(&self.fd, self.name.path(), self.image.heartbeat(now.0));
         }
         self.publish_all(numbers, now)
     }
 
-    fn publish_all(&mut self, numbers: &Numbers, now: u64) -> Result<(), Error> {
+    fn publish_all(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.last = *numbers;
-        for step in self.image.publish(numbers, now) {
+        for step in self.image.publish(numbers, now.0) {
             write(&self.fd, self.name.path(), step)?;
             fence(Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// Renews the heartbeat unless something was published within `interval` ns. Every few seconds
+    /// Renews the heartbeat unless something was published within `interval`. Every few seconds
     /// it repairs the file if somebody truncated, removed or replaced it.
     ///
     /// # Errors
     /// As [`PageFile::publish`].
-    pub fn beat(&mut self, now: u64, interval: u64) -> Result<(), Error> {
-        if now.saturating_sub(self.checked) >= CHECK_NS {
+    pub fn beat(&mut self, now: Nanos, interval: Nanos) -> Result<(), Error> {
+        if now - self.checked >= CHECK {
             self.checked = now;
             self.mend(now)?;
         }
-        if now.saturating_sub(self.written) < interval {
+        if now - self.written < interval {
             return Ok(());
         }
         self.written = now;
-        write(&self.fd, self.name.path(), self.image.heartbeat(now))
+        write(&self.fd, self.name.path(), self.image.heartbeat(now.0))
     }
 
-    fn mend(&mut self, now: u64) -> Result<(), Error> {
+    fn mend(&mut self, now: Nanos) -> Result<(), Error> {
         let status = rustix::fs::fstat(&self.fd);
         let whole =
             |status: &rustix::fs::Stat| status.st_size == PAGE_SIZE as i64 && status.st_nlink > 0;
@@ -109,6 +110,12 @@ impl PageFile {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.image.generation()
+    }
+
+    /// Numbers published last.
+    #[must_use]
+    pub fn last(&self) -> &Numbers {
+        &self.last
     }
 
     /// Its path.

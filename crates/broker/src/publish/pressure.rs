@@ -136,6 +136,7 @@ impl AsFd for PressureSocket {
 mod tests {
     use super::*;
     use crate::server::users::Users;
+    use plimsoll_unit::Nanos;
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
 
@@ -153,7 +154,7 @@ mod tests {
             let read = stream.read(&mut [0]).map_err(|error| error.kind());
             read == Err(ErrorKind::WouldBlock)
         };
-        let user = Users::new(0).get(7, 1);
+        let user = Users::new(0).get(7, Nanos(1));
         assert!(socket.accept(|_| None).unwrap().is_none(), "nobody comes");
         let mut kept: Vec<UnixStream> = (0..MAX_LISTENERS)
             .map(|_| {

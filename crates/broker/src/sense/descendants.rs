@@ -11,18 +11,18 @@ use crate::user_quota::Account;
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::{Process, descendants_within};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Most threads of one principal that are searched for children (5 us each); the others are
 /// skipped.
 const MAX_THREADS: usize = 8192;
-/// Bound on one user's searches: one in this many nanoseconds, and the longest burst in ns.
+/// Bound on one user's searches: one in this many nanoseconds, and the longest burst.
 const ONE_IN: u64 = 10;
-const BURST_NS: u64 = 20_000_000;
+const BURST: Nanos = Nanos::millis(20);
 /// Bound on the searches of all users together: one in this many nanoseconds. A user that has to
 /// wait loses only time.
 const ALL_ONE_IN: u64 = 3;
@@ -54,7 +54,7 @@ struct Shared {
 impl Shared {
     /// The next request, when its user may have a turn.
     fn next(&mut self, spending: &Spending) -> Next<Option<(u32, Request)>> {
-        let now = clock::now().0;
+        let now = clock::now();
         let all = spending.due(ALL);
         if all <= now
             && let Some(next) = self.queue.next_of(|uid| spending.may(uid, now))
@@ -62,7 +62,7 @@ impl Shared {
             return Next::Do(Some(next));
         }
         let due = self.queue.users().map(|uid| spending.due(uid).max(all));
-        let wait = |due: u64| Duration::from_nanos(due.saturating_sub(now).max(1));
+        let wait = |due: Nanos| (due - now).max(Nanos(1)).duration();
         Next::Sleep(due.min().map(wait))
     }
 }
@@ -106,7 +106,7 @@ impl AsFd for Scanner {
 }
 
 fn work(monitor: &Monitor<Shared>, bell: &Bell) {
-    let mut spending = Spending::new(ONE_IN, BURST_NS);
+    let mut spending = Spending::new(ONE_IN, BURST);
     let next = |shared: &mut Shared, stop, spending: &Spending| {
         if stop {
             Next::Do(None)
@@ -115,10 +115,10 @@ fn work(monitor: &Monitor<Shared>, bell: &Bell) {
         }
     };
     while let Some((uid, request)) = monitor.wait(|shared, stop| next(shared, stop, &spending)) {
-        let began = clock::now().0;
+        let began = clock::now();
         let found = find(&request.known, &request.principals, &request.account);
-        let ended = clock::now().0;
-        let took = ended.saturating_sub(began);
+        let ended = clock::now();
+        let took = ended - began;
         spending.spend(uid, took, ended);
         spending.spend(ALL, took * ALL_ONE_IN / ONE_IN, ended);
         spending.sweep(ended);
@@ -198,11 +198,13 @@ mod tests {
     use super::super::tree::{Tree, open};
     use super::*;
     use crate::server::users::Users;
+    use plimsoll_unit::Bytes;
     use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
     use std::time::Instant;
 
     fn account() -> Account {
-        Users::new(0).get(7, 1).descriptors().clone()
+        Users::new(0).get(7, Nanos(1)).descriptors().clone()
     }
 
     fn sleeper() -> Child {
@@ -224,11 +226,11 @@ mod tests {
     }
 
     /// Does the work of the scanning thread.
-    fn scan(tree: &mut Tree, now: u64, principals: &[i32]) -> bool {
+    fn scan(tree: &mut Tree, now: Nanos, principals: &[i32]) -> bool {
         let Some(known) = tree.due_scan(now) else {
             return false;
         };
-        assert_eq!(tree.due_scan(u64::MAX), None, "one look at a time");
+        assert_eq!(tree.due_scan(Nanos(u64::MAX)), None, "one look at a time");
         let found = find(&known, principals, tree.account());
         tree.take_over(found, now, &|pid| principals.contains(&pid));
         true
@@ -244,14 +246,14 @@ mod tests {
         let pid = child.id() as i32;
         let mut tree = Tree::new(Process::own().unwrap(), account());
         let has = |tree: &Tree| tree.processes().any(|process| process.pid() == pid);
-        assert!(scan(&mut tree, 1, &[]) && has(&tree));
+        assert!(scan(&mut tree, Nanos(1), &[]) && has(&tree));
         tree.hurry();
-        assert!(scan(&mut tree, 2, &[pid]) && !has(&tree));
+        assert!(scan(&mut tree, Nanos(2), &[pid]) && !has(&tree));
         tree.hurry();
-        assert!(scan(&mut tree, 3, &[]) && has(&tree));
+        assert!(scan(&mut tree, Nanos(3), &[]) && has(&tree));
         tree.let_go(pid);
         assert!(!has(&tree));
-        assert!(tree.read(4, true).anon > 0);
+        assert!(tree.read(Nanos(4), true).anon > Bytes::ZERO);
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -260,11 +262,11 @@ mod tests {
     fn an_idle_tree_is_looked_at_less_and_less() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let mut tree = Tree::new(open(child.id()).unwrap(), account());
-        let mut now = 1;
+        let mut now = Nanos(1);
         let mut scans = 0;
-        while now < 100_000_000_000 {
+        while now < Nanos::seconds(100) {
             scans += usize::from(scan(&mut tree, now, &[]));
-            now += 500_000_000;
+            now += Nanos::millis(500);
         }
         assert!(scans < 15, "{scans}");
         child.kill().unwrap();

@@ -33,4 +33,5 @@ pub use domain::RootDomain;
 pub use process_facts::{facts_of, limiting_group};
 pub use sampler::Sampler;
 pub use samples::{Portion, Sampled, Subject};
+pub(crate) use samples::{WORTHWHILE, changed};
 pub use tree::{Figures, Found, Instance, Tree, open};

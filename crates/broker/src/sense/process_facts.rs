@@ -4,6 +4,7 @@ use crate::config::Facts;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH, Membership, membership};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The properties that rules match. An unreadable one is empty, and only `*` matches it.
@@ -53,13 +54,13 @@ fn system_unit(path: &str) -> &str {
 ///
 /// # Errors
 /// When the process has exited, or a cgroup cannot be read.
-pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Result<Option<PathBuf>> {
+pub fn limiting_group(pid: i32, capacity: Bytes, ours: &Path) -> Result<Option<PathBuf>> {
     let mut next = Cgroup::of(pid)?;
     for _ in 0..MAX_DEPTH {
         let Some(group) = next.filter(|group| !ours.starts_with(group.dir())) else {
             return Ok(None);
         };
-        if group.limit()?.is_some_and(|limit| limit < capacity) {
+        if group.limit()?.is_some_and(|limit| limit < capacity.0) {
             return Ok(Some(group.dir().to_path_buf()));
         }
         next = group.parent()?;

@@ -2,7 +2,7 @@
 //! processor time that programs want. Its cost is bounded as a share of one processor; an idle process is
 //! sampled less and less often.
 
-use super::samples::{Exchange, Probe, Probes, Sampled, Subject, WORTHWHILE, changed, wanted};
+use super::samples::{Exchange, Probe, Probes, Sampled, Subject, wanted};
 use super::shared::SharedMemory;
 use crate::background::{Companion, Monitor, Periodic};
 use crate::descriptors::probes;
@@ -13,16 +13,17 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval at which the daemon and the thread exchange results, ns.
-const EXCHANGE_NS: u64 = 2_000_000_000;
-/// As [`EXCHANGE_NS`], while shared memory grows or shrinks, ns. A new result about shared memory is
+/// Interval at which the daemon and the thread exchange results.
+const EXCHANGE: Nanos = Nanos::seconds(2);
+/// As [`EXCHANGE`], while shared memory grows or shrinks. A new result about shared memory is
 /// exchanged at once.
-const HURRIED_NS: u64 = 500_000_000;
+const HURRIED: Nanos = Nanos::millis(500);
 /// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
@@ -49,21 +50,19 @@ impl Sampler {
         let run = move |monitor| Thread::new(monitor, working_sets, sharing).run();
         let thread = Companion::start("plimsoll-sense", run)?;
         Ok(Some(Sampler {
-            thread: Periodic::new(thread, EXCHANGE_NS),
+            thread: Periodic::new(thread, EXCHANGE),
         }))
     }
 
     /// Gives the thread the current principals and takes its results. Does so every other second,
     /// sooner while shared memory changes, and only when the thread does not hold the lock.
-    pub fn exchange(&mut self, members: &mut Members, now: u64) {
-        let hurry = members
-            .iter()
-            .any(|member| changed(member.shmem_told, member.figures.shmem_sum));
+    pub fn exchange(&mut self, members: &mut Members, now: Nanos) {
+        let hurry = members.iter().any(|member| member.memory.is_shared_anew());
         let sooner = |exchange: &Exchange| {
             if hurry || exchange.news {
-                EXCHANGE_NS - HURRIED_NS
+                EXCHANGE - HURRIED
             } else {
-                0
+                Nanos::ZERO
             }
         };
         let Some(mut exchange) = self.thread.exchange(now, sooner) else {
@@ -72,32 +71,21 @@ impl Sampler {
         exchange.news = false;
         for member in members.iter_mut() {
             if let Some(found) = exchange.found.get(&member.id) {
-                member.working_set = found.working_set.or(member.working_set);
-                member.wanted = found.wanted;
-                member.shared = found.shared;
+                member.memory.take_over(found);
             }
         }
         // If not all processes can be sampled, users take turns.
         let mut turns = FairQueue::default();
         for member in members.iter_mut() {
-            member.shmem_told = member.figures.shmem_sum;
-            let Some(tree) = member
-                .tree
-                .as_ref()
-                .filter(|_| member.figures.anon.max(member.figures.shmem) >= WORTHWHILE)
-            else {
-                continue;
-            };
-            let processes = tree
-                .processes()
-                .map(|process| (process.pid(), process.start_time()))
-                .collect();
-            let subject = Subject {
-                id: member.id,
-                processes,
-                shmem: member.figures.shmem_sum,
-            };
-            turns.push(member.uid, subject);
+            let shmem = member.memory.tell_shared();
+            if member.memory.is_worthwhile() {
+                let subject = Subject {
+                    id: member.id,
+                    processes: member.memory.instances().collect(),
+                    shmem,
+                };
+                turns.push(member.owner.uid, subject);
+            }
         }
         let in_turn = std::iter::from_fn(|| turns.next_of(|_| true));
         exchange.subjects.clear();
@@ -175,13 +163,13 @@ impl Thread {
             share: SHARE / wanted.len().max(2) as f64,
             ..Pace::default()
         };
-        let now = clock::now().0;
+        let now = clock::now();
         for key in wanted {
             if self.probes.contains_key(&key) {
                 continue;
             }
             if let Ok(process) = Process::open_known(key.0, key.1) {
-                let sampler = referenced::Sampler::new(pace, now);
+                let sampler = referenced::Sampler::new(pace, now.0);
                 self.probes.insert(
                     key,
                     Probe {
@@ -205,18 +193,18 @@ impl Thread {
             left -= threads.len();
             // If the last thread that may be read was, there may be others.
             let all = (left > 0 && !threads.is_empty()).then_some(&threads);
-            let ran = all.map(|threads| (sched::ran(&probe.process, threads), clock::now().0));
+            let ran = all.map(|threads| (sched::ran(&probe.process, threads), clock::now()));
             probe.note(ran, sched::processors(&probe.process));
         }
     }
 
     fn sample(&mut self) {
         for probe in self.probes.values_mut() {
-            let now = clock::now().0;
-            let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
-            match probe.sampler.step(&probe.process, now) {
+            let now = clock::now();
+            let clears = matches!(probe.sampler.schedule().step(now.0), Step::Clear);
+            match probe.sampler.step(&probe.process, now.0) {
                 Ok(Some(estimate)) => {
-                    probe.touched = Some(estimate.referenced);
+                    probe.touched = Some(Bytes(estimate.referenced));
                     probe.in_window = false;
                 }
                 Ok(None) => probe.in_window |= clears,
@@ -248,7 +236,7 @@ impl Thread {
             .filter_map(|key| self.probes.get(key));
         let touched = probes.clone().filter_map(|probe| probe.touched);
         Sampled {
-            working_set: touched.reduce(u64::saturating_add),
+            working_set: touched.reduce(|one, other| one + other),
             wanted: wanted(probes.filter_map(|probe| probe.lately)),
             shared: self
                 .shared

@@ -3,11 +3,12 @@
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::sched::Ran;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 
-/// A process with less memory than this (bytes) is not sampled.
-pub(super) const WORTHWHILE: u64 = 8 << 20;
+/// A process with less memory than this is not sampled.
+pub(crate) const WORTHWHILE: Bytes = Bytes::mib(8);
 
 /// A principal to be sampled.
 #[derive(Clone, Debug)]
@@ -16,45 +17,44 @@ pub struct Subject {
     pub id: Id,
     /// Process id and start time of each of its processes.
     pub processes: Vec<(i32, u64)>,
-    /// Sum of their resident shared memory, bytes.
-    pub shmem: u64,
+    /// Sum of their resident shared memory.
+    pub shmem: Bytes,
 }
 
-/// Results for a principal, bytes unless said otherwise.
+/// Results for a principal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// Memory touched recently.
-    pub working_set: Option<u64>,
+    pub working_set: Option<Bytes>,
     /// Processor time that it wanted lately, in thousandths of that in which it ran; 0 when unknown.
     pub wanted: u32,
     /// Shared memory that it pays for.
     pub shared: Option<Portion>,
 }
 
-/// A principal's part of the shared memory that its processes map, bytes. It is scaled when that
+/// A principal's part of the shared memory that its processes map. It is scaled when that
 /// memory grows or shrinks, until it is measured again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
-    /// Bytes that it pays
-    pub pays: u64,
-    /// when the sum over its processes was this many bytes; a page counts in each mapping.
-    pub of: u64,
+    /// The memory that it pays
+    pub pays: Bytes,
+    /// when the sum over its processes was this much; a page counts in each mapping.
+    pub of: Bytes,
     /// Whether no other principal maps any of it.
     pub alone: bool,
 }
 
 impl Portion {
-    /// Bytes that it pays when the sum over its processes is `sum`.
+    /// The memory that it pays when the sum over its processes is `sum`.
     #[must_use]
-    pub fn now(self, sum: u64) -> u64 {
-        let part = u128::from(self.pays) * u128::from(sum) / u128::from(self.of.max(1));
-        u64::try_from(part).unwrap_or(u64::MAX).min(sum)
+    pub fn now(self, sum: Bytes) -> Bytes {
+        self.pays.part(sum.0, self.of.0.max(1)).min(sum)
     }
 }
 
-/// Whether shared memory changed enough to be measured again. Bytes.
-pub(super) fn changed(before: u64, now: u64) -> bool {
-    before.abs_diff(now) > (before / 8).max(WORTHWHILE)
+/// Whether shared memory changed enough to be measured again.
+pub(crate) fn changed(before: Bytes, now: Bytes) -> bool {
+    before.max(now) - before.min(now) > (before / 8).max(WORTHWHILE)
 }
 
 /// State that the deciding thread and the sampling thread exchange.
@@ -83,40 +83,40 @@ pub(super) struct Probe {
     /// Its reference bits were cleared for a working set and will be read; nothing else may clear
     /// them.
     pub(super) in_window: bool,
-    /// Working set as estimated last, bytes; `None` before the first estimate.
-    pub(super) touched: Option<u64>,
-    /// Processor time of its threads at the last look, and when that was (monotonic, nanoseconds); `None` if
+    /// Working set as estimated last; `None` before the first estimate.
+    pub(super) touched: Option<Bytes>,
+    /// Processor time of its threads at the last look, and when that was (monotonic); `None` if
     /// not all were read.
-    pub(super) ran: Option<(Ran, u64)>,
+    pub(super) ran: Option<(Ran, Nanos)>,
     /// Between the last two looks.
     pub(super) lately: Option<Lately>,
 }
 
-/// Processor time of the threads of a process in some time, nanoseconds.
+/// Processor time of the threads of a process in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lately {
     /// The time in which they ran.
-    pub(super) ran: u64,
+    pub(super) ran: Nanos,
     /// The time in which they waited for others to leave a processor.
-    pub(super) waited: u64,
+    pub(super) waited: Nanos,
     /// The time that passed.
-    pub(super) passed: u64,
+    pub(super) passed: Nanos,
 }
 
 impl Probe {
-    /// Takes in what its threads used so far, and when that was read (monotonic, nanoseconds); `None` if not
+    /// Takes in what its threads used so far, and when that was read (monotonic); `None` if not
     /// all were read. On as many `processors` as it may use.
-    pub(super) fn note(&mut self, now: Option<(Ran, u64)>, processors: usize) {
+    pub(super) fn note(&mut self, now: Option<(Ran, Nanos)>, processors: usize) {
         let before = std::mem::replace(&mut self.ran, now);
         self.lately = before.zip(now).and_then(|(before, now)| {
-            let ran = now.0.ran.checked_sub(before.0.ran)?;
-            let waited = now.0.waited.checked_sub(before.0.waited)?;
+            let ran = Nanos(now.0.ran.checked_sub(before.0.ran)?);
+            let waited = Nanos(now.0.waited.checked_sub(before.0.waited)?);
             // Threads that wait for others of the same program could not run if it were alone.
-            let passed = now.1.saturating_sub(before.1);
-            let all = passed.saturating_mul(processors as u64);
+            let passed = now.1 - before.1;
+            let all = passed * processors as u64;
             Some(Lately {
                 ran,
-                waited: waited.min(all.saturating_sub(ran)),
+                waited: waited.min(all - ran),
                 passed,
             })
         });
@@ -130,19 +130,19 @@ impl Probe {
 /// comes from outside, only does the same work sooner. So the threads of a process that run and wait for less
 /// than the time that passed count as one that sleeps for the rest.
 pub(super) fn wanted(lately: impl Iterator<Item = Lately>) -> u32 {
-    /// A program that ran less than this, ns, says nothing about how it runs.
-    const HARDLY: u64 = 20_000_000;
-    let (mut ran, mut waited, mut all) = (0u64, 0u64, 0u64);
+    /// A program that ran less than this says nothing about how it runs.
+    const HARDLY: Nanos = Nanos::millis(20);
+    let (mut ran, mut waited, mut all) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
     for one in lately {
-        ran = ran.saturating_add(one.ran);
-        waited = waited.saturating_add(one.waited);
-        all = all.saturating_add(one.ran.saturating_add(one.waited).max(one.passed));
+        ran += one.ran;
+        waited += one.waited;
+        all += (one.ran + one.waited).max(one.passed);
     }
     if ran < HARDLY {
         return 0;
     }
-    let without = all.saturating_sub(waited).max(1);
-    u32::try_from(u128::from(all) * 1000 / u128::from(without)).unwrap_or(u32::MAX)
+    let without = (all - waited).max(Nanos(1));
+    u32::try_from(u128::from(all.0) * 1000 / u128::from(without.0)).unwrap_or(u32::MAX)
 }
 
 /// Sampled processes by process id and start time.
@@ -161,7 +161,7 @@ mod tests {
                 waited: waited * 1_000_000_000,
                 ..Ran::default()
             };
-            Some((ran, seconds * 1_000_000_000))
+            Some((ran, Nanos::seconds(seconds)))
         };
         let process = Process::own().expect("this process");
         let mut probe = Probe {
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn who_waits_for_a_processor_wants_more_than_it_gets() {
         let in_2_s = |ran: u64, waited: u64| Lately {
-            ran: ran * 1_000_000,
-            waited: waited * 1_000_000,
-            passed: 2_000_000_000,
+            ran: Nanos::millis(ran),
+            waited: Nanos::millis(waited),
+            passed: Nanos::seconds(2),
         };
         assert_eq!(wanted([in_2_s(500, 1500)].into_iter()), 4000);
         let several = [in_2_s(1500, 1500), in_2_s(100, 0)];

@@ -14,17 +14,17 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
 
 /// Most segments of one process that are examined, largest first.
 const MAX_SEGMENTS: usize = 64;
-/// A process with less shared memory than this (bytes) is not examined.
-const WORTHWHILE: u64 = 1 << 20;
-/// Interval at which a principal's mappings are scanned, ns; doubles each time nothing changed.
-const SHORTEST_SCAN_NS: u64 = 10_000_000_000;
-const LONGEST_SCAN_NS: u64 = 640_000_000_000;
+/// A process with less shared memory than this is not examined.
+const WORTHWHILE: Bytes = Bytes::mib(1);
+/// Interval at which a principal's mappings are scanned; doubles each time nothing changed.
+const SHORTEST_SCAN: Nanos = Nanos::seconds(10);
+const LONGEST_SCAN: Nanos = Nanos::seconds(640);
 /// After a large change a scan is due at once, but scans of one principal take at most a 25th of
 /// one processor.
 const SCAN_REST: u64 = 25;
@@ -33,42 +33,42 @@ const REST: u64 = 500;
 /// tmpfs and shared anonymous memory have devices without a major number.
 const NO_DEVICE: u32 = 0;
 
-/// Memory that a principal holds of one segment, bytes.
+/// Memory that a principal holds of one segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     /// Largest size that one of its processes shows.
-    most: u64,
+    most: Bytes,
     /// Sum of the proportional set sizes of its processes.
-    proportional: u64,
+    proportional: Bytes,
 }
 
 /// One segment, by principal.
 #[derive(Debug, Default)]
 struct Mapped {
-    /// Size of the segment, bytes.
-    size: u64,
+    /// Size of the segment.
+    size: Bytes,
     /// The part of it that each principal holds.
     mappers: BTreeMap<Id, Held>,
 }
 
 impl Mapped {
-    fn resident(&self) -> u64 {
+    fn resident(&self) -> Bytes {
         let most = self.mappers.values().map(|held| held.most).max();
-        most.unwrap_or(0).min(self.size)
+        most.unwrap_or_default().min(self.size)
     }
 }
 
-/// Times of the last and the next scan of a principal, ns.
+/// Times of the last and the next scan of a principal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    /// Sum of the shared memory of its processes at that scan, bytes.
-    of: u64,
+    /// Sum of the shared memory of its processes at that scan.
+    of: Bytes,
     /// Earliest time of the next scan, if shared memory changes a lot.
-    not_before: u64,
+    not_before: Nanos,
     /// Time of the next scan otherwise.
-    at: u64,
+    at: Nanos,
     /// Interval until that scan.
-    interval: u64,
+    interval: Nanos,
 }
 
 /// The accounts of shared memory. Belongs to the sampling thread.
@@ -82,12 +82,12 @@ pub(super) struct SharedMemory {
     numbers: HashMap<FileKey3, u64>,
     /// The number for the next new segment.
     next_number: u64,
-    /// Bytes that each principal pays.
-    pays: HashMap<Id, u64>,
+    /// The memory that each principal pays.
+    pays: HashMap<Id, Bytes>,
     /// When each principal was scanned, and is to be scanned again.
     scans: HashMap<Id, Scan>,
-    /// Time of the next epoch, ns.
-    epoch_at: u64,
+    /// Time of the next epoch.
+    epoch_at: Nanos,
 }
 
 /// [`FileKey`] in a form that can be sorted.
@@ -106,7 +106,7 @@ impl SharedMemory {
             next_number: 1,
             pays: HashMap::new(),
             scans: HashMap::new(),
-            epoch_at: 0,
+            epoch_at: Nanos::ZERO,
         }
     }
 
@@ -133,7 +133,7 @@ impl SharedMemory {
             }
         }
         self.settle();
-        let now = clock::now().0;
+        let now = clock::now();
         let any_shared = self.segments.values().any(|s| s.mappers.len() > 1);
         if any_shared && now >= self.epoch_at && !self.epoch(monitor, subjects, probes) {
             return false;
@@ -146,7 +146,7 @@ impl SharedMemory {
         let Some(scan) = self.scans.get(&subject.id) else {
             return true;
         };
-        let now = clock::now().0;
+        let now = clock::now();
         now >= scan.at || (now >= scan.not_before && changed(scan.of, subject.shmem))
     }
 
@@ -173,17 +173,17 @@ impl SharedMemory {
 
     /// Scans the mappings of one principal.
     fn scan(&mut self, subject: &Subject, probes: &Probes) {
-        let (id, cpu) = (subject.id, clock::thread_cpu().0);
-        let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
-        let mut of = 0u64;
+        let (id, cpu) = (subject.id, clock::thread_cpu());
+        let mut found: BTreeMap<FileKey3, (Bytes, Held)> = BTreeMap::new();
+        let mut of = Bytes::ZERO;
         for probe in probes_of(subject, probes) {
             let shmem = probe.process.memory().map_or(0, |memory| memory.shmem);
-            of = of.saturating_add(shmem);
+            of += Bytes(shmem);
             for segment in segments_of(probe) {
                 let (size, held) = found.entry(key_of(segment.key)).or_default();
-                *size = segment.size.max(*size);
-                held.most = segment.rss.max(held.most);
-                held.proportional = held.proportional.saturating_add(segment.pss);
+                *size = Bytes(segment.size).max(*size);
+                held.most = Bytes(segment.rss).max(held.most);
+                held.proportional += Bytes(segment.pss);
             }
         }
         let mut before = 0;
@@ -202,20 +202,23 @@ impl SharedMemory {
             mapped.mappers.insert(id, held);
         }
         self.drop_unmapped();
-        let now = clock::now().0;
-        let cost = clock::thread_cpu().0.saturating_sub(cpu);
-        let last = self.scans.get(&id).map_or(0, |scan| scan.interval);
+        let now = clock::now();
+        let cost = clock::thread_cpu() - cpu;
+        let last = self
+            .scans
+            .get(&id)
+            .map_or(Nanos::ZERO, |scan| scan.interval);
         let interval = if same {
-            (last * 2).clamp(SHORTEST_SCAN_NS, LONGEST_SCAN_NS)
+            (last * 2).clamp(SHORTEST_SCAN, LONGEST_SCAN)
         } else {
-            SHORTEST_SCAN_NS
+            SHORTEST_SCAN
         };
         self.scans.insert(
             id,
             Scan {
                 of,
-                not_before: now.saturating_add(cost.saturating_mul(SCAN_REST)),
-                at: now.saturating_add(interval),
+                not_before: now + cost * SCAN_REST,
+                at: now + interval,
                 interval,
             },
         );
@@ -242,36 +245,34 @@ impl SharedMemory {
             return true;
         }
         let epoch = self.ownership.next_epoch(draw());
-        let cpu = clock::thread_cpu().0;
-        let cleared: Vec<(Id, &Probe, u64)> = involved
+        let cpu = clock::thread_cpu();
+        let cleared: Vec<(Id, &Probe, Nanos)> = involved
             .into_iter()
             .filter(|(_, probe)| clear(&probe.process).is_ok())
-            .map(|(id, probe)| (id, probe, clock::now().0))
+            .map(|(id, probe)| (id, probe, clock::now()))
             .collect();
-        if !monitor.rest(Duration::from_nanos(epoch.wait)) {
+        if !monitor.rest(epoch.wait.duration()) {
             return false;
         }
         self.take_in(&cleared);
-        let cost = clock::thread_cpu().0.saturating_sub(cpu);
-        self.epoch_at = clock::now()
-            .0
-            .saturating_add(epoch.pause.max(cost.saturating_mul(REST)));
+        let cost = clock::thread_cpu() - cpu;
+        self.epoch_at = clock::now() + epoch.pause.max(cost * REST);
         true
     }
 
-    fn take_in(&mut self, cleared: &[(Id, &Probe, u64)]) {
+    fn take_in(&mut self, cleared: &[(Id, &Probe, Nanos)]) {
         let mut samples: BTreeMap<FileKey3, BTreeMap<Id, Sample>> = BTreeMap::new();
         for &(id, probe, since) in cleared {
             for segment in segments_of(probe) {
-                let waited = clock::now().0.saturating_sub(since);
+                let waited = clock::now() - since;
                 let of = samples.entry(key_of(segment.key)).or_default();
                 let sample = of.entry(id).or_insert(Sample {
                     principal: id,
-                    referenced: 0,
+                    referenced: Bytes::ZERO,
                     waited,
                 });
                 // The busiest of a principal's processes counts.
-                sample.referenced = sample.referenced.max(segment.referenced);
+                sample.referenced = sample.referenced.max(Bytes(segment.referenced));
             }
         }
         for (key, samples) in samples {
@@ -305,10 +306,9 @@ impl SharedMemory {
                 let even = 1.0 / mappers.len() as f64;
                 let part = match mappers.len() {
                     1 => held.proportional,
-                    _ => (resident as f64 * portion.unwrap_or(even)) as u64,
+                    _ => Bytes((resident.0 as f64 * portion.unwrap_or(even)) as u64),
                 };
-                let pays = self.pays.entry(id).or_default();
-                *pays = pays.saturating_add(part);
+                *self.pays.entry(id).or_default() += part;
             }
         }
     }
@@ -332,12 +332,12 @@ fn segments_of(probe: &Probe) -> Vec<Segment> {
     let holds = probe
         .process
         .memory()
-        .is_ok_and(|memory| memory.shmem >= WORTHWHILE);
+        .is_ok_and(|memory| Bytes(memory.shmem) >= WORTHWHILE);
     if !holds {
         return Vec::new();
     }
     let mut segments = shared_segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
-    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= WORTHWHILE);
+    segments.retain(|segment| segment.key.major == NO_DEVICE && Bytes(segment.rss) >= WORTHWHILE);
     segments
 }
 

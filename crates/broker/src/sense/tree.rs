@@ -3,6 +3,7 @@
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// Result of a search for one principal's descendants.
 #[derive(Debug)]
@@ -20,30 +21,30 @@ pub type Instance = (i32, u64);
 
 /// Most processes of one principal that are followed; with more, its use is underestimated.
 pub(super) const MAX_PROCESSES: usize = 512;
-/// An unchanged process is read in full again after this time (ns): the kinds of its memory may
+/// An unchanged process is read in full again after this time: the kinds of its memory may
 /// have changed while the sum did not.
-const WHOLE_READ_NS: u64 = 20_000_000_000;
-/// A tree unchanged for a while is read again after an eighth of that while, at most this (ns), so
+const WHOLE_READ: Nanos = Nanos::seconds(20);
+/// A tree unchanged for a while is read again after an eighth of that while, at most this, so
 /// idle principals cost almost nothing.
-const LONGEST_REST_NS: u64 = 4_000_000_000;
-/// Interval of the search for descendants while they change, ns; it backs off to the longest.
-const SHORTEST_RESCAN_NS: u64 = 500_000_000;
-const LONGEST_RESCAN_NS: u64 = 16_000_000_000;
-/// Faults are counted again after this time (ns) at the earliest, however often they are asked for.
-const FAULTS_NS: u64 = 100_000_000;
+const LONGEST_REST: Nanos = Nanos::seconds(4);
+/// Interval of the search for descendants while they change; it backs off to the longest.
+const SHORTEST_RESCAN: Nanos = Nanos::millis(500);
+const LONGEST_RESCAN: Nanos = Nanos::seconds(16);
+/// Faults are counted again after this time at the earliest, however often they are asked for.
+const FAULTS: Nanos = Nanos::millis(100);
 
 /// Memory of a principal, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Resident anonymous memory.
-    pub anon: u64,
+    pub anon: Bytes,
     /// Resident shared memory (tmpfs, shared anonymous) of the process that maps most of it: the
     /// processes of one principal mostly map the same memory.
-    pub shmem: u64,
+    pub shmem: Bytes,
     /// Resident shared memory summed over all processes.
-    pub shmem_sum: u64,
+    pub shmem_sum: Bytes,
     /// Memory in swap.
-    pub swap: u64,
+    pub swap: Bytes,
     /// Number of processes.
     pub processes: usize,
 }
@@ -58,8 +59,8 @@ struct Seen {
     statm: Statm,
     /// The process's memory as of the last full read.
     memory: Memory,
-    /// Time of the last full read, ns; 0 before the first.
-    read_at: u64,
+    /// Time of the last full read; 0 before the first.
+    read_at: Nanos,
 }
 
 impl Seen {
@@ -69,20 +70,20 @@ impl Seen {
             _descriptors: descriptors,
             statm: Statm::default(),
             memory: Memory::default(),
-            read_at: 0,
+            read_at: Nanos::ZERO,
         }
     }
 
     /// Reads the short file, and the long one only when the short one changed. Takes 1.3 us when
     /// idle.
-    fn read(&mut self, now: u64) -> Result<Memory> {
+    fn read(&mut self, now: Nanos) -> Result<Memory> {
         let statm = self.process.memory_fast()?;
         // An exiting process shows no memory while the kernel still frees it (0.2 s per GiB
         // measured). Reading 0 would make those bytes look like a sudden growth of outsiders.
         if statm == Statm::default() && self.memory.resident() > 0 && self.process.alive() {
             return Ok(self.memory);
         }
-        let stale = self.read_at == 0 || now.saturating_sub(self.read_at) > WHOLE_READ_NS;
+        let stale = self.read_at == Nanos::ZERO || now - self.read_at > WHOLE_READ;
         if stale || statm != self.statm {
             self.memory = self.process.memory()?;
             self.statm = statm;
@@ -99,24 +100,24 @@ pub struct Tree {
     seen: Vec<Seen>,
     /// Account for the descriptors of the descendants.
     account: Account,
-    /// Current interval of the search for descendants, ns.
-    interval: u64,
-    /// Time of the next search, ns.
-    rescan_at: u64,
+    /// Current interval of the search for descendants.
+    interval: Nanos,
+    /// Time of the next search.
+    rescan_at: Nanos,
     /// A search for its descendants is in progress.
     scanning: bool,
     /// Major faults since the principal was registered; never lower than before.
     major_faults: u64,
     /// Major faults of the root before that.
     faults_before: u64,
-    /// Time when faults were counted, ns; 0 before the first time.
-    faults_at: u64,
+    /// Time when faults were counted; 0 before the first time.
+    faults_at: Nanos,
     /// Figures of the last read.
     last: Figures,
-    /// Time of the last read, ns.
-    read_at: u64,
-    /// Time of the last change of the figures, ns.
-    changed_at: u64,
+    /// Time of the last read.
+    read_at: Nanos,
+    /// Time of the last change of the figures.
+    changed_at: Nanos,
 }
 
 impl Tree {
@@ -128,15 +129,15 @@ impl Tree {
         Tree {
             seen: vec![Seen::new(root, None)],
             account,
-            interval: SHORTEST_RESCAN_NS,
-            rescan_at: 0,
+            interval: SHORTEST_RESCAN,
+            rescan_at: Nanos::ZERO,
             scanning: false,
             major_faults: 0,
             faults_before,
-            faults_at: 0,
+            faults_at: Nanos::ZERO,
             last: Figures::default(),
-            read_at: 0,
-            changed_at: 0,
+            read_at: Nanos::ZERO,
+            changed_at: Nanos::ZERO,
         }
     }
 
@@ -153,9 +154,9 @@ impl Tree {
 
     /// Reads their memory; an exited process has none. A tree that has been idle is read only now
     /// and then, unless `all` is set.
-    pub fn read(&mut self, now: u64, all: bool) -> Figures {
-        let rest = (now.saturating_sub(self.changed_at) / 8).min(LONGEST_REST_NS);
-        if !all && now.saturating_sub(self.read_at) < rest {
+    pub fn read(&mut self, now: Nanos, all: bool) -> Figures {
+        let rest = ((now - self.changed_at) / 8).min(LONGEST_REST);
+        if !all && now - self.read_at < rest {
             return self.last;
         }
         let figures = self.sum(now);
@@ -167,20 +168,20 @@ impl Tree {
         figures
     }
 
-    /// Time of the last read, ns.
+    /// Time of the last read.
     #[must_use]
-    pub fn read_at(&self) -> u64 {
+    pub fn read_at(&self) -> Nanos {
         self.read_at
     }
 
-    fn sum(&mut self, now: u64) -> Figures {
+    fn sum(&mut self, now: Nanos) -> Figures {
         let mut figures = Figures::default();
         for seen in &mut self.seen {
             let Ok(memory) = seen.read(now) else { continue };
-            figures.anon = figures.anon.saturating_add(memory.anon);
-            figures.shmem = figures.shmem.max(memory.shmem);
-            figures.shmem_sum = figures.shmem_sum.saturating_add(memory.shmem);
-            figures.swap = figures.swap.saturating_add(memory.swap);
+            figures.anon += Bytes(memory.anon);
+            figures.shmem = figures.shmem.max(Bytes(memory.shmem));
+            figures.shmem_sum += Bytes(memory.shmem);
+            figures.swap += Bytes(memory.swap);
             figures.processes += 1;
         }
         figures
@@ -188,12 +189,12 @@ impl Tree {
 
     /// The known processes, the root first, if a search for descendants is due. It is not due again
     /// before the result was taken over.
-    pub fn due_scan(&mut self, now: u64) -> Option<Vec<Instance>> {
+    pub fn due_scan(&mut self, now: Nanos) -> Option<Vec<Instance>> {
         if self.scanning || now < self.rescan_at {
             return None;
         }
         self.scanning = true;
-        self.rescan_at = now.saturating_add(self.interval);
+        self.rescan_at = now + self.interval;
         let instance = |process: &Process| (process.pid(), process.start_time());
         Some(self.processes().map(instance).collect())
     }
@@ -204,7 +205,7 @@ impl Tree {
     pub fn take_over(
         &mut self,
         found: Result<Found>,
-        now: u64,
+        now: Nanos,
         is_other: &impl Fn(i32) -> bool,
     ) -> bool {
         self.scanning = false;
@@ -212,16 +213,16 @@ impl Tree {
         let missed = found.missed;
         let changed = self.replace(found, is_other);
         self.interval = if changed || missed {
-            SHORTEST_RESCAN_NS
+            SHORTEST_RESCAN
         } else {
-            (self.interval * 2).min(LONGEST_RESCAN_NS)
+            (self.interval * 2).min(LONGEST_RESCAN)
         };
         // Unless a change was reported meanwhile.
-        if self.rescan_at != 0 {
-            self.rescan_at = now.saturating_add(self.interval);
+        if self.rescan_at != Nanos::ZERO {
+            self.rescan_at = now + self.interval;
         }
         if changed {
-            self.read_at = 0;
+            self.read_at = Nanos::ZERO;
         }
         changed
     }
@@ -267,15 +268,15 @@ impl Tree {
 
     /// Notes a change: the next tick reads the tree, and a search for descendants is due soon.
     pub fn hurry(&mut self) {
-        self.read_at = 0;
-        self.rescan_at = 0;
-        self.interval = SHORTEST_RESCAN_NS;
+        self.read_at = Nanos::ZERO;
+        self.rescan_at = Nanos::ZERO;
+        self.interval = SHORTEST_RESCAN;
     }
 
     /// Major faults of the live processes since the principal was registered. The value never
-    /// falls, and was counted at most `FAULTS_NS` before `now` (ns).
-    pub fn major_faults(&mut self, now: u64) -> u64 {
-        if self.faults_at != 0 && now.saturating_sub(self.faults_at) < FAULTS_NS {
+    /// falls, and was counted at most `FAULTS` before `now`.
+    pub fn major_faults(&mut self, now: Nanos) -> u64 {
+        if self.faults_at != Nanos::ZERO && now - self.faults_at < FAULTS {
             return self.major_faults;
         }
         self.faults_at = now;
@@ -313,7 +314,7 @@ mod tests {
     use std::process::Command;
 
     fn account() -> Account {
-        Users::new(0).get(7, 1).descriptors().clone()
+        Users::new(0).get(7, Nanos(1)).descriptors().clone()
     }
 
     fn tree(root: Process) -> Tree {
@@ -332,17 +333,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         // No descriptor was free.
-        assert!(tree.due_scan(1).is_some());
-        tree.take_over(Err(Error::Gone { pid: 1 }), 1, &|_| true);
+        assert!(tree.due_scan(Nanos(1)).is_some());
+        tree.take_over(Err(Error::Gone { pid: 1 }), Nanos(1), &|_| true);
         assert_eq!(pids(&tree), both);
-        assert!(tree.due_scan(interval).is_none() && tree.due_scan(1 + interval).is_some());
+        assert!(tree.due_scan(interval).is_none() && tree.due_scan(Nanos(1) + interval).is_some());
         // All processes belong to other principals.
         let found = Found {
             new: Vec::new(),
             excluded: both.to_vec(),
             missed: false,
         };
-        tree.take_over(Ok(found), 2, &|_| true);
+        tree.take_over(Ok(found), Nanos(2), &|_| true);
         assert_eq!(pids(&tree), both[..1]);
         assert!(!tree.alive());
         other.kill().unwrap();
@@ -366,20 +367,20 @@ mod tests {
             excluded: Vec::new(),
             missed: false,
         };
-        assert!(tree.take_over(Ok(found(&children[..3])), 1, &|_| false));
+        assert!(tree.take_over(Ok(found(&children[..3])), Nanos(1), &|_| false));
         assert_eq!(tree.processes().count(), 3);
-        assert!(!tree.take_over(Ok(found(&children[..3])), 2, &|_| false));
+        assert!(!tree.take_over(Ok(found(&children[..3])), Nanos(2), &|_| false));
         assert_eq!(
             account.held(),
             2 * PROCESS,
             "of those known nothing is taken twice"
         );
         tree.hurry();
-        assert!(tree.due_scan(3).is_some());
+        assert!(tree.due_scan(Nanos(3)).is_some());
         // A change during a search is not lost.
         tree.hurry();
-        tree.take_over(Ok(found(&[])), 4, &|_| false);
-        assert!(tree.due_scan(5).is_some());
+        tree.take_over(Ok(found(&[])), Nanos(4), &|_| false);
+        assert!(tree.due_scan(Nanos(5)).is_some());
         drop(tree);
         assert_eq!(account.held(), 0);
         for child in &mut children {
@@ -392,11 +393,11 @@ mod tests {
     fn faults_are_not_counted_at_each_question() {
         let mut tree = tree(Process::own().unwrap());
         tree.faults_before = 0;
-        let first = tree.major_faults(1);
+        let first = tree.major_faults(Nanos(1));
         tree.major_faults = first + 1000;
-        assert_eq!(tree.major_faults(FAULTS_NS), first + 1000);
-        assert_eq!(tree.faults_at, 1);
-        assert!(tree.major_faults(1 + FAULTS_NS) >= first + 1000);
-        assert_eq!(tree.faults_at, 1 + FAULTS_NS);
+        assert_eq!(tree.major_faults(FAULTS), first + 1000);
+        assert_eq!(tree.faults_at, Nanos(1));
+        assert!(tree.major_faults(Nanos(1) + FAULTS) >= first + 1000);
+        assert_eq!(tree.faults_at, Nanos(1) + FAULTS);
     }
 }

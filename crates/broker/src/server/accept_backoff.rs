@@ -2,21 +2,22 @@
 //! client would wake the broker repeatedly.
 
 use super::epoll::Token;
+use plimsoll_unit::Nanos;
 
-/// Length of a rest, ns, unless something is closed before.
-const REST_NS: u64 = 1_000_000_000;
-/// Shortest time between two log messages about it, ns, even if accepting works in between.
-const TELL_NS: u64 = 60_000_000_000;
+/// Length of a rest, unless something is closed before.
+const REST: Nanos = Nanos::seconds(1);
+/// Shortest time between two log messages about it, even if accepting works in between.
+const TELL: Nanos = Nanos::seconds(60);
 
 /// The resting listeners and the end of their rest. Belongs to the deciding thread.
 #[derive(Debug, Default)]
 pub struct Rest {
     /// The listeners.
     resting: Vec<Token>,
-    /// Time when all of them try again, ns.
-    until: u64,
-    /// Time of the last log message, ns; 0 before the first.
-    told_at: u64,
+    /// Time when all of them try again.
+    until: Nanos,
+    /// Time of the last log message; 0 before the first.
+    told_at: Nanos,
     /// Nothing was accepted since then.
     still: bool,
 }
@@ -24,15 +25,15 @@ pub struct Rest {
 impl Rest {
     /// Notes that a listener could not accept and is no longer watched. Returns whether to log it.
     #[must_use]
-    pub fn begin(&mut self, listener: Token, now: u64) -> bool {
+    pub fn begin(&mut self, listener: Token, now: Nanos) -> bool {
         // Later listeners rest shorter: none can prolong the rest of the others.
         if self.resting.is_empty() {
-            self.until = now.saturating_add(REST_NS);
+            self.until = now + REST;
         }
         if !self.resting.contains(&listener) {
             self.resting.push(listener);
         }
-        let recent = self.told_at != 0 && now.saturating_sub(self.told_at) < TELL_NS;
+        let recent = self.told_at != Nanos::ZERO && now - self.told_at < TELL;
         let news = !self.still && !recent;
         if news {
             self.told_at = now;
@@ -48,17 +49,17 @@ impl Rest {
 
     /// Ends the rest because something was closed: there is room again.
     pub fn cut_short(&mut self) {
-        self.until = 0;
+        self.until = Nanos::ZERO;
     }
 
-    /// Time when the rest is over, ns.
+    /// Time when the rest is over.
     #[must_use]
-    pub fn due(&self) -> Option<u64> {
+    pub fn due(&self) -> Option<Nanos> {
         (!self.resting.is_empty()).then_some(self.until)
     }
 
-    /// The listeners whose rest is over at `now` (ns); they must be watched again.
-    pub fn end(&mut self, now: u64) -> Vec<Token> {
+    /// The listeners whose rest is over at `now`; they must be watched again.
+    pub fn end(&mut self, now: Nanos) -> Vec<Token> {
         if self.due().is_some_and(|due| now >= due) {
             std::mem::take(&mut self.resting)
         } else {
@@ -75,16 +76,16 @@ mod tests {
     fn who_cannot_accept_rests_a_second_or_until_something_is_closed() {
         let mut rest = Rest::default();
         assert_eq!(rest.due(), None);
-        assert!(rest.begin(Token::Listener, 10));
-        let _ = rest.begin(Token::PressureListener(3), 10 + REST_NS / 2);
-        assert_eq!(rest.due(), Some(10 + REST_NS));
-        assert!(rest.end(9 + REST_NS).is_empty());
+        assert!(rest.begin(Token::Listener, Nanos(10)));
+        let _ = rest.begin(Token::PressureListener(3), Nanos(10) + REST / 2);
+        assert_eq!(rest.due(), Some(Nanos(10) + REST));
+        assert!(rest.end(Nanos(9) + REST).is_empty());
         let both = [Token::Listener, Token::PressureListener(3)];
-        assert_eq!(rest.end(10 + REST_NS), both);
+        assert_eq!(rest.end(Nanos(10) + REST), both);
         assert_eq!(rest.due(), None);
-        let _ = rest.begin(Token::Listener, 2 * REST_NS);
+        let _ = rest.begin(Token::Listener, REST * 2);
         rest.cut_short();
-        assert_eq!(rest.end(2 * REST_NS), [Token::Listener]);
+        assert_eq!(rest.end(REST * 2), [Token::Listener]);
     }
 
     #[test]
@@ -92,15 +93,15 @@ mod tests {
         let mut rest = Rest::default();
         let mut told = 0;
         for second in 1..=300 {
-            told += u32::from(rest.begin(Token::Listener, second * REST_NS));
-            assert_eq!(rest.end((second + 1) * REST_NS).len(), 1);
+            told += u32::from(rest.begin(Token::Listener, REST * second));
+            assert_eq!(rest.end(REST * (second + 1)).len(), 1);
         }
         assert_eq!(told, 1);
         // One slot that becomes free and used again.
         for second in 301..=600 {
             rest.worked();
-            told += u32::from(rest.begin(Token::Listener, second * REST_NS));
-            assert_eq!(rest.end((second + 1) * REST_NS).len(), 1);
+            told += u32::from(rest.begin(Token::Listener, REST * second));
+            assert_eq!(rest.end(REST * (second + 1)).len(), 1);
         }
         assert_eq!(told, 6);
     }

@@ -4,12 +4,13 @@ use super::connection::{Connection, Occupation, Peer};
 use super::epoll::{Slot, Turn};
 use super::users::{User, Users};
 use crate::fair_queue::FairQueue;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::varlink::{ErrorName, WireError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Pause of a connection that called too often, ns.
-const PAUSE_NS: u64 = 10_000_000;
+/// Pause of a connection that called too often.
+const PAUSE: Nanos = Nanos::millis(10);
 
 /// The table of connections. Slots are reused; generations distinguish their successive holders. Belongs to
 /// the deciding thread.
@@ -25,8 +26,8 @@ pub struct Clients {
     turns: FairQueue<Slot>,
     /// Connections that called too often.
     paused: Vec<Slot>,
-    /// Time of their next turn, ns.
-    resume_at: u64,
+    /// Time of their next turn.
+    resume_at: Nanos,
 }
 
 impl Clients {
@@ -39,7 +40,7 @@ impl Clients {
             users: Users::new(ours),
             turns: FairQueue::default(),
             paused: Vec::new(),
-            resume_at: 0,
+            resume_at: Nanos::ZERO,
         }
     }
 
@@ -52,7 +53,7 @@ impl Clients {
         &mut self,
         fd: OwnedFd,
         peer: Peer,
-        now: u64,
+        now: Nanos,
         max_per_user: usize,
     ) -> Result<Slot, Box<(Connection, WireError)>> {
         let user = self.users.get(peer.uid, now);
@@ -116,8 +117,8 @@ impl Clients {
         })
     }
 
-    /// A user, with or without connections; `now` in ns.
-    pub fn user(&mut self, uid: u32, now: u64) -> Rc<User> {
+    /// A user, with or without connections.
+    pub fn user(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         self.users.get(uid, now)
     }
 
@@ -126,9 +127,9 @@ impl Clients {
         self.users.sweep();
     }
 
-    /// When the next watcher is due, ns.
+    /// When the next watcher is due.
     #[must_use]
-    pub fn next_watch(&self) -> Option<u64> {
+    pub fn next_watch(&self) -> Option<Nanos> {
         let connections = self
             .slots
             .iter()
@@ -140,8 +141,8 @@ impl Clients {
         due.min()
     }
 
-    /// Gives a turn to the watchers that are due at `now` (ns).
-    pub fn queue_watchers(&mut self, now: u64) {
+    /// Gives a turn to the watchers that are due at `now`.
+    pub fn queue_watchers(&mut self, now: Nanos) {
         for index in 0..self.slots.len() {
             let (generation, connection) = &self.slots[index];
             let occupation = connection.as_ref().map(|connection| connection.occupation);
@@ -184,21 +185,21 @@ impl Clients {
     }
 
     /// Notes that a connection waits until it, or its user, may call again.
-    pub fn pause(&mut self, slot: Slot, now: u64) {
+    pub fn pause(&mut self, slot: Slot, now: Nanos) {
         if self.paused.is_empty() {
-            self.resume_at = now.saturating_add(PAUSE_NS);
+            self.resume_at = now + PAUSE;
         }
         self.paused.push(slot);
     }
 
-    /// Time of the next turn of paused connections, ns.
+    /// Time of the next turn of paused connections.
     #[must_use]
-    pub fn resume_at(&self) -> Option<u64> {
+    pub fn resume_at(&self) -> Option<Nanos> {
         (!self.paused.is_empty()).then_some(self.resume_at)
     }
 
     /// Gives paused connections their turn when it is time.
-    pub fn resume(&mut self, now: u64) {
+    pub fn resume(&mut self, now: Nanos) {
         if self.resume_at().is_none_or(|due| due > now) {
             return;
         }
@@ -244,7 +245,7 @@ mod tests {
     fn join(clients: &mut Clients, uid: u32) -> Option<Slot> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (fd, _) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        clients.insert(fd, Peer { uid, pid: 1 }, 1, 3).ok()
+        clients.insert(fd, Peer { uid, pid: 1 }, Nanos(1), 3).ok()
     }
 
     const READ: Turn = Turn {
@@ -297,14 +298,14 @@ mod tests {
     fn who_is_paused_gets_a_turn_a_moment_later() {
         let mut clients = Clients::new(0);
         let slots: Vec<Slot> = (0..2).map(|_| join(&mut clients, 7).unwrap()).collect();
-        clients.pause(slots[0], 5);
-        clients.pause(slots[1], 6);
-        assert_eq!(clients.resume_at(), Some(5 + PAUSE_NS));
-        clients.resume(4 + PAUSE_NS);
+        clients.pause(slots[0], Nanos(5));
+        clients.pause(slots[1], Nanos(6));
+        assert_eq!(clients.resume_at(), Some(Nanos(5) + PAUSE));
+        clients.resume(Nanos(4) + PAUSE);
         assert_eq!(clients.waiting(), 0);
-        clients.resume(5 + PAUSE_NS);
+        clients.resume(Nanos(5) + PAUSE);
         assert_eq!((clients.waiting(), clients.resume_at()), (2, None));
-        clients.pause(slots[0], 7 + PAUSE_NS);
+        clients.pause(slots[0], Nanos(7) + PAUSE);
         clients.remove(slots[0]);
         assert_eq!((clients.waiting(), clients.resume_at()), (1, None));
     }
@@ -313,12 +314,12 @@ mod tests {
     fn watchers_get_a_turn_when_they_are_due() {
         let mut clients = Clients::new(0);
         let slots: Vec<Slot> = (0..2).map(|_| join(&mut clients, 7).unwrap()).collect();
-        for (slot, due) in [(slots[0], 20), (slots[1], 10)] {
-            let interval = 5;
+        for (slot, due) in [(slots[0], Nanos(20)), (slots[1], Nanos(10))] {
+            let interval = Nanos(5);
             clients.get_mut(slot).unwrap().occupation = Occupation::Watching { interval, due };
         }
-        assert_eq!(clients.next_watch(), Some(10));
-        clients.queue_watchers(15);
+        assert_eq!(clients.next_watch(), Some(Nanos(10)));
+        clients.queue_watchers(Nanos(15));
         assert_eq!(clients.next_turn(), Some((slots[1], Turn::default())));
         assert_eq!(clients.next_turn(), None);
     }

@@ -6,6 +6,7 @@ use super::outbox::Outbox;
 use super::users::{Allowance, User};
 use crate::user_quota::Held;
 pub use plimsoll_kernel::peer::Peer;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{FramingError, MAX_REPLY};
 use rustix::io::Errno;
@@ -17,10 +18,10 @@ use std::rc::Rc;
 pub const MAX_QUEUED: usize = MAX_REPLY + 4096;
 /// Bytes read from one connection before others have their turn.
 const READ_AT_ONCE: usize = 16 * 1024;
-/// How long an unfinished message is waited for, ns.
-pub const PARTIAL_TIMEOUT_NS: u64 = 10_000_000_000;
-/// How long an unread reply is kept, ns.
-pub const UNREAD_TIMEOUT_NS: u64 = 30_000_000_000;
+/// How long an unfinished message is waited for.
+pub const PARTIAL_TIMEOUT: Nanos = Nanos::seconds(10);
+/// How long an unread reply is kept.
+pub const UNREAD_TIMEOUT: Nanos = Nanos::seconds(30);
 /// Bytes that a principal or a subscriber may leave unread for longer: a program that was stopped
 /// for a while must not lose its registration because of a few short messages. Only listings are
 /// longer.
@@ -43,10 +44,10 @@ pub enum Occupation {
     },
     /// It receives a listing repeatedly.
     Watching {
-        /// Time between two listings, nanoseconds.
-        interval: u64,
-        /// Time when the next one is due, nanoseconds.
-        due: u64,
+        /// Time between two listings.
+        interval: Nanos,
+        /// Time when the next one is due.
+        due: Nanos,
     },
     /// It gets a last error, then is cut off.
     Ending,
@@ -92,10 +93,10 @@ pub struct Connection {
     held: bool,
     /// Bytes to be sent.
     outbox: Outbox,
-    /// Time since which an unfinished message waits for its end, ns; 0 when there is none.
-    partial_since: u64,
-    /// Time since which a reply waits to be read by the client, ns; 0 when there is none.
-    unread_since: u64,
+    /// Time since which an unfinished message waits for its end; 0 when there is none.
+    partial_since: Nanos,
+    /// Time since which a reply waits to be read by the client; 0 when there is none.
+    unread_since: Nanos,
     /// Rate limit of this connection's calls.
     calls: Allowance,
 }
@@ -109,7 +110,7 @@ impl Connection {
         peer: Peer,
         user: Rc<User>,
         descriptor: Option<Held>,
-        now: u64,
+        now: Nanos,
     ) -> Connection {
         Connection {
             fd,
@@ -124,8 +125,8 @@ impl Connection {
             _descriptor: descriptor,
             paused: false,
             held: false,
-            partial_since: 0,
-            unread_since: 0,
+            partial_since: Nanos::ZERO,
+            unread_since: Nanos::ZERO,
             calls: Allowance::new(CALLS_PER_SECOND, now),
         }
     }
@@ -137,12 +138,12 @@ impl Connection {
     }
 
     /// Reads once, at most `READ_AT_ONCE` bytes, so that no connection keeps others waiting.
-    pub fn read(&mut self, now: u64) -> Read {
+    pub fn read(&mut self, now: Nanos) -> Read {
         let mut buffer = [0; READ_AT_ONCE];
         match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Read::End,
             Ok((count, _)) => {
-                if self.partial_since == 0 {
+                if self.partial_since == Nanos::ZERO {
                     self.partial_since = now;
                 }
                 if self.inbox.push(&buffer[..count]) {
@@ -160,7 +161,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`FramingError`] for a message that is too long or empty; the connection must be cut off.
-    pub fn next_message(&mut self, now: u64) -> Result<Option<Vec<u8>>, FramingError> {
+    pub fn next_message(&mut self, now: Nanos) -> Result<Option<Vec<u8>>, FramingError> {
         let message = self.inbox.next_message()?;
         self.paused = false;
         if message.is_some() {
@@ -168,15 +169,15 @@ impl Connection {
             self.user.called();
         }
         match message {
-            _ if self.inbox.pending() == 0 => self.partial_since = 0,
+            _ if self.inbox.pending() == 0 => self.partial_since = Nanos::ZERO,
             Some(_) => self.partial_since = now,
             None => {}
         }
         Ok(message)
     }
 
-    /// Whether one more call may be answered at `now` (ns); otherwise the connection waits a while.
-    pub fn may_call(&mut self, now: u64) -> bool {
+    /// Whether one more call may be answered at `now`; otherwise the connection waits a while.
+    pub fn may_call(&mut self, now: Nanos) -> bool {
         self.calls.allows(now) && self.user.may_call(now)
     }
 
@@ -205,21 +206,21 @@ impl Connection {
     /// connection must be closed: the peer is gone, or more bytes would wait than [`MAX_QUEUED`] or
     /// than its user may leave unread.
     #[must_use]
-    pub fn send(&mut self, encoded: &[u8], now: u64) -> bool {
+    pub fn send(&mut self, encoded: &[u8], now: Nanos) -> bool {
         let mut rest = encoded;
         if !self.held && self.outbox.is_empty() {
             let Some(sent) = transmit(&self.fd, encoded) else {
                 return false;
             };
             rest = &encoded[sent..];
-            self.unread_since = if rest.is_empty() { 0 } else { now };
+            self.unread_since = if rest.is_empty() { Nanos::ZERO } else { now };
         }
         rest.is_empty() || self.outbox.push(rest, MAX_QUEUED)
     }
 
     /// Sends as many queued bytes as possible. `false` when the peer is gone.
     #[must_use]
-    pub fn flush(&mut self, now: u64) -> bool {
+    pub fn flush(&mut self, now: Nanos) -> bool {
         if self.held || self.outbox.is_empty() {
             return true;
         }
@@ -228,10 +229,12 @@ impl Connection {
         };
         self.outbox.advance(sent);
         if self.outbox.is_empty() {
-            self.unread_since = 0;
+            self.unread_since = Nanos::ZERO;
             // Nothing was read from it meanwhile, so the rest of a message could not arrive.
-            self.partial_since = if self.partial_since == 0 { 0 } else { now };
-        } else if sent > 0 || self.unread_since == 0 {
+            if self.partial_since != Nanos::ZERO {
+                self.partial_since = now;
+            }
+        } else if sent > 0 || self.unread_since == Nanos::ZERO {
             self.unread_since = now;
         }
         true
@@ -257,10 +260,10 @@ impl Connection {
     /// Whether it has waited too long with an unfinished message or an unread reply. For a
     /// principal or a subscriber only a long reply counts.
     #[must_use]
-    pub fn overdue(&self, now: u64) -> Option<&'static str> {
-        let late = |since: u64, timeout: u64| since != 0 && now.saturating_sub(since) > timeout;
+    pub fn overdue(&self, now: Nanos) -> Option<&'static str> {
+        let late = |since: Nanos, timeout: Nanos| since != Nanos::ZERO && now - since > timeout;
         if self.occupation == Occupation::Free
-            && late(self.partial_since, PARTIAL_TIMEOUT_NS)
+            && late(self.partial_since, PARTIAL_TIMEOUT)
             && !self.paused
             && self.queued() == 0
         {
@@ -271,7 +274,7 @@ impl Connection {
         }
         let subscribed = matches!(self.occupation, Occupation::Subscribed { .. });
         let may_keep = (self.principal.is_some() || subscribed) && self.queued() <= MAX_KEPT;
-        if late(self.unread_since, UNREAD_TIMEOUT_NS) && !may_keep {
+        if late(self.unread_since, UNREAD_TIMEOUT) && !may_keep {
             return Some("a reply was not read for 30 seconds; read replies");
         }
         None
@@ -311,17 +314,17 @@ mod tests {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let user = Users::new(0).get(7, 1);
+        let user = Users::new(0).get(7, Nanos(1));
         let peer = Peer { uid: 7, pid: 1 };
         let descriptor = user.descriptors().take(1);
         (
-            Connection::new(ours, peer, user, descriptor, 1),
+            Connection::new(ours, peer, user, descriptor, Nanos(1)),
             theirs.into(),
         )
     }
 
     /// Sends until the peer's socket is full and a few bytes are queued here.
-    fn fill(connection: &mut Connection, now: u64) {
+    fn fill(connection: &mut Connection, now: Nanos) {
         while connection.queued() == 0 {
             assert!(connection.send(&[b'x'; 1000], now));
         }
@@ -332,13 +335,17 @@ mod tests {
         let (mut connection, mut peer) = pair();
         for byte in b"one\0two\0thr" {
             peer.write_all(&[*byte]).unwrap();
-            assert_eq!(connection.read(5), Read::Some);
+            assert_eq!(connection.read(Nanos(5)), Read::Some);
         }
-        assert_eq!(connection.next_message(6), Ok(Some(b"one".to_vec())));
-        assert_eq!(connection.next_message(6), Ok(Some(b"two".to_vec())));
-        assert_eq!(connection.next_message(6), Ok(None));
-        assert_eq!(connection.overdue(7), None);
-        assert!(connection.overdue(6 + PARTIAL_TIMEOUT_NS + 1).is_some());
+        assert_eq!(connection.next_message(Nanos(6)), Ok(Some(b"one".to_vec())));
+        assert_eq!(connection.next_message(Nanos(6)), Ok(Some(b"two".to_vec())));
+        assert_eq!(connection.next_message(Nanos(6)), Ok(None));
+        assert_eq!(connection.overdue(Nanos(7)), None);
+        assert!(
+            connection
+                .overdue(Nanos(6) + PARTIAL_TIMEOUT + Nanos(1))
+                .is_some()
+        );
     }
 
     #[test]
@@ -347,8 +354,8 @@ mod tests {
         let chunk = vec![b'x'; READ_AT_ONCE];
         let refused = (0..100).any(|_| {
             let _ = peer.write(&chunk);
-            connection.read(1);
-            connection.next_message(1).is_err()
+            connection.read(Nanos(1));
+            connection.next_message(Nanos(1)).is_err()
         });
         assert!(refused);
     }
@@ -358,12 +365,16 @@ mod tests {
         let (mut connection, _peer) = pair();
         let message = vec![b'x'; 1 << 20];
         let kept = (0..100)
-            .take_while(|_| connection.send(&message, 9))
+            .take_while(|_| connection.send(&message, Nanos(9)))
             .count();
         assert!((16..=32).contains(&kept), "{kept}");
         assert!(connection.queued() <= MAX_QUEUED);
         assert_eq!(connection.wanted_interest(), Interest::Write);
-        assert!(connection.overdue(9 + UNREAD_TIMEOUT_NS + 1).is_some());
+        assert!(
+            connection
+                .overdue(Nanos(9) + UNREAD_TIMEOUT + Nanos(1))
+                .is_some()
+        );
     }
 
     #[test]
@@ -371,15 +382,15 @@ mod tests {
         let (mut connection, mut peer) = pair();
         peer.set_nonblocking(true).unwrap();
         let message: Vec<u8> = (0..8u32 << 20).map(|n| n as u8).collect();
-        assert!(connection.send(&message, 9));
+        assert!(connection.send(&message, Nanos(9)));
         assert!(0 < connection.queued() && connection.queued() < message.len());
         let (mut heard, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
         while heard.len() < message.len() {
             let count = peer.read(&mut buffer).unwrap();
             heard.extend_from_slice(&buffer[..count]);
             // The reader is slow but makes progress.
-            assert!(connection.flush(9 + 2 * UNREAD_TIMEOUT_NS));
-            assert_eq!(connection.overdue(9 + 2 * UNREAD_TIMEOUT_NS), None);
+            assert!(connection.flush(Nanos(9) + UNREAD_TIMEOUT * 2));
+            assert_eq!(connection.overdue(Nanos(9) + UNREAD_TIMEOUT * 2), None);
         }
         assert!(heard == message, "the same bytes in the same order");
         assert_eq!(connection.queued(), 0);
@@ -388,14 +399,14 @@ mod tests {
 
     #[test]
     fn a_stopped_principal_or_subscriber_may_leave_a_word_unread_but_no_listing() {
-        let late = 9 + UNREAD_TIMEOUT_NS + 1;
+        let late = Nanos(9) + UNREAD_TIMEOUT + Nanos(1);
         let subscribed = Occupation::Subscribed {
             id: 1,
             stale: false,
         };
         let watching = Occupation::Watching {
-            interval: 1,
-            due: 1,
+            interval: Nanos(1),
+            due: Nanos(1),
         };
         for (principal, occupation, keeps_a_word) in [
             (None, Occupation::Free, false),
@@ -406,10 +417,10 @@ mod tests {
             let (mut connection, _peer) = pair();
             connection.principal = principal;
             connection.occupation = occupation;
-            fill(&mut connection, 9);
+            fill(&mut connection, Nanos(9));
             assert_eq!(connection.overdue(late).is_none(), keeps_a_word);
-            assert!(connection.send(&[b'x'; MAX_KEPT], 9));
-            assert_eq!(connection.overdue(late - 1), None);
+            assert!(connection.send(&[b'x'; MAX_KEPT], Nanos(9)));
+            assert_eq!(connection.overdue(late - Nanos(1)), None);
             assert!(connection.overdue(late).is_some(), "{occupation:?}");
         }
     }
@@ -420,12 +431,12 @@ mod tests {
         peer.set_nonblocking(true).unwrap();
         let mut buffer = [0; 16];
         connection.hold();
-        assert!(connection.send(b"reply", 9) && connection.flush(9));
+        assert!(connection.send(b"reply", Nanos(9)) && connection.flush(Nanos(9)));
         assert_eq!(connection.wanted_interest(), Interest::Nothing);
         assert!(peer.read(&mut buffer).is_err());
         connection.release();
         assert_eq!(connection.wanted_interest(), Interest::Write);
-        assert!(connection.flush(9));
+        assert!(connection.flush(Nanos(9)));
         assert_eq!(peer.read(&mut buffer).unwrap(), 5);
         assert_eq!(connection.wanted_interest(), Interest::Read);
     }
@@ -436,20 +447,24 @@ mod tests {
         let mut served = 0;
         while served <= CALLS_PER_SECOND {
             peer.write_all(b"{}\0").unwrap();
-            assert_eq!(connection.read(1), Read::Some);
-            if !connection.may_call(1) {
+            assert_eq!(connection.read(Nanos(1)), Read::Some);
+            if !connection.may_call(Nanos(1)) {
                 break;
             }
-            assert_eq!(connection.next_message(1), Ok(Some(b"{}".to_vec())));
+            assert_eq!(connection.next_message(Nanos(1)), Ok(Some(b"{}".to_vec())));
             // Finding no message is not counted as a call.
-            assert_eq!(connection.next_message(1), Ok(None));
+            assert_eq!(connection.next_message(Nanos(1)), Ok(None));
             served += 1;
         }
         assert_eq!(served, CALLS_PER_SECOND);
         connection.pause();
         assert_eq!(connection.wanted_interest(), Interest::Nothing);
-        assert!(connection.may_call(100_000_000));
-        assert!(connection.next_message(2).is_ok_and(|call| call.is_some()));
+        assert!(connection.may_call(Nanos(100_000_000)));
+        assert!(
+            connection
+                .next_message(Nanos(2))
+                .is_ok_and(|call| call.is_some())
+        );
         assert_eq!(connection.wanted_interest(), Interest::Read);
     }
 }

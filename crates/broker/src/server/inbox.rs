@@ -62,6 +62,7 @@ mod tests {
     use super::*;
     use crate::server::users::{UNANSWERED, Users};
     use crate::user_quota::A_WORD;
+    use plimsoll_unit::Nanos;
 
     fn half() -> Vec<u8> {
         vec![b'x'; 60_000]
@@ -73,7 +74,7 @@ mod tests {
         let begin = |users: &mut Users, uid: u32| -> Vec<Inbox> {
             let mut taken = Vec::new();
             for _ in 0..1024 {
-                let mut inbox = Inbox::new(&users.get(uid, 1));
+                let mut inbox = Inbox::new(&users.get(uid, Nanos(1)));
                 if !inbox.push(&half()) {
                     break;
                 }
@@ -90,7 +91,7 @@ mod tests {
             .sum();
         assert!(bytes <= UNANSWERED.most, "{bytes}");
         // The longest message of another user still arrives, in pieces.
-        let mut honest = Inbox::new(&users.get(100, 1));
+        let mut honest = Inbox::new(&users.get(100, Nanos(1)));
         for piece in half().chunks(16 << 10) {
             assert!(honest.push(piece) && honest.next_message() == Ok(None));
         }
@@ -106,8 +107,8 @@ mod tests {
     #[test]
     fn a_word_is_always_taken() {
         let mut users = Users::new(0);
-        let all = users.get(0, 1).unanswered().take(UNANSWERED.most);
-        let mut inbox = Inbox::new(&users.get(7, 1));
+        let all = users.get(0, Nanos(1)).unanswered().take(UNANSWERED.most);
+        let mut inbox = Inbox::new(&users.get(7, Nanos(1)));
         assert!(inbox.push(&[b'x'; 1000]));
         assert!(!inbox.push(&half()));
         drop(all);

@@ -74,12 +74,13 @@ mod tests {
     use super::*;
     use crate::server::users::Users;
     use crate::user_quota::A_WORD;
+    use plimsoll_unit::Nanos;
 
     const MOST: usize = 1 << 30;
 
     #[test]
     fn what_is_sent_is_let_go_of_before_the_last_byte_is_read() {
-        let mut outbox = Outbox::new(&Users::new(0).get(7, 1));
+        let mut outbox = Outbox::new(&Users::new(0).get(7, Nanos(1)));
         let reply: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
         assert!(outbox.push(&reply, MOST));
         let mut read = Vec::new();
@@ -97,7 +98,7 @@ mod tests {
     fn what_a_user_leaves_unread_is_bounded_over_all_of_its_connections() {
         let mut users = Users::new(0);
         let reply = vec![b'x'; 1 << 20];
-        let user = users.get(7, 1);
+        let user = users.get(7, Nanos(1));
         let mut outboxes: Vec<Outbox> = (0..1024).map(|_| Outbox::new(&user)).collect();
         let taken = outboxes
             .iter_mut()
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(taken, 24, "MiB");
         assert!(outboxes[100].push(&reply[..A_WORD], MOST), "a word");
         assert!(!outboxes[100].push(b"x", MOST), "and no more");
-        let mut other = Outbox::new(&users.get(8, 1));
+        let mut other = Outbox::new(&users.get(8, Nanos(1)));
         assert!(other.push(&reply, MOST), "nobody else's loss");
         assert!(!other.push(&reply, reply.len()), "its own bound holds too");
         outboxes.drain(..2);
@@ -123,7 +124,7 @@ mod tests {
         let reply = vec![b'x'; 1 << 20];
         let mut hostile = Vec::new();
         for uid in 7..10 {
-            let user = users.get(uid, 1);
+            let user = users.get(uid, Nanos(1));
             loop {
                 let mut outbox = Outbox::new(&user);
                 if !outbox.push(&reply, MOST) {
@@ -132,7 +133,7 @@ mod tests {
                 hostile.push(outbox);
             }
         }
-        let mut honest = Outbox::new(&users.get(100, 1));
+        let mut honest = Outbox::new(&users.get(100, Nanos(1)));
         assert!((0..4).all(|_| honest.push(&reply, MOST)));
     }
 }

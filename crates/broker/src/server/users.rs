@@ -4,7 +4,7 @@
 
 use crate::descriptors;
 use crate::user_quota::{Account, Division, Held, Pool};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Nanos, SECOND};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -34,14 +34,14 @@ pub struct Allowance {
     per_second: u32,
     /// Calls that are allowed now.
     left: u32,
-    /// Time up to which calls were earned, ns.
-    at: u64,
+    /// Time up to which calls were earned.
+    at: Nanos,
 }
 
 impl Allowance {
     /// An allowance of a whole second's calls.
     #[must_use]
-    pub fn new(per_second: u32, now: u64) -> Allowance {
+    pub fn new(per_second: u32, now: Nanos) -> Allowance {
         Allowance {
             per_second,
             left: per_second,
@@ -49,17 +49,17 @@ impl Allowance {
         }
     }
 
-    /// Whether one more call may be made at `now` (ns).
-    pub fn allows(&mut self, now: u64) -> bool {
-        let elapsed = now.saturating_sub(self.at);
-        let earned = u128::from(elapsed) * u128::from(self.per_second) / u128::from(SECOND);
+    /// Whether one more call may be made at `now`.
+    pub fn allows(&mut self, now: Nanos) -> bool {
+        let elapsed = now - self.at;
+        let earned = u128::from(elapsed.0) * u128::from(self.per_second) / u128::from(SECOND);
         if earned >= u128::from(self.per_second - self.left) {
             self.left = self.per_second;
             self.at = self.at.max(now);
         } else {
             // The fraction of a call stays counted.
             self.left += earned as u32;
-            self.at += earned as u64 * SECOND / u64::from(self.per_second);
+            self.at += Nanos::seconds(earned as u64) / u64::from(self.per_second);
         }
         self.left > 0
     }
@@ -131,9 +131,9 @@ impl User {
             .set(self.connections.get().saturating_sub(1));
     }
 
-    /// Whether one more of its calls may be answered at `now` (ns).
+    /// Whether one more of its calls may be answered at `now`.
     #[must_use]
-    pub fn may_call(&self, now: u64) -> bool {
+    pub fn may_call(&self, now: Nanos) -> bool {
         let mut calls = self.calls.get();
         let allowed = calls.allows(now);
         self.calls.set(calls);
@@ -208,8 +208,8 @@ impl Users {
         }
     }
 
-    /// The user with that uid; `now` in ns.
-    pub fn get(&mut self, uid: u32, now: u64) -> Rc<User> {
+    /// The user with that uid.
+    pub fn get(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         let bounded = uid != 0 && uid != self.ours;
         let user = self.by_uid.entry(uid).or_insert_with(|| {
             Rc::new(User {
@@ -241,24 +241,24 @@ mod tests {
 
     #[test]
     fn calls_are_spent_and_earned_back_to_a_seconds_worth() {
-        let mut calls = Allowance::new(1000, 1);
+        let mut calls = Allowance::new(1000, Nanos(1));
         let spent = (0..10_000)
             .take_while(|_| {
-                let allowed = calls.allows(1);
+                let allowed = calls.allows(Nanos(1));
                 calls.take();
                 allowed
             })
             .count();
         assert_eq!(spent, 1000);
         // Two fractions of a call that together are one.
-        assert!(!calls.allows(1 + 600_000));
-        assert!(calls.allows(1 + 1_200_000));
+        assert!(!calls.allows(Nanos(1 + 600_000)));
+        assert!(calls.allows(Nanos(1 + 1_200_000)));
         calls.take();
-        assert!(!calls.allows(1 + 1_900_000));
-        assert!(calls.allows(100 * SECOND));
+        assert!(!calls.allows(Nanos(1 + 1_900_000)));
+        assert!(calls.allows(Nanos(100 * SECOND)));
         assert_eq!(calls.left, 1000);
         // A clock that goes back earns nothing and takes nothing.
-        assert!(calls.allows(1));
+        assert!(calls.allows(Nanos(1)));
     }
 
     #[test]
@@ -267,8 +267,8 @@ mod tests {
         for (uid, bounded) in [(7, true), (OURS, false), (0, false)] {
             let served = (0..2 * CALLS_PER_SECOND)
                 .take_while(|_| {
-                    let user = users.get(uid, 1);
-                    let allowed = user.may_call(1);
+                    let user = users.get(uid, Nanos(1));
+                    let allowed = user.may_call(Nanos(1));
                     user.called();
                     allowed
                 })
@@ -281,31 +281,31 @@ mod tests {
     #[test]
     fn listeners_are_counted_until_they_are_dropped() {
         let mut users = Users::new(OURS);
-        let user = users.get(7, 1);
+        let user = users.get(7, Nanos(1));
         let mut listeners: Vec<_> = (0..3)
             .map(|_| Listening::begin(&user, 3).unwrap())
             .collect();
         assert!(Listening::begin(&user, 3).is_none());
         listeners.pop();
         assert!(Listening::begin(&user, 3).is_some());
-        let ours = users.get(OURS, 1);
+        let ours = users.get(OURS, Nanos(1));
         assert!(Listening::begin(&ours, 0).is_some());
     }
 
     #[test]
     fn a_user_is_forgotten_with_the_last_thing_that_it_has() {
         let mut users = Users::new(OURS);
-        let user = users.get(7, 1);
+        let user = users.get(7, Nanos(1));
         assert!(user.connect(1) && !user.connect(1));
         users.sweep();
-        assert!(!users.get(7, 1).connect(1));
+        assert!(!users.get(7, Nanos(1)).connect(1));
         user.disconnect();
         assert!(user.connect(1));
         // Objects in another thread may hold descriptors.
         let held = user.descriptors().take(3);
         drop(user);
         users.sweep();
-        assert_eq!(users.get(7, 1).descriptors().held(), 3);
+        assert_eq!(users.get(7, Nanos(1)).descriptors().held(), 3);
         drop(held);
         users.sweep();
         assert!(users.by_uid.is_empty());

@@ -1,29 +1,26 @@
 //! Messages to the service manager (`sd_notify(3)`); no effect where there is none.
 
+use plimsoll_unit::Nanos;
 use sd_notify::NotifyState;
 use std::time::Duration;
 
 /// Sends the broker's status to the service manager.
 #[derive(Debug)]
 pub struct Manager {
-    /// Half of the manager's watchdog time, ns; `None` without a watchdog.
-    watchdog: Option<u64>,
-    /// Time of the next sign of life for the watchdog, ns.
-    next: u64,
+    /// Half of the manager's watchdog time; `None` without a watchdog.
+    watchdog: Option<Nanos>,
+    /// Time of the next sign of life for the watchdog.
+    next: Nanos,
 }
 
 impl Manager {
     /// Reads the manager's wishes (`WATCHDOG_USEC`).
     #[must_use]
     pub fn new() -> Manager {
-        let half = |timeout: Duration| {
-            u64::try_from(timeout.as_nanos() / 2)
-                .unwrap_or(u64::MAX)
-                .max(1)
-        };
+        let half = |timeout: Duration| Nanos::from(timeout / 2).max(Nanos(1));
         Manager {
             watchdog: sd_notify::watchdog_enabled().map(half),
-            next: 0,
+            next: Nanos::ZERO,
         }
     }
 
@@ -50,17 +47,17 @@ impl Manager {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// Sends a sign of life when one is due; `now` in ns.
-    pub fn alive(&mut self, now: u64) {
+    /// Sends a sign of life when one is due.
+    pub fn alive(&mut self, now: Nanos) {
         if let Some(interval) = self.watchdog.filter(|_| now >= self.next) {
             tell(&[NotifyState::Watchdog]);
-            self.next = now.saturating_add(interval);
+            self.next = now + interval;
         }
     }
 
-    /// When the next sign of life is due, ns.
+    /// When the next sign of life is due.
     #[must_use]
-    pub fn due(&self) -> Option<u64> {
+    pub fn due(&self) -> Option<Nanos> {
         self.watchdog.map(|_| self.next)
     }
 }

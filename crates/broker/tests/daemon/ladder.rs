@@ -7,7 +7,7 @@ use plimsoll_broker::act::{Job, Order};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, programs, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::json;
 use std::path::Path;
 
@@ -129,7 +129,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
     let bound = |bytes: u64| {
         let job = Job {
             id: 1,
-            order: Order::Bound(bytes),
+            order: Order::Bound(Bytes(bytes)),
             processes: Vec::new(),
             cgroup: Some(group.cgroup().dir().into()),
             swappiness: None,

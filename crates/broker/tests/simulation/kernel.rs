@@ -37,9 +37,9 @@ impl Kernel {
     pub(crate) fn used(&self, domain: Option<usize>, programs: &[Program], hogs: &[Hog]) -> u64 {
         let programs = programs
             .iter()
-            .filter(|program| self.is_in(program.group, domain));
+            .filter(|program| self.is_in(program.place.group, domain));
         let hogs = hogs.iter().filter(|hog| self.is_in(hog.group, domain));
-        programs.map(|program| program.resident).sum::<u64>()
+        programs.map(|program| program.memory.resident).sum::<u64>()
             + hogs.map(|hog| hog.resident).sum::<u64>()
     }
 
@@ -64,8 +64,8 @@ impl Kernel {
     /// then on the whole machine, from all programs in proportion.
     pub(crate) fn reclaim(&mut self, programs: &mut [Program], hogs: &mut [Hog]) {
         for program in programs.iter_mut() {
-            let over = program.resident.saturating_sub(program.bound);
-            page_out(program, over);
+            let over = program.memory.resident.saturating_sub(program.memory.bound);
+            program.memory.page_out(over);
         }
         for at in (0..self.cgroups.len()).rev() {
             if let Some(capacity) = self.cgroups[at].capacity {
@@ -90,9 +90,9 @@ impl Kernel {
         let part =
             |resident: u64| (u128::from(over) * u128::from(resident) / u128::from(used)) as u64 + 1;
         for program in programs.iter_mut() {
-            if self.is_in(program.group, domain) {
-                let bytes = part(program.resident).min(program.resident);
-                page_out(program, bytes);
+            if self.is_in(program.place.group, domain) {
+                let bytes = part(program.memory.resident).min(program.memory.resident);
+                program.memory.page_out(bytes);
                 self.paged += bytes;
             }
         }
@@ -102,16 +102,61 @@ impl Kernel {
     }
 }
 
-/// Moves bytes of a program to swap.
-pub(crate) fn page_out(program: &mut Program, bytes: u64) {
-    let bytes = bytes.min(program.resident);
-    program.resident -= bytes;
-    program.swapped += bytes;
+/// The memory of one program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Bytes in memory and paged out.
+    pub(crate) resident: u64,
+    pub(crate) swapped: u64,
+    /// Resident bytes when last sensed.
+    pub(crate) sensed: u64,
+    /// The kernel's limit on the resident bytes.
+    pub(crate) bound: u64,
 }
 
-/// Frees bytes of a program: those in memory first.
-pub(crate) fn free(program: &mut Program, bytes: u64) {
-    let resident = bytes.min(program.resident);
-    program.resident -= resident;
-    program.swapped -= (bytes - resident).min(program.swapped);
+impl Memory {
+    /// None, and no limit.
+    pub(crate) fn new() -> Memory {
+        Memory {
+            resident: 0,
+            swapped: 0,
+            sensed: 0,
+            bound: u64::MAX,
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.resident + self.swapped
+    }
+
+    /// Allocates bytes (positive) or frees them.
+    pub(crate) fn change(&mut self, by: i64) {
+        if by >= 0 {
+            self.resident += by as u64;
+        } else {
+            self.free(by.unsigned_abs());
+        }
+    }
+
+    /// Frees bytes: those in memory first.
+    fn free(&mut self, bytes: u64) {
+        let resident = bytes.min(self.resident);
+        self.resident -= resident;
+        self.swapped -= (bytes - resident).min(self.swapped);
+    }
+
+    /// Moves bytes to swap.
+    pub(crate) fn page_out(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.resident);
+        self.resident -= bytes;
+        self.swapped += bytes;
+    }
+
+    /// Reads at most that many bytes from swap, as far as the limit allows.
+    pub(crate) fn page_in(&mut self, most: u64) {
+        let room = self.bound.saturating_sub(self.resident);
+        let back = self.swapped.min(most).min(room);
+        self.swapped -= back;
+        self.resident += back;
+    }
 }

@@ -1,5 +1,6 @@
 //! Simulated programs: their demand, reactions and faults.
 
+use crate::kernel::Memory;
 use crate::random::Random;
 use plimsoll_unit::{MIB, MILLISECOND, SECOND};
 use plimsoll_wire::messages::{Id, Report, Statistics};
@@ -27,10 +28,9 @@ pub(crate) enum Nature {
     Hollow,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) nature: Nature,
-    pub(crate) id: Option<Id>,
+/// The place that a program asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
     /// Index of its group in the world.
     pub(crate) group: Option<usize>,
     /// Index of its user, where there are several users.
@@ -38,26 +38,34 @@ pub(crate) struct Program {
     pub(crate) weight: u32,
     pub(crate) priority: i32,
     pub(crate) max: Option<u64>,
-    /// Bytes in memory and paged out.
-    pub(crate) resident: u64,
-    pub(crate) swapped: u64,
-    /// Resident bytes when last sensed.
-    pub(crate) sensed: u64,
+}
+
+/// The numbers that a program was told, and how it answers them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answering {
+    /// Its page.
+    pub(crate) page: Numbers,
+    /// Time from a wake-up to giving memory back, nanoseconds.
+    pub(crate) reaction: u64,
+    /// Time when it will answer a known debt.
+    at: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) nature: Nature,
+    pub(crate) id: Option<Id>,
+    pub(crate) place: Place,
+    pub(crate) memory: Memory,
     /// Live bytes; it cannot shrink below this.
     pub(crate) live: u64,
     /// Bytes up to which it grows.
     pub(crate) want: u64,
     /// Its fastest growth, bytes per second.
     pub(crate) rate: u64,
-    /// Time from a wake-up to giving memory back, nanoseconds.
-    pub(crate) reaction: u64,
+    pub(crate) answering: Answering,
     /// Reaction time that it reports, nanoseconds.
     pub(crate) told_reaction: u64,
-    /// Its page.
-    pub(crate) page: Numbers,
-    pub(crate) page_at: u64,
-    /// Time when it will answer a known debt.
-    pub(crate) answers_at: Option<u64>,
     /// Time when it next joins, exits, or changes its demand.
     pub(crate) turn_at: u64,
     pub(crate) alive: bool,
@@ -65,8 +73,6 @@ pub(crate) struct Program {
     pub(crate) reported_at: Option<u64>,
     /// Allocation stalls within its limit that it tells of; `None` where it counts none.
     pub(crate) stalls: Option<u64>,
-    /// The kernel's limit on it.
-    pub(crate) bound: u64,
 }
 
 impl Program {
@@ -79,33 +85,33 @@ impl Program {
         Program {
             nature,
             id: None,
-            group: None,
-            user: 0,
-            weight: random.pick(&[1, 10, 20, 40, 100, 100, 100, 500, 10_000]),
-            priority: random.pick(&[0, 0, 0, 0, 0, 0, -10, 5]),
-            max: random
-                .one_in_thousand(80)
-                .then(|| random.between(scale / 2, scale * 2)),
-            resident: 0,
-            swapped: 0,
-            sensed: 0,
+            place: Place {
+                group: None,
+                user: 0,
+                weight: random.pick(&[1, 10, 20, 40, 100, 100, 100, 500, 10_000]),
+                priority: random.pick(&[0, 0, 0, 0, 0, 0, -10, 5]),
+                max: random
+                    .one_in_thousand(80)
+                    .then(|| random.between(scale / 2, scale * 2)),
+            },
+            memory: Memory::new(),
             live,
             want: live + random.between(0, scale * 2),
             rate: random.between(1, 400) * MIB,
-            reaction,
+            answering: Answering {
+                page: Numbers::default(),
+                reaction,
+                at: None,
+            },
             told_reaction: if nature == Nature::Slow {
                 300 * MILLISECOND
             } else {
                 reaction * 3 / 2
             },
-            page: Numbers::default(),
-            page_at: 0,
-            answers_at: None,
             turn_at: 0,
             alive: false,
             reported_at: None,
             stalls: random.one_in_thousand(300).then_some(0),
-            bound: u64::MAX,
         }
     }
 
@@ -148,7 +154,7 @@ impl Program {
                 stalls: self.stalls,
                 ..Report::default()
             },
-            _ if self.weight.is_multiple_of(20) => Report {
+            _ if self.place.weight.is_multiple_of(20) => Report {
                 id,
                 live: Some(self.live),
                 allocation_rate: Some(self.rate),
@@ -173,7 +179,7 @@ impl Program {
     /// Bytes that it allocates (positive) or frees in the `passed` nanoseconds up to `now`.
     pub(crate) fn step(&mut self, now: u64, passed: u64, broker_gone: bool) -> i64 {
         let most = (u128::from(self.rate) * u128::from(passed) / u128::from(SECOND)) as u64;
-        let total = self.resident + self.swapped;
+        let total = self.memory.total();
         match self.nature {
             Nature::Hollow => 0,
             Nature::Static | Nature::Greedy | Nature::Lying => {
@@ -181,14 +187,14 @@ impl Program {
             }
             _ => {
                 let limit = if self.id.is_some() {
-                    self.page.limit
+                    self.answering.page.limit
                 } else {
                     self.live
                 };
                 if total > self.want.max(self.live) {
                     return -((total - self.want.max(self.live)) as i64);
                 }
-                if self.is_answering(now) {
+                if self.answering.is_due(now) {
                     return -(total.saturating_sub(limit.max(self.live)) as i64);
                 }
                 let up_to = if broker_gone {
@@ -200,27 +206,29 @@ impl Program {
             }
         }
     }
+}
 
-    /// Whether the time has come to give back what it owes.
-    fn is_answering(&mut self, now: u64) -> bool {
+impl Answering {
+    /// Whether the time has come to give back what is owed.
+    fn is_due(&mut self, now: u64) -> bool {
         if self.page.owed == 0 {
-            self.answers_at = None;
+            self.at = None;
             return false;
         }
         // A program that missed the wake-up sees the page at its next look.
         let at = *self
-            .answers_at
+            .at
             .get_or_insert(now + 100 * MILLISECOND + self.reaction);
         if now >= at {
-            self.answers_at = None;
+            self.at = None;
         }
         now >= at
     }
 
     /// A wake-up arrived.
     pub(crate) fn hear(&mut self, now: u64) {
-        if self.page.owed > 0 && self.answers_at.is_none() {
-            self.answers_at = Some(now + self.reaction);
+        if self.page.owed > 0 && self.at.is_none() {
+            self.at = Some(now + self.reaction);
         }
     }
 }

@@ -128,15 +128,15 @@ impl Scenario {
             };
         }
         for (at, program) in self.programs.iter_mut().enumerate() {
-            program.user = match program.group {
+            program.place.user = match program.place.group {
                 _ if at == 0 || random.one_in_thousand(300) => 0,
                 Some(group) => self.groups[group].user,
                 None => hostile(random, self.users),
             };
-            if program.user == 0 {
-                (program.group, program.max) = (None, None);
+            if program.place.user == 0 {
+                (program.place.group, program.place.max) = (None, None);
             } else if random.one_in_thousand(500) {
-                (program.weight, program.priority) = (10_000, 100);
+                (program.place.weight, program.place.priority) = (10_000, 100);
                 if random.one_in_thousand(500) {
                     program.nature = Nature::Hollow;
                 }
@@ -144,7 +144,7 @@ impl Scenario {
         }
         let (programs, groups) = (&self.programs, &self.groups);
         self.events.retain(|&(_, event)| match event {
-            Event::Move(program, group) => programs[program].user == groups[group].user,
+            Event::Move(program, group) => programs[program].place.user == groups[group].user,
             _ => true,
         });
     }
@@ -199,17 +199,17 @@ fn draw_program(
     };
     let mut program = Program::new(nature, scale, random);
     let in_group = !gentle && !groups.is_empty() && random.one_in_thousand(600);
-    program.group = in_group.then(|| random.between(0, groups.len() as u64 - 1) as usize);
+    program.place.group = in_group.then(|| random.between(0, groups.len() as u64 - 1) as usize);
     program.turn_at = random.between(0, calm_at / 2);
     if nature == Greedy || nature == Lying {
         program.want = u64::MAX / 4;
         program.rate = random.between(1, 50) * MIB;
     }
     if gentle {
-        program.max = None;
-        program.priority = 0;
-        program.weight = 100;
-        program.reaction = program.reaction.min(250 * MILLISECOND);
+        program.place.max = None;
+        program.place.priority = 0;
+        program.place.weight = 100;
+        program.answering.reaction = program.answering.reaction.min(250 * MILLISECOND);
     }
     program
 }

@@ -8,6 +8,7 @@ use plimsoll_phases::{AllocationError, Ended, FollowError, News, Options, follow
 use plimsoll_policy::phases::Rule;
 use plimsoll_programs::hotspot::is_machine;
 use plimsoll_runtimes::family;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +71,7 @@ impl Ordered {
 
 fn options(wanted: &args::Phases) -> Option<Options> {
     let mut options = Options::of(Rule::from(wanted.phases?));
-    options.quanta.bytes = wanted.phases_quantum;
+    options.quanta.bytes = Bytes(wanted.phases_quantum);
     options.lever = wanted.phases_lever.map(Into::into);
     options.always = wanted.phases_always;
     let own = std::env::current_exe().ok();

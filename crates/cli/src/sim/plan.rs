@@ -11,6 +11,7 @@ use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Costs, Settings, SimError, Survey, Traced, simulate};
 use plimsoll_trace::{Deaths, Ending, Trace, TraceError};
+use plimsoll_unit::{Bytes, Nanos};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -256,7 +257,7 @@ fn schedulers(args: &Sim) -> Vec<(Rule, Quanta, Ties)> {
     let quanta = |time, bytes| Quanta {
         time,
         bytes,
-        most: model.time_bound,
+        most: Nanos(model.time_bound),
     };
     let mut all = Vec::new();
     for scheduler in distinct(&args.scheduler) {
@@ -279,7 +280,7 @@ fn schedulers(args: &Sim) -> Vec<(Rule, Quanta, Ties)> {
         for ties in ties {
             let quanta = times
                 .iter()
-                .flat_map(|time| sizes.iter().map(|size| quanta(*time, *size)));
+                .flat_map(|time| sizes.iter().map(|size| quanta(Nanos(*time), Bytes(*size))));
             all.extend(quanta.map(|quanta| (rule, quanta, *ties)));
         }
     }
@@ -324,9 +325,9 @@ fn cell(
         new_ratio: (settings.collector.has_generations()).then(|| settings.new_ratio.times()),
         recorded_largest_live: live,
         processors: settings.processors,
-        quantum: (!by_memory).then_some(quanta.time),
-        memory_quantum: by_memory.then_some(quanta.bytes),
-        time_bound: by_memory.then_some(quanta.most),
+        quantum: (!by_memory).then_some(quanta.time.0),
+        memory_quantum: by_memory.then_some(quanta.bytes.0),
+        time_bound: by_memory.then_some(quanta.most.0),
         ties: (settings.rule == Rule::Larf).then(|| settings.ties.name().to_owned()),
         patience: settings.patience,
         priorities: settings.priorities,

@@ -29,6 +29,7 @@ use plimsoll_policy::phases::Quanta;
 use plimsoll_sim::threads::{self, Costs, Settings, Survey, Traced};
 use plimsoll_sim::together::{Entrant, Policy, Setup, simulate};
 use plimsoll_trace::Trace;
+use plimsoll_unit::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -156,9 +157,9 @@ fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &
         settings: Settings {
             rule: pick(&args.scheduler, index).into(),
             quanta: Quanta {
-                time: pick(&model.quantum, index),
-                bytes: pick(&model.memory_quantum, index),
-                most: model.time_bound,
+                time: Nanos(pick(&model.quantum, index)),
+                bytes: Bytes(pick(&model.memory_quantum, index)),
+                most: Nanos(model.time_bound),
             },
             ties: pick(&model.ties, index).into(),
             collector: pick(&args.collector, index).into(),

@@ -1,13 +1,15 @@
 //! The bound of a heap, the room that it leaves to the heap, and the margin that the heap leaves to
 //! other memory.
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// Where nothing can be paged out, a heap takes at most one part in this many of what is left.
 const LAST_PART: u64 = 4;
 
-/// Bytes left free in a domain of this capacity, for the needs of a collection itself: a 16th,
+/// Memory left free in a domain of this capacity, for the needs of a collection itself: a 16th,
 /// between 1 and 32 MiB.
-pub fn reserve(capacity: u64) -> u64 {
-    (capacity / 16).clamp(1 << 20, 32 << 20)
+pub fn reserve(capacity: Bytes) -> Bytes {
+    (capacity / 16).clamp(Bytes::mib(1), Bytes::mib(32))
 }
 
 /// The bound of a heap and the distance to it. Bytes.
@@ -37,8 +39,8 @@ pub enum Bound {
     },
 }
 
-/// Whether exceeding a domain of this capacity kills, when `pageable` bytes of it can be paged out.
-pub fn is_cliff(capacity: u64, pageable: u64) -> bool {
+/// Whether exceeding a domain of this capacity kills, when `pageable` of it can be paged out.
+pub fn is_cliff(capacity: Bytes, pageable: Bytes) -> bool {
     pageable < reserve(capacity)
 }
 
@@ -46,8 +48,8 @@ pub fn is_cliff(capacity: u64, pageable: u64) -> bool {
 /// must be room for this memory at the time when the heap has looked again and collected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
-    /// Time of the last look, ns, and the bytes found then.
-    last: Option<(u64, u64)>,
+    /// Time of the last look, and the memory found then.
+    last: Option<(Nanos, Bytes)>,
     /// Growth in bytes per second.
     rate: f64,
 }
@@ -60,26 +62,26 @@ impl Beside {
     /// Shorter times cannot tell growth from noise, s.
     const SHORTEST: f64 = 0.05;
 
-    /// Notes its size in bytes at time `now` in ns.
-    pub fn look(&mut self, now: u64, bytes: u64) {
+    /// Notes its size at time `now`.
+    pub fn look(&mut self, now: Nanos, bytes: Bytes) {
         let Some((then, before)) = self.last else {
             self.last = Some((now, bytes));
             return;
         };
-        let passed = now.saturating_sub(then) as f64 / 1e9;
+        let passed = (now - then).0 as f64 / 1e9;
         if passed < Beside::SHORTEST {
             return;
         }
-        let fresh = bytes.saturating_sub(before) as f64 / passed;
+        let fresh = (bytes - before).0 as f64 / passed;
         let forgotten = self.rate * 0.5f64.powf(passed / Beside::MEMORY);
         self.rate = fresh.max(forgotten);
         self.last = Some((now, bytes));
     }
 
-    /// Bytes to leave to it in a domain of this capacity: the reserve plus its growth, the growth
+    /// Memory to leave to it in a domain of this capacity: the reserve plus its growth, the growth
     /// being at most an 8th of the capacity.
-    pub fn margin(&self, capacity: u64) -> u64 {
-        let growth = (self.rate * Beside::REACTION) as u64;
+    pub fn margin(&self, capacity: Bytes) -> Bytes {
+        let growth = Bytes((self.rate * Beside::REACTION) as u64);
         reserve(capacity) + growth.min(capacity / 8)
     }
 }
@@ -92,7 +94,9 @@ impl Bound {
             Bound::Granted(heap) => heap.saturating_sub(resident),
             // Other programs want some of it as well, and the kernel begins to reclaim before all
             // is used.
-            Bound::Domain { capacity, free } => free.saturating_sub(reserve(capacity)) / 4 * 3,
+            Bound::Domain { capacity, free } => {
+                free.saturating_sub(reserve(Bytes(capacity)).0) / 4 * 3
+            }
             Bound::Cliff {
                 free,
                 margin,

@@ -9,14 +9,15 @@ pub use bound::{Beside, Bound, is_cliff, reserve};
 pub use granted_stalls::Within;
 
 use crate::sizing::{DropIn, Ended, Sizing};
+use plimsoll_unit::Bytes;
 
-/// Most bytes left unused below a broker's limit. The memory of a process outside its heap varies
+/// Most memory left unused below a broker's limit. The memory of a process outside its heap varies
 /// by this much, however large the heap is.
-const MOST_UNUSED: u64 = 24 << 20;
+const MOST_UNUSED: Bytes = Bytes::mib(24);
 
-/// Most bytes that a release goes below the threshold: memory released beyond that is filled again
+/// How far a release goes at most below the threshold: memory released beyond that is filled again
 /// at once.
-const MOST_RELEASED: u64 = 32 << 20;
+const MOST_RELEASED: Bytes = Bytes::mib(32);
 
 /// Bytes that a heap may always allocate between two collections; for a larger heap, this part of
 /// its resident memory (one in `LEAST_PART`).
@@ -26,32 +27,32 @@ const LEAST_PART: u64 = 16;
 /// To grow, a heap pages out at most one part in this many of itself at a time.
 const SHED_PART: u64 = 4;
 
-/// Use in bytes up to which the heap may grow: 15/16 of the limit (Walfield, section 5.1), and
+/// Use up to which the heap may grow: 15/16 of the limit (Walfield, section 5.1), and
 /// closer to a large limit.
-pub fn threshold(limit: u64) -> u64 {
+pub fn threshold(limit: Bytes) -> Bytes {
     limit - (limit / 16).min(MOST_UNUSED)
 }
 
-/// Use in bytes that a release goes down to: 7/8 of the threshold (Walfield, section 5.1), and
+/// Use that a release goes down to: 7/8 of the threshold (Walfield, section 5.1), and
 /// closer to a large threshold.
-pub fn low_water(limit: u64) -> u64 {
+pub fn low_water(limit: Bytes) -> Bytes {
     let threshold = threshold(limit);
     threshold - (threshold / 8).min(MOST_RELEASED)
 }
 
-/// Most bytes by which native memory is expected to grow at once.
-const MOST_SURPRISE: u64 = 160 << 20;
+/// How much native memory is expected to grow at once, at most.
+const MOST_SURPRISE: Bytes = Bytes::mib(160);
 
-/// Bytes by which the native memory of a program may grow before collections can make room, for
+/// How much the native memory of a program may grow before collections can make room, for
 /// example when direct buffers are filled at once. With little memory, a quarter of the capacity.
-pub fn surprise(capacity: u64) -> u64 {
+pub fn surprise(capacity: Bytes) -> Bytes {
     (capacity / 4).min(MOST_SURPRISE)
 }
 
 /// The same for a collector that gives memory back a second or more after it became free, where little of
 /// the heap lives, so that more can be kept free: five eighths of the capacity with little memory, because
 /// nothing comes back while native memory grows.
-pub fn late_surprise(capacity: u64) -> u64 {
+pub fn late_surprise(capacity: Bytes) -> Bytes {
     (capacity / 8 * 5).min(MOST_SURPRISE)
 }
 

@@ -1,7 +1,7 @@
 //! A heap beside others: its growth, what it pages out, and what it leaves free.
 
 use super::*;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 use proptest::prelude::*;
 
 fn seen(bound: Bound, stalls: u64) -> Seen {
@@ -129,18 +129,18 @@ fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
 
 #[test]
 fn little_swap_is_a_cliff_too() {
-    assert!(is_cliff(512 * MIB, 0) && is_cliff(512 * MIB, 31 * MIB));
-    assert!(!is_cliff(512 * MIB, 32 * MIB));
+    assert!(is_cliff(Bytes::mib(512), Bytes::ZERO) && is_cliff(Bytes::mib(512), Bytes::mib(31)));
+    assert!(!is_cliff(Bytes::mib(512), Bytes::mib(32)));
 }
 
 #[test]
 fn a_margin_is_left_to_what_grows_until_that_ends() {
     let mut beside = Beside::default();
-    let (capacity, mut now) = (512 * MIB, 0);
-    let least = 32 * MIB;
+    let (capacity, mut now) = (Bytes::mib(512), Nanos::ZERO);
+    let least = Bytes::mib(32);
     let mut after = |milliseconds: u64, bytes: u64| {
-        now += milliseconds * 1_000_000;
-        beside.look(now, bytes);
+        now += Nanos::millis(milliseconds);
+        beside.look(now, Bytes(bytes));
         beside.margin(capacity)
     };
     assert_eq!(after(0, 10 * MIB), least);
@@ -150,13 +150,16 @@ fn a_margin_is_left_to_what_grows_until_that_ends() {
         "in so little time nothing is told"
     );
     let growing = after(99, 14 * MIB);
-    assert_eq!(growing, least + 10 * MIB, "40 MiB in a second");
+    assert_eq!(growing, least + Bytes::mib(10), "40 MiB in a second");
     let half = after(1000, 14 * MIB);
-    assert!((least + 4 * MIB..least + 6 * MIB).contains(&half), "{half}");
-    assert!(after(20_000, 5 * MIB) < least + MIB);
+    assert!(
+        (least + Bytes::mib(4)..least + Bytes::mib(6)).contains(&half),
+        "{half}"
+    );
+    assert!(after(20_000, 5 * MIB) < least + Bytes::mib(1));
     assert_eq!(
         after(100, 400 * MIB),
-        least + 64 * MIB,
+        least + Bytes::mib(64),
         "no more than an 8th"
     );
 }
@@ -172,9 +175,9 @@ fn stalls_shrink_it_and_a_spike_is_forgotten() {
 
 #[test]
 fn of_a_small_limit_threshold_and_low_water_are_the_papers() {
-    assert_eq!(threshold(1600), 1500);
-    assert_eq!(low_water(1600), 1313);
-    let limit = 4096 * MIB;
+    assert_eq!(threshold(Bytes(1600)), Bytes(1500));
+    assert_eq!(low_water(Bytes(1600)), Bytes(1313));
+    let limit = Bytes::mib(4096);
     assert_eq!(limit - threshold(limit), MOST_UNUSED);
     assert_eq!(threshold(limit) - low_water(limit), MOST_RELEASED);
 }

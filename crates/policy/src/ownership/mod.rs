@@ -23,17 +23,17 @@
 //! by 25 % each way, so epochs drift against any fixed beat: accesses at chosen times are seen as
 //! often as accesses at random times.
 
-use plimsoll_unit::PAGE;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// Measurement of one mapper of a segment in one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The mapper.
     pub principal: u64,
-    /// Bytes whose reference bit was set at the end of the epoch.
-    pub referenced: u64,
-    /// Time between clearing and reading the bits, nanoseconds.
-    pub waited: u64,
+    /// Memory whose reference bit was set at the end of the epoch.
+    pub referenced: Bytes,
+    /// Time between clearing and reading the bits.
+    pub waited: Nanos,
 }
 
 /// Charge of one mapper for a segment.
@@ -49,13 +49,13 @@ pub struct Portion {
     pub epochs: u32,
 }
 
-/// When to measure next. Nanoseconds.
+/// When to measure next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
     /// Between clearing the reference bits and reading them.
-    pub wait: u64,
+    pub wait: Nanos,
     /// Between reading them and clearing them again.
-    pub pause: u64,
+    pub pause: Nanos,
 }
 
 /// Capacity of a table and times of its measurements.
@@ -65,10 +65,10 @@ pub struct Settings {
     pub segments: usize,
     /// Most mappers of one segment; further ones are not charged for it.
     pub mappers: usize,
-    /// Shortest nominal wait, nanoseconds.
-    pub shortest: u64,
-    /// Longest nominal wait, nanoseconds.
-    pub longest: u64,
+    /// Shortest nominal wait.
+    pub shortest: Nanos,
+    /// Longest nominal wait.
+    pub longest: Nanos,
     /// Ratio of the length of pauses to that of waits.
     pub rest: u32,
 }
@@ -78,8 +78,8 @@ impl Default for Settings {
         Settings {
             segments: 256,
             mappers: 32,
-            shortest: 50_000_000,
-            longest: 2_000_000_000,
+            shortest: Nanos::millis(50),
+            longest: Nanos::seconds(2),
             rest: 9,
         }
     }
@@ -98,11 +98,11 @@ const SPARSE: f64 = 0.2;
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     id: u64,
-    size: u64,
+    size: Bytes,
     owner: Option<u64>,
     mappers: usize,
-    /// Nominal wait, nanoseconds.
-    wait: u64,
+    /// Nominal wait.
+    wait: Nanos,
 }
 
 /// The accounts of all shared segments.
@@ -124,17 +124,17 @@ impl Ownership {
         }
     }
 
-    /// Adds the measurements of an epoch for a segment of `size` bytes: one sample per mapper; a
+    /// Adds the measurements of an epoch for a segment of this `size`: one sample per mapper; a
     /// mapper without a sample has left. Draws the owner with the random number `draw`. Returns
     /// `None` when nobody maps the segment, its size is 0, or the table is full.
     pub fn measured(
         &mut self,
         segment: u64,
-        size: u64,
+        size: Bytes,
         samples: &[Sample],
         draw: u64,
     ) -> Option<u64> {
-        if samples.is_empty() || size == 0 {
+        if samples.is_empty() || size == Bytes::ZERO {
             self.remove_segment(segment);
             return None;
         }
@@ -165,14 +165,14 @@ impl Ownership {
         self.find(segment).and_then(|(_, known)| known.owner)
     }
 
-    /// Bytes charged to a principal now, over all segments.
-    pub fn charged(&self, principal: u64) -> u64 {
+    /// Memory charged to a principal now, over all segments.
+    pub fn charged(&self, principal: u64) -> Bytes {
         let owned = self
             .slots
             .iter()
             .flatten()
             .filter(|s| s.owner == Some(principal));
-        owned.fold(0, |sum: u64, s| sum.saturating_add(s.size))
+        owned.map(|s| s.size).sum()
     }
 
     /// Removes a segment.
@@ -190,7 +190,7 @@ impl Ownership {
         let wait = shortest
             .unwrap_or(self.settings.longest)
             .min(self.settings.longest);
-        let pause = wait.saturating_mul(u64::from(self.settings.rest));
+        let pause = wait * u64::from(self.settings.rest);
         Epoch {
             wait: spread(wait, (draw >> 32) as u32),
             pause: spread(pause, draw as u32),
@@ -216,7 +216,7 @@ impl Ownership {
         let wait = self.settings.longest;
         self.slots[slot] = Some(Segment {
             id: segment,
-            size: 0,
+            size: Bytes::ZERO,
             owner: None,
             mappers: 0,
             wait,
@@ -225,16 +225,16 @@ impl Ownership {
     }
 
     /// The nominal wait after an epoch: the busiest mapper decides.
-    fn paced(&self, wait: u64, size: u64, samples: &[Sample]) -> u64 {
+    fn paced(&self, wait: Nanos, size: Bytes, samples: &[Sample]) -> Nanos {
         let busiest = samples
             .iter()
             .map(|s| s.referenced.min(size))
             .max()
-            .unwrap_or(0);
-        let touched = busiest as f64 / size as f64;
+            .unwrap_or_default();
+        let touched = busiest.0 as f64 / size.0 as f64;
         let next = match touched {
             t if t > SATURATED => wait / 2,
-            t if t < SPARSE => wait.saturating_add(wait / 4),
+            t if t < SPARSE => wait + wait / 4,
             _ => wait,
         };
         next.max(self.settings.shortest)
@@ -244,15 +244,15 @@ impl Ownership {
 
 /// Accesses to a page per second, from one epoch. A fully touched segment could have any rate; it
 /// counts as if half a page were untouched.
-fn rate(sample: &Sample, size: u64) -> f64 {
-    let pages = size.div_ceil(PAGE) as f64;
-    let touched = (sample.referenced.min(size) as f64 / size as f64).min(1.0 - 0.5 / pages);
-    -(-touched).ln_1p() / (sample.waited as f64 / 1e9)
+fn rate(sample: &Sample, size: Bytes) -> f64 {
+    let pages = size.pages().0 as f64;
+    let touched = (sample.referenced.min(size).0 as f64 / size.0 as f64).min(1.0 - 0.5 / pages);
+    -(-touched).ln_1p() / (sample.waited.0 as f64 / 1e9)
 }
 
 /// Smooths the samples into the portions. Mappers that left are removed, new ones added while there
 /// is room. Returns the number of mappers.
-fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[Sample]) -> usize {
+fn take_in(portions: &mut [Portion], mut mappers: usize, size: Bytes, samples: &[Sample]) -> usize {
     let mut at = 0;
     while at < mappers {
         if samples
@@ -271,14 +271,14 @@ fn take_in(portions: &mut [Portion], mut mappers: usize, size: u64, samples: &[S
             .position(|p| p.principal == sample.principal);
         match known {
             // A wait of zero measures nothing.
-            Some(_) if sample.waited == 0 => {}
+            Some(_) if sample.waited == Nanos::ZERO => {}
             Some(at) => {
                 let portion = &mut portions[at];
                 portion.epochs = (portion.epochs + 1).min(MEMORY);
                 portion.rate += (rate(sample, size) - portion.rate) / f64::from(portion.epochs);
             }
             None if mappers < portions.len() => {
-                let (rate, epochs) = if sample.waited == 0 {
+                let (rate, epochs) = if sample.waited == Nanos::ZERO {
                     (0.0, 0)
                 } else {
                     (rate(sample, size), 1)
@@ -330,9 +330,9 @@ fn drawn(portions: &[Portion], draw: u64) -> Option<u64> {
 }
 
 /// 0.75 to 1.25 of a nominal length.
-fn spread(nominal: u64, draw: u32) -> u64 {
-    let drawn = (u128::from(nominal) * (3 * (1u128 << 31) + u128::from(draw))) >> 33;
-    u64::try_from(drawn).unwrap_or(u64::MAX)
+fn spread(nominal: Nanos, draw: u32) -> Nanos {
+    let drawn = (u128::from(nominal.0) * (3 * (1u128 << 31) + u128::from(draw))) >> 33;
+    Nanos(u64::try_from(drawn).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{MILLISECOND, Pages};
 use proptest::prelude::*;
 
 /// xorshift64*: the same sequence everywhere.
@@ -16,15 +16,15 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
     /// Number of `pages` that are hit when each one is hit with probability `p`.
-    fn hits(&mut self, pages: u64, p: f64) -> u64 {
-        (0..pages).filter(|_| self.part() < p).count() as u64
+    fn hits(&mut self, pages: Pages, p: f64) -> Pages {
+        Pages((0..pages.0).filter(|_| self.part() < p).count() as u64)
     }
 }
 
-const PAGES: u64 = 1024;
-const SIZE: u64 = PAGES * PAGE;
+const PAGES: Pages = Pages(1024);
+const SIZE: Bytes = PAGES.bytes();
 
-fn settings(wait: u64) -> Settings {
+fn settings(wait: Nanos) -> Settings {
     Settings {
         shortest: wait,
         longest: wait,
@@ -33,16 +33,16 @@ fn settings(wait: u64) -> Settings {
 }
 
 /// Runs honest programs that touch pages at random with these rates.
-fn honest(rates: &[f64], epochs: usize, wait: u64, seed: u64) -> (Ownership, Vec<usize>) {
+fn honest(rates: &[f64], epochs: usize, wait: Nanos, seed: u64) -> (Ownership, Vec<usize>) {
     let (mut books, mut random) = (Ownership::new(settings(wait)), Random(seed | 1));
     let mut paid = vec![0; rates.len()];
     for _ in 0..epochs {
         let waited = books.next_epoch(random.next()).wait;
         let sample = |(i, rate): (usize, &f64)| {
-            let p = 1.0 - (-rate * waited as f64 / 1e9).exp();
+            let p = 1.0 - (-rate * waited.0 as f64 / 1e9).exp();
             Sample {
                 principal: i as u64,
-                referenced: random.hits(PAGES, p) * PAGE,
+                referenced: random.hits(PAGES, p).bytes(),
                 waited,
             }
         };
@@ -55,7 +55,7 @@ fn honest(rates: &[f64], epochs: usize, wait: u64, seed: u64) -> (Ownership, Vec
 #[test]
 fn portions_are_the_true_ones() {
     for rates in [[1.0, 2.0, 4.0], [0.5, 1.0, 5.0]] {
-        let (books, _) = honest(&rates, 40, 200 * MILLISECOND, 42);
+        let (books, _) = honest(&rates, 40, Nanos::millis(200), 42);
         for (portion, rate) in books.portions(7).iter().zip(rates) {
             let truth = rate / rates.iter().sum::<f64>();
             assert!(
@@ -68,7 +68,7 @@ fn portions_are_the_true_ones() {
 
 #[test]
 fn each_pays_as_often_as_its_portion_says() {
-    let (_, paid) = honest(&[1.0, 2.0, 4.0], 2000, 200 * MILLISECOND, 5);
+    let (_, paid) = honest(&[1.0, 2.0, 4.0], 2000, Nanos::millis(200), 5);
     for (paid, truth) in paid.iter().zip([1.0 / 7.0, 2.0 / 7.0, 4.0 / 7.0]) {
         assert!(
             (*paid as f64 / 2000.0 - truth).abs() < 0.04,
@@ -80,26 +80,26 @@ fn each_pays_as_often_as_its_portion_says() {
 /// Fraction of the epochs paid by a program that touches half of the pages once per nominal cycle,
 /// at `phase` (0 to 1) of it, beside an honest program with the same true rate.
 fn rider(phase: f64, seed: u64, drawn: bool) -> f64 {
-    let wait = 100 * MILLISECOND;
+    let wait = Nanos::millis(100);
     let (mut books, mut random) = (Ownership::new(settings(wait)), Random(seed | 1));
     let cycle = wait * (1 + u64::from(Settings::default().rest));
-    let (mut now, mut paid, epochs) = (0u64, 0, 3000);
-    let rate = 0.5 / (cycle as f64 / 1e9);
+    let (mut now, mut paid, epochs) = (Nanos::ZERO, 0, 3000);
+    let rate = 0.5 / (cycle.0 as f64 / 1e9);
     for _ in 0..epochs {
         let middle = (1 << 63) | (1 << 31);
         let epoch = books.next_epoch(if drawn { random.next() } else { middle });
-        let bursts = |t: u64| ((t as f64 / cycle as f64) - phase).floor();
+        let bursts = |t: Nanos| ((t.0 as f64 / cycle.0 as f64) - phase).floor();
         let hit = bursts(now + epoch.wait) > bursts(now);
-        let honest = random.hits(PAGES, 1.0 - (-rate * epoch.wait as f64 / 1e9).exp());
+        let honest = random.hits(PAGES, 1.0 - (-rate * epoch.wait.0 as f64 / 1e9).exp());
         let samples = [
             Sample {
                 principal: 0,
-                referenced: honest * PAGE,
+                referenced: honest.bytes(),
                 waited: epoch.wait,
             },
             Sample {
                 principal: 1,
-                referenced: if hit { SIZE / 2 } else { 0 },
+                referenced: if hit { SIZE / 2 } else { Bytes::ZERO },
                 waited: epoch.wait,
             },
         ];
@@ -133,8 +133,13 @@ proptest! {
         let mut books = Ownership::new(Settings { segments: 4, mappers: 3, ..Settings::default() });
         for (segment, size, samples, draw) in epochs {
             let samples: Vec<Sample> = samples.into_iter()
-                .map(|(principal, referenced, waited)| Sample { principal, referenced, waited }).collect();
-            let owner = books.measured(segment, size, &samples, draw);
+                .map(|(principal, referenced, waited)| Sample {
+                    principal,
+                    referenced: Bytes(referenced),
+                    waited: Nanos(waited),
+                })
+                .collect();
+            let owner = books.measured(segment, Bytes(size), &samples, draw);
             let portions = books.portions(segment);
             prop_assert_eq!(owner.is_some(), !portions.is_empty());
             prop_assert!(owner.is_none_or(|o| portions.iter().any(|p| p.principal == o)));
@@ -144,7 +149,7 @@ proptest! {
                 prop_assert!((sum - 1.0).abs() < 1e-9);
             }
             let epoch = books.next_epoch(draw);
-            prop_assert!((37_500_000..=2_500_000_000).contains(&epoch.wait));
+            prop_assert!((37_500_000..=2_500_000_000).contains(&epoch.wait.0));
         }
     }
 }
@@ -156,7 +161,7 @@ fn saturation_shortens_the_epoch_and_quiet_lengthens_it() {
         [Sample {
             principal: 1,
             referenced,
-            waited: 200 * MILLISECOND,
+            waited: Nanos::millis(200),
         }]
     };
     for _ in 0..20 {
@@ -166,13 +171,14 @@ fn saturation_shortens_the_epoch_and_quiet_lengthens_it() {
         books
             .next_epoch(u64::from(u32::MAX / 2) << 32)
             .wait
+            .0
             .div_ceil(MILLISECOND),
         50
     );
     for _ in 0..40 {
-        books.measured(1, SIZE, &sample(0), 0);
+        books.measured(1, SIZE, &sample(Bytes::ZERO), 0);
     }
-    assert!(books.next_epoch(0).wait == 1500 * MILLISECOND);
+    assert!(books.next_epoch(0).wait == Nanos::millis(1500));
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn who_joins_pays_and_who_leaves_does_not() {
     let sample = |principal| Sample {
         principal,
         referenced: SIZE / 2,
-        waited: 200 * MILLISECOND,
+        waited: Nanos::millis(200),
     };
     assert_eq!(books.measured(1, SIZE, &[sample(1)], u64::MAX), Some(1));
     assert_eq!(books.charged(1), SIZE);
@@ -193,7 +199,7 @@ fn who_joins_pays_and_who_leaves_does_not() {
             .all(|p| (p.fraction - 0.5).abs() < 1e-12)
     );
     assert_eq!(books.measured(1, SIZE, &[sample(2)], 0), Some(2));
-    assert_eq!((books.charged(1), books.charged(2)), (0, SIZE));
+    assert_eq!((books.charged(1), books.charged(2)), (Bytes::ZERO, SIZE));
 }
 
 #[test]
@@ -201,8 +207,8 @@ fn a_segment_that_nobody_touches_is_still_paid_for() {
     let mut books = Ownership::new(Settings::default());
     let idle = [1, 2].map(|principal| Sample {
         principal,
-        referenced: 0,
-        waited: 200 * MILLISECOND,
+        referenced: Bytes::ZERO,
+        waited: Nanos::millis(200),
     });
     assert_eq!(books.measured(1, SIZE, &idle, 0), Some(1));
     assert_eq!(books.measured(1, SIZE, &idle, u64::MAX), Some(2));
@@ -217,8 +223,8 @@ fn full_books_refuse_instead_of_growing() {
     });
     let sample = |principal| Sample {
         principal,
-        referenced: PAGE,
-        waited: MILLISECOND,
+        referenced: Pages(1).bytes(),
+        waited: Nanos::millis(1),
     };
     assert_eq!(
         books.measured(1, SIZE, &[sample(1), sample(2)], u64::MAX),

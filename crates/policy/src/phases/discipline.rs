@@ -1,22 +1,24 @@
 //! A discipline decides how long a thread runs, and its place among the ready ones.
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// A thread's use of its processor in its last run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Time on the processor, nanoseconds.
-    pub time: u64,
-    /// Bytes that it allocated.
-    pub bytes: u64,
+    /// Time on the processor.
+    pub time: Nanos,
+    /// Memory that it allocated.
+    pub bytes: Bytes,
 }
 
 /// How long a thread runs once it was dispatched: until one of the two is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantum {
-    /// Time, nanoseconds. Each discipline has one, so a thread that allocates nothing cannot keep its
+    /// Time. Each discipline has one, so a thread that allocates nothing cannot keep its
     /// processor.
-    pub time: u64,
-    /// Allocated bytes; `u64::MAX` where memory does not count.
-    pub bytes: u64,
+    pub time: Nanos,
+    /// Allocated memory; [`Bytes::MAX`] where memory does not count.
+    pub bytes: Bytes,
 }
 
 impl Quantum {

@@ -1,6 +1,7 @@
 //! Lower allocation rate first (section 3.1): a thread that computes goes before one that allocates.
 
 use super::{Discipline, Quantum, Ties, Used};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The thread with the lowest allocation rate first, each for a time quantum.
 ///
@@ -13,15 +14,15 @@ use super::{Discipline, Quantum, Ties, Used};
 /// the round robin of Figure 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Larf {
-    time: u64,
+    time: Nanos,
     ties: Ties,
 }
 
 impl Larf {
-    /// With a time quantum, nanoseconds. 0 counts as 1.
-    pub fn new(time: u64, ties: Ties) -> Larf {
+    /// With a time quantum. 0 counts as 1 ns.
+    pub fn new(time: Nanos, ties: Ties) -> Larf {
         Larf {
-            time: time.max(1),
+            time: time.max(Nanos(1)),
             ties,
         }
     }
@@ -31,7 +32,7 @@ impl Discipline for Larf {
     fn quantum(&self) -> Quantum {
         Quantum {
             time: self.time,
-            bytes: u64::MAX,
+            bytes: Bytes::MAX,
         }
     }
 
@@ -40,9 +41,9 @@ impl Discipline for Larf {
             let scaled = u128::from(bytes) * u128::from(part) / u128::from(whole);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         };
-        match self.time.checked_sub(used.time) {
-            Some(rest) => scaled(before, rest, self.time).saturating_add(used.bytes),
-            None => scaled(used.bytes, self.time, used.time),
+        match self.time.0.checked_sub(used.time.0) {
+            Some(rest) => scaled(before, rest, self.time.0).saturating_add(used.bytes.0),
+            None => scaled(used.bytes.0, self.time.0, used.time.0),
         }
     }
 

@@ -41,14 +41,15 @@ pub use queue::{Priority, ReadyQueue, Thread};
 pub use round_robin::RoundRobin;
 pub use rule::{Quanta, Rule};
 
-/// Time quantum of the paper: how long threads ran on its platform before they were preempted, nanoseconds
-/// (section 5).
-pub const TIME_QUANTUM: u64 = 1_140_000;
-/// Memory quantum of the paper, bytes (section 5).
-pub const MEMORY_QUANTUM: u64 = 10 << 10;
-/// The longest that a thread runs that allocates too little to use its memory quantum, nanoseconds: the full
+use plimsoll_unit::{Bytes, Nanos};
+
+/// Time quantum of the paper: how long threads ran on its platform before they were preempted (section 5).
+pub const TIME_QUANTUM: Nanos = Nanos(1_140_000);
+/// Memory quantum of the paper (section 5).
+pub const MEMORY_QUANTUM: Bytes = Bytes(10 << 10);
+/// The longest that a thread runs that allocates too little to use its memory quantum: the full
 /// slice of the kernel that the paper names (section 5).
-pub const TIME_BOUND: u64 = 100_000_000;
+pub const TIME_BOUND: Nanos = Nanos::millis(100);
 /// Rounds that a ready thread may be passed over. A thread that is always last in rank still gets a ninth of
 /// what it would get in turn.
 pub const PATIENCE: u32 = 8;

@@ -2,6 +2,7 @@
 //! quantum.
 
 use super::{Discipline, Quantum, Used};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// Threads in the order in which they became ready, each until it has allocated its memory quantum.
 ///
@@ -10,16 +11,16 @@ use super::{Discipline, Quantum, Used};
 /// allocation phase takes, so it stops nobody else.
 #[derive(Clone, Copy, Debug)]
 pub struct Mqrr {
-    bytes: u64,
-    most: u64,
+    bytes: Bytes,
+    most: Nanos,
 }
 
 impl Mqrr {
-    /// With a memory quantum, bytes, and a bound on the time of a run, nanoseconds. 0 counts as 1.
-    pub fn new(bytes: u64, most: u64) -> Mqrr {
+    /// With a memory quantum, and a bound on the time of a run. 0 counts as 1 byte and 1 ns.
+    pub fn new(bytes: Bytes, most: Nanos) -> Mqrr {
         Mqrr {
-            bytes: bytes.max(1),
-            most: most.max(1),
+            bytes: bytes.max(Bytes(1)),
+            most: most.max(Nanos(1)),
         }
     }
 }

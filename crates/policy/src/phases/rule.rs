@@ -1,16 +1,17 @@
 //! The disciplines by name, as people choose them.
 
 use super::{Discipline, Larf, MEMORY_QUANTUM, Mqrr, RoundRobin, TIME_BOUND, TIME_QUANTUM, Ties};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The quanta of all disciplines. Each takes those that it has a use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quanta {
-    /// Time quantum of round robin and LARF, nanoseconds.
-    pub time: u64,
-    /// Memory quantum of MQRR, bytes.
-    pub bytes: u64,
-    /// The longest that MQRR lets a thread run, nanoseconds.
-    pub most: u64,
+    /// Time quantum of round robin and LARF.
+    pub time: Nanos,
+    /// Memory quantum of MQRR.
+    pub bytes: Bytes,
+    /// The longest that MQRR lets a thread run.
+    pub most: Nanos,
 }
 
 impl Quanta {

@@ -7,8 +7,14 @@ fn disciplines() -> [Box<dyn Discipline + Send>; 3] {
     Rule::ALL.map(|rule| rule.build(Quanta::PAPER, Ties::Newest))
 }
 
+const TIME: u64 = TIME_QUANTUM.0;
+const MEMORY: u64 = MEMORY_QUANTUM.0;
+
 fn used(time: u64, bytes: u64) -> Used {
-    Used { time, bytes }
+    Used {
+        time: Nanos(time),
+        bytes: Bytes(bytes),
+    }
 }
 
 #[test]
@@ -30,7 +36,7 @@ fn round_robin_and_mqrr_take_turns() {
 
 #[test]
 fn larf_runs_who_allocates_least_until_the_others_are_overdue() {
-    let mut queue = ReadyQueue::new(Box::new(Larf::new(100, Ties::Newest)), 2);
+    let mut queue = ReadyQueue::new(Box::new(Larf::new(Nanos(100), Ties::Newest)), 2);
     let (greedy, frugal) = (queue.admit(0), queue.admit(0));
     queue.ready(greedy, used(100, 4000));
     queue.ready(frugal, used(100, 0));
@@ -49,7 +55,7 @@ fn larf_runs_who_allocates_least_until_the_others_are_overdue() {
 #[test]
 fn larf_lets_who_ran_go_on_or_lets_equals_take_turns() {
     for (ties, others) in [(Ties::Newest, 0), (Ties::Oldest, 30)] {
-        let mut queue = ReadyQueue::new(Box::new(Larf::new(100, ties)), 100);
+        let mut queue = ReadyQueue::new(Box::new(Larf::new(Nanos(100), ties)), 100);
         for thread in [0; 3].map(|priority| queue.admit(priority)) {
             queue.ready(thread, used(100, 500));
         }
@@ -66,32 +72,39 @@ fn larf_lets_who_ran_go_on_or_lets_equals_take_turns() {
 
 #[test]
 fn larf_ranks_by_bytes_per_quantum() {
-    let larf = Larf::new(100, Ties::Newest);
+    let larf = Larf::new(Nanos(100), Ties::Newest);
     assert_eq!(larf.rank(7, used(100, 500)), 500, "a whole quantum");
     assert_eq!(larf.rank(7, used(200, 500)), 250, "a longer run");
     assert_eq!(larf.rank(800, used(25, 10)), 610, "a quarter of a quantum");
     assert_eq!(larf.rank(800, used(0, 0)), 800, "nothing new");
     assert_eq!(larf.rank(u64::MAX, used(0, 1)), u64::MAX);
-    assert_eq!(Larf::new(u64::MAX, Ties::Newest).rank(3, used(1, 1)), 3);
-    assert_eq!(Larf::new(0, Ties::Newest).rank(3, used(9, 18)), 2);
+    assert_eq!(
+        Larf::new(Nanos(u64::MAX), Ties::Newest).rank(3, used(1, 1)),
+        3
+    );
+    assert_eq!(Larf::new(Nanos::ZERO, Ties::Newest).rank(3, used(9, 18)), 2);
 }
 
 #[test]
 fn no_thread_keeps_a_processor() {
     for discipline in disciplines() {
         let quantum = discipline.quantum();
-        assert!(quantum.is_used_up(used(TIME_BOUND, 0)), "it spins");
-        assert!(!quantum.is_used_up(used(TIME_QUANTUM - 1, MEMORY_QUANTUM - 1)));
+        assert!(quantum.is_used_up(used(TIME_BOUND.0, 0)), "it spins");
+        assert!(!quantum.is_used_up(used(TIME - 1, MEMORY - 1)));
     }
     let memory = Mqrr::new(MEMORY_QUANTUM, TIME_BOUND).quantum();
-    assert!(memory.is_used_up(used(0, MEMORY_QUANTUM)));
-    assert!(!memory.is_used_up(used(TIME_QUANTUM, MEMORY_QUANTUM - 1)));
-    assert!(Mqrr::new(0, 0).quantum().is_used_up(used(1, 0)));
+    assert!(memory.is_used_up(used(0, MEMORY)));
+    assert!(!memory.is_used_up(used(TIME, MEMORY - 1)));
+    assert!(
+        Mqrr::new(Bytes::ZERO, Nanos::ZERO)
+            .quantum()
+            .is_used_up(used(1, 0))
+    );
 }
 
 #[test]
 fn a_higher_priority_goes_first_but_not_for_ever() {
-    let mut queue = ReadyQueue::new(Box::new(RoundRobin::new(1)), 3);
+    let mut queue = ReadyQueue::new(Box::new(RoundRobin::new(Nanos(1))), 3);
     let (low, high) = (queue.admit(-1), queue.admit(5));
     queue.ready(low, Used::default());
     queue.ready(high, Used::default());
@@ -105,7 +118,7 @@ fn a_higher_priority_goes_first_but_not_for_ever() {
 
 #[test]
 fn calls_out_of_order_are_ignored() {
-    let mut queue = ReadyQueue::new(Box::new(RoundRobin::new(1)), 1);
+    let mut queue = ReadyQueue::new(Box::new(RoundRobin::new(Nanos(1))), 1);
     let thread = queue.admit(0);
     queue.ready(thread, Used::default());
     queue.ready(thread, Used::default());
@@ -179,8 +192,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let run =
-        (0..3 * TIME_QUANTUM, 0..2 * MEMORY_QUANTUM).prop_map(|(time, bytes)| used(time, bytes));
+    let run = (0..3 * TIME, 0..2 * MEMORY).prop_map(|(time, bytes)| used(time, bytes));
     prop_oneof![
         1 => (-2..3i32).prop_map(Step::Admit),
         1 => (0..64usize).prop_map(Step::Leave),
@@ -271,13 +283,13 @@ proptest! {
     #[test]
     fn who_runs_on_alone_is_who_becomes_ready_and_is_dispatched_again(
         rule in prop::sample::select(&Rule::ALL[..]), ties in prop::sample::select(&Ties::ALL[..]),
-        before in prop_oneof![Just(0), 0..2 * MEMORY_QUANTUM], times in 1..9u64, waits in any::<bool>()
+        before in prop_oneof![Just(0), 0..2 * MEMORY], times in 1..9u64, waits in any::<bool>()
     ) {
         let [mut one, mut other] = [0; 2].map(|_| ReadyQueue::new(rule.build(Quanta::PAPER, ties), 1));
-        let all = used(one.quantum().time, 0);
+        let all = used(one.quantum().time.0, 0);
         let threads = [&mut one, &mut other].map(|queue| {
             let (thread, second) = (queue.admit(0), queue.admit(0));
-            queue.ready(thread, used(TIME_QUANTUM / 2, before));
+            queue.ready(thread, used(TIME / 2, before));
             assert_eq!(queue.dispatch(), Some(thread));
             if waits {
                 queue.ready(second, Used::default());
@@ -313,16 +325,16 @@ proptest! {
     ) {
         let mut queue = ReadyQueue::new(Box::new(Larf::new(TIME_QUANTUM, ties)), patience);
         let greedy = queue.admit(-100);
-        queue.ready(greedy, used(TIME_QUANTUM, greed));
+        queue.ready(greedy, used(TIME, greed));
         for _ in 0..frugal {
             let thread = queue.admit(0);
-            queue.ready(thread, used(TIME_QUANTUM, 0));
+            queue.ready(thread, used(TIME, 0));
         }
         let (turns, mut got) = (queue.longest_wait() + 1, 0);
         for _ in 0..3 * turns {
             let thread = queue.dispatch().unwrap();
             let bytes = if thread == greedy { got += 1; greed } else { 0 };
-            queue.ready(thread, used(TIME_QUANTUM, bytes));
+            queue.ready(thread, used(TIME, bytes));
         }
         prop_assert!(got >= 3, "{got} of {} dispatches", 3 * turns);
     }

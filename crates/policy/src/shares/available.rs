@@ -61,11 +61,11 @@ fn effective(nodes: &mut [Node], members: &[u32], memory: u64, filler: &mut Fill
         filler.clear();
         for &m in class {
             let node = &nodes[m as usize];
-            filler.push(m, u64::from(node.weight), 0, node.expects);
+            filler.push(m, u64::from(node.weight), 0, node.prospect.expects);
         }
         rest -= filler.fill(rest);
         for item in &filler.items {
-            nodes[item.node as usize].effective = item.got;
+            nodes[item.node as usize].prospect.effective = item.got;
         }
     }
 }
@@ -78,8 +78,8 @@ fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<R
         ranks.clear();
         for &m in class {
             let node = &nodes[m as usize];
-            avail -= i128::from(node.effective);
-            ranks.push(Rank::new(m, node.weight, node.effective));
+            avail -= i128::from(node.prospect.effective);
+            ranks.push(Rank::new(m, node.weight, node.prospect.effective));
         }
         ranks.sort_unstable_by_key(|r| Reverse(r.ratio));
         let (mut bytes, mut weight, mut next) = (0u64, 0u64, 0);
@@ -93,7 +93,7 @@ fn available(nodes: &mut [Node], members: &[u32], memory: u64, ranks: &mut Vec<R
             let part = part(bytes, ranks[at].weight.into(), weight);
             let node = &mut nodes[ranks[at].node as usize];
             let most = node.max.min(memory);
-            node.available = u64::try_from((i128::from(part) + avail).max(0))
+            node.prospect.available = u64::try_from((i128::from(part) + avail).max(0))
                 .unwrap_or(u64::MAX)
                 .min(most);
         }
@@ -110,8 +110,8 @@ fn share_out(
 ) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];
-        node.effective = node.expects.min(has);
-        node.available = node.max.min(could);
+        node.prospect.effective = node.prospect.expects.min(has);
+        node.prospect.available = node.max.min(could);
         return;
     }
     effective(nodes, members, has, filler);
@@ -124,12 +124,15 @@ pub(super) fn decide(tree: &mut Tree, budget: u64, filler: &mut Filler, ranks: &
         let (has, could) = match family {
             0 => {
                 let (nodes, members) = tree.open(0);
-                let starts: u64 = members.iter().map(|&m| nodes[m as usize].starts).sum();
+                let starts: u64 = members
+                    .iter()
+                    .map(|&m| nodes[m as usize].prospect.starts)
+                    .sum();
                 (budget.max(starts), budget)
             }
             _ => (
-                tree.nodes[family - 1].effective,
-                tree.nodes[family - 1].available,
+                tree.nodes[family - 1].prospect.effective,
+                tree.nodes[family - 1].prospect.available,
             ),
         };
         let (nodes, members) = tree.open(family);

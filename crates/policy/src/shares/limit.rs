@@ -9,8 +9,9 @@
 //! have. Otherwise its limit is what it holds.
 
 use super::fill::Filler;
-use super::tree::{Call, MOST_BUDGET, Node, Tree, next_class};
-use super::{Principal, Share};
+use super::holding::{Call, Holding};
+use super::tree::{Node, Tree, next_class};
+use super::types::{MOST_BUDGET, Principal, Share};
 
 /// Sums up from the leaves what each holds, keeps and may hold at most.
 fn prepare(tree: &mut Tree, principals: &[Principal]) {
@@ -19,28 +20,23 @@ fn prepare(tree: &mut Tree, principals: &[Principal]) {
         let last = if node.wants() { p.last_limit } else { 0 };
         // A use that changes by a trifle moves no limit.
         let near = last.min(node.uses.saturating_add(p.slight));
-        node.tops = node.uses.max(node.target).max(near);
+        node.holding.tops = node.uses.max(node.target).max(near);
         // An unused grant is kept up to the entitlement; the rest is shared out anew.
         let kept = last.min(node.target).min(node.entitlement);
-        node.keeps = node.uses.max(kept).max(near);
-        node.likes = node.tops.max(last);
+        node.holding.keeps = node.uses.max(kept).max(near);
+        node.holding.likes = node.holding.tops.max(last);
     }
     for family in (1..=n).rev() {
         let (nodes, members) = tree.open(family);
-        let (mut keeps, mut tops, mut likes, mut entitled) = (0u64, 0u64, 0u64, 0u64);
+        let (mut sum, mut entitled) = (Holding::default(), 0u64);
         for &m in members {
             let node = &nodes[m as usize];
-            keeps = keeps.saturating_add(node.keeps);
-            tops = tops.saturating_add(node.tops);
-            likes = likes.saturating_add(node.likes);
+            sum.add_claims(&node.holding);
             entitled = entitled.saturating_add(node.entitlement);
         }
         let node = &mut nodes[family - 1];
         let cap = node.max.max(node.uses);
-        node.tops = tops.min(cap);
-        node.likes = likes.min(cap);
-        // Grants that no longer fit under the cap are all shared out anew.
-        node.keeps = if keeps <= cap { keeps } else { node.uses };
+        node.holding = sum.bounded(cap, node.uses);
         node.entitlement = entitled;
     }
 }
@@ -50,15 +46,15 @@ fn prepare(tree: &mut Tree, principals: &[Principal]) {
 fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &mut Filler) {
     if let &[only] = members {
         let node = &mut nodes[only as usize];
-        node.holds = holds.min(node.likes);
+        node.holding.holds = holds.min(node.holding.likes);
         return;
     }
     let kept: u128 = members
         .iter()
-        .map(|&m| u128::from(nodes[m as usize].keeps))
+        .map(|&m| u128::from(nodes[m as usize].holding.keeps))
         .sum();
     let fits = kept <= u128::from(holds);
-    let floor = |node: &Node| if fits { node.keeps } else { node.uses };
+    let floor = |node: &Node| if fits { node.holding.keeps } else { node.uses };
     let sum = |all: u64, &m: &u32| all.saturating_add(floor(&nodes[m as usize]));
     let mut free = holds.saturating_sub(members.iter().fold(0, sum));
     let mut left = members;
@@ -69,14 +65,14 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
             let node = &nodes[m as usize];
             let floor = floor(node);
             floors = floors.saturating_add(floor);
-            tops = tops.saturating_add(node.tops);
-            filler.push(m, node.entitlement >> shift, floor, node.tops);
+            tops = tops.saturating_add(node.holding.tops);
+            filler.push(m, node.entitlement >> shift, floor, node.holding.tops);
         }
         filler.fill(floors.saturating_add(free));
         // Where the class still lacks memory, the remainder of rounding stays unused.
         free = free.saturating_sub(tops.saturating_sub(floors));
         for item in &filler.items {
-            nodes[item.node as usize].holds = item.got;
+            nodes[item.node as usize].holding.holds = item.got;
         }
     }
     if free > 0 {
@@ -86,7 +82,7 @@ fn grant(nodes: &mut [Node], members: &[u32], holds: u64, shift: u32, filler: &m
 
 /// Leaves `free` bytes that nobody wants to those whose limits would fall otherwise.
 fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mut Filler) {
-    let would_fall = |&m: &u32| nodes[m as usize].holds < nodes[m as usize].likes;
+    let would_fall = |&m: &u32| nodes[m as usize].holding.holds < nodes[m as usize].holding.likes;
     if !members.iter().any(would_fall) {
         return;
     }
@@ -94,12 +90,17 @@ fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mu
     let mut held = 0u64;
     for &m in members {
         let node = &nodes[m as usize];
-        held = held.saturating_add(node.holds);
-        filler.push(m, node.entitlement >> shift, node.holds, node.likes);
+        held = held.saturating_add(node.holding.holds);
+        filler.push(
+            m,
+            node.entitlement >> shift,
+            node.holding.holds,
+            node.holding.likes,
+        );
     }
     filler.fill(held.saturating_add(free));
     for item in &filler.items {
-        nodes[item.node as usize].holds = item.got;
+        nodes[item.node as usize].holding.holds = item.got;
     }
 }
 
@@ -109,29 +110,28 @@ fn leave(nodes: &mut [Node], members: &[u32], free: u64, shift: u32, filler: &mu
 fn find_lacks(tree: &mut Tree, principals: &[Principal]) {
     let n = tree.count();
     for (node, p) in tree.nodes[n..].iter_mut().zip(principals) {
-        let below = |goal: u64| match goal.saturating_sub(node.holds) {
+        let below = |goal: u64| match goal.saturating_sub(node.holding.holds) {
             lack if node.wants() && lack > p.slight => lack,
             _ => 0,
         };
         let guaranteed = node.target.min(node.entitlement);
-        let goal = match (node.holds <= p.reach, node.holds < p.claims) {
+        let goal = match (node.holding.holds <= p.reach, node.holding.holds < p.claims) {
             (true, _) => node.target,
             (false, true) => guaranteed,
             (false, false) => 0,
         };
         let waits = if p.waits { goal.min(guaranteed) } else { 0 };
-        (node.lacks, node.waits) = (below(goal), below(waits));
+        (node.holding.lacks, node.holding.waits) = (below(goal), below(waits));
     }
     for family in (1..=n).rev() {
         let (nodes, members) = tree.open(family);
-        let (mut lacks, mut waits) = (0u64, 0u64);
+        let mut sum = Holding::default();
         for &m in members {
-            lacks = lacks.saturating_add(nodes[m as usize].lacks);
-            waits = waits.saturating_add(nodes[m as usize].waits);
+            sum.add_lacks(&nodes[m as usize].holding);
         }
         let node = &mut nodes[family - 1];
-        let most = node.target.saturating_sub(node.holds);
-        (node.lacks, node.waits) = (lacks.min(most), waits.min(most));
+        let most = node.target.saturating_sub(node.holding.holds);
+        (node.holding.lacks, node.holding.waits) = (sum.lacks.min(most), sum.waits.min(most));
     }
 }
 
@@ -142,24 +142,23 @@ fn call(tree: &mut Tree, budget: u64) {
             0 => (budget, Call::None),
             _ => {
                 let node = &tree.nodes[family - 1];
-                (node.max, node.call)
+                (node.max, node.holding.call)
             }
         };
         let (nodes, members) = tree.open(family);
-        let (mut uses, mut lacks, mut waits) = (0u64, 0u64, 0u64);
+        let (mut uses, mut sum) = (0u64, Holding::default());
         for &m in members {
             let node = &nodes[m as usize];
             uses = uses.saturating_add(node.uses);
-            lacks = lacks.saturating_add(node.lacks);
-            waits = waits.saturating_add(node.waits);
+            sum.add_lacks(&node.holding);
         }
-        let own = match (uses > cap || waits > 0, lacks > 0) {
+        let own = match (uses > cap || sum.waits > 0, sum.lacks > 0) {
             (true, _) => Call::Needed,
             (false, true) => Call::Wanted,
             (false, false) => Call::None,
         };
         for &m in members {
-            nodes[m as usize].call = own.max(from_above);
+            nodes[m as usize].holding.call = own.max(from_above);
         }
     }
 }
@@ -176,7 +175,7 @@ pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, fil
                 let used: u64 = members.iter().map(|&m| nodes[m as usize].uses).sum();
                 budget.max(used)
             }
-            _ => tree.nodes[family - 1].holds,
+            _ => tree.nodes[family - 1].holding.holds,
         };
         let (nodes, members) = tree.open(family);
         grant(nodes, members, holds, shift, filler);
@@ -187,19 +186,15 @@ pub(super) fn decide(tree: &mut Tree, principals: &[Principal], budget: u64, fil
 
 /// Writes the result of one principal.
 pub(super) fn share(own: &Node, p: &Principal) -> Share {
-    let limit = match own.call {
-        Call::None => own.holds,
-        Call::Wanted => own.holds.min(own.target.max(p.least.min(p.uses))),
-        Call::Needed => own.holds.min(own.target),
-    };
+    let limit = own.holding.limit(own.target, p.least.min(p.uses));
     Share {
         entitlement: own.entitlement,
         target: own.target,
         limit,
-        available: own.available.max(limit),
+        available: own.prospect.available.max(limit),
         owed: p.uses.saturating_sub(limit),
         subtree_limit: limit,
         subtree_available: 0,
-        lacks: own.lacks,
+        lacks: own.holding.lacks,
     }
 }

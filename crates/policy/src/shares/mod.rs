@@ -64,15 +64,21 @@
 //! | `tree` | the principals as a flattened tree of competitors |
 //! | `demand` | the memory that each principal and its descendants can use |
 //! | `fill` | water-filling with weights, floors and caps |
+//! | `collecting` | the collections that more memory saves a competitor |
 //! | `target` | entitlement and target |
+//! | `holding` | the memory that a competitor holds, lacks and must give back |
 //! | `limit` | the safe limit |
+//! | `prospect` | the memory that a competitor comes to and could have |
 //! | `available` | the memory that each principal could have if it asked |
 //! | `victim` | whom to revoke memory from |
 
 mod available;
+mod collecting;
 mod demand;
 mod fill;
+mod holding;
 mod limit;
+mod prospect;
 mod target;
 mod tree;
 mod types;
@@ -81,6 +87,7 @@ mod victim;
 #[cfg(test)]
 mod tests;
 
+use plimsoll_unit::Bytes;
 use target::Goal;
 
 pub use demand::useful_demand;
@@ -115,12 +122,12 @@ impl Shares {
         }
     }
 
-    /// Decides how much of `budget` bytes each principal may use. Returns one share per principal,
+    /// Decides how much of the `budget` each principal may use. Returns one share per principal,
     /// in the same order. A `parent` that does not precede its child counts as none; a weight of 0
     /// counts as 1. The result depends only on the input.
-    pub fn decide(&mut self, principals: &[Principal], budget: u64) -> &[Share] {
+    pub fn decide(&mut self, principals: &[Principal], budget: Bytes) -> &[Share] {
         self.reserve(principals.len());
-        let budget = budget.min(tree::MOST_BUDGET);
+        let budget = budget.0.min(types::MOST_BUDGET);
         self.tree.build(principals);
         for goal in [Goal::Entitlement, Goal::Target] {
             self.descend(budget, goal);
@@ -164,7 +171,7 @@ impl Shares {
                 self.out[parent].subtree_limit += self.out[i].subtree_limit;
             }
             let own = &mut self.out[i];
-            own.subtree_available = self.tree.nodes[i].available.max(own.subtree_limit);
+            own.subtree_available = self.tree.nodes[i].prospect.available.max(own.subtree_limit);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! documentation of [`super`] states the rule.
 
 use super::fill::{Filler, part};
-use super::tree::{Node, PULL_UNIT, next_class};
+use super::tree::{Node, next_class};
 
 /// A size that changes by less than this part of it is no resizing.
 const SLIGHT: u64 = 64;
@@ -84,17 +84,14 @@ fn protected(node: &Node, memory: u64, weights: u64) -> u64 {
 impl Node {
     /// Bytes that it keeps, however much others would save with them.
     fn kept(&self) -> u64 {
-        self.entitlement.min(self.target).min(self.modest)
+        self.entitlement
+            .min(self.target)
+            .min(self.collecting.modest)
     }
 
     /// Whether the square-root rule applies to it.
     fn takes_part(&self) -> bool {
-        self.wants() && self.known
-    }
-
-    /// Bytes that the square-root rule neither gives nor takes: live ones, as far as it keeps them.
-    fn offset(&self) -> u64 {
-        self.live.min(self.base)
+        self.wants() && self.collecting.known
     }
 
     fn cap(&self, goal: Goal) -> u64 {
@@ -137,12 +134,12 @@ fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     for &m in class {
         let node = &mut nodes[m as usize];
         if node.takes_part() {
-            node.base = node.kept();
-            amount += node.target - node.offset();
-            is_new &= node.last == 0;
+            node.collecting.base = node.kept();
+            amount += node.target - node.collecting.offset();
+            is_new &= node.collecting.last == 0;
         }
     }
-    enter(nodes, class, filler, |node| node.pull);
+    enter(nodes, class, filler, |node| node.collecting.pull);
     if filler.items.len() < 2 {
         return;
     }
@@ -152,9 +149,7 @@ fn by_square_root(nodes: &mut [Node], class: &[u32], filler: &mut Filler) {
     if is_new {
         return;
     }
-    enter(nodes, class, filler, |node| {
-        node.last.saturating_sub(node.offset())
-    });
+    enter(nodes, class, filler, |node| node.collecting.last_room());
     filler.fill(amount);
     let saved = (spent(nodes, filler) - best) * holds(nodes, filler);
     if saved <= resizings(nodes, filler) {
@@ -168,8 +163,13 @@ fn enter(nodes: &[Node], class: &[u32], filler: &mut Filler, weight: impl Fn(&No
     for &m in class {
         let node = &nodes[m as usize];
         if node.takes_part() {
-            let offset = node.offset();
-            filler.push(m, weight(node), node.base - offset, node.demand - offset);
+            let offset = node.collecting.offset();
+            filler.push(
+                m,
+                weight(node),
+                node.collecting.base - offset,
+                node.demand - offset,
+            );
         }
     }
 }
@@ -178,7 +178,7 @@ fn enter(nodes: &[Node], class: &[u32], filler: &mut Filler, weight: impl Fn(&No
 fn give(nodes: &mut [Node], filler: &Filler) {
     for item in &filler.items {
         let node = &mut nodes[item.node as usize];
-        node.target = node.offset() + item.got;
+        node.target = node.collecting.offset() + item.got;
     }
 }
 
@@ -186,8 +186,7 @@ fn give(nodes: &mut [Node], filler: &Filler) {
 fn spent(nodes: &[Node], filler: &Filler) -> f64 {
     let each = filler.items.iter().map(|item| {
         let node = &nodes[item.node as usize];
-        let root = node.pull as f64 / PULL_UNIT;
-        root * root / (item.got.max(1) as f64)
+        node.collecting.spent(item.got)
     });
     each.sum()
 }
@@ -199,9 +198,9 @@ fn holds(nodes: &[Node], filler: &Filler) -> f64 {
         let (mut bytes, mut lasting) = (0.0, 0.0);
         for item in &filler.items {
             let node = &nodes[item.node as usize];
-            let by = moved(node.target, node.offset() + item.got) as f64;
+            let by = moved(node.target, node.collecting.offset() + item.got) as f64;
             bytes += by;
-            lasting += by * node.lasts;
+            lasting += by * node.collecting.lasts;
         }
         lasting / bytes.max(1.0)
     };
@@ -215,9 +214,9 @@ fn holds(nodes: &[Node], filler: &Filler) -> f64 {
 fn resizings(nodes: &[Node], filler: &Filler) -> f64 {
     let each = filler.items.iter().map(|item| {
         let node = &nodes[item.node as usize];
-        let from = node.offset() + item.got;
+        let from = node.collecting.offset() + item.got;
         if node.target.abs_diff(from) > from / SLIGHT {
-            node.cost
+            node.collecting.cost
         } else {
             0.0
         }

@@ -2,29 +2,11 @@
 //! descendants, entry `n + i` its own memory, which competes with its children like one more child
 //! (paper 4.1). All passes run over indices, upwards or downwards; nothing recurses.
 
-use super::Principal;
+use super::collecting::{self, Collecting};
+use super::holding::Holding;
+use super::prospect::Prospect;
+use super::types::{MOST_USED, Principal};
 use std::cmp::Reverse;
-
-/// Larger sizes count as these, so that sums cannot overflow: 256 TiB used by one principal, 64 PiB
-/// to share.
-pub(super) const MOST_USED: u64 = 1 << 48;
-pub(super) const MOST_BUDGET: u64 = 1 << 56;
-/// Square-root coefficients stay below this.
-const MOST_PULL: f64 = (1u64 << 48) as f64;
-/// Square roots are kept in units of 1/256.
-pub(super) const PULL_UNIT: f64 = 256.0;
-
-/// Whether what is held above a target must be given back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Call {
-    /// Nobody lacks it.
-    #[default]
-    None,
-    /// A principal that has its entitlement wants more.
-    Wanted,
-    /// A principal waits for its entitlement, or a family uses more than it may have.
-    Needed,
-}
 
 /// One competitor. Bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,45 +17,16 @@ pub(super) struct Node {
     pub(super) demand: u64,
     pub(super) uses: u64,
     pub(super) working_set: u64,
-    pub(super) live: u64,
-    /// Below this it lends nothing.
-    pub(super) modest: u64,
-    /// Square-root coefficient in units of [`PULL_UNIT`]; `pull` is the coefficient relative to its siblings.
-    pub(super) coefficient: u64,
-    pub(super) pull: u64,
-    /// Seconds that a change of its size costs: for each program in it a collection of the whole heap, or
-    /// its reaction time if that is longer. `cost` is weighted among its siblings.
-    pub(super) resizing: f64,
-    pub(super) cost: f64,
-    /// Seconds for which its coefficient is expected to hold: of a family, the mean of its members.
-    pub(super) lasts: f64,
-    /// Its target as decided last.
-    pub(super) last: u64,
-    /// The part of its target that it keeps in the square-root rule.
-    pub(super) base: u64,
-    /// Whether the collectors of all descendants that want memory are known.
-    pub(super) known: bool,
     /// It stands apart: collectors below it do not affect its siblings.
     pub(super) apart: bool,
-    /// Algorithm 3: what it would have if its trend continued unhindered, and what without growth.
-    pub(super) expects: u64,
-    pub(super) starts: u64,
     pub(super) entitlement: u64,
     pub(super) target: u64,
-    /// The memory that it certainly holds: its use, and earlier grants that it keeps.
-    pub(super) keeps: u64,
-    /// The most it can hold: the greater of its target and its use.
-    pub(super) tops: u64,
-    /// As much as keeps its limit from falling.
-    pub(super) likes: u64,
-    pub(super) holds: u64,
-    /// Its lack of its target, and of its entitlement.
-    pub(super) lacks: u64,
-    pub(super) waits: u64,
-    /// Whether it must give back what it holds above its target.
-    pub(super) call: Call,
-    pub(super) effective: u64,
-    pub(super) available: u64,
+    /// The figures of the square-root rule.
+    pub(super) collecting: Collecting,
+    /// The figures of the safe limit.
+    pub(super) holding: Holding,
+    /// The figures of Algorithms 2 and 3.
+    pub(super) prospect: Prospect,
 }
 
 impl Node {
@@ -209,39 +162,18 @@ impl Tree {
             .map(|n| u64::from(n.weight))
             .sum();
         let (mut class, mut one_class) = (None, true);
-        let mut lasting = (0.0, 0.0);
-        let mut sum = Node {
-            known: true,
-            ..Node::default()
-        };
+        let (mut sum, mut collecting) = (Node::default(), collecting::Sum::new());
         for &member in members {
             let node = &mut nodes[member as usize];
             sum.uses = sum.uses.saturating_add(node.uses);
             sum.working_set = sum.working_set.saturating_add(node.working_set);
-            sum.expects = sum.expects.saturating_add(node.expects);
-            sum.starts = sum.starts.saturating_add(node.starts);
-            sum.last = sum.last.saturating_add(node.last);
+            sum.prospect.add(&node.prospect);
+            collecting.add_last(&node.collecting);
             if node.wants() {
-                // Floating point, but rounded once per node to a whole number, so the sum does not
-                // depend on the order.
-                let part = f64::from(node.weight) / weights as f64;
-                node.pull = (node.coefficient as f64 * part.sqrt()) as u64;
-                node.cost = node.resizing * part;
-                sum.resizing += node.cost;
-                // One that rests has no pull, and may give memory all the same.
-                let by = node.pull.max(1) as f64;
-                lasting.0 += by * node.lasts;
-                lasting.1 += by;
                 sum.demand = sum.demand.saturating_add(node.demand);
-                sum.live = sum.live.saturating_add(node.live);
-                sum.modest = sum.modest.max(scaled(node.modest, weights, node.weight));
+                collecting.add(&mut node.collecting, node.weight, weights);
                 one_class &= class.is_none_or(|class| class == node.priority);
                 class = Some(node.priority);
-                sum.coefficient = sum
-                    .coefficient
-                    .saturating_add(node.pull)
-                    .min(MOST_PULL as u64);
-                sum.known &= node.known;
             }
         }
         if family == 0 {
@@ -250,24 +182,12 @@ impl Tree {
         let node = &mut nodes[family - 1];
         node.uses = sum.uses;
         node.working_set = sum.working_set;
-        node.starts = sum.starts;
-        node.expects = sum.expects.min(node.max.max(sum.uses));
+        node.prospect = sum.prospect;
+        node.prospect.expects = sum.prospect.expects.min(node.max.max(sum.uses));
         node.demand = sum.demand.min(node.max);
-        node.live = sum.live;
-        // With this size each member has what it needs. With several classes that does not hold:
-        // lower classes are served last, from less.
-        node.modest = if one_class { sum.modest } else { MOST_BUDGET };
-        node.coefficient = sum.coefficient;
-        (node.resizing, node.last) = (sum.resizing, sum.last);
-        node.lasts = lasting.0 / lasting.1.max(1.0);
-        node.known = sum.known && sum.demand > 0 && !node.apart;
+        node.collecting = collecting.whole(one_class);
+        node.collecting.known &= sum.demand > 0 && !node.apart;
     }
-}
-
-/// The whole, if `bytes` is its fraction `weight / weights`.
-fn scaled(bytes: u64, weights: u64, weight: u32) -> u64 {
-    let all = u128::from(bytes) * u128::from(weights) / u128::from(weight.max(1));
-    u64::try_from(all).unwrap_or(u64::MAX).min(MOST_BUDGET)
 }
 
 /// The principal among its siblings, before summing up.
@@ -283,38 +203,15 @@ fn branch(p: &Principal) -> Node {
 
 /// Its own memory among its children.
 fn leaf(p: &Principal) -> Node {
-    let uses = p.uses.min(MOST_USED);
-    let expects = uses
-        .saturating_add_signed(p.trend)
-        .min(uses.max(p.max))
-        .min(MOST_USED);
-    let c = &p.collector;
-    let known = c.is_known();
-    let whole = if known {
-        c.live as f64 / c.collection_speed as f64
-    } else {
-        0.0
-    };
-    // A program that says that it takes long holds up the moves of its siblings, so it is not believed more
-    // than this.
-    let reaction = (f64::from(p.resizing_ms) / 1e3).min(4.0 * whole + 0.2);
-    let root = (whole * c.allocation_rate as f64).sqrt();
     Node {
         weight: p.own_weight.max(1),
         priority: p.own_priority,
         max: p.max,
         demand: p.demand.min(p.max),
-        uses,
+        uses: p.uses.min(MOST_USED),
         working_set: p.working_set,
-        live: c.live,
-        modest: p.modest.min(MOST_BUDGET),
-        resizing: whole.max(reaction),
-        lasts: f64::from(p.lasts_ms) / 1e3,
-        last: p.last_target,
-        coefficient: (root * PULL_UNIT).min(MOST_PULL) as u64,
-        known,
-        expects,
-        starts: uses.min(expects),
+        collecting: Collecting::own(p),
+        prospect: Prospect::own(p),
         ..Node::default()
     }
 }

@@ -1,3 +1,8 @@
+/// Larger sizes count as these, so that sums cannot overflow: 256 TiB used by one principal, 64 PiB
+/// to share.
+pub(super) const MOST_USED: u64 = 1 << 48;
+pub(super) const MOST_BUDGET: u64 = 1 << 56;
+
 /// Known figures of a collector, for the square-root rule. All zero means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collector {

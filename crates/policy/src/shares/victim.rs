@@ -2,8 +2,8 @@
 //! when nobody uses any memory, and a victim found in one class is not mistaken for one of the
 //! next.
 
-use super::Victim;
 use super::tree::{Node, Tree, next_class};
+use super::types::Victim;
 
 /// Bytes outside the working set, which counts halved `halvings` times.
 fn excess(node: &Node, halvings: u32) -> u64 {

@@ -28,6 +28,7 @@ pub(super) use files::path_below_root;
 pub(crate) use given::WITH_VALUE;
 pub use given::{Given, LAUNCHER};
 pub use known_flags::Known;
+use plimsoll_unit::Bytes;
 use upfront::COMPRESSED;
 
 use super::collector::Collector;
@@ -459,7 +460,7 @@ pub fn heap_alone(memory: u64) -> u64 {
 /// takes, which is half of a small cgroup.
 fn heap_on_a_cliff(group: u64) -> u64 {
     let least = heap_alone(group);
-    let native = NATIVE + group / 16 + surprise(group);
+    let native = NATIVE + group / 16 + surprise(Bytes(group)).0;
     group.saturating_sub(native).max(least)
 }
 

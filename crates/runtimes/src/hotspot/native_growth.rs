@@ -79,7 +79,7 @@ impl Growth {
     /// The memory to keep free below `limit`. Growth that has happened needs no reserve any more,
     /// but more may follow, and present growth goes on.
     pub(super) fn spare(&self, limit: Bytes) -> Bytes {
-        self.left_of(Bytes(surprise(limit.0)), limit)
+        self.left_of(surprise(limit), limit)
     }
 
     /// The same as far as the heap can do without it, if the collector gives memory back late; 0 with other
@@ -89,7 +89,7 @@ impl Growth {
         if !self.late {
             return Bytes::ZERO;
         }
-        let large = self.left_of(Bytes(late_surprise(capacity.0)), limit);
+        let large = self.left_of(late_surprise(capacity), limit);
         // Half of the memory that the limit leaves to others is taken to be free. So the rest of the
         // limit never becomes smaller when the limit rises.
         let beside = (capacity - limit) / 2;

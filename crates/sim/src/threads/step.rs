@@ -10,6 +10,7 @@ use super::objects::{MOST_EARLY, Refused};
 use super::thread::{On, State};
 use plimsoll_policy::phases::Used;
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The longest that a thread computes at once, nanoseconds: eleven days. A longer time is damaged, and would
 /// take long to simulate, because it has that many more quanta.
@@ -32,10 +33,10 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         };
         let record = &mut self.threads[thread];
         if self.quantum.is_used_up(record.used) {
-            if record.computes > self.quantum.time.saturating_mul(MOST_QUANTA)
+            if record.computes > self.quantum.time.0.saturating_mul(MOST_QUANTA)
                 && !self.queue.is_empty()
             {
-                let (at, time, quantum) = (record.position(), record.computes, self.quantum.time);
+                let (at, time, quantum) = (record.position(), record.computes, self.quantum.time.0);
                 return Err(SimError::ManyQuanta { at, time, quantum });
             }
             let now = self.give_up(which);
@@ -85,13 +86,15 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
 
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
-        if self.threads[thread].computes > self.quantum.time {
+        if self.threads[thread].computes > self.quantum.time.0 {
             self.compute_alone(which, thread);
         }
         let record = &mut self.threads[thread];
-        let time = record.computes.min(self.quantum.time - record.used.time);
+        let time = record
+            .computes
+            .min((self.quantum.time - record.used.time).0);
         record.computes -= time;
-        record.used.time += time;
+        record.used.time += Nanos(time);
         self.tally.computed = self.tally.computed.saturating_add(time);
         let Some(clock) = self.processors[which].clock.checked_add(time) else {
             let at = self.position(thread);
@@ -106,7 +109,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// makes room and is dispatched again. The rest is at most one quantum, or comes after something else
     /// happens.
     fn compute_alone(&mut self, which: usize, thread: usize) {
-        let quantum = self.quantum.time;
+        let quantum = self.quantum.time.0;
         let clock = self.processors[which].clock;
         let record = &mut self.threads[thread];
         let left = (record.computes - 1) / quantum;
@@ -118,8 +121,8 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             return;
         };
         let used = Used {
-            time: quantum,
-            bytes: 0,
+            time: Nanos(quantum),
+            bytes: Bytes::ZERO,
         };
         if !self.queue.runs_on(slot, used, times) {
             return;
@@ -140,7 +143,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             thread,
             processor: which,
         };
-        let time = self.quantum.time;
+        let time = self.quantum.time.0;
         for end in (1..=times).map(|done| clock + done * time) {
             self.log.happened(end, What::Computed { thread, time });
             self.log.happened(end, What::Ready { thread });
@@ -251,7 +254,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     ) -> Result<(), SimError> {
         let room = self.find_room(which, size);
         let record = &mut self.threads[thread];
-        record.used.bytes = record.used.bytes.saturating_add(size);
+        record.used.bytes += Bytes(size);
         record.allocated = record.allocated.saturating_add(size);
         let id = record.id;
         let born = room.and_then(|place| self.heap.born(id, object, size, place));

@@ -10,6 +10,7 @@ use crate::threads::heap::Kind;
 use crate::threads::{Collected, Ground, Told};
 use plimsoll_policy::footprint::{low_water, threshold};
 use plimsoll_policy::sizing::{self, Ended, IslaVista, SquareRoot};
+use plimsoll_unit::Bytes;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -148,7 +149,10 @@ impl Seat {
 
     /// The size of the heap that the grant allows: what the shipped heaps make of a limit.
     fn granted(&self) -> u64 {
-        threshold(self.limit).max(self.floor).min(self.most)
+        threshold(Bytes(self.limit))
+            .0
+            .max(self.floor)
+            .min(self.most)
     }
 
     /// After a collection of the whole heap: raises the floor if too little could be allocated since the one
@@ -182,7 +186,10 @@ impl Seat {
     fn goal(&self, uses: u64) -> Option<u64> {
         let (most, goal) = match self.sizer {
             Sizer::Fixed => return None,
-            Sizer::Granted => (threshold(self.limit), low_water(self.limit)),
+            Sizer::Granted => (
+                threshold(Bytes(self.limit)).0,
+                low_water(Bytes(self.limit)).0,
+            ),
             Sizer::Own(_) => (self.heap, self.heap),
         };
         (uses > most).then_some(goal)

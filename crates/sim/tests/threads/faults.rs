@@ -6,6 +6,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Outcome, Program, ReadError, Settings, SimError};
 use plimsoll_sim::threads::{Stream, Streams, simulate};
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 
 const MONITOR: MonitorId = MonitorId(7);
 const ENTER: Event = Event::Enter { monitor: MONITOR };
@@ -296,9 +297,9 @@ fn a_thread_that_computes_alone_for_long_is_simulated_at_once() {
     ] {
         let settings = Settings {
             quanta: Quanta {
-                time: 1000,
-                bytes: 100,
-                most: 700,
+                time: Nanos(1000),
+                bytes: Bytes(100),
+                most: Nanos(700),
             },
             ..Settings::new(rule, Algorithm::MarkCompact, 1000)
         };

@@ -18,6 +18,7 @@ use plimsoll_policy::phases::{Quanta, Rule, Ties};
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError, Streams, What, simulate_and_tell};
 use plimsoll_trace::{Event, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 use programs::{DEEDS, program};
 use proptest::prelude::*;
 use reference::Reference;
@@ -67,7 +68,11 @@ fn settings() -> impl Strategy<Value = Settings> {
                 processors,
                 rule,
                 ties,
-                quanta: Quanta { time, bytes, most },
+                quanta: Quanta {
+                    time: Nanos(time),
+                    bytes: Bytes(bytes),
+                    most: Nanos(most),
+                },
                 patience,
                 priorities,
                 collector,

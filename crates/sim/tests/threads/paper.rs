@@ -5,6 +5,7 @@ use plimsoll_policy::phases::{Quanta, Rule, TIME_BOUND};
 use plimsoll_sim::threads::heap::{Algorithm, Collection};
 use plimsoll_sim::threads::{Outcome, Settings, Streams, What, simulate, simulate_and_tell};
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// Time quantum of the example, nanoseconds, and objects that a thread allocates in it.
 const QUANTUM: u64 = 10;
@@ -33,10 +34,10 @@ fn phase(thread: u64) -> Vec<Event> {
 fn figure_1(rule: Rule) -> (Outcome, Vec<Collection>) {
     let settings = Settings {
         quanta: Quanta {
-            time: QUANTUM,
+            time: Nanos(QUANTUM),
             // Slightly larger than the working set, as section 3.2 wants it.
-            bytes: WORKING_SET + SIZE,
-            most: 1000 * QUANTUM,
+            bytes: Bytes(WORKING_SET + SIZE),
+            most: Nanos(1000 * QUANTUM),
         },
         ..Settings::new(rule, Algorithm::GenMc, 3 * 2 * WORKING_SET)
     };
@@ -137,7 +138,7 @@ fn a_thread_is_created_where_its_creator_stands() {
 fn a_thread_that_spins_does_not_stop_the_others() {
     let spins = vec![
         Event::Compute {
-            time: 10 * TIME_BOUND,
+            time: (TIME_BOUND * 10).0,
         },
         Event::End,
     ];
@@ -145,7 +146,7 @@ fn a_thread_that_spins_does_not_stop_the_others() {
     let settings = Settings::new(Rule::Mqrr, Algorithm::GenCopy, 1000);
     let mut program = Streams::new(vec![spins, other.clone(), other]);
     let outcome = simulate(&mut program, &settings).unwrap();
-    assert!(outcome.longest_wait_time <= TIME_BOUND + 100);
+    assert!(outcome.longest_wait_time <= (TIME_BOUND + Nanos(100)).0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use plimsoll_policy::phases::Used;
 use plimsoll_sim::threads::heap::Kind;
 use plimsoll_sim::threads::{Quartiles, Settings, What};
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -280,9 +281,9 @@ impl<'a> Reference<'a> {
             self.ready(thread, now, false);
             self.dispatch(now, Some(processor));
         } else if record.computes > 0 {
-            let time = record.computes.min(self.rule.time() - record.used.time);
+            let time = record.computes.min(self.rule.time() - record.used.time.0);
             record.computes -= time;
-            record.used.time += time;
+            record.used.time += Nanos(time);
             self.processors[processor].0 += time;
             self.numbers.computed += time;
             self.log
@@ -486,7 +487,7 @@ impl<'a> Reference<'a> {
         }
         self.numbers.allocated += size;
         self.threads[thread].allocated += size;
-        self.threads[thread].used.bytes += size;
+        self.threads[thread].used.bytes += Bytes(size);
         let live = self.heap.objects().into_iter().filter(|it| it.live);
         let live: u64 = live.map(|it| it.size).sum();
         self.numbers.largest_live = self.numbers.largest_live.max(live);

@@ -2,6 +2,7 @@
 //! first.
 
 use plimsoll_policy::phases::{Quanta, Rule, Ties, Used};
+use plimsoll_unit::Nanos;
 
 /// A discipline with its settings.
 pub(crate) struct Literal {
@@ -14,15 +15,15 @@ impl Literal {
     /// The longest that a thread runs, nanoseconds.
     pub(crate) fn time(&self) -> u64 {
         match self.rule {
-            Rule::RoundRobin | Rule::Larf => self.quanta.time,
-            Rule::Mqrr => self.quanta.most,
+            Rule::RoundRobin | Rule::Larf => self.quanta.time.0,
+            Rule::Mqrr => self.quanta.most.0,
         }
     }
 
     /// Whether a thread that used this much has to let others go first.
     pub(crate) fn is_over(&self, used: Used) -> bool {
         let is_full = self.rule == Rule::Mqrr && used.bytes >= self.quanta.bytes;
-        is_full || used.time >= self.time()
+        is_full || used.time >= Nanos(self.time())
     }
 
     /// The place in the order of a thread that becomes ready, which had the place `before` and ran for
@@ -32,8 +33,8 @@ impl Literal {
         if self.rule != Rule::Larf {
             return 0;
         }
-        let (time, bytes) = (u128::from(used.time), u128::from(used.bytes));
-        let quantum = u128::from(self.quanta.time);
+        let (time, bytes) = (u128::from(used.time.0), u128::from(used.bytes.0));
+        let quantum = u128::from(self.quanta.time.0);
         let rate = if time > quantum {
             bytes * quantum / time
         } else {

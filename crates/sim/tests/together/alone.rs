@@ -9,7 +9,7 @@ use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Settings, Streams, What, simulate_and_tell};
 use plimsoll_sim::together::{self, Entrant, Error, Policy, Setup};
 use plimsoll_trace::Event;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use proptest::prelude::*;
 
 /// So that programs of some deeds run for many of the world's slices and of the broker's ticks.
@@ -52,9 +52,9 @@ fn settings() -> impl Strategy<Value = Settings> {
         |((rule, ties, collector, ratio), time, processors, heap)| Settings {
             processors,
             quanta: Quanta {
-                time: time * SLOWER,
-                bytes: 40,
-                most: 100 * SLOWER,
+                time: Nanos(time * SLOWER),
+                bytes: Bytes(40),
+                most: Nanos(100 * SLOWER),
             },
             ties,
             new_ratio: NewRatio::new(ratio).expect("a ratio"),

@@ -7,13 +7,14 @@ use super::settings::{Settings, rules};
 use super::user_time::UserTime;
 use crate::error::Error;
 use crate::principals::Members;
-use crate::publish::{PageDirectory, PageFile, PressureSocket};
+use crate::publish::{Outlet, PageDirectory, PageFile, PressureSocket};
 use crate::server::accept_backoff::Rest;
 use crate::server::clients::Clients;
 use crate::server::connection::{Connection, Occupation, Peer, Read};
 use crate::server::epoll::{Interest, Poll, Ready, Slot, Token, Turn};
 use crate::server::listener::{Listener, Lock};
 use crate::server::users::{Listening, User};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::varlink::{WireError, encode_error};
 use rustix::io::Errno;
@@ -146,8 +147,8 @@ impl Serving {
         self.clients.waiting()
     }
 
-    /// Time of the next work for connections and listeners, ns.
-    pub(super) fn due(&self) -> Option<u64> {
+    /// Time of the next work for connections and listeners.
+    pub(super) fn due(&self) -> Option<Nanos> {
         let all = [
             self.clients.next_watch(),
             self.clients.resume_at(),
@@ -162,7 +163,7 @@ impl Serving {
     }
 
     /// A user's account.
-    pub(super) fn user(&mut self, uid: u32, now: u64) -> Rc<User> {
+    pub(super) fn user(&mut self, uid: u32, now: Nanos) -> Rc<User> {
         self.clients.user(uid, now)
     }
 
@@ -180,22 +181,18 @@ impl Serving {
     ///
     /// # Errors
     /// One of them cannot be made.
-    pub(super) fn open_files(
-        &self,
-        id: Id,
-        settings: &Settings,
-    ) -> Result<(PageFile, PressureSocket), Error> {
+    pub(super) fn open_files(&self, id: Id, settings: &Settings) -> Result<Outlet, Error> {
         let page = PageFile::create(&self.pages.path_of(id), id)?;
         let socket = settings.paths.pressure.join(format!("{id}.sock"));
         let pressure = PressureSocket::bind(&socket, settings.options.system)?;
         if let Err(error) = self.watch_lightly(&pressure, Token::PressureListener(id)) {
             tracing::warn!(principal = id, %error, "its pressure socket cannot be watched");
         }
-        Ok((page, pressure))
+        Ok(Outlet::new(page, pressure))
     }
 
     /// Accepts connections; each user may have `max_per_user`.
-    pub(super) fn accept(&mut self, max_per_user: usize, now: u64) {
+    pub(super) fn accept(&mut self, max_per_user: usize, now: Nanos) {
         for _ in 0..ACCEPT_AT_ONCE {
             match self.listener.accept() {
                 Ok(Some((fd, peer))) => {
@@ -229,8 +226,8 @@ impl Serving {
     }
 
     /// Accepts a connection to the pressure socket of a principal.
-    pub(super) fn accept_pressure(&mut self, members: &mut Members, id: Id, ours: u32, now: u64) {
-        let Some(owner) = members.get(id).map(|member| member.uid) else {
+    pub(super) fn accept_pressure(&mut self, members: &mut Members, id: Id, ours: u32, now: Nanos) {
+        let Some(owner) = members.get(id).map(|member| member.owner.uid) else {
             return;
         };
         let most = members.owned_by(owner).saturating_add(LISTENERS_BEYOND);
@@ -243,7 +240,7 @@ impl Serving {
             let user = may.then(|| clients.user(peer.uid, now))?;
             Listening::begin(&user, most)
         };
-        match member.pressure.accept(admit) {
+        match member.outlet.pressure.accept(admit) {
             Ok(Some(fd)) => {
                 // If it cannot be watched, its end is noticed only when a byte cannot be sent.
                 let token = Token::PressureListeners(id);
@@ -254,14 +251,14 @@ impl Serving {
             Err(error) => {
                 let token = Token::PressureListener(id);
                 self.begin_rest(token, error, now);
-                self.arm(token, &member.pressure, Interest::Nothing);
+                self.arm(token, &member.outlet.pressure, Interest::Nothing);
             }
         }
     }
 
     /// A listener cannot accept and is not watched for a while: a waiting client would only wake us
     /// repeatedly.
-    fn begin_rest(&mut self, listener: Token, error: Errno, now: u64) {
+    fn begin_rest(&mut self, listener: Token, error: Errno, now: Nanos) {
         if self.rest.begin(listener, now) {
             tracing::warn!(%error, "a connection could not be accepted; raise the limit of open files; \
                                     it is tried again each second");
@@ -269,12 +266,12 @@ impl Serving {
     }
 
     /// Watches rested listeners again when their time is over.
-    pub(super) fn end_rests(&mut self, members: &Members, now: u64) {
+    pub(super) fn end_rests(&mut self, members: &Members, now: Nanos) {
         for listener in self.rest.end(now) {
             match listener {
                 Token::PressureListener(id) => {
                     if let Some(member) = members.get(id) {
-                        self.arm(listener, &member.pressure, Interest::Read);
+                        self.arm(listener, &member.outlet.pressure, Interest::Read);
                     }
                 }
                 _ => self.arm(listener, &self.listener, Interest::Read),
@@ -294,7 +291,7 @@ impl Serving {
     }
 
     /// Connections that called too often may go on when their time is over.
-    pub(super) fn resume(&mut self, now: u64) {
+    pub(super) fn resume(&mut self, now: Nanos) {
         self.clients.resume(now);
     }
 
@@ -306,7 +303,7 @@ impl Serving {
     }
 
     /// Begins a turn of a connection: writes what is queued, reads what has come. `None` if it is closed.
-    pub(super) fn begin_turn(&mut self, slot: Slot, turn: Turn, now: u64) -> Option<Begun> {
+    pub(super) fn begin_turn(&mut self, slot: Slot, turn: Turn, now: Nanos) -> Option<Begun> {
         let connection = self.clients.get_mut(slot)?;
         let mut ended = turn.gone && !turn.readable;
         if turn.writable && !connection.flush(now) {
@@ -326,7 +323,7 @@ impl Serving {
 
     /// The next message of a connection that may call now. One that called too often, or whose user took more
     /// than its part of our time, pauses.
-    pub(super) fn next_message(&mut self, slot: Slot, time: &UserTime, now: u64) -> Message {
+    pub(super) fn next_message(&mut self, slot: Slot, time: &UserTime, now: Nanos) -> Message {
         let Some(connection) = self.clients.get_mut(slot) else {
             return Message::Nothing;
         };
@@ -356,14 +353,14 @@ impl Serving {
     }
 
     /// Gives a turn to every watcher that is due.
-    pub(super) fn watch_due(&mut self, now: u64) {
+    pub(super) fn watch_due(&mut self, now: Nanos) {
         if self.clients.next_watch().is_some_and(|due| due <= now) {
             self.clients.queue_watchers(now);
         }
     }
 
     /// The user of a connection, if it is a watcher that is due now and has read the last listing.
-    pub(super) fn take_watcher(&mut self, slot: Slot, now: u64) -> Option<u32> {
+    pub(super) fn take_watcher(&mut self, slot: Slot, now: Nanos) -> Option<u32> {
         let connection = self.clients.get_mut(slot)?;
         let Occupation::Watching { interval, due } = connection.occupation else {
             return None;
@@ -373,14 +370,20 @@ impl Serving {
         }
         connection.occupation = Occupation::Watching {
             interval,
-            due: now.saturating_add(interval),
+            due: now + interval,
         };
         (connection.queued() == 0).then_some(connection.peer.uid)
     }
 
     /// Sends encoded messages. Those to a new principal are held until its numbers are on its page. Returns
     /// whether the connection can stay.
-    pub(super) fn send(&mut self, members: &Members, slot: Slot, encoded: &[u8], now: u64) -> bool {
+    pub(super) fn send(
+        &mut self,
+        members: &Members,
+        slot: Slot,
+        encoded: &[u8],
+        now: Nanos,
+    ) -> bool {
         let Some(connection) = self.clients.get_mut(slot) else {
             return true;
         };
@@ -397,7 +400,7 @@ impl Serving {
     }
 
     /// Sends an error as far as the peer of a connection accepts it, which is to be closed then.
-    pub(super) fn tell(&mut self, slot: Slot, error: &WireError, now: u64) {
+    pub(super) fn tell(&mut self, slot: Slot, error: &WireError, now: Nanos) {
         if let Some(connection) = self.clients.get_mut(slot) {
             tracing::debug!(uid = connection.peer.uid, pid = connection.peer.pid, %error, "cut off");
             tell(connection, error, now);
@@ -447,13 +450,16 @@ impl Serving {
         if let Occupation::Subscribed { id, .. } = connection.occupation
             && let Some(member) = members.get_mut(id)
         {
-            member.subscribers.retain(|subscriber| *subscriber != slot);
+            member
+                .outlet
+                .subscribers
+                .retain(|subscriber| *subscriber != slot);
         }
         Some(connection)
     }
 
     /// Frees what is not used any more.
-    pub(super) fn sweep(&mut self, now: u64) {
+    pub(super) fn sweep(&mut self, now: Nanos) {
         self.clients.sweep_users();
         self.shown.sweep(now);
     }
@@ -471,10 +477,10 @@ fn unfinished(uid: u32) -> WireError {
 /// Whether the connection has a principal that no tick has seen yet.
 fn lacks_numbers(connection: &Connection, members: &Members) -> bool {
     let member = connection.principal.and_then(|id| members.get(id));
-    member.is_some_and(|member| member.page.generation() == 0)
+    member.is_some_and(|member| member.outlet.page.generation() == 0)
 }
 
-fn tell(connection: &mut Connection, error: &WireError, now: u64) {
+fn tell(connection: &mut Connection, error: &WireError, now: Nanos) {
     let mut encoded = Vec::new();
     encode_error(&mut encoded, error);
     let _ = connection.send(&encoded, now);

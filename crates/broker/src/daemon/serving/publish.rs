@@ -2,12 +2,12 @@
 
 use super::Serving;
 use crate::decide::{Action, Core};
-use crate::principals::{Member, Members};
+use crate::principals::Members;
 use crate::server::connection::Occupation;
 use crate::server::epoll::{Interest, Slot, Token};
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Changed, Id};
-use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::encode_reply;
 
 impl Serving {
@@ -29,7 +29,7 @@ impl Serving {
         connection.occupation = Occupation::Subscribed { id, stale: false };
         let changed = Changed {
             id,
-            generation: members.get(id)?.page.generation(),
+            generation: members.get(id)?.outlet.page.generation(),
             numbers: core.numbers(id)?,
         };
         let mut encoded = Vec::new();
@@ -43,7 +43,7 @@ impl Serving {
         members: &mut Members,
         action: &Action,
         encoded: &mut Vec<u8>,
-        now: u64,
+        now: Nanos,
     ) {
         let Action::Publish { id, numbers, wake } = action else {
             return;
@@ -52,19 +52,18 @@ impl Serving {
             return;
         };
         // The heartbeat is the time of the write, not of the start of the tick.
-        if let Err(error) = member.page.publish(numbers, clock::now().0) {
+        if let Err(error) = member.outlet.publish(numbers, clock::now()) {
             tracing::warn!(principal = id, %error, "its page is old until it can be written");
         }
-        press(member, numbers);
-        if *wake && !member.subscribers.is_empty() {
+        if *wake && !member.outlet.subscribers.is_empty() {
             encoded.clear();
             let changed = Changed {
                 id: *id,
-                generation: member.page.generation(),
+                generation: member.outlet.page.generation(),
                 numbers: *numbers,
             };
             if encode_reply(encoded, &changed, true).is_ok() {
-                for &slot in &member.subscribers {
+                for &slot in &member.outlet.subscribers {
                     self.tell_numbers(*id, slot, encoded, now);
                 }
             }
@@ -73,7 +72,7 @@ impl Serving {
 
     /// Sends numbers to one subscriber. A subscriber that has not read the previous ones gets only the
     /// newest later.
-    fn tell_numbers(&mut self, id: Id, slot: Slot, encoded: &[u8], now: u64) {
+    fn tell_numbers(&mut self, id: Id, slot: Slot, encoded: &[u8], now: Nanos) {
         let Some(connection) = self.clients.get_mut(slot) else {
             return;
         };
@@ -90,16 +89,4 @@ impl Serving {
         }
         debug_assert!(wanted != Interest::Read);
     }
-}
-
-/// Wakes the listeners of the pressure socket when the level rose, or when more is owed at a raised
-/// level.
-fn press(member: &mut Member, numbers: &Numbers) {
-    let rose = numbers.level > member.level;
-    let owes_more = numbers.level > Level::Normal && numbers.owed > member.owed;
-    if rose || owes_more {
-        member.pressure.wake();
-    }
-    member.level = numbers.level;
-    member.owed = numbers.owed;
 }

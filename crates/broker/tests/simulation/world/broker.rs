@@ -16,8 +16,10 @@ impl World {
 
     pub(super) fn sense(&mut self) -> SensedDomain {
         self.sensed.clear();
-        for at in 0..self.groups.len() {
-            let Some(id) = self.groups[at] else { continue };
+        for at in 0..self.groups.plain.len() {
+            let Some(id) = self.groups.plain[at] else {
+                continue;
+            };
             let domain = self.kernel.sense(Some(at), &self.programs, &self.hogs);
             let domain = domain.map(|sensed| self.misread(sensed));
             self.sensed.push(SensedPrincipal {
@@ -40,14 +42,14 @@ impl World {
             };
             if !skipped || absent {
                 let uses = if stale {
-                    program.sensed
+                    program.memory.sensed
                 } else {
-                    program.resident
+                    program.memory.resident
                 };
                 self.sensed.push(SensedPrincipal {
                     id,
                     uses,
-                    swapped: program.swapped,
+                    swapped: program.memory.swapped,
                     absent,
                     ..SensedPrincipal::default()
                 });
@@ -61,14 +63,14 @@ impl World {
     }
 
     pub(super) fn tick(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.jumped) {
+        if std::mem::take(&mut self.clock.jumped) {
             // How much older a report is for the core depends on the jump.
             for program in &mut self.programs {
                 program.reported_at = None;
             }
         }
         let domain = self.sense();
-        let clock = self.clock();
+        let clock = self.clock.shown();
         let before = allocations::count();
         let began = std::time::Instant::now();
         let actions = self
@@ -79,9 +81,9 @@ impl World {
         let actions = actions.to_vec();
         self.outcome.ticks += 1;
         self.outcome.actions += actions.len() as u64;
-        self.last_tick = self.time;
+        self.last_tick = self.clock.time;
         let seen = Seen {
-            time: self.time,
+            time: self.clock.time,
             clock,
             calm: self.is_calm(),
             allocated,
@@ -101,8 +103,8 @@ impl World {
             // No action is lost in the calm, so that the end can be judged.
             let lost = !self.is_calm() && self.random.one_in_thousand(self.scenario.lost);
             if !lost {
-                let at = self.time + self.random.between(0, 150) * MILLISECOND;
-                self.pending.push((at, action));
+                let at = self.clock.time + self.random.between(0, 150) * MILLISECOND;
+                self.post.actions.push((at, action));
             }
             return;
         };
@@ -113,11 +115,12 @@ impl World {
         else {
             return;
         };
-        program.page = numbers;
-        program.page_at = self.time;
+        program.answering.page = numbers;
         if wake && !self.random.one_in_thousand(self.scenario.lost) {
-            self.wakes
-                .push((self.time + self.random.between(0, 3) * MILLISECOND, id));
+            self.post.wakes.push((
+                self.clock.time + self.random.between(0, 3) * MILLISECOND,
+                id,
+            ));
         }
     }
 }

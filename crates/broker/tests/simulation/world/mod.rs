@@ -27,28 +27,85 @@ pub(crate) struct Outcome {
     pub(crate) actions: u64,
 }
 
+/// Virtual time, and the clock of the pages, which may jump.
+struct Clock {
+    /// Nanoseconds since the beginning.
+    time: u64,
+    /// How far the clock of the pages is ahead, nanoseconds.
+    offset: i64,
+    /// Whether it has jumped since the last tick.
+    jumped: bool,
+}
+
+impl Clock {
+    /// The clock of the pages, nanoseconds; never 0.
+    fn shown(&self) -> u64 {
+        (self.time as i64 + self.offset).max(1) as u64
+    }
+
+    fn jump(&mut self, by: i64) {
+        self.offset = self.offset.saturating_add(by).max(1 - self.time as i64);
+        self.jumped = true;
+    }
+}
+
+/// The ids of the registered groups; `None` while the broker does not know them.
+struct Groups {
+    /// Those of users.
+    tenants: Vec<Option<Id>>,
+    /// Those of the scenario.
+    plain: Vec<Option<Id>>,
+}
+
+impl Groups {
+    /// The group of a user, where there are several users.
+    fn top_of(&self, user: usize) -> Option<Id> {
+        self.tenants.get(user).copied().flatten()
+    }
+
+    fn forget(&mut self) {
+        self.tenants.fill(None);
+        self.plain.fill(None);
+    }
+}
+
+/// Messages of the broker that have not arrived yet, with the times when they do.
+#[derive(Default)]
+struct Post {
+    /// Actions of rungs.
+    actions: Vec<(u64, Action)>,
+    wakes: Vec<(u64, Id)>,
+}
+
+impl Post {
+    fn next_action(&mut self, time: u64) -> Option<Action> {
+        take_due(&mut self.actions, time)
+    }
+
+    fn next_wake(&mut self, time: u64) -> Option<Id> {
+        take_due(&mut self.wakes, time)
+    }
+}
+
+fn take_due<T>(all: &mut Vec<(u64, T)>, time: u64) -> Option<T> {
+    let at = all.iter().position(|&(at, _)| at <= time)?;
+    Some(all.swap_remove(at).1)
+}
+
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     random: Random,
-    pub(crate) time: u64,
-    offset: i64,
+    clock: Clock,
     pub(crate) core: Core,
     /// While the broker is down: the time when it returns.
     gone_until: Option<u64>,
     last_tick: u64,
-    /// Whether the clock has jumped since the last tick.
-    jumped: bool,
-    /// The groups of users.
-    tenants: Vec<Option<Id>>,
-    pub(crate) groups: Vec<Option<Id>>,
+    groups: Groups,
     pub(crate) programs: Vec<Program>,
     hogs: Vec<Hog>,
     kernel: Kernel,
     next_event: usize,
-    /// Actions of rungs that are not carried out yet.
-    pending: Vec<(u64, Action)>,
-    /// Wake-ups that have not arrived yet.
-    wakes: Vec<(u64, Id)>,
+    post: Post,
     sensed: Vec<SensedPrincipal>,
     checker: Checker,
     pub(crate) outcome: Outcome,
@@ -62,14 +119,18 @@ impl World {
         };
         let mut world = World {
             random: Random::new(scenario.seed.rotate_left(32)),
-            time: 0,
-            offset: EPOCH as i64,
+            clock: Clock {
+                time: 0,
+                offset: EPOCH as i64,
+                jumped: false,
+            },
             core: Core::new(Config::default()),
             gone_until: None,
             last_tick: 0,
-            jumped: false,
-            tenants: vec![None; scenario.users],
-            groups: vec![None; scenario.groups.len()],
+            groups: Groups {
+                tenants: vec![None; scenario.users],
+                plain: vec![None; scenario.groups.len()],
+            },
             programs: scenario.programs.clone(),
             hogs: scenario.hogs.clone(),
             kernel: Kernel {
@@ -78,8 +139,7 @@ impl World {
                 paged: 0,
             },
             next_event: 0,
-            pending: Vec::new(),
-            wakes: Vec::new(),
+            post: Post::default(),
             sensed: Vec::new(),
             checker: Checker::new(watch),
             outcome: Outcome::default(),
@@ -91,7 +151,7 @@ impl World {
 
     /// Runs to the end or to the first broken rule.
     pub(crate) fn run(&mut self) -> Result<Outcome, Failure> {
-        while self.time < self.scenario.end_at {
+        while self.clock.time < self.scenario.end_at {
             self.happen();
             if self.gone_until.is_none() && self.is_due() {
                 self.tick()?;
@@ -102,12 +162,12 @@ impl World {
                 self.core.pace().glance.0
             };
             let step = pace.clamp(MILLISECOND, STEP);
-            self.time += step;
+            self.clock.time += step;
             self.step(step);
         }
         self.checker
-            .at_end(self.scenario.gentle, self.kernel.paged, self.time)?;
-        self.outcome.virtual_ns = self.time;
+            .at_end(self.scenario.gentle, self.kernel.paged, self.clock.time)?;
+        self.outcome.virtual_ns = self.clock.time;
         Ok(self.outcome)
     }
 
@@ -116,15 +176,11 @@ impl World {
     }
 
     fn is_calm(&self) -> bool {
-        self.time >= self.scenario.calm_at
-    }
-
-    fn clock(&self) -> u64 {
-        (self.time as i64 + self.offset).max(1) as u64
+        self.clock.time >= self.scenario.calm_at
     }
 
     fn is_due(&mut self) -> bool {
         let root = self.kernel.used(None, &self.programs, &self.hogs);
-        self.time >= self.last_tick + self.core.next_tick().0 || self.core.glance(None, root)
+        self.clock.time >= self.last_tick + self.core.next_tick().0 || self.core.glance(None, root)
     }
 }

@@ -1,30 +1,20 @@
 //! Time passes: programs and hogs grow and shrink, wake-ups and rungs arrive.
 
 use super::World;
-use crate::kernel::{free, page_out};
 use plimsoll_broker::decide::Action;
 use plimsoll_unit::SECOND;
 
 impl World {
     pub(super) fn step(&mut self, passed: u64) {
-        let (time, gone) = (self.time, self.gone_until.is_some());
+        let (time, gone) = (self.clock.time, self.gone_until.is_some());
         self.deliver();
         for program in self.programs.iter_mut().filter(|program| program.alive) {
-            program.sensed = program.resident;
+            program.memory.sensed = program.memory.resident;
             let change = program.step(time, passed, gone);
-            if change >= 0 {
-                program.resident += change as u64;
-            } else {
-                free(program, change.unsigned_abs());
-            }
+            program.memory.change(change);
             // A program that does not cooperate touches its swapped pages again.
             if !program.behaves() {
-                let back = program
-                    .swapped
-                    .min(20 * passed / 1000)
-                    .min(program.bound.saturating_sub(program.resident));
-                program.swapped -= back;
-                program.resident += back;
+                program.memory.page_in(20 * passed / 1000);
             }
         }
         for hog in &mut self.hogs {
@@ -41,19 +31,17 @@ impl World {
 
     /// Delivers wake-ups and rungs whose time has come.
     pub(super) fn deliver(&mut self) {
-        let time = self.time;
-        while let Some(at) = self.wakes.iter().position(|&(at, _)| at <= time) {
-            let (_, id) = self.wakes.swap_remove(at);
+        let time = self.clock.time;
+        while let Some(id) = self.post.next_wake(time) {
             if let Some(program) = self
                 .programs
                 .iter_mut()
                 .find(|program| program.id == Some(id))
             {
-                program.hear(time);
+                program.answering.hear(time);
             }
         }
-        while let Some(at) = self.pending.iter().position(|&(at, _)| at <= time) {
-            let (_, action) = self.pending.swap_remove(at);
+        while let Some(action) = self.post.next_action(time) {
             self.carry_out(action);
         }
     }
@@ -74,9 +62,9 @@ impl World {
         };
         match action {
             // Not all of its pages are cold.
-            Action::PageOut { .. } => page_out(program, bytes / 2),
-            Action::Take { .. } => page_out(program, bytes),
-            _ => program.bound = bytes,
+            Action::PageOut { .. } => program.memory.page_out(bytes / 2),
+            Action::Take { .. } => program.memory.page_out(bytes),
+            _ => program.memory.bound = bytes,
         }
         self.core.acted(id, matches!(action, Action::Bound { .. }));
     }

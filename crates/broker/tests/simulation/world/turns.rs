@@ -1,23 +1,27 @@
 //! Events of the scenario, and programs that join, change their demand and leave.
 
-use super::World;
+use super::{Post, World};
 use crate::program::Nature;
 use crate::scenario::Event;
 use plimsoll_broker::decide::{Config, Core, NewPrincipal};
+use plimsoll_unit::Nanos;
 use plimsoll_unit::{MILLISECOND, SECOND};
-use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
+use plimsoll_wire::messages::{Kind, Max, Priority, Set, Weight};
 
 impl World {
     pub(super) fn happen(&mut self) {
         while let Some(&(at, event)) = self.scenario.events.get(self.next_event) {
-            if at > self.time {
+            if at > self.clock.time {
                 break;
             }
             self.next_event += 1;
-            self.checker.disturbed(self.time);
+            self.checker.disturbed(self.clock.time);
             self.apply(event);
         }
-        if self.gone_until.is_some_and(|until| self.time >= until) {
+        if self
+            .gone_until
+            .is_some_and(|until| self.clock.time >= until)
+        {
             self.gone_until = None;
             self.register_groups();
         }
@@ -37,20 +41,19 @@ impl World {
             }
             Event::Restart => self.restart(),
             Event::Jump(by) => {
-                self.offset = self.offset.saturating_add(by).max(1 - self.time as i64);
-                self.jumped = true;
+                self.clock.jump(by);
             }
             Event::Weigh(program, weight) => {
-                self.programs[program].weight = weight;
+                self.programs[program].place.weight = weight;
                 self.set(program, |set| set.weight = Weight::new(weight).ok());
             }
             Event::Prioritise(program, priority) => {
-                self.programs[program].priority = priority;
+                self.programs[program].place.priority = priority;
                 self.set(program, |set| set.priority = Priority::new(priority).ok());
             }
             Event::Move(program, group) => {
-                self.programs[program].group = Some(group);
-                let parent = self.groups[group];
+                self.programs[program].place.group = Some(group);
+                let parent = self.groups.plain[group];
                 self.set(program, |set| set.parent = parent);
             }
         }
@@ -75,17 +78,15 @@ impl World {
             first_id,
             ..Config::default()
         });
-        self.gone_until = Some(self.time + self.random.between(100, 2_000) * MILLISECOND);
+        self.gone_until = Some(self.clock.time + self.random.between(100, 2_000) * MILLISECOND);
 
-        self.tenants.fill(None);
-        self.groups.fill(None);
-        self.pending.clear();
-        self.wakes.clear();
+        self.groups.forget();
+        self.post = Post::default();
         for program in &mut self.programs {
             if program.id.take().is_some() {
-                program.turn_at = self.time + self.random.between(0, 3_000) * MILLISECOND;
+                program.turn_at = self.clock.time + self.random.between(0, 3_000) * MILLISECOND;
             }
-            program.bound = u64::MAX;
+            program.memory.bound = u64::MAX;
         }
         self.checker.forget();
     }
@@ -103,8 +104,8 @@ impl World {
                 tenant: true,
                 automatic: true,
             };
-            let id = self.core.register(&new, plimsoll_unit::Nanos(self.clock()));
-            self.tenants[user] = Some(id.expect("the group of a user is taken"));
+            let id = self.core.register(&new, Nanos(self.clock.shown()));
+            self.groups.tenants[user] = Some(id.expect("the group of a user is taken"));
         }
         for at in 0..self.scenario.groups.len() {
             let plan = &self.scenario.groups[at];
@@ -112,8 +113,8 @@ impl World {
                 name: format!("group-{at}"),
                 kind: Kind::Group,
                 parent: match plan.parent {
-                    Some(above) => self.groups[above],
-                    None => self.top_of(plan.user),
+                    Some(above) => self.groups.plain[above],
+                    None => self.groups.top_of(plan.user),
                 },
                 weight: Weight::new(plan.weight).expect("a valid weight"),
                 priority: Priority::new(plan.priority).expect("a valid priority"),
@@ -122,25 +123,20 @@ impl World {
                 tenant: false,
                 automatic: false,
             };
-            self.groups[at] = Some(
+            self.groups.plain[at] = Some(
                 self.core
-                    .register(&new, plimsoll_unit::Nanos(self.clock()))
+                    .register(&new, Nanos(self.clock.shown()))
                     .expect("a valid group is taken"),
             );
         }
     }
 
-    /// The group of a user, where there are several.
-    fn top_of(&self, user: usize) -> Option<Id> {
-        self.tenants.get(user).copied().flatten()
-    }
-
     /// A program's own events: it joins, changes its demand, leaves.
     pub(super) fn turn(&mut self, at: usize) {
-        if self.time < self.programs[at].turn_at || self.gone_until.is_some() {
+        if self.clock.time < self.programs[at].turn_at || self.gone_until.is_some() {
             return;
         }
-        let (calm, time) = (self.is_calm(), self.time);
+        let (calm, time) = (self.is_calm(), self.clock.time);
         let program = &mut self.programs[at];
         let joined = program.id.is_some();
         match program.nature {
@@ -150,8 +146,9 @@ impl World {
                     _ => self.random.between(1_000, 15_000),
                 };
                 program.turn_at = time + lasts * MILLISECOND;
-                let dead =
-                    program.nature == Nature::Dying && program.alive && program.resident == 0;
+                let dead = program.nature == Nature::Dying
+                    && program.alive
+                    && program.memory.resident == 0;
                 if dead {
                     program.turn_at = u64::MAX;
                 } else {
@@ -164,7 +161,11 @@ impl World {
             }
             Nature::Dying => {
                 // Its memory is free at once; the broker learns of its end now or a little later.
-                (program.resident, program.swapped, program.want) = (0, 0, 0);
+                (
+                    program.memory.resident,
+                    program.memory.swapped,
+                    program.want,
+                ) = (0, 0, 0);
                 program.live = 0;
                 program.turn_at = time + self.random.between(0, 400) * MILLISECOND;
                 if self.random.one_in_thousand(500) {
@@ -188,9 +189,9 @@ impl World {
     }
 
     pub(super) fn join(&mut self, at: usize) {
-        let parent = match self.programs[at].group {
-            Some(group) => self.groups[group],
-            None => self.top_of(self.programs[at].user),
+        let parent = match self.programs[at].place.group {
+            Some(group) => self.groups.plain[group],
+            None => self.groups.top_of(self.programs[at].place.user),
         };
         let program = &mut self.programs[at];
         program.alive = true;
@@ -198,34 +199,31 @@ impl World {
             name: format!("{:?}-{at}", program.nature),
             kind: Kind::Process,
             parent,
-            weight: Weight::new(program.weight).expect("a valid weight"),
-            priority: Priority::new(program.priority).expect("a valid priority"),
-            max: max(program.max),
+            weight: Weight::new(program.place.weight).expect("a valid weight"),
+            priority: Priority::new(program.place.priority).expect("a valid priority"),
+            max: max(program.place.max),
             adaptive: program.is_adaptive(),
             tenant: false,
             automatic: false,
         };
-        let id = self.core.register(
-            &new,
-            plimsoll_unit::Nanos((self.time as i64 + self.offset).max(1) as u64),
-        );
+        let id = self.core.register(&new, Nanos(self.clock.shown()));
         let id = id.expect("a valid program is taken");
         self.programs[at].id = Some(id);
-        self.programs[at].page = Default::default();
-        self.checker.joined(id, self.time);
+        self.programs[at].answering.page = Default::default();
+        self.checker.joined(id, self.clock.time);
         self.report(at);
     }
 
     pub(super) fn leave(&mut self, at: usize) {
         let program = &mut self.programs[at];
         if let Some(id) = program.id.take() {
-            program.bound = u64::MAX;
+            program.memory.bound = u64::MAX;
             self.core
                 .remove(id)
                 .expect("a registered program can leave");
             self.checker.left(id);
         }
-        self.checker.disturbed(self.time);
+        self.checker.disturbed(self.clock.time);
     }
 
     pub(super) fn report(&mut self, at: usize) {
@@ -240,7 +238,7 @@ impl World {
             };
             let program = &mut self.programs[at];
             program.stalls = program.stalls.map(|known| known + more);
-            program.reported_at = Some(self.time);
+            program.reported_at = Some(self.clock.time);
             let report = self.programs[at].report(id, &mut self.random);
             self.core
                 .report(&report)

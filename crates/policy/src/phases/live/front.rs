@@ -1,6 +1,7 @@
 //! Which threads are in front.
 
 use crate::phases::{PATIENCE, Quanta, Quantum, ReadyQueue, Rule, Thread, Ties, Used};
+use plimsoll_unit::Nanos;
 
 /// Looks in which a thread has its turn and does not run, after which it is taken to block. One is not
 /// enough: the kernel may have let another program run.
@@ -27,8 +28,8 @@ struct Entry {
     state: State,
     /// Its use since its turn began, or since it went away.
     used: Used,
-    /// Time since its turn began, nanoseconds.
-    held: u64,
+    /// Time since its turn began.
+    held: Nanos,
     /// Looks in a row in which it did not run.
     absent: u32,
     /// It ran since the last decision.
@@ -51,8 +52,8 @@ struct Entry {
 pub struct Front {
     queue: ReadyQueue,
     quantum: Quantum,
-    /// The longest turn, nanoseconds.
-    most: u64,
+    /// The longest turn.
+    most: Nanos,
     slots: usize,
     /// By the number of the thread.
     entries: Vec<Entry>,
@@ -68,7 +69,7 @@ impl Front {
         Front {
             quantum: queue.quantum(),
             queue,
-            most: quanta.most.max(1),
+            most: quanta.most.max(Nanos(1)),
             slots,
             entries: Vec::new(),
             turns: Vec::with_capacity(slots),
@@ -81,7 +82,7 @@ impl Front {
         let entry = Entry {
             state: State::Away,
             used: Used::default(),
-            held: 0,
+            held: Nanos::ZERO,
             absent: 0,
             ran: false,
         };
@@ -106,17 +107,17 @@ impl Front {
         let Some(entry) = self.entries.get_mut(thread.index()) else {
             return;
         };
-        entry.used.time = entry.used.time.saturating_add(used.time);
-        entry.used.bytes = entry.used.bytes.saturating_add(used.bytes);
-        entry.ran |= used.time > 0;
+        entry.used.time += used.time;
+        entry.used.bytes += used.bytes;
+        entry.ran |= used.time > Nanos::ZERO;
         if entry.state == State::Away && entry.ran {
             entry.state = State::Ready;
             self.queue.ready(thread, std::mem::take(&mut entry.used));
         }
     }
 
-    /// Ends turns and begins others. `elapsed`: since the last decision, nanoseconds. Allocates nothing.
-    pub fn decide(&mut self, elapsed: u64) {
+    /// Ends turns and begins others. `elapsed`: since the last decision. Allocates nothing.
+    pub fn decide(&mut self, elapsed: Nanos) {
         let Front {
             queue,
             entries,
@@ -126,7 +127,7 @@ impl Front {
         let (quantum, most) = (self.quantum, self.most);
         turns.retain(|&thread| {
             let entry = &mut entries[thread.index()];
-            entry.held = entry.held.saturating_add(elapsed);
+            entry.held += elapsed;
             entry.absent = if entry.ran { 0 } else { entry.absent + 1 };
             if entry.absent >= ABSENT {
                 entry.state = State::Away;
@@ -143,7 +144,7 @@ impl Front {
             *entry = Entry {
                 state: State::Turn,
                 used: Used::default(),
-                held: 0,
+                held: Nanos::ZERO,
                 absent: 0,
                 ran: false,
             };
@@ -167,12 +168,11 @@ impl Front {
         self.queue.len()
     }
 
-    /// The longest time that a thread which is put back now stays there, nanoseconds, if no further threads
-    /// come and a look is taken every `look` nanoseconds.
-    pub fn longest_back(&self, look: u64) -> u64 {
-        let turn = self.most.saturating_add(look);
-        let turn = turn.max(look.saturating_mul(u64::from(ABSENT) + 1));
+    /// The longest time that a thread which is put back now stays there, if no further threads
+    /// come and a look is taken every `look`.
+    pub fn longest_back(&self, look: Nanos) -> Nanos {
+        let turn = (self.most + look).max(look * (u64::from(ABSENT) + 1));
         let rounds = self.queue.longest_wait() / self.slots as u64 + 1;
-        rounds.saturating_mul(turn)
+        turn * rounds
     }
 }

@@ -27,14 +27,16 @@ pub use trial::{
     BUDGET, Gain, HOLD, LARGEST, Outcome, PAIRS, REST, Switch, TOLERANCE, Trial, Window,
 };
 
-/// The time until the next look, nanoseconds, so that looks take at most `1 / PART` of one processor.
+use plimsoll_unit::Nanos;
+
+/// The time until the next look, so that looks take at most `1 / PART` of one processor.
 ///
-/// `wanted`: the shortest time. `cost`: processor time of the last look. Both nanoseconds. At most a second.
-pub fn pace(wanted: u64, cost: u64) -> u64 {
-    wanted.max(cost.saturating_mul(PART)).min(SLOWEST)
+/// `wanted`: the shortest time. `cost`: processor time of the last look. At most a second.
+pub fn pace(wanted: Nanos, cost: Nanos) -> Nanos {
+    wanted.max(cost * PART).min(SLOWEST)
 }
 
 /// Looks take at most this part of one processor, as its inverse.
 const PART: u64 = 50;
-/// The longest time between two looks, nanoseconds.
-const SLOWEST: u64 = 1_000_000_000;
+/// The longest time between two looks.
+const SLOWEST: Nanos = Nanos::seconds(1);

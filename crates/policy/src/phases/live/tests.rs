@@ -5,18 +5,22 @@ use super::{
     pace,
 };
 use crate::phases::{Quanta, Rule, Thread, Used};
+use plimsoll_unit::{Bytes, Nanos};
 use proptest::prelude::*;
 
-/// Time between two looks, nanoseconds.
-const LOOK: u64 = 10_000_000;
+/// Time between two looks.
+const LOOK: Nanos = Nanos::millis(10);
 const QUANTA: Quanta = Quanta {
     time: LOOK,
-    bytes: 1 << 20,
-    most: 100_000_000,
+    bytes: Bytes(1 << 20),
+    most: Nanos::millis(100),
 };
 
 fn ran(bytes: u64) -> Used {
-    Used { time: LOOK, bytes }
+    Used {
+        time: LOOK,
+        bytes: Bytes(bytes),
+    }
 }
 
 /// Lets `front` see who ran, those in front first, at most `processors`.
@@ -115,18 +119,18 @@ fn who_blocks_or_ends_makes_room_and_is_in_front_when_it_wakes() {
 
 #[test]
 fn the_pace_is_bounded_by_the_cost() {
-    assert_eq!(pace(LOOK, 0), LOOK);
-    assert_eq!(pace(LOOK, 1_000_000), 50_000_000);
-    assert_eq!(pace(LOOK, u64::MAX), 1_000_000_000);
+    assert_eq!(pace(LOOK, Nanos::ZERO), LOOK);
+    assert_eq!(pace(LOOK, Nanos::millis(1)), Nanos::millis(50));
+    assert_eq!(pace(LOOK, Nanos(u64::MAX)), Nanos::seconds(1));
 }
 
 /// A window of a second in which `bytes` bytes were allocated.
 fn window(bytes: f64) -> Window {
     Window {
-        elapsed: 1_000_000_000,
-        bytes: bytes.max(0.0) as u64,
-        time: 1_000_000_000,
-        waited: 1_000_000_000,
+        elapsed: Nanos::seconds(1),
+        bytes: Bytes(bytes.max(0.0) as u64),
+        time: Nanos::seconds(1),
+        waited: Nanos::seconds(1),
     }
 }
 
@@ -194,7 +198,7 @@ fn after_a_rest_it_is_tried_again_and_each_rest_is_longer() {
 fn windows_that_nobody_waited_in_tell_nothing() {
     let mut trial = Trial::default();
     let idle = Window {
-        waited: 0,
+        waited: Nanos::ZERO,
         ..window(1e9)
     };
     let mut switches = Vec::new();
@@ -242,7 +246,7 @@ proptest! {
     ) {
         let mut front = Front::new(rule, QUANTA, processors);
         let threads: Vec<Thread> = rates.iter().map(|_| front.admit()).collect();
-        let mut back = vec![0u64; threads.len()];
+        let mut back = vec![Nanos::ZERO; threads.len()];
         for n in 0..2000 {
             // A chosen thread that blocks does not run; back threads never do, as if the machine were full.
             for (index, &thread) in threads.iter().enumerate() {
@@ -254,8 +258,8 @@ proptest! {
             front.decide(LOOK);
             for (back, &thread) in back.iter_mut().zip(&threads) {
                 let is_back = front.place(thread) == Place::Back;
-                *back = if is_back { *back + LOOK } else { 0 };
-                prop_assert!(*back <= front.longest_back(LOOK), "{} {}", *back, front.longest_back(LOOK));
+                *back = if is_back { *back + LOOK } else { Nanos::ZERO };
+                prop_assert!(*back <= front.longest_back(LOOK), "{:?} {:?}", *back, front.longest_back(LOOK));
             }
             prop_assert!(front.back() <= threads.len());
         }
@@ -280,7 +284,12 @@ proptest! {
     fn no_windows_confuse_a_trial(windows in prop::collection::vec(any::<[u64; 4]>(), 0..200)) {
         let mut trial = Trial::default();
         for [elapsed, bytes, time, waited] in windows {
-            trial.end(Window { elapsed, bytes, time, waited });
+            trial.end(Window {
+                elapsed: Nanos(elapsed),
+                bytes: Bytes(bytes),
+                time: Nanos(time),
+                waited: Nanos(waited),
+            });
             prop_assert!(trial.debt() < BUDGET && trial.debt() >= 0.0);
             if let Some(gain) = trial.gain() {
                 prop_assert!(gain.low <= gain.mean && gain.mean <= gain.high && gain.low >= -1.0);

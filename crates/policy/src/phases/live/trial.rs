@@ -15,17 +15,19 @@
 //! A discipline that stood [`PAIRS`] pairs is held on for [`HOLD`] windows between two pairs; the first pair
 //! with a loss begins a trial again.
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// The readings of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Its length, nanoseconds.
-    pub elapsed: u64,
-    /// Bytes that all threads allocated.
-    pub bytes: u64,
-    /// Processor time of all threads, nanoseconds.
-    pub time: u64,
-    /// Time for which threads were ready and did not run, all together, nanoseconds.
-    pub waited: u64,
+    /// Its length.
+    pub elapsed: Nanos,
+    /// Memory that all threads allocated.
+    pub bytes: Bytes,
+    /// Processor time of all threads.
+    pub time: Nanos,
+    /// Time for which threads were ready and did not run, all together.
+    pub waited: Nanos,
 }
 
 /// A loss, as a part of what is done without the discipline, that is not counted: noise, and the price of
@@ -243,10 +245,11 @@ fn opposite(switch: Switch) -> Switch {
 /// How much more was allocated per time with the discipline; `None` if the windows show nothing.
 fn ratio(without: Window, with: Window) -> Option<f64> {
     let is_crowded = |window: Window| window.waited >= window.elapsed / CROWDED;
+    let is_empty = |window: Window| window.elapsed == Nanos::ZERO;
     // Threads that are put back wait more, so only the kernel's own order shows whether it is crowded.
-    if !is_crowded(without) || without.bytes == 0 || without.elapsed == 0 || with.elapsed == 0 {
+    if !is_crowded(without) || without.bytes == Bytes::ZERO || is_empty(without) || is_empty(with) {
         return None;
     }
-    let rate = |window: Window| window.bytes as f64 / window.elapsed as f64;
+    let rate = |window: Window| window.bytes.0 as f64 / window.elapsed.0 as f64;
     Some((rate(with) / rate(without)).clamp(1.0 / MOST, MOST))
 }

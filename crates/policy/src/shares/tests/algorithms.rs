@@ -1,16 +1,18 @@
 //! The engine against the paper's algorithms.
 
+use super::super::prospect::Prospect;
 use super::super::tree::Tree;
 use super::super::{Principal, Shares, available, useful_demand, victim};
 use super::literal::{self, Child};
 use super::{Collector, decide, forest, simple};
 use crate::shares::fill::Filler;
+use plimsoll_unit::Bytes;
 use proptest::prelude::*;
 
 fn children(tree: &Tree, family: usize) -> Vec<Child> {
     let child = |&m: &u32| {
         let n = &tree.nodes[m as usize];
-        let rec_alloc = n.expects as i64 - n.uses as i64;
+        let rec_alloc = n.prospect.expects as i64 - n.uses as i64;
         Child {
             weight: n.weight.into(),
             priority: n.priority,
@@ -32,6 +34,14 @@ fn small() -> impl Strategy<Value = Vec<Principal>> {
         ..simple(weight, uses, u64::MAX)
     });
     prop::collection::vec(one, 1..8)
+}
+
+/// A figure of each member of a family.
+fn figures(tree: &Tree, family: usize, figure: fn(&Prospect) -> u64) -> Vec<u64> {
+    let members = tree.members(family).iter();
+    members
+        .map(|&m| figure(&tree.nodes[m as usize].prospect))
+        .collect()
 }
 
 proptest! {
@@ -66,12 +76,12 @@ proptest! {
         available::decide(&mut tree, budget, &mut Filler::default(), &mut available::Ranks::default());
         let literal = literal::effective_allocation(&family, budget);
         let members = tree.members(0);
-        let effective: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].effective).collect();
+        let effective = figures(&tree, 0, |prospect| prospect.effective);
         for (ours, theirs) in effective.iter().zip(&literal) {
             prop_assert!(ours.abs_diff(*theirs) <= members.len() as u64, "{effective:?} {literal:?} \
                  {family:?}");
         }
-        let available: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].available).collect();
+        let available = figures(&tree, 0, |prospect| prospect.available);
         prop_assert_eq!(available, literal::available(&family, &effective, budget));
     }
 
@@ -83,10 +93,9 @@ proptest! {
         tree.build(&unbounded);
         available::decide(&mut tree, budget, &mut Filler::default(), &mut available::Ranks::default());
         for family in 0..=unbounded.len() {
-            let could = if family == 0 { budget } else { tree.nodes[family - 1].available };
-            let members = tree.members(family);
-            let effective: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].effective).collect();
-            let ours: Vec<u64> = members.iter().map(|&m| tree.nodes[m as usize].available).collect();
+            let could = if family == 0 { budget } else { tree.nodes[family - 1].prospect.available };
+            let effective = figures(&tree, family, |prospect| prospect.effective);
+            let ours = figures(&tree, family, |prospect| prospect.available);
             prop_assert_eq!(ours, literal::available(&children(&tree, family), &effective, could));
         }
     }
@@ -147,9 +156,9 @@ fn a_collector_wants_as_much_as_makes_collecting_cheap() {
         allocation_rate: 50,
         collection_speed: 1000,
     };
-    assert_eq!(useful_demand(&collector, 5), 100 + 1000);
-    assert_eq!(useful_demand(&collector, 0), u64::MAX);
-    assert_eq!(useful_demand(&Collector::default(), 5), u64::MAX);
+    assert_eq!(useful_demand(&collector, 5), Bytes(100 + 1000));
+    assert_eq!(useful_demand(&collector, 0), Bytes::MAX);
+    assert_eq!(useful_demand(&Collector::default(), 5), Bytes::MAX);
     assert_eq!(
         useful_demand(
             &Collector {
@@ -158,14 +167,14 @@ fn a_collector_wants_as_much_as_makes_collecting_cheap() {
             },
             5
         ),
-        100
+        Bytes(100)
     );
     let absurd = Collector {
         live: u64::MAX,
         allocation_rate: u64::MAX,
         collection_speed: 1,
     };
-    assert_eq!(useful_demand(&absurd, 5), u64::MAX);
+    assert_eq!(useful_demand(&absurd, 5), Bytes::MAX);
 }
 
 proptest! {

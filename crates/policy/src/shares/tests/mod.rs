@@ -9,6 +9,7 @@ mod safety;
 mod tenants;
 
 use super::{Collector, Principal, Share, Shares};
+use plimsoll_unit::Bytes;
 use proptest::prelude::*;
 
 /// A principal at the top with round figures.
@@ -40,7 +41,7 @@ pub(super) fn simple(weight: u32, uses: u64, demand: u64) -> Principal {
 }
 
 pub(super) fn decide(principals: &[Principal], budget: u64) -> Vec<Share> {
-    Shares::default().decide(principals, budget).to_vec()
+    Shares::default().decide(principals, Bytes(budget)).to_vec()
 }
 
 /// Sizes, among them the awkward ones.

@@ -1,6 +1,7 @@
 //! Properties at every moment, whatever the principals do.
 
 use super::{Collector, Principal, Share, budget, decide, forest, simple, subtrees};
+use plimsoll_unit::Bytes;
 use proptest::prelude::*;
 
 fn check(principals: &[Principal], shares: &[Share], budget: u64) -> Result<(), TestCaseError> {
@@ -89,8 +90,8 @@ proptest! {
         first in forest(20), second in forest(20), budget in budget()
     ) {
         let mut engine = super::Shares::with_capacity(1);
-        engine.decide(&first, budget);
-        prop_assert_eq!(engine.decide(&second, budget), &decide(&second, budget)[..]);
+        engine.decide(&first, Bytes(budget));
+        prop_assert_eq!(engine.decide(&second, Bytes(budget)), &decide(&second, budget)[..]);
     }
 
     #[test]
