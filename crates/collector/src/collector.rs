@@ -148,13 +148,17 @@ impl<'h, S: Space> Collector<'h, S> {
     fn mark_some(&mut self, front: &mut impl FrontEnd<S>, mut begun: Begun, step: Step<'_>) {
         let time = self.time_of_step(&front.conditions());
         let done = self.driver(&mut begun.cycle).step(front, step, time);
-        self.statistics.stopped(begun.cycle.overhead());
+        self.statistics.forecast.stopped(begun.cycle.overhead());
         let used = self.central.used();
         self.incremental.after(begun, done, used);
     }
 
     fn time_of_step(&self, conditions: &Conditions) -> Duration {
-        incremental::time(self.young.on, conditions, self.statistics.overhead())
+        incremental::time(
+            self.young.on,
+            conditions,
+            self.statistics.forecast.overhead(),
+        )
     }
 
     /// Does a collection in one pause, or only its first step if it is to be incremental. With `earlier`,
@@ -216,7 +220,7 @@ impl<'h, S: Space> Collector<'h, S> {
         front.after_marking(self.heap, &self.central, &mut self.marker);
         let watch = self.watch(young, &residency, &conditions);
         let ended = self.driver(&mut cycle).end(front, marked, watch);
-        self.statistics.stopped(cycle.overhead());
+        self.statistics.forecast.stopped(cycle.overhead());
         self.reclaim(front, ended, &cycle, (young, residency), &conditions);
     }
 
