@@ -480,8 +480,7 @@ impl<S: Space> Collector<'_, S> {
 
     /// Sets the heap's maximum size in bytes; `None` for none.
     pub fn limit(&mut self, most: Option<usize>) {
-        self.pace.most = most;
-        self.pace.bound(&mut self.central);
+        self.pace.bound(&mut self.central, most);
     }
 
     /// Follows a broker, which grants the heap `bytes` bytes in memory; `None` if it no longer grants any.

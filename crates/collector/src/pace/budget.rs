@@ -1,0 +1,48 @@
+//! How much may be allocated from one collection to the next.
+
+/// Bytes to allocate, counted from the end of the last collection.
+#[derive(Default)]
+pub(super) struct Budget {
+    /// Bytes to allocate from the last collection to the next.
+    allowance: usize,
+    /// Bytes ever allocated as of the last collection.
+    allocated: u64,
+}
+
+impl Budget {
+    /// `allowance` bytes may be allocated from now on, where `allocated` were ever allocated.
+    pub(super) fn new(allowance: usize, allocated: u64) -> Budget {
+        Budget {
+            allowance,
+            allocated,
+        }
+    }
+
+    /// Bytes allocated since the last collection, of the `allocated` since the start.
+    pub(super) fn since(&self, allocated: u64) -> usize {
+        (allocated - self.allocated) as usize
+    }
+
+    /// Bytes that are left when `allocated` were ever allocated. `None` if a request of `bytes` bytes does not
+    /// fit, or if they are too few to go on: if none are left, no request fits.
+    pub(super) fn left(&self, allocated: u64, bytes: usize) -> Option<usize> {
+        let left = self.allowance.saturating_sub(self.since(allocated));
+        (bytes.max(self.allowance / 8).max(1) <= left).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_bytes_are_as_good_as_none() {
+        let budget = Budget::new(80, 100);
+        assert_eq!(budget.since(130), 30);
+        assert_eq!(budget.left(130, 50), Some(50));
+        assert_eq!(budget.left(130, 51), None);
+        assert_eq!(budget.left(170, 0), Some(10));
+        assert_eq!(budget.left(171, 0), None);
+        assert_eq!(Budget::default().left(0, 0), None);
+    }
+}
