@@ -141,7 +141,7 @@ impl<'h, S: Space> Collector<'h, S> {
 
     /// Whether the kernel may have evicted some of the heap or its tables.
     fn may_page(&self) -> bool {
-        self.surroundings.short || self.surroundings.absent > 0
+        self.surroundings.short || self.surroundings.held.absent() > 0
     }
 
     /// Does a step that only marks, inside a pause that has begun.
@@ -486,7 +486,7 @@ impl<S: Space> Collector<'_, S> {
     /// Follows a broker, which grants the heap `bytes` bytes in memory; `None` if it no longer grants any.
     pub fn follow(&mut self, bytes: Option<u64>) {
         self.surroundings.grant(bytes);
-        let absent = self.surroundings.absent;
+        let absent = self.surroundings.held.absent();
         let granted = bytes.map(|bytes| self.surroundings.granted(&self.central, bytes));
         let cliff = granted.is_some_and(|(_, cliff)| cliff);
         let superpages =
@@ -502,7 +502,7 @@ impl<S: Space> Collector<'_, S> {
     /// Gives all free memory back to the kernel.
     pub fn give_back(&mut self) {
         self.central.give_back(self.heap, 0);
-        self.surroundings.idle = 0;
+        self.surroundings.held.gave_all_back();
     }
 
     /// Turns incremental mode on, in which pauses are short. False if the kernel does not track writes. Does
@@ -560,7 +560,7 @@ impl<'h, S: Space> Collector<'h, S> {
     /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
     #[must_use]
     pub fn resident(&self) -> u64 {
-        self.surroundings.resident(&self.central)
+        self.surroundings.held.resident(&self.central)
     }
 
     /// Bytes that may be alive only because of stale summaries.

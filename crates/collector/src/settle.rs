@@ -62,7 +62,7 @@ pub(crate) fn settle<S: Space>(
         given += central.give_back(heap, fills).0;
         idle = fills;
     }
-    (surroundings.used, surroundings.idle) = (central.used(), idle);
+    surroundings.held.settle(central.used(), idle);
     surroundings.short = decision.short && !cliff;
     surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
     let mut paged_out = 0;
@@ -71,7 +71,9 @@ pub(crate) fn settle<S: Space>(
         paged_out = counted.page_out(central, marker, most);
         heap.cool(central);
     }
-    surroundings.absent = ended.residency.absent + paged_out;
+    surroundings
+        .held
+        .set_absent(ended.residency.absent + paged_out);
     let wanted = Pace::growth(ended.found, allowance);
     pace.note_holes(ended.found, allowance);
     let granted = surroundings.is_granted();
@@ -86,6 +88,8 @@ pub(crate) fn settle<S: Space>(
         // aside only once.
         young.after_whole(&note, growth.allowance);
     }
-    given += surroundings.give_back_unused(heap, central, pace.fills(central), scarce);
+    given += surroundings
+        .held
+        .give_back_unused(heap, central, pace.fills(central), scarce);
     Settled { given, paged_out }
 }
