@@ -194,7 +194,7 @@ impl Broker {
             collection_speed: known(per_second(sums.work, sums.collecting)),
             demand: Some(entrant.settings.heap),
             floor: Some(sums.live),
-            reaction_ms: Some(seat.reaction / 1_000_000).filter(|it| *it > 0),
+            reaction_ms: Some(seat.releases.reaction() / 1_000_000).filter(|it| *it > 0),
             collections: Some(sums.collections),
             collection_ms: Some(sums.collecting / 1_000_000),
             ..Report::default()

@@ -214,7 +214,7 @@ impl<'a, L: Log> World<'a, L> {
         let below = Below { room, seat: index };
         let mut running = Running::new(program, &entrant.settings, log, below)
             .map_err(|source| self.failed(index, source))?;
-        running.resize(self.room.borrow().seats[index].heap);
+        running.resize(self.room.borrow().seats[index].heap.size());
         self.stages[index] = Stage::Runs(Box::new(running), 0);
         self.records[index].begin(self.now);
         if let Some(broker) = &mut self.broker {
@@ -365,7 +365,7 @@ impl<'a, L: Log> World<'a, L> {
             at: self.now,
             uses: room.uses(index),
             swapped: room.swapped(index),
-            heap: room.seats[index].heap,
+            heap: room.seats[index].heap.size(),
             limit: page.limit,
             available: page.available,
             share: page.share,
@@ -412,8 +412,8 @@ impl<'a, L: Log> World<'a, L> {
                 ended,
                 stopped,
                 outcome: *outcome,
-                inside: waits(seat.inside),
-                outside: waits(seat.outside),
+                inside: waits(seat.waits.inside),
+                outside: waits(seat.waits.outside),
                 share: record.share(),
                 revocations: record.revocations,
                 points: record.points,
