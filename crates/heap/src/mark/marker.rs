@@ -6,10 +6,10 @@ use super::queue::Queue;
 use super::space::{NoSpace, Space};
 use super::spans::{Marking, PORTION, Span, Team};
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
-use crate::area::Area;
 use crate::central::Central;
 use crate::descriptor::flag;
 use crate::heap::Heap;
+use crate::mapped_stack::MappedStack;
 use crate::prefetch::prefetch;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -49,7 +49,7 @@ pub struct Marker<'a, S: Space = NoSpace> {
     /// The front end's objects beside the heap.
     pub(super) space: &'a S,
     /// Spans that are still to be scanned.
-    pub(super) stack: Area<Span>,
+    pub(super) stack: MappedStack<Span>,
     /// The most spans for which the stack may have room.
     room: usize,
     /// Words that may refer to objects, and wait for their mark bits to be loaded.
@@ -110,7 +110,7 @@ impl<'a, S: Space> Marker<'a, S> {
             heap,
             tracer,
             space,
-            stack: Area::new(heap.side.os(), FIRST.min(room))?,
+            stack: MappedStack::new(heap.side.os(), FIRST.min(room))?,
             room,
             candidates: Queue::new(),
             objects: Queue::new(),

@@ -3,7 +3,7 @@
 use crate::abi::variables::{
     EARLY_MOST, GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel,
 };
-use crate::front::Front;
+use crate::front_end::Front;
 use crate::output;
 use crate::state::{self, Locked, State};
 use crate::thread::current;

@@ -16,14 +16,14 @@
 //! | `suspend` | threads that the program suspends |
 //! | `blocking`, `registers` | regions in which a thread does not touch objects; its registers on its stack |
 //! | `cancel` | keeps cancellation out of code that holds the lock |
-//! | `floats` | keeps the program's floating-point environment out of it |
+//! | `float_environment` | keeps the program's floating-point environment out of it |
 
 pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
 mod deferral;
 pub(crate) mod exit;
-pub(crate) mod floats;
+pub(crate) mod float_environment;
 mod handshake;
 mod joining;
 pub(crate) mod local;
