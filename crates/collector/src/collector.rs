@@ -14,6 +14,7 @@ use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
 use plimsoll_heap::mark::{Marker, NoSpace, Space};
 use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// Settings of a new collector.
@@ -354,15 +355,15 @@ impl<'h, S: Space> Collector<'h, S> {
 /// The findings of a collection, for the pace of the next ones.
 fn found(swept: &plimsoll_heap::SweepStatistics, scanned: &Scanned) -> Found {
     Found {
-        composite: (swept.live - swept.opaque) as usize,
-        atomic: swept.opaque as usize,
-        small: swept.small_opaque as usize,
+        composite: (swept.live - swept.opaque).length(),
+        atomic: swept.opaque.length(),
+        small: swept.small_opaque.length(),
         small_objects: swept.small_opaque_objects as usize,
         roots: scanned.roots,
         stacks: scanned.stacks,
         finalized: scanned.finalized,
-        holes: swept.holes as usize,
-        freed: swept.freed_bytes() as usize,
+        holes: swept.holes.length(),
+        freed: swept.freed_memory().length(),
     }
 }
 
@@ -483,19 +484,19 @@ impl<S: Space> Collector<'_, S> {
         self.pace.bound(&mut self.central, most);
     }
 
-    /// Follows a broker, which grants the heap `bytes` bytes in memory; `None` if it no longer grants any.
-    pub fn follow(&mut self, bytes: Option<u64>) {
+    /// Follows a broker, which grants the heap `bytes` in memory; `None` if it no longer grants any.
+    pub fn follow(&mut self, bytes: Option<Bytes>) {
         self.surroundings.grant(bytes);
         let absent = self.surroundings.held.absent();
         let granted = bytes.map(|bytes| self.surroundings.granted(&self.central, bytes));
         let cliff = granted.is_some_and(|(_, cliff)| cliff);
         let superpages =
-            granted.map(|(bytes, _)| (bytes as usize / SUPERPAGE).saturating_add(absent));
+            granted.map(|(bytes, _)| (bytes.length() / SUPERPAGE).saturating_add(absent));
         self.pace.follow(&mut self.central, superpages, cliff);
     }
 
-    /// Sets what a broker grants the heap when the next collection looks, in bytes.
-    pub fn grant(&mut self, bytes: u64) {
+    /// Sets what a broker grants the heap when the next collection looks.
+    pub fn grant(&mut self, bytes: Bytes) {
         self.surroundings.grant(Some(bytes));
     }
 
@@ -557,15 +558,15 @@ impl<'h, S: Space> Collector<'h, S> {
         self.pace.size(&self.central)
     }
 
-    /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
+    /// The part of the heap that is in memory, as far as is known without a query to the kernel.
     #[must_use]
-    pub fn resident(&self) -> u64 {
+    pub fn resident(&self) -> Bytes {
         self.surroundings.held.resident(&self.central)
     }
 
-    /// Bytes that may be alive only because of stale summaries.
+    /// The objects that may be alive only because of stale summaries.
     #[must_use]
-    pub fn retained(&self) -> u64 {
+    pub fn retained(&self) -> Bytes {
         self.pace.retained(self.statistics.live())
     }
 
@@ -573,11 +574,11 @@ impl<'h, S: Space> Collector<'h, S> {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let heap = self.size();
-        let total = self.heap.allocated() as usize;
-        let since = total - self.statistics.allocated_before as usize;
+        let total = self.heap.allocated().length();
+        let since = total - self.statistics.allocated_before.length();
         Usage {
             heap,
-            free: heap.saturating_sub(self.statistics.live() as usize + since),
+            free: heap.saturating_sub(self.statistics.live().length() + since),
             unmapped: (self.central.committed() * SUPERPAGE).saturating_sub(heap),
             since,
             total,

@@ -13,15 +13,16 @@ use memory::MemoryLook;
 use plimsoll_heap::{Central, SUPERPAGE};
 use plimsoll_policy::footprint::{self, Bound, Decision, Seen};
 use plimsoll_policy::sizing::{self, DropInEnough, Sizing};
+use plimsoll_unit::Bytes;
 
-/// A heap below this many bytes is not bounded.
-const WORTH: u64 = 4 << 20;
+/// A smaller heap is not bounded.
+const WORTH: Bytes = Bytes::mib(4);
 
 /// The memory around the heap. Guarded by the lock of the front end.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    /// Bytes that a broker grants the heap; `None` without a broker.
-    granted: Option<u64>,
+    /// What a broker grants the heap; `None` without a broker.
+    granted: Option<Bytes>,
     /// The policy where memory is not short.
     enough: DropInEnough,
     footprint: footprint::Footprint,
@@ -116,17 +117,17 @@ impl Surroundings {
         idle: usize,
     ) -> (Decision, bool) {
         let residency = ended.residency;
-        let resident = (central.used().saturating_sub(residency.absent) * SUPERPAGE) as u64;
-        let growth = Pace::growth(ended.found, allowance) as u64;
+        let resident = Bytes::from(central.used().saturating_sub(residency.absent) * SUPERPAGE);
+        let growth = Bytes::from(Pace::growth(ended.found, allowance));
         // A heap that was larger gives up only little of that, as long as there is room for it.
-        let most = growth.max((pace.fills(central) * SUPERPAGE) as u64);
-        let (bound, there) = self.bound(central, resident, most, (idle * SUPERPAGE) as u64);
+        let most = growth.max(Bytes::from(pace.fills(central) * SUPERPAGE));
+        let (bound, there) = self.bound(central, resident, most, Bytes::from(idle * SUPERPAGE));
         let decision = self.footprint.after(&Seen {
             ended: sizing::Ended {
                 // Parts of large objects may be untouched, and untouched memory is no measure of
                 // what may be allocated in any case.
-                live: resident.min(there),
-                growth,
+                live: resident.min(there).0,
+                growth: growth.0,
                 ..*told
             },
             holes: ended.found.holes as u64,
@@ -138,9 +139,9 @@ impl Surroundings {
     /// Bytes of room for a heap that is to grow by `growth` bytes, outside collections.
     pub(crate) fn room(&mut self, central: &Central, growth: usize) -> usize {
         let resident = self.held.resident(central);
-        let idle = self.held.idle_bytes(central);
-        let (bound, _) = self.bound(central, resident, growth as u64, idle);
-        usize::try_from(bound.room(resident)).unwrap_or(usize::MAX)
+        let idle = self.held.free(central);
+        let (bound, _) = self.bound(central, resident, growth.into(), idle);
+        usize::try_from(bound.room(resident.0)).unwrap_or(usize::MAX)
     }
 
     /// If nothing could be paged out at the last look: the bytes of room that there are now for a
@@ -150,34 +151,41 @@ impl Surroundings {
         if !self.cliff {
             return None;
         }
-        let resident = self.held.used_bytes(central);
-        let idle = self.held.idle_bytes(central);
-        let (bound, _) = self.bound(central, resident, growth as u64, idle);
+        let resident = self.held.present(central);
+        let idle = self.held.free(central);
+        let (bound, _) = self.bound(central, resident, growth.into(), idle);
         let bytes = |many: u64| usize::try_from(many).unwrap_or(usize::MAX);
-        Some((bytes(bound.room(resident)), bytes(bound.last()?)))
+        Some((bytes(bound.room(resident.0)), bytes(bound.last()?)))
     }
 
-    /// Looks up the bound of a heap with `resident` bytes in memory and `idle` free ones besides,
-    /// which would grow by `growth` bytes. The second value is an upper bound for the part of the
-    /// heap that is in memory: the process's bytes in memory, or `u64::MAX` if they were not looked
-    /// up.
-    fn bound(&mut self, central: &Central, resident: u64, growth: u64, idle: u64) -> (Bound, u64) {
+    /// Looks up the bound of a heap with `resident` in memory and `idle` free memory besides, which
+    /// would grow by `growth`. The second value is an upper bound for the part of the heap that is in
+    /// memory: the process's memory, or the most if it was not looked up.
+    fn bound(
+        &mut self,
+        central: &Central,
+        resident: Bytes,
+        growth: Bytes,
+        idle: Bytes,
+    ) -> (Bound, Bytes) {
         let small = resident + growth < WORTH;
         let looked = match self.granted {
-            None if small || self.memory.is_plenty(resident + growth) => (Bound::None, u64::MAX),
+            None if small || self.memory.is_plenty(resident + growth) => (Bound::None, Bytes::MAX),
             // A look that finds plenty says the same as the one a moment ago did.
             None => match self.memory.look(resident, idle, self.granted) {
-                _ if self.memory.is_plenty(resident + growth) => (Bound::None, u64::MAX),
+                _ if self.memory.is_plenty(resident + growth) => (Bound::None, Bytes::MAX),
                 looked => looked,
             },
-            Some(granted) if self.memory.is_safe(granted) => (Bound::Granted(granted), u64::MAX),
+            Some(granted) if self.memory.is_safe(granted) => {
+                (Bound::Granted(granted.0), Bytes::MAX)
+            }
             Some(granted) => match self.memory.look(resident, idle, self.granted) {
                 (bound, uses) if bound.is_cliff() && !self.memory.is_safe(granted) => (bound, uses),
-                _ => (Bound::Granted(granted), u64::MAX),
+                _ => (Bound::Granted(granted.0), Bytes::MAX),
             },
         };
         let looked = match self.addresses.look(central, resident + growth) {
-            Some(bound) if !small && bound.room(resident) < looked.0.room(resident) => {
+            Some(bound) if !small && bound.room(resident.0) < looked.0.room(resident.0) => {
                 (bound, looked.1)
             }
             _ => looked,
@@ -186,8 +194,8 @@ impl Surroundings {
         looked
     }
 
-    /// Sets what a broker grants the heap, in bytes; `None` for no broker.
-    pub(crate) fn grant(&mut self, bytes: Option<u64>) {
+    /// Sets what a broker grants the heap; `None` for no broker.
+    pub(crate) fn grant(&mut self, bytes: Option<Bytes>) {
         self.granted = bytes;
     }
 
@@ -196,15 +204,15 @@ impl Surroundings {
         self.granted.is_some()
     }
 
-    /// The bytes that a broker's grant of `bytes` bytes is worth to the heap now. Where nothing can be paged
+    /// What a broker's grant of `bytes` is worth to the heap now. Where nothing can be paged
     /// out, that is no more than there is room for: other programs may not have given back yet what
     /// the broker grants. The second value tells whether this is so.
-    pub(crate) fn granted(&mut self, central: &Central, bytes: u64) -> (u64, bool) {
-        let resident = self.held.used_bytes(central);
-        let idle = self.held.idle_bytes(central);
-        let (bound, _) = self.bound(central, resident, 0, idle);
+    pub(crate) fn granted(&mut self, central: &Central, bytes: Bytes) -> (Bytes, bool) {
+        let resident = self.held.present(central);
+        let idle = self.held.free(central);
+        let (bound, _) = self.bound(central, resident, Bytes::ZERO, idle);
         if bound.is_cliff() {
-            (bytes.min(resident + bound.room(resident)), true)
+            (bytes.min(resident + Bytes(bound.room(resident.0))), true)
         } else {
             (bytes, false)
         }

@@ -1,16 +1,17 @@
 //! How long a collection in one pause would stop the world now, as the last ones did.
 
 use crate::cycle::Record;
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
-/// A collection of fewer bytes does not show how long others take.
-const MUCH: u64 = 1 << 20;
+/// A smaller collection does not show how long others take.
+const MUCH: Bytes = Bytes::mib(1);
 
 /// For how long a collection stopped the world.
 #[derive(Default)]
 struct Took {
-    /// Bytes on which that depends.
-    bytes: u64,
+    /// The memory on which that depends.
+    bytes: Bytes,
     /// All pauses.
     still: Duration,
     /// The part of them that depends on threads and static data.
@@ -30,8 +31,8 @@ pub(crate) struct Forecast {
 }
 
 impl Forecast {
-    /// Notes a collection whose time depends on `bytes` bytes.
-    pub(crate) fn record(&mut self, record: &Record, bytes: u64) {
+    /// Notes a collection whose time depends on `bytes`.
+    pub(crate) fn record(&mut self, record: &Record, bytes: Bytes) {
         let took = if record.work.young {
             &mut self.young
         } else {
@@ -46,7 +47,7 @@ impl Forecast {
 
     /// How many bytes of live objects the last whole collection marked per second.
     pub(crate) fn speed(&self) -> Option<u64> {
-        let (live, took) = (self.whole.bytes as f64, self.whole.still.as_secs_f64());
+        let (live, took) = (self.whole.bytes.0 as f64, self.whole.still.as_secs_f64());
         (took > 0.0).then(|| ((live / took) as u64).max(1))
     }
 
@@ -65,13 +66,13 @@ impl Forecast {
 
     /// Roughly the longest time for which a collection in one pause would mark now, without the roots;
     /// `bytes`: those on which its time depends.
-    pub(crate) fn marking(&self, young: bool, bytes: u64) -> Duration {
+    pub(crate) fn marking(&self, young: bool, bytes: Bytes) -> Duration {
         let took = if young { &self.young } else { &self.whole };
         let marking = took.still.saturating_sub(took.roots);
         if took.bytes < MUCH {
             return marking;
         }
-        marking.mul_f64(bytes as f64 / took.bytes as f64)
+        marking.mul_f64(bytes.0 as f64 / took.bytes.0 as f64)
     }
 }
 
@@ -87,13 +88,13 @@ mod tests {
             roots: Duration::from_millis(10),
         };
         let forecast = Forecast {
-            whole: took(4 * MUCH),
+            whole: took(MUCH * 4),
             young: took(MUCH / 2),
             overhead: None,
         };
         let millis = |young, bytes| forecast.marking(young, bytes).as_millis();
-        assert_eq!(millis(false, 8 * MUCH), 40);
-        assert_eq!(millis(true, 8 * MUCH), 20, "of few bytes nothing is known");
+        assert_eq!(millis(false, MUCH * 8), 40);
+        assert_eq!(millis(true, MUCH * 8), 20, "of few bytes nothing is known");
     }
 
     #[test]

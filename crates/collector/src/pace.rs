@@ -10,6 +10,7 @@ use budget::Budget;
 use plimsoll_heap::{Central, Residency, SUPERPAGE};
 use plimsoll_kernel::clock;
 use plimsoll_policy::sizing;
+use plimsoll_unit::{Bytes, Nanos};
 use retention::Retention;
 use std::time::Duration;
 
@@ -90,20 +91,20 @@ pub(crate) struct Ended<'a> {
     pub(crate) residency: &'a Residency,
     /// How long it took.
     pub(crate) took: Duration,
-    /// Bytes ever allocated.
-    pub(crate) allocated: u64,
+    /// What was ever allocated.
+    pub(crate) allocated: Bytes,
 }
 
 impl Ended<'_> {
     /// The same in the form that a policy takes, given that collections lately cost `cost`
-    /// nanoseconds each, and that `usual` bytes may be allocated until the next one by libgc's rule.
-    pub(crate) fn told(&self, cost: u64, usual: usize) -> sizing::Ended {
+    /// each, and that `usual` bytes may be allocated until the next one by libgc's rule.
+    pub(crate) fn told(&self, cost: Nanos, usual: usize) -> sizing::Ended {
         sizing::Ended {
             now: clock::now().0,
-            took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
-            cost,
+            took: Nanos::from(self.took).0,
+            cost: cost.0,
             live: (self.found.composite + self.found.atomic) as u64,
-            allocated: self.allocated,
+            allocated: self.allocated.0,
             growth: Pace::growth(self.found, usual) as u64,
             stalls: self.residency.evicted as u64,
             ..sizing::Ended::default()
@@ -159,7 +160,7 @@ impl Pace {
         let bytes = self.asked.first(most);
         self.goal = bytes.div_ceil(SUPERPAGE).min(self.asked.cap());
         self.ceiling = usize::MAX;
-        self.budget = Budget::new(bytes.max(LEAST), 0);
+        self.budget = Budget::new(bytes.max(LEAST), Bytes::ZERO);
         self.given = self.goal;
         central.set_limit(self.goal);
     }
@@ -195,8 +196,8 @@ impl Pace {
 
     /// Notes the result of a collection. `trusted`: whether it trusted summaries.
     pub(crate) fn after(&mut self, found: &Found, trusted: bool) {
-        let live = found.composite + found.atomic;
-        self.retention.after(live, trusted, PROGRESS);
+        let live = Bytes::from(found.composite + found.atomic);
+        self.retention.after(live, trusted, PROGRESS.into());
     }
 
     /// By how many bytes the heap grows until the next collection, if memory is not short. Holes
@@ -224,7 +225,7 @@ impl Pace {
     pub(crate) fn grow(
         &mut self,
         central: &mut Central,
-        allocated: u64,
+        allocated: Bytes,
         growth: &Growth,
         reserve: usize,
     ) {
@@ -268,7 +269,7 @@ impl Pace {
     }
 
     /// Bytes allocated since the last collection, of the `allocated` since the start.
-    pub(crate) fn since(&self, allocated: u64) -> usize {
+    pub(crate) fn since(&self, allocated: Bytes) -> usize {
         self.budget.since(allocated)
     }
 
@@ -287,7 +288,7 @@ impl Pace {
         &mut self,
         central: &mut Central,
         bytes: usize,
-        allocated: u64,
+        allocated: Bytes,
         room: Option<usize>,
     ) -> bool {
         let Some(rest) = self.budget.left(allocated, bytes) else {
@@ -340,8 +341,8 @@ impl Pace {
         }
     }
 
-    /// Bytes of the live objects that may be alive only because of stale summaries.
-    pub(crate) fn retained(&self, live: u64) -> u64 {
+    /// The live objects that may be alive only because of stale summaries.
+    pub(crate) fn retained(&self, live: Bytes) -> Bytes {
         self.retention.retained(live)
     }
 
@@ -471,7 +472,7 @@ mod tests {
             finalizes: false,
             holes: 0,
         };
-        pace.grow(central, 0, &growth, 40 * SUPERPAGE);
+        pace.grow(central, Bytes::ZERO, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
     }
 
@@ -494,15 +495,15 @@ mod tests {
             finalizes: false,
             holes: 0,
         };
-        pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
+        pace.grow(&mut central, Bytes::ZERO, &growth, 40 * SUPERPAGE);
         assert_eq!(pace.bounds(&central), (64, 400));
         pace.follow(&mut central, Some(3000), true);
         assert_eq!(pace.bounds(&central), (64, 400));
         assert!(!pace.step(&mut central, 401), "steps fill no holes");
         let none = Some(50 * SUPERPAGE);
-        assert!(!pace.defer(&mut central, 0, 0, none));
+        assert!(!pace.defer(&mut central, 0, Bytes::ZERO, none));
         let enough = Some(800 * SUPERPAGE);
-        assert!(pace.defer(&mut central, 0, 0, enough));
+        assert!(pace.defer(&mut central, 0, Bytes::ZERO, enough));
         assert_eq!(pace.bounds(&central), (64, 400));
         // A request that is larger than a slice is granted as a whole; little of the last room is
         // left.
@@ -537,7 +538,7 @@ mod tests {
         assert!(pace.step(&mut central, 500));
         assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
         assert!(
-            !pace.defer(&mut central, 0, 75 * SUPERPAGE as u64, None),
+            !pace.defer(&mut central, 0, Bytes::from(75 * SUPERPAGE), None),
             "nothing is left"
         );
         pace.asked.set_most(Some(80 * SUPERPAGE));

@@ -1,8 +1,9 @@
-//! Statistics of all collections. Durations, bytes.
+//! Statistics of all collections.
 
 use crate::cycle::Record;
 use crate::forecast::Forecast;
 use plimsoll_heap::{Heap, SweepStatistics};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// Sums over the life of a heap. Guarded by the lock of the front end.
@@ -22,14 +23,14 @@ pub struct Statistics {
     pub absent: usize,
     /// How many of these were replaced by their summaries.
     pub summaries: u64,
-    /// Bytes of dead objects that all collections found.
-    pub reclaimed: u64,
-    /// Bytes of dead objects that the last collection found.
-    pub reclaimed_last: u64,
+    /// Dead objects that all collections found.
+    pub reclaimed: Bytes,
+    /// Dead objects that the last collection found.
+    pub reclaimed_last: Bytes,
     /// The most bytes that the heap ever had.
     pub obtained: usize,
-    /// Bytes ever allocated, as of the last collection.
-    pub allocated_before: u64,
+    /// What was ever allocated, as of the last collection.
+    pub allocated_before: Bytes,
     /// How long the next collection will take, by the last ones.
     pub(crate) forecast: Forecast,
     /// The sweep of the last collection.
@@ -39,8 +40,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds a collection that ended when `allocated` bytes had ever been allocated.
-    pub(crate) fn record(&mut self, record: &Record, allocated: u64) {
+    /// Adds a collection that ended when `allocated` had ever been allocated.
+    pub(crate) fn record(&mut self, record: &Record, allocated: Bytes) {
         let work = &record.work;
         let live = work.swept.live;
         self.collections += 1;
@@ -53,7 +54,7 @@ impl Statistics {
         self.absent = work.residency.absent;
         self.summaries = work.marking.replayed;
         self.faults += record.faults;
-        self.reclaimed_last = (self.last.live + new).saturating_sub(live);
+        self.reclaimed_last = self.last.live + new - live;
         self.reclaimed += self.reclaimed_last;
         self.allocated_before = allocated;
         self.last = work.swept;
@@ -61,9 +62,9 @@ impl Statistics {
         self.obtained = self.obtained.max(work.size);
     }
 
-    /// Bytes alive after the last collection.
+    /// The memory of objects that were alive after the last collection.
     #[must_use]
-    pub fn live(&self) -> u64 {
+    pub fn live(&self) -> Bytes {
         self.last.live
     }
 
@@ -86,7 +87,7 @@ impl Statistics {
     /// Roughly the longest time for which a collection in one pause would mark now, without the roots.
     pub(crate) fn expected(&self, heap: &Heap, young: bool) -> Duration {
         let new = heap.allocated() - self.allocated_before;
-        let old = if young { 0 } else { self.last.live };
+        let old = if young { Bytes::ZERO } else { self.last.live };
         self.forecast.marking(young, old + new)
     }
 }

@@ -1,6 +1,7 @@
 //! The heap's superpages after the last collection, and the free ones that go back to the kernel.
 
 use plimsoll_heap::{Central, Heap, SUPERPAGE};
+use plimsoll_unit::Bytes;
 use std::time::{Duration, Instant};
 
 /// While memory is not short, free memory goes back to the kernel when it was not needed for at least
@@ -41,19 +42,20 @@ impl Held {
         self.idle = 0;
     }
 
-    /// Bytes of superpages with objects that are in memory.
-    pub(super) fn used_bytes(&self, central: &Central) -> u64 {
-        (central.used().saturating_sub(self.absent) * SUPERPAGE) as u64
+    /// The superpages with objects that are in memory.
+    pub(super) fn present(&self, central: &Central) -> Bytes {
+        Bytes::from(central.used().saturating_sub(self.absent) * SUPERPAGE)
     }
 
-    /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
-    pub(crate) fn resident(&self, central: &Central) -> u64 {
-        ((central.used() + self.idle(central)).saturating_sub(self.absent) * SUPERPAGE) as u64
+    /// The part of the heap that is in memory, as far as is known without a query to the kernel.
+    pub(crate) fn resident(&self, central: &Central) -> Bytes {
+        let superpages = central.used() + self.idle(central);
+        Bytes::from(superpages.saturating_sub(self.absent) * SUPERPAGE)
     }
 
-    /// Bytes that are free but in memory.
-    pub(super) fn idle_bytes(&self, central: &Central) -> u64 {
-        (self.idle(central) * SUPERPAGE) as u64
+    /// The memory of free superpages.
+    pub(super) fn free(&self, central: &Central) -> Bytes {
+        Bytes::from(self.idle(central) * SUPERPAGE)
     }
 
     /// Superpages that are free but in memory: the heap has grown into some of them since the last

@@ -32,7 +32,7 @@ fn holes_are_filled_where_memory_is_short_too() {
             found: &found,
             residency: &Residency::default(),
             took: Duration::ZERO,
-            allocated: 0,
+            allocated: Bytes::ZERO,
         };
         let growth = |allowance| growth(&decision, 0, (allowance, 50 * MIB), false, &ended);
         let much = growth(60 * MIB);

@@ -1,17 +1,19 @@
 //! How much may be allocated from one collection to the next.
 
+use plimsoll_unit::Bytes;
+
 /// Bytes to allocate, counted from the end of the last collection.
 #[derive(Default)]
 pub(super) struct Budget {
     /// Bytes to allocate from the last collection to the next.
     allowance: usize,
-    /// Bytes ever allocated as of the last collection.
-    allocated: u64,
+    /// What was ever allocated as of the last collection.
+    allocated: Bytes,
 }
 
 impl Budget {
     /// `allowance` bytes may be allocated from now on, where `allocated` were ever allocated.
-    pub(super) fn new(allowance: usize, allocated: u64) -> Budget {
+    pub(super) fn new(allowance: usize, allocated: Bytes) -> Budget {
         Budget {
             allowance,
             allocated,
@@ -19,13 +21,13 @@ impl Budget {
     }
 
     /// Bytes allocated since the last collection, of the `allocated` since the start.
-    pub(super) fn since(&self, allocated: u64) -> usize {
-        (allocated - self.allocated) as usize
+    pub(super) fn since(&self, allocated: Bytes) -> usize {
+        (allocated - self.allocated).length()
     }
 
     /// Bytes that are left when `allocated` were ever allocated. `None` if a request of `bytes` bytes does not
     /// fit, or if they are too few to go on: if none are left, no request fits.
-    pub(super) fn left(&self, allocated: u64, bytes: usize) -> Option<usize> {
+    pub(super) fn left(&self, allocated: Bytes, bytes: usize) -> Option<usize> {
         let left = self.allowance.saturating_sub(self.since(allocated));
         (bytes.max(self.allowance / 8).max(1) <= left).then_some(left)
     }
@@ -37,12 +39,12 @@ mod tests {
 
     #[test]
     fn few_bytes_are_as_good_as_none() {
-        let budget = Budget::new(80, 100);
-        assert_eq!(budget.since(130), 30);
-        assert_eq!(budget.left(130, 50), Some(50));
-        assert_eq!(budget.left(130, 51), None);
-        assert_eq!(budget.left(170, 0), Some(10));
-        assert_eq!(budget.left(171, 0), None);
-        assert_eq!(Budget::default().left(0, 0), None);
+        let budget = Budget::new(80, Bytes(100));
+        assert_eq!(budget.since(Bytes(130)), 30);
+        assert_eq!(budget.left(Bytes(130), 50), Some(50));
+        assert_eq!(budget.left(Bytes(130), 51), None);
+        assert_eq!(budget.left(Bytes(170), 0), Some(10));
+        assert_eq!(budget.left(Bytes(171), 0), None);
+        assert_eq!(Budget::default().left(Bytes(0), 0), None);
     }
 }

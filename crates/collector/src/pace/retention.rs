@@ -1,10 +1,12 @@
 //! Objects that are alive only because of stale summaries.
 
+use plimsoll_unit::Bytes;
+
 /// What is known of them: at most the live bytes beyond those that a collection without summaries found.
 #[derive(Default)]
 pub(super) struct Retention {
-    /// Live bytes that the last collection found that trusted no summaries.
-    known_live: usize,
+    /// The live objects that the last collection found that trusted no summaries.
+    known_live: Bytes,
     /// The next collection is not to trust summaries either.
     complete: bool,
 }
@@ -16,18 +18,18 @@ impl Retention {
         self.complete
     }
 
-    /// Notes that a collection found `live` bytes. `trusted`: whether it trusted summaries. A heap that grew
-    /// by less than `little` bytes is not collected again.
-    pub(super) fn after(&mut self, live: usize, trusted: bool, little: usize) {
+    /// Notes that a collection found `live`. `trusted`: whether it trusted summaries. A heap that grew
+    /// by less than `little` is not collected again.
+    pub(super) fn after(&mut self, live: Bytes, trusted: bool, little: Bytes) {
         if !trusted {
             self.known_live = live;
         }
         self.complete = trusted && live > self.known_live / 5 * 6 + little;
     }
 
-    /// Bytes of the live objects that may be alive only because of stale summaries.
-    pub(super) fn retained(&self, live: u64) -> u64 {
-        live.saturating_sub(self.known_live as u64)
+    /// The live objects that may be alive only because of stale summaries.
+    pub(super) fn retained(&self, live: Bytes) -> Bytes {
+        live - self.known_live
     }
 }
 
@@ -41,11 +43,14 @@ mod tests {
         for (live, trusted, complete) in
             [(100, false, false), (130, true, false), (131, true, true)]
         {
-            retention.after(live, trusted, 10);
+            retention.after(Bytes(live), trusted, Bytes(10));
             assert_eq!(retention.wants_complete(), complete, "{live}");
         }
-        assert_eq!((retention.retained(131), retention.retained(9)), (31, 0));
-        retention.after(131, false, 10);
-        assert!(!retention.wants_complete() && retention.retained(131) == 0);
+        assert_eq!(
+            (retention.retained(Bytes(131)), retention.retained(Bytes(9))),
+            (Bytes(31), Bytes::ZERO)
+        );
+        retention.after(Bytes(131), false, Bytes(10));
+        assert!(!retention.wants_complete() && retention.retained(Bytes(131)) == Bytes::ZERO);
     }
 }
