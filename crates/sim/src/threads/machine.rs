@@ -19,6 +19,7 @@ use super::stretch::Stretch;
 use super::tally::Tally;
 use super::thread::{On, Run, State, Thread};
 use plimsoll_policy::phases::{ReadyQueue, Used};
+use plimsoll_unit::{Bytes, Nanos};
 use std::collections::BTreeSet;
 
 /// One processor. Times are nanoseconds since the beginning.
@@ -274,16 +275,16 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         let count = &self.heap.count;
         let collected = Collected {
             collection,
-            pause,
-            used: self.heap.used(),
-            live: count.live,
-            allocated: count.allocated,
+            pause: Nanos(pause),
+            used: Bytes(self.heap.used()),
+            live: Bytes(count.live),
+            allocated: Bytes(count.allocated),
         };
-        let told = self.ground.collected(now, &collected);
+        let told = self.ground.collected(Nanos(now), &collected);
         if let Some(heap) = told.heap {
-            self.heap.resize(heap);
+            self.heap.resize(heap.0);
         }
-        let pause = pause.saturating_add(told.waited);
+        let pause = pause.saturating_add(told.waited.0);
         self.tally.paused = self.tally.paused.saturating_add(pause);
         self.tally.greatest_pause = self.tally.greatest_pause.max(pause);
         for processor in &mut self.processors {

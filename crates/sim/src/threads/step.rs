@@ -10,6 +10,7 @@ use super::objects::{MOST_EARLY, Refused};
 use super::thread::{On, State};
 use plimsoll_policy::phases::Used;
 use plimsoll_trace::{Event, MonitorId, ObjectId, ThreadId};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The longest that a thread computes at once, nanoseconds: eleven days. A longer time is damaged, and would
 /// take long to simulate, because it has that many more quanta.
@@ -258,8 +259,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         let born = room.and_then(|place| self.heap.born(id, object, size, place));
         born.map_err(|refused| self.refused(refused, thread, object, size))?;
         let clock = &mut self.processors[which].clock;
-        let waited = self.ground.took(*clock, self.heap.used(), size);
-        *clock = clock.saturating_add(waited);
+        let now = Nanos(*clock);
+        let used = Bytes(self.heap.used());
+        *clock = (now + self.ground.took(now, used, Bytes(size))).0;
         Ok(())
     }
 
@@ -277,8 +279,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         let mut last = None;
         for _ in 0..MOST_TRIES {
             if last == Some(Kind::Full) {
-                let larger = self.ground.is_full(self.heap.size(), size);
-                self.heap.resize(larger.ok_or(Refused::TooSmall)?);
+                let heap = Bytes(self.heap.size());
+                let larger = self.ground.is_full(heap, Bytes(size));
+                self.heap.resize(larger.ok_or(Refused::TooSmall)?.0);
             } else {
                 let collection = self.heap.collect(size, last.is_some());
                 self.pause(which, collection);

@@ -6,6 +6,7 @@ use crate::threads::Collected;
 use crate::threads::heap::Kind;
 use plimsoll_policy::footprint::{low_water, threshold};
 use plimsoll_policy::sizing::{Ended, IslaVista, SquareRoot};
+use plimsoll_unit::Bytes;
 
 /// Between two whole collections a heap may always allocate one part in this many of itself, as in
 /// `policy::footprint`.
@@ -26,32 +27,32 @@ enum Sizer {
     Own(Box<dyn paging::Policy>),
 }
 
-/// The size of one heap, in bytes. It never exceeds what the program was started with.
+/// The size of one heap. It never exceeds what the program was started with.
 pub(super) struct HeapSize {
     sizer: Sizer,
     /// The most that the heap may ever be.
-    most: u64,
+    most: Bytes,
     /// The size that the heap has in any case, because it could not go on with less.
-    floor: u64,
+    floor: Bytes,
     /// The size of the heap now.
-    size: u64,
+    size: Bytes,
     /// The limit that the broker gives it.
-    limit: u64,
-    /// Bytes that it had allocated when the last collection of the whole heap ended.
-    allocated_then: u64,
+    limit: Bytes,
+    /// What it had allocated when the last collection of the whole heap ended.
+    allocated_then: Bytes,
 }
 
 impl HeapSize {
     pub(super) fn new(entrant: &Entrant, setup: &Setup) -> HeapSize {
-        let most = entrant.settings.heap;
-        let (mut floor, mut size) = (0, most);
+        let most = Bytes(entrant.settings.heap);
+        let (mut floor, mut size) = (Bytes::ZERO, most);
         let sizer = match setup.policy {
             Policy::Fixed => Sizer::Fixed,
             Policy::Shares | Policy::Weights => {
                 floor = setup.memory / INITIAL_PART;
                 Sizer::Granted
             }
-            Policy::IslaVista => own(&mut size, IslaVista::default().beginning(entrant.start)),
+            Policy::IslaVista => own(&mut size, IslaVista::default().beginning(entrant.start.0)),
             Policy::SquareRoot => own(&mut size, SquareRoot::default()),
         };
         HeapSize {
@@ -59,31 +60,33 @@ impl HeapSize {
             most,
             floor,
             size,
-            limit: 0,
-            allocated_then: 0,
+            limit: Bytes::ZERO,
+            allocated_then: Bytes::ZERO,
         }
     }
 
     /// The size now.
-    pub(super) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> Bytes {
         self.size
     }
 
     /// The broker's limit.
-    pub(super) fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> Bytes {
         self.limit
     }
 
     /// The broker sets a limit. Returns the size of the heap.
-    pub(super) fn grant(&mut self, limit: u64) -> u64 {
+    pub(super) fn grant(&mut self, limit: Bytes) -> Bytes {
         self.limit = limit;
         self.size = self.granted();
         self.size
     }
 
     /// The size of the heap that the grant allows: what the shipped heaps make of a limit.
-    fn granted(&self) -> u64 {
-        threshold(self.limit).max(self.floor).min(self.most)
+    fn granted(&self) -> Bytes {
+        Bytes(threshold(self.limit.0))
+            .max(self.floor)
+            .min(self.most)
     }
 
     /// After a collection of the whole heap: raises the floor if too little could be allocated since the one
@@ -100,7 +103,7 @@ impl HeapSize {
     }
 
     /// The size that the heap has after a collection; nothing if it stays.
-    pub(super) fn after(&mut self, ended: &Ended, collected: &Collected) -> Option<u64> {
+    pub(super) fn after(&mut self, ended: &Ended, collected: &Collected) -> Option<Bytes> {
         if collected.collection.kind == Kind::Full {
             self.keep_going(collected);
         }
@@ -113,31 +116,34 @@ impl HeapSize {
         Some(self.size)
     }
 
-    /// Down to how many bytes the program gives memory back, if it has more than it should.
-    pub(super) fn goal(&self, uses: u64) -> Option<u64> {
+    /// Down to which size the program gives memory back, if it has more than it should.
+    pub(super) fn goal(&self, uses: Bytes) -> Option<Bytes> {
         let (most, goal) = match self.sizer {
             Sizer::Fixed => return None,
-            Sizer::Granted => (threshold(self.limit), low_water(self.limit)),
+            Sizer::Granted => (
+                Bytes(threshold(self.limit.0)),
+                Bytes(low_water(self.limit.0)),
+            ),
             Sizer::Own(_) => (self.size, self.size),
         };
         (uses > most).then_some(goal)
     }
 
-    /// A heap of `heap` bytes has no room for an object of `size` bytes. Returns a larger heap, or nothing
+    /// A heap of this size has no room for an object of `size`. Returns a larger heap, or nothing
     /// where the program has to fail.
-    pub(super) fn grow(&mut self, heap: u64, size: u64) -> Option<u64> {
+    pub(super) fn grow(&mut self, heap: Bytes, size: Bytes) -> Option<Bytes> {
         if matches!(self.sizer, Sizer::Fixed) || heap >= self.most {
             return None;
         }
-        let more = (heap / LEAST_PART).max(size).max(1);
-        self.floor = heap.saturating_add(more).min(self.most);
+        let more = (heap / LEAST_PART).max(size).max(Bytes(1));
+        self.floor = (heap + more).min(self.most);
         self.size = self.floor;
         Some(self.size)
     }
 }
 
 /// A policy of the heap's own, and the size with which it begins.
-fn own(size: &mut u64, mut policy: impl paging::Policy + 'static) -> Sizer {
+fn own(size: &mut Bytes, mut policy: impl paging::Policy + 'static) -> Sizer {
     *size = policy.begin(*size).min(*size);
     Sizer::Own(Box::new(policy))
 }

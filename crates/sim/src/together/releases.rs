@@ -1,21 +1,23 @@
 //! When a program gives memory back.
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// A release that did not help is not repeated before this many times its duration.
 const RESTS: u64 = 4;
 
-/// A release of memory that takes its time: until a collection is over. Nanoseconds and bytes.
+/// A release of memory that takes its time: until a collection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Release {
-    at: u64,
-    goal: u64,
+    at: Nanos,
+    goal: Bytes,
 }
 
-/// The last release that a program did because it was told to. Nanoseconds and bytes.
+/// The last release that a program did because it was told to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Released {
-    at: u64,
-    took: u64,
-    limit: u64,
+    at: Nanos,
+    took: Nanos,
+    limit: Bytes,
 }
 
 /// The releases of one program: at most one is under way.
@@ -23,31 +25,32 @@ struct Released {
 pub(super) struct Releases {
     next: Option<Release>,
     last: Released,
-    /// How long it took last to give back what was asked for, ns.
-    reaction: u64,
+    /// How long it took last to give back what was asked for.
+    reaction: Nanos,
 }
 
 impl Releases {
     /// Whether a release may help now, under this limit: none is under way, and the last one is long ago or
     /// was for a higher limit.
-    pub(super) fn may_help(&self, now: u64, limit: u64) -> bool {
+    pub(super) fn may_help(&self, now: Nanos, limit: Bytes) -> bool {
         let last = &self.last;
-        let rested = now.saturating_sub(last.at) >= last.took.saturating_mul(RESTS);
-        self.next.is_none() && (last.at == 0 || rested || limit < last.limit - last.limit / 32)
+        let rested = now - last.at >= last.took * RESTS;
+        self.next.is_none()
+            && (last.at == Nanos::ZERO || rested || limit < last.limit - last.limit / 32)
     }
 
-    /// Memory is to be given back down to `goal` bytes when a collection is over.
-    pub(super) fn plan(&mut self, at: u64, goal: u64) {
+    /// Memory is to be given back down to `goal` when a collection is over.
+    pub(super) fn plan(&mut self, at: Nanos, goal: Bytes) {
         self.next = Some(Release { at, goal });
     }
 
     /// When the next release is due.
-    pub(super) fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<Nanos> {
         self.next.map(|release| release.at)
     }
 
     /// Takes the release that is due, if one is. Returns its goal.
-    pub(super) fn take(&mut self, now: u64) -> Option<u64> {
+    pub(super) fn take(&mut self, now: Nanos) -> Option<Bytes> {
         let release = self.next.take_if(|release| release.at <= now)?;
         Some(release.goal)
     }
@@ -59,11 +62,11 @@ impl Releases {
 
     /// Free memory was enough.
     pub(super) fn at_once(&mut self) {
-        self.reaction = 0;
+        self.reaction = Nanos::ZERO;
     }
 
     /// A collection from one time to another was made to give memory back under this limit.
-    pub(super) fn paid(&mut self, began: u64, ended: u64, limit: u64) {
+    pub(super) fn paid(&mut self, began: Nanos, ended: Nanos, limit: Bytes) {
         self.reaction = ended - began;
         self.last = Released {
             at: ended,
@@ -72,8 +75,8 @@ impl Releases {
         };
     }
 
-    /// How long it took last to give back what was asked for, ns.
-    pub(super) fn reaction(&self) -> u64 {
+    /// How long it took last to give back what was asked for.
+    pub(super) fn reaction(&self) -> Nanos {
         self.reaction
     }
 }
@@ -85,19 +88,27 @@ mod tests {
     #[test]
     fn a_release_that_did_not_help_is_not_repeated_soon() {
         let mut releases = Releases::default();
-        assert!(releases.may_help(1, 3200));
-        releases.paid(10, 20, 3200);
-        assert!(!releases.may_help(59, 3200) && releases.may_help(60, 3200));
-        assert!(releases.may_help(21, 3099), "a lower limit");
-        assert_eq!(releases.reaction(), 10);
+        assert!(releases.may_help(Nanos(1), Bytes(3200)));
+        releases.paid(Nanos(10), Nanos(20), Bytes(3200));
+        assert!(
+            !releases.may_help(Nanos(59), Bytes(3200)) && releases.may_help(Nanos(60), Bytes(3200))
+        );
+        assert!(releases.may_help(Nanos(21), Bytes(3099)), "a lower limit");
+        assert_eq!(releases.reaction(), Nanos(10));
     }
 
     #[test]
     fn a_release_is_done_once_when_it_is_due() {
         let mut releases = Releases::default();
-        releases.plan(5, 100);
-        assert!(!releases.may_help(100, 0));
-        assert_eq!((releases.next(), releases.take(4)), (Some(5), None));
-        assert_eq!((releases.take(5), releases.take(5)), (Some(100), None));
+        releases.plan(Nanos(5), Bytes(100));
+        assert!(!releases.may_help(Nanos(100), Bytes(0)));
+        assert_eq!(
+            (releases.next(), releases.take(Nanos(4))),
+            (Some(Nanos(5)), None)
+        );
+        assert_eq!(
+            (releases.take(Nanos(5)), releases.take(Nanos(5))),
+            (Some(Bytes(100)), None)
+        );
     }
 }

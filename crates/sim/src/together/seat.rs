@@ -11,6 +11,7 @@ use crate::paging::{Memory, Wait};
 use crate::threads::heap::Kind;
 use crate::threads::{Collected, Ground, Told};
 use plimsoll_policy::sizing::{self, Ended};
+use plimsoll_unit::{Bytes, Nanos};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -20,14 +21,14 @@ use std::rc::Rc;
 pub(super) struct Sums {
     /// Collections; a number.
     pub collections: u64,
-    /// Time in them, with what they waited for memory, ns.
-    pub collecting: u64,
-    /// Bytes that they marked or copied.
-    pub work: u64,
-    /// Live bytes that the last collection of the whole heap found.
-    pub live: u64,
-    /// Allocated in all, bytes.
-    pub allocated: u64,
+    /// Time in them, with what they waited for memory.
+    pub collecting: Nanos,
+    /// What they marked or copied.
+    pub work: Bytes,
+    /// The live data that the last collection of the whole heap found.
+    pub live: Bytes,
+    /// Allocated in all.
+    pub allocated: Bytes,
 }
 
 /// The waits of one program for memory.
@@ -56,17 +57,17 @@ impl SeatWaits {
 }
 
 /// The memory of one program. Changed by its own heap while it runs, and between its slices by the broker.
-/// Times are nanoseconds since the beginning of all, sizes bytes.
+/// Points of time are since the beginning of all.
 pub(super) struct Seat {
     /// Its blocks, and their region in the memory.
     layout: Layout,
     region: usize,
     /// When the program began.
-    begun: u64,
+    begun: Nanos,
     pub heap: HeapSize,
     /// In use in its heap, dead or alive, and after the last collection.
-    used: u64,
-    kept: u64,
+    used: Bytes,
+    kept: Bytes,
     /// The next block of its hot data, and how many are touched for each block that it allocates.
     turn: u64,
     reach: u64,
@@ -78,7 +79,7 @@ pub(super) struct Seat {
 impl Seat {
     fn new(entrant: &Entrant, setup: &Setup, memory: &mut Memory) -> Seat {
         let halves = entrant.settings.collector.has_halves();
-        let mut layout = Layout::new(entrant.settings.heap, setup.block(), halves);
+        let mut layout = Layout::new(Bytes(entrant.settings.heap), setup.block(), halves);
         let region = memory.regions();
         layout.placed_at(memory.add(layout.blocks()));
         Seat {
@@ -86,8 +87,8 @@ impl Seat {
             region,
             begun: entrant.start,
             heap: HeapSize::new(entrant, setup),
-            used: 0,
-            kept: 0,
+            used: Bytes::ZERO,
+            kept: Bytes::ZERO,
             turn: 0,
             reach: setup.reach,
             waits: SeatWaits::default(),
@@ -100,8 +101,8 @@ impl Seat {
 /// The memory, and what each program has of it.
 pub(super) struct Room {
     pub memory: Memory,
-    /// Bytes of a block.
-    block: u64,
+    /// The size of a block.
+    block: Bytes,
     pub seats: Vec<Seat>,
 }
 
@@ -120,41 +121,46 @@ impl Room {
         }
     }
 
-    /// Resident bytes of a program.
-    pub(super) fn uses(&self, seat: usize) -> u64 {
-        self.memory.region(self.seats[seat].region).resident as u64 * self.block
+    /// The resident memory of a program.
+    pub(super) fn uses(&self, seat: usize) -> Bytes {
+        self.block * self.memory.region(self.seats[seat].region).resident as u64
     }
 
-    /// Bytes of a program that are in swap.
-    pub(super) fn swapped(&self, seat: usize) -> u64 {
-        self.memory.region(self.seats[seat].region).swapped as u64 * self.block
+    /// The memory of a program that is in swap.
+    pub(super) fn swapped(&self, seat: usize) -> Bytes {
+        self.block * self.memory.region(self.seats[seat].region).swapped as u64
     }
 
-    /// Bytes of all programs and hogs that are in memory.
-    pub(super) fn used(&self) -> u64 {
-        self.memory.used() as u64 * self.block
+    /// The memory that all programs and hogs have.
+    pub(super) fn used(&self) -> Bytes {
+        self.block * self.memory.used() as u64
     }
 
-    /// Pages out `bytes` bytes of a program.
-    pub(super) fn page_out(&mut self, seat: usize, bytes: u64) {
+    /// How many whole blocks these bytes are.
+    fn blocks(&self, bytes: Bytes) -> usize {
+        (bytes.0 / self.block.0) as usize
+    }
+
+    /// Pages out `bytes` of a program.
+    pub(super) fn page_out(&mut self, seat: usize, bytes: Bytes) {
         let region = self.seats[seat].region;
-        self.memory.page_out(region, (bytes / self.block) as usize);
+        self.memory.page_out(region, self.blocks(bytes));
     }
 
-    /// At most `bytes` bytes of a program may be resident.
-    pub(super) fn bound(&mut self, seat: usize, bytes: u64) {
+    /// At most `bytes` of a program may be resident.
+    pub(super) fn bound(&mut self, seat: usize, bytes: Bytes) {
         let region = self.seats[seat].region;
-        self.memory.bound(region, (bytes / self.block) as usize);
+        self.memory.bound(region, self.blocks(bytes));
     }
 
     /// The broker's limit of a program. Returns the size of its heap.
-    pub(super) fn grant(&mut self, seat: usize, limit: u64) -> u64 {
+    pub(super) fn grant(&mut self, seat: usize, limit: Bytes) -> Bytes {
         self.seats[seat].heap.grant(limit)
     }
 
     /// A program looks whether it has more than its limit. It gives free memory back at once. Returns whether
     /// it has to collect to give back more.
-    pub(super) fn owes(&mut self, seat: usize, now: u64) -> bool {
+    pub(super) fn owes(&mut self, seat: usize, now: Nanos) -> bool {
         let Some(goal) = self.seats[seat].heap.goal(self.uses(seat)) else {
             return false;
         };
@@ -171,19 +177,19 @@ impl Room {
     }
 
     /// A program collected because it owes, from one time to another.
-    pub(super) fn paid(&mut self, seat: usize, began: u64, ended: u64) {
+    pub(super) fn paid(&mut self, seat: usize, began: Nanos, ended: Nanos) {
         let seat = &mut self.seats[seat];
         seat.releases.paid(began, ended, seat.heap.limit());
     }
 
     /// When the next release is due.
-    pub(super) fn next_release(&self) -> Option<u64> {
+    pub(super) fn next_release(&self) -> Option<Nanos> {
         let all = self.seats.iter();
         all.filter_map(|seat| seat.releases.next()).min()
     }
 
     /// Does the releases that are due. Returns whether there were any.
-    pub(super) fn release(&mut self, now: u64) -> bool {
+    pub(super) fn release(&mut self, now: Nanos) -> bool {
         let mut any = false;
         for seat in 0..self.seats.len() {
             if let Some(goal) = self.seats[seat].releases.take(now) {
@@ -194,10 +200,10 @@ impl Room {
         any
     }
 
-    /// Gives free blocks back until `goal` bytes are left, or no block is free.
-    fn give_back(&mut self, seat: usize, goal: u64) {
+    /// Gives free blocks back until `goal` is left, or no block is free.
+    fn give_back(&mut self, seat: usize, goal: Bytes) {
         let Seat { region, used, .. } = self.seats[seat];
-        let goal = (goal / self.block) as usize;
+        let goal = self.blocks(goal);
         for block in self.seats[seat].layout.free(used) {
             if self.memory.region(region).resident <= goal {
                 return;
@@ -208,7 +214,7 @@ impl Room {
 
     /// A program has ended: all of its memory is free.
     pub(super) fn leave(&mut self, seat: usize) {
-        self.seats[seat].used = 0;
+        self.seats[seat].used = Bytes::ZERO;
         self.seats[seat].releases.cancel();
         for block in self.seats[seat].layout.all() {
             self.memory.give_back(block);
@@ -216,7 +222,7 @@ impl Room {
     }
 
     /// Touches blocks one after the other.
-    fn touch(&mut self, blocks: Range<u32>, now: u64) -> Wait {
+    fn touch(&mut self, blocks: Range<u32>, now: Nanos) -> Wait {
         let mut wait = Wait::default();
         for block in blocks {
             let one = self.memory.touch(block, now + wait.total());
@@ -225,13 +231,12 @@ impl Room {
         wait
     }
 
-    fn took(&mut self, seat: usize, now: u64, used: u64, size: u64) -> u64 {
+    fn took(&mut self, seat: usize, now: Nanos, used: Bytes, size: Bytes) -> Nanos {
         self.seats[seat].used = used;
-        let allocated = &mut self.seats[seat].sums.allocated;
-        *allocated = allocated.saturating_add(size);
+        self.seats[seat].sums.allocated += size;
         let entered = self.seats[seat].layout.enter(used);
         if entered.is_empty() {
-            return 0;
+            return Nanos::ZERO;
         }
         let mut wait = self.touch(entered.clone(), now);
         for _ in 0..self.seats[seat].reach * entered.len() as u64 {
@@ -246,7 +251,7 @@ impl Room {
         wait.total()
     }
 
-    fn collected(&mut self, seat: usize, now: u64, collected: &Collected) -> Told {
+    fn collected(&mut self, seat: usize, now: Nanos, collected: &Collected) -> Told {
         let mut wait = Wait::default();
         for blocks in self.seats[seat].layout.collect(collected) {
             let part = self.touch(blocks, now + wait.total());
@@ -254,20 +259,19 @@ impl Room {
         }
         let it = &mut self.seats[seat];
         (it.used, it.kept) = (collected.used, collected.used);
-        let took = collected.pause.saturating_add(wait.total());
+        let took = collected.pause + wait.total();
         it.sums.collections += 1;
-        it.sums.collecting = it.sums.collecting.saturating_add(took);
-        it.sums.work = it.sums.work.saturating_add(collected.collection.work);
+        it.sums.collecting += took;
+        it.sums.work += Bytes(collected.collection.work);
         it.sums.allocated = collected.allocated;
         if collected.collection.kind == Kind::Full {
-            it.sums.live = collected.collection.work;
+            it.sums.live = Bytes(collected.collection.work);
         }
         let stalls = it.waits.end_collection(wait);
         let ended = ended(now, took, collected, stalls, it.layout.sides());
         let heap = it.heap.after(&ended, collected);
         if let Some(goal) = self.seats[seat].heap.goal(self.uses(seat)) {
-            let at = now.saturating_add(took);
-            self.seats[seat].releases.plan(at, goal);
+            self.seats[seat].releases.plan(now + took, goal);
         }
         Told {
             waited: wait.total(),
@@ -278,21 +282,21 @@ impl Room {
 
 /// The figures for a sizing policy of a collection that began at `now`: the stalls since the one before it
 /// are weighed by its time, as in `sim::paging`.
-fn ended(now: u64, took: u64, collected: &Collected, stalls: Wait, sides: u64) -> Ended {
+fn ended(now: Nanos, took: Nanos, collected: &Collected, stalls: Wait, sides: u64) -> Ended {
     Ended {
-        now: now.saturating_add(took),
-        took,
-        cost: took,
+        now: (now + took).0,
+        took: took.0,
+        cost: took.0,
         kind: match collected.collection.kind {
             Kind::Full => sizing::Kind::Full,
             Kind::Minor | Kind::Mixed => sizing::Kind::Nursery,
         },
         // Where half is kept empty, what is in use needs as much for its copies.
-        live: collected.used.saturating_mul(sides),
-        allocated: collected.allocated,
+        live: (collected.used * sides).0,
+        allocated: collected.allocated.0,
         growth: u64::MAX,
         stalls: stalls.stalls,
-        stalled: stalls.stalled,
+        stalled: stalls.stalled.0,
     }
 }
 
@@ -303,19 +307,19 @@ pub(super) struct Below {
 }
 
 impl Ground for Below {
-    fn took(&mut self, now: u64, used: u64, size: u64) -> u64 {
+    fn took(&mut self, now: Nanos, used: Bytes, size: Bytes) -> Nanos {
         let mut room = self.room.borrow_mut();
         let begun = room.seats[self.seat].begun;
-        room.took(self.seat, now.saturating_add(begun), used, size)
+        room.took(self.seat, now + begun, used, size)
     }
 
-    fn collected(&mut self, now: u64, collected: &Collected) -> Told {
+    fn collected(&mut self, now: Nanos, collected: &Collected) -> Told {
         let mut room = self.room.borrow_mut();
         let begun = room.seats[self.seat].begun;
-        room.collected(self.seat, now.saturating_add(begun), collected)
+        room.collected(self.seat, now + begun, collected)
     }
 
-    fn is_full(&mut self, heap: u64, size: u64) -> Option<u64> {
+    fn is_full(&mut self, heap: Bytes, size: Bytes) -> Option<Bytes> {
         self.room.borrow_mut().seats[self.seat]
             .heap
             .grow(heap, size)

@@ -9,7 +9,7 @@ use plimsoll_sim::threads::heap::{Algorithm, NewRatio};
 use plimsoll_sim::threads::{Settings, Streams, What, simulate_and_tell};
 use plimsoll_sim::together::{self, Entrant, Error, Policy, Setup};
 use plimsoll_trace::Event;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use proptest::prelude::*;
 
 /// So that programs of some deeds run for many of the world's slices and of the broker's ticks.
@@ -79,11 +79,11 @@ proptest! {
         let expected = simulate_and_tell(&mut streams.clone(), &settings, &mut expected_log);
         for policy in [Policy::Fixed, Policy::Shares, Policy::Weights, Policy::IslaVista] {
             let setup = Setup {
-                memory: MEMORY,
+                memory: Bytes(MEMORY),
                 policy,
                 costs: Costs::SOLID_STATE,
                 reach: 4,
-                entrants: vec![Entrant { settings, start, ..entrant(7, 1, Algorithm::GenMc) }],
+                entrants: vec![Entrant { settings, start: Nanos(start), ..entrant(7, 1, Algorithm::GenMc) }],
                 hogs: Vec::new(),
             };
             let (mut program, mut log) = (streams.clone(), Vec::new());
