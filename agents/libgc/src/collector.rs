@@ -82,7 +82,7 @@ impl Stats {
         self.free.saturating_sub(self.unmapped).into()
     }
 
-    /// What was allocated since the start.
+    /// The memory allocated since the start.
     pub fn allocated(&self) -> Bytes {
         self.allocated_before
             .saturating_add(self.allocated_since)

@@ -17,7 +17,7 @@ pub struct Heap {
     pub mapped: Bytes,
     /// Free blocks that are not unmapped.
     pub idle: Bytes,
-    /// What the program has allocated since its start.
+    /// The memory that the program has allocated since its start.
     pub allocated: Bytes,
 }
 

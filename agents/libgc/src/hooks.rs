@@ -56,7 +56,8 @@ unsafe extern "C" fn on_resize(size: usize) {
     }
 }
 
-/// Measures the memory that is not heap. `untouched`: the mapped part of the heap that is known to be untouched.
+/// Measures the memory that is not heap. `untouched`: the mapped part of the heap that is known to be
+/// untouched.
 fn measure_other(heap: &Heap, untouched: Bytes) {
     let errno = errno();
     if let Some(memory) = own_memory::memory() {

@@ -158,12 +158,12 @@ impl Published {
         ceiling.max(Bytes(self.least.load(Acquire)))
     }
 
-    /// What may be allocated at least between two collections.
+    /// The memory to allocate at least between two collections.
     pub fn guard(&self) -> Bytes {
         Bytes(self.guard.load(Acquire))
     }
 
-    /// What the program has allocated since the last collection, of all since its start.
+    /// The memory that the program has allocated since the last collection, of that since its start.
     pub fn since(&self, allocated: Bytes) -> Bytes {
         allocated - Bytes(self.allocated.load(Relaxed))
     }

@@ -66,13 +66,13 @@ pub struct View {
     pub used: Bytes,
     /// Heap in ballast.
     pub ballast: Bytes,
-    /// What was allocated since the last collection.
+    /// The memory allocated since the last collection.
     pub since: Bytes,
     /// The intended size of the extent.
     pub target: Bytes,
     /// The most that the extent may be: at least what the live data need.
     pub ceiling: Bytes,
-    /// What may be allocated at least between collections.
+    /// The memory to allocate at least between collections.
     pub guard: Bytes,
     /// The size that the extent is to shrink to, because the process's use is too high
     /// (`Govern::release_to`).

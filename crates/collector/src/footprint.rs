@@ -21,7 +21,7 @@ const WORTH: Bytes = Bytes::mib(4);
 /// The memory around the heap. Guarded by the lock of the front end.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    /// What a broker grants the heap; `None` without a broker.
+    /// The memory that a broker grants the heap; `None` without a broker.
     granted: Option<Bytes>,
     /// The policy where memory is not short.
     enough: DropInEnough,
@@ -204,7 +204,7 @@ impl Surroundings {
         self.granted.is_some()
     }
 
-    /// What a broker's grant of `bytes` is worth to the heap now. Where nothing can be paged
+    /// The worth of a broker's grant of `bytes` to the heap now. Where nothing can be paged
     /// out, that is no more than there is room for: other programs may not have given back yet what
     /// the broker grants. The second value tells whether this is so.
     pub(crate) fn granted(&mut self, central: &Central, bytes: Bytes) -> (Bytes, bool) {

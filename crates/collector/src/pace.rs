@@ -91,7 +91,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) residency: &'a Residency,
     /// How long it took.
     pub(crate) took: Duration,
-    /// What was ever allocated.
+    /// The memory ever allocated.
     pub(crate) allocated: Bytes,
 }
 

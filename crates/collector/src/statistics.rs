@@ -29,7 +29,7 @@ pub struct Statistics {
     pub reclaimed_last: Bytes,
     /// The most bytes that the heap ever had.
     pub obtained: usize,
-    /// What was ever allocated, as of the last collection.
+    /// The memory ever allocated, as of the last collection.
     pub allocated_before: Bytes,
     /// How long the next collection will take, by the last ones.
     pub(crate) forecast: Forecast,

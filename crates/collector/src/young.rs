@@ -35,7 +35,7 @@ pub(crate) struct Young {
     generations: Generations,
     /// All superpages with marked objects are armed.
     watched: bool,
-    /// What was ever allocated as of the last collection.
+    /// The memory ever allocated as of the last collection.
     allocated: Bytes,
 }
 

@@ -146,7 +146,7 @@ impl Heap {
         }
     }
 
-    /// What was handed out since the start, except for what bins hold ([`Bins::count`](crate::Bins::count)).
+    /// The memory handed out since the start, except for that in bins ([`Bins::count`](crate::Bins::count)).
     pub fn allocated(&self) -> Bytes {
         Bytes(self.allocated.load(Relaxed))
     }

@@ -1,4 +1,4 @@
-//! What bounds the addresses of this process (`ulimit -v`).
+//! The bound of the addresses of this process (`ulimit -v`).
 
 use super::memory::{PLENTY, REST};
 use plimsoll_heap::{Central, SUPERPAGE};
@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(super) struct AddressLook {
     /// When there was plenty of addresses, and for how much.
     plenty: Option<(Instant, Bytes)>,
-    /// What the program takes beside the heap.
+    /// The addresses that the program takes beside the heap.
     beside: Beside,
 }
 

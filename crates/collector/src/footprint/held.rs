@@ -22,14 +22,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// A collection left `used` superpages with objects, and `idle` free ones in memory.
-    pub(crate) fn settle(&mut self, used: usize, idle: usize) {
-        (self.used, self.idle) = (used, idle);
-    }
-
-    /// The same: `absent` superpages are in swap.
-    pub(crate) fn set_absent(&mut self, absent: usize) {
-        self.absent = absent;
+    /// A collection left superpages: `absent` in swap, `used` with objects, and `idle` free in memory.
+    pub(crate) fn settle(&mut self, absent: usize, used: usize, idle: usize) {
+        (self.absent, self.used, self.idle) = (absent, used, idle);
     }
 
     /// Superpages in swap.

@@ -1,4 +1,4 @@
-//! What bounds the memory of this process, as the kernel tells: the machine and its control groups.
+//! The bound of this process's memory, as the kernel tells it: the machine or a control group.
 
 use plimsoll_kernel::capacity::{Domain, Reading};
 use plimsoll_kernel::clock;
@@ -25,7 +25,7 @@ pub(super) struct MemoryLook {
     /// The last look where nothing could be paged out: when it was, the part of the heap in memory, the
     /// bound found, and the process's memory.
     lately: Option<(Instant, Bytes, Bound, Bytes)>,
-    /// What the memory beside the heap takes.
+    /// The memory beside the heap.
     beside: Beside,
 }
 
@@ -87,8 +87,8 @@ impl MemoryLook {
     }
 }
 
-/// Returns what bounds this process, the bytes that can go to swap, and the process's memory. `None` if the kernel does not say, or if there is no memory for the look: Rust would
-/// abort the program.
+/// Returns what bounds this process, the bytes that can go to swap, and the process's memory. `None` if
+/// the kernel does not say, or if there is no memory for the look: Rust would abort the program.
 fn read() -> Option<(Reading, u64, Bytes)> {
     /// More than a look allocates, bytes.
     const ENOUGH: usize = 1 << 20;

@@ -5,7 +5,7 @@ use plimsoll_heap::SUPERPAGE;
 /// The initial size of a heap in bytes, as of libgc's.
 pub(super) const BEGIN: usize = 64 << 10;
 
-/// What was asked for a heap, and the addresses that it has. No size exceeds these.
+/// The sizes that were asked for a heap, and the addresses that it has. No size exceeds these.
 #[derive(Default)]
 pub(super) struct Asked {
     /// The superpages for which the heap has addresses.

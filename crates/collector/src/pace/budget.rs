@@ -7,7 +7,7 @@ use plimsoll_unit::Bytes;
 pub(super) struct Budget {
     /// Bytes to allocate from the last collection to the next.
     allowance: usize,
-    /// What was ever allocated as of the last collection.
+    /// The memory ever allocated as of the last collection.
     allocated: Bytes,
 }
 
@@ -25,8 +25,8 @@ impl Budget {
         (allocated - self.allocated).length()
     }
 
-    /// Bytes that are left when `allocated` were ever allocated. `None` if a request of `bytes` bytes does not
-    /// fit, or if they are too few to go on: if none are left, no request fits.
+    /// Bytes that are left when `allocated` was ever allocated. `None` if a request of `bytes` bytes does
+    /// not fit, or if they are too few to go on: if none are left, no request fits.
     pub(super) fn left(&self, allocated: Bytes, bytes: usize) -> Option<usize> {
         let left = self.allowance.saturating_sub(self.since(allocated));
         (bytes.max(self.allowance / 8).max(1) <= left).then_some(left)

@@ -2,7 +2,7 @@
 
 use plimsoll_unit::Bytes;
 
-/// What is known of them: at most the live bytes beyond those that a collection without summaries found.
+/// Their upper bound: the live bytes beyond those that a collection without summaries found.
 #[derive(Default)]
 pub(super) struct Retention {
     /// The live objects that the last collection found that trusted no summaries.

@@ -1,4 +1,4 @@
-//! What is kept of a thread for the one that joins it.
+//! The state of a thread that is kept for the one that joins it.
 
 use libc::c_void;
 

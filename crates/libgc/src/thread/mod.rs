@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `local` | words in thread-local storage |
 //! | `record`, `registered` | the state of one registered thread; all of them |
-//! | `deferral`, `joining`, `stack_use` | parts of that state: stops that are put off, the result, the stacks |
+//! | `deferral`, `joining`, `stack_use` | parts of it: stops that are put off, the result, the stacks |
 //! | `current` | the current thread |
 //! | `pthreads`, `exit` | threads that are created through the collector; the end of any thread |
 //! | `unregistered` | threads that are not registered |

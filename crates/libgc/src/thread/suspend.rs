@@ -41,7 +41,7 @@ impl Suspension {
         self.wanted.load(Acquire) != 0
     }
 
-    /// Whether the thread waits. What it did before that is seen.
+    /// Whether the thread waits. If so, this thread sees all that it did before.
     pub(super) fn is_parked(&self) -> bool {
         self.parked.load(Acquire) != 0
     }

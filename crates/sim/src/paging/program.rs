@@ -81,7 +81,7 @@ pub struct Point {
     pub now: Nanos,
     /// How large the heap may be from then on.
     pub size: Bytes,
-    /// What the program had allocated.
+    /// The memory that the program had allocated.
     pub allocated: Bytes,
 }
 
@@ -90,7 +90,7 @@ pub struct Point {
 pub struct Outcome {
     /// When it ended.
     pub ended: Nanos,
-    /// What it allocated.
+    /// The memory that it allocated.
     pub allocated: Bytes,
     /// Collections of the nursery only; a number.
     pub nursery: u64,

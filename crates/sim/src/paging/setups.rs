@@ -12,7 +12,7 @@ pub const LARGE: Bytes = Bytes::mib(512);
 /// More room than any heap here can take.
 const PLENTY: Bytes = Bytes(1 << 40);
 
-/// What a program allocates that runs alone.
+/// The memory that a program allocates when it runs alone.
 const WORK: Bytes = Bytes::mib(6 << 10);
 
 /// The rule that sizes a heap.
@@ -62,7 +62,8 @@ impl Setup {
         Setup { rule, ..self }
     }
 
-    /// One program that allocates 6 GiB, with a heap of at most `most`. `room`: its memory, or all that it wants.
+    /// One program that allocates 6 GiB, with a heap of at most `most`. `room`: its memory, or
+    /// all that it wants.
     pub fn alone(&self, most: Bytes, room: Option<Bytes>) -> Outcome {
         let world = World::new(room.unwrap_or(PLENTY), self.costs);
         let world = self.join(world, Nanos::ZERO, most, WORK);

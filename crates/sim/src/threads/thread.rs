@@ -99,7 +99,7 @@ pub(super) struct Thread {
     pub holds: u64,
     /// Its events.
     pub stream: Reading,
-    /// What counts towards its outcome.
+    /// Its life so far, for the outcome.
     pub run: Run,
     /// Threads that wait for its end.
     pub joiners: Vec<usize>,

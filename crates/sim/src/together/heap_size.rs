@@ -38,7 +38,7 @@ pub(super) struct HeapSize {
     size: Bytes,
     /// The limit that the broker gives it.
     limit: Bytes,
-    /// What it had allocated when the last collection of the whole heap ended.
+    /// The memory that it had allocated when the last collection of the whole heap ended.
     allocated_then: Bytes,
 }
 

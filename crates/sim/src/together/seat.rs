@@ -23,7 +23,7 @@ pub(super) struct Sums {
     pub collections: u64,
     /// Time in them, with what they waited for memory.
     pub collecting: Nanos,
-    /// What they marked or copied.
+    /// The bytes that they marked or copied.
     pub work: Bytes,
     /// The live data that the last collection of the whole heap found.
     pub live: Bytes,

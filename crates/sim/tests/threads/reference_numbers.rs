@@ -11,7 +11,7 @@ pub(crate) struct Numbers {
     pub(crate) schedule: Schedule,
 }
 
-/// What the collector counts, in bytes.
+/// The counts of the collector, in bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct HeapNumbers {
     pub(crate) allocated: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Times {
     pub(crate) turnaround: u64,
 }
 
-/// What the scheduler and the monitors count.
+/// The counts of the scheduler and the monitors.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Schedule {
     pub(crate) contentions: u64,
