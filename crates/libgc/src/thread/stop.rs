@@ -120,13 +120,13 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
     // SAFETY: this thread's own error number.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: this thread's own; null if it is not registered.
-    if let Some(this) = unsafe { current::get().as_ref() } {
-        if !this.deferral.puts_off() {
-            wait(this, context as usize);
-            if this.suspension.is_wanted() {
-                this.stack.stop_at(context as usize);
-                this.suspension.park();
-            }
+    if let Some(this) = unsafe { current::get().as_ref() }
+        && !this.deferral.puts_off()
+    {
+        wait(this, context as usize);
+        if this.suspension.is_wanted() {
+            this.stack.stop_at(context as usize);
+            this.suspension.park();
         }
     }
     // SAFETY: as above.
