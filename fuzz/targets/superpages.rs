@@ -12,7 +12,7 @@ mod world;
 use plimsoll_unit::index::MIB;
 use kernel::{Fake, Pages};
 use plimsoll_heap::mark::{Marker, NoTracer};
-use plimsoll_heap::os::{Call, Unlucky};
+use plimsoll_heap::os::{Call, FaultInjection};
 use plimsoll_heap::{Exhausted, LARGEST_SMALL, SUPERPAGE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -116,7 +116,7 @@ fn run(bytes: &[u8]) {
     let refused = Arc::new(AtomicU32::new(0));
     let ours = refused.clone();
     let refuses = move |call: Call| ours.load(SeqCst) >> call as u32 & 1 != 0;
-    let mut world = World::over(Box::new(Unlucky::new(fake, refuses)), MOST);
+    let mut world = World::over(Box::new(FaultInjection::new(fake, refuses)), MOST);
     let room = 1 + input.byte() % 64;
     let mut marker = Marker::with_room(world.heap, &NoTracer, room).expect("addresses");
     let mut left = STEPS;

@@ -14,6 +14,7 @@ use crate::{apply_schedule, ballast, fork, own_memory, release};
 use plimsoll_client::Granted;
 use plimsoll_client::govern::{Governor, Own, per_second};
 use plimsoll_client::messages::{Report, Statistics};
+use plimsoll_kernel::clock::now;
 use plimsoll_unit::{Bytes, MIB, MICROSECOND, MILLISECOND, Nanos};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +54,7 @@ pub fn spawn(gc: &'static Libgc, reports: bool) {
     restore_signals(&blocked);
     if started.is_err() {
         ORDERS.engage(false);
-        ORDERS.allow(u64::MAX);
+        ORDERS.allow(Bytes::MAX);
     }
 }
 
@@ -150,7 +151,7 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
         let mut task = Task { gc, work };
         // SAFETY: this thread is inside `GC_do_blocking`; the task outlives the call.
         unsafe { (gc.call_active)(active, (&raw mut task).cast()) };
-        if ORDERS.lend(0) > 0 {
+        if ORDERS.lend(Bytes::ZERO) > Bytes::ZERO {
             apply_schedule::apply(gc);
         }
         ORDERS.set_collects(false);
@@ -160,18 +161,18 @@ fn inside(gc: &'static Libgc, work: &mut dyn FnMut(&'static Libgc)) -> bool {
     .is_some()
 }
 
-fn grow(gc: &'static Libgc, bytes: u64) {
+fn grow(gc: &'static Libgc, bytes: Bytes) {
     ballast::give(gc, bytes);
     apply_schedule::apply(gc);
 }
 
 fn disengage(gc: &'static Libgc) {
-    ORDERS.allow(u64::MAX);
+    ORDERS.allow(Bytes::MAX);
     if ORDERS.engage(false) {
         apply_schedule::engage(gc);
     }
-    if ballast::held() > 0 {
-        inside(gc, &mut |gc| ballast::give(gc, u64::MAX));
+    if ballast::held() > Bytes::ZERO {
+        inside(gc, &mut |gc| ballast::give(gc, Bytes::MAX));
     }
 }
 
@@ -195,7 +196,7 @@ impl Helper {
             gc,
             link: Link::open(mode, reports),
             steers: *mode != Mode::Default,
-            governor: Governor::new(now(), Bytes(allocated)),
+            governor: Governor::new(now(), allocated),
             early: 0,
         }
     }
@@ -212,7 +213,7 @@ impl Helper {
     /// Does one look, and what follows from it.
     fn step(&mut self, numbers: Option<Granted>) {
         let allocated = Heap::read(self.gc).allocated;
-        ORDERS.set_rate(self.governor.measure(now(), Bytes(allocated)));
+        ORDERS.set_rate(self.governor.measure(now(), allocated));
         let Some(numbers) = numbers else {
             return disengage(self.gc);
         };
@@ -229,8 +230,8 @@ impl Helper {
         }
     }
 
-    /// Adds what is known of the collector to a report, and sends it. `live`: bytes that live.
-    fn report(&mut self, report: Report, extent: u64, live: u64) {
+    /// Adds what is known of the collector to a report, and sends it. `live`: the memory of live objects.
+    fn report(&mut self, report: Report, extent: Bytes, live: Bytes) {
         // A program allocates differently while it starts: until a second has passed it may want
         // everything.
         let known = report.allocation_rate.is_some();
@@ -238,17 +239,17 @@ impl Helper {
         if !known {
             self.early = collections.count;
         }
-        let last = Nanos(collections.expected.max(1));
+        let last = collections.expected.max(Nanos(1));
         let speed = if collections.count > self.early {
-            per_second(Bytes(live), last).max(1)
+            per_second(live, last).max(1)
         } else {
             USUAL_SPEED
         };
         self.link.report(&Report {
-            live: known.then_some(live),
+            live: known.then_some(live.0),
             collection_speed: known.then_some(speed),
             collections: Some(collections.count),
-            collection_ms: Some(collections.collecting / MILLISECOND),
+            collection_ms: Some(collections.collecting.0 / MILLISECOND),
             collector: Some(statistics(&collections, extent)),
             ..report
         });
@@ -270,9 +271,10 @@ impl Helper {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let own_memory::Memory { resident, swapped } = own_memory::memory().unwrap_or_default();
-        release::saw_swapped(swapped);
+        let resident = Bytes(resident);
+        release::saw_swapped(Bytes(swapped));
         let heap = Heap::read(self.gc);
-        let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
+        let other = PUBLISHED.other_is_at_least(resident - heap.mapped);
         let collections = PUBLISHED.collections();
         // Until a collection tells, all that is used may live.
         let live = if collections.count > self.early {
@@ -282,13 +284,13 @@ impl Helper {
         };
         let guard = PUBLISHED.guard();
         let own = Own {
-            resident: Bytes(resident),
-            beside: Bytes(other),
-            needs: Bytes(live) + Bytes(guard),
-            guard: Bytes(guard),
+            resident,
+            beside: other,
+            needs: live + guard,
+            guard,
         };
         let govern = self.governor.step(now(), numbers, own);
-        let allowance = govern.process_limit.0;
+        let allowance = govern.process_limit;
         ORDERS.allow(allowance);
         if let Some(report) = govern.report.filter(|_| self.link.is_heard()) {
             self.report(report, heap.extent, live);
@@ -301,13 +303,13 @@ impl Helper {
             target: PUBLISHED.target(allowance),
             ceiling: PUBLISHED.ceiling(allowance),
             guard,
-            release_to: govern.release_to.map(|goal| goal.0),
+            release_to: govern.release_to,
             may_release: govern.may_release,
         }
     }
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
-    fn release(&mut self, goal: u64, numbers: Granted) {
+    fn release(&mut self, goal: Bytes, numbers: Granted) {
         let resident = || Bytes(own_memory::memory().unwrap_or_default().resident);
         let (began, before) = (now(), resident());
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
@@ -322,16 +324,12 @@ impl Helper {
     }
 }
 
-fn now() -> Nanos {
-    Nanos(own_memory::now())
-}
-
 /// The statistics to report, as far as libgc tells them. The world is stopped during the whole of
 /// its collections.
-fn statistics(collections: &Collections, extent: u64) -> Statistics {
-    let pause = |took: u64| Some(took / MICROSECOND).filter(|&us| us > 0);
+fn statistics(collections: &Collections, extent: Bytes) -> Statistics {
+    let pause = |took: Nanos| Some(took.0 / MICROSECOND).filter(|&us| us > 0);
     Statistics {
-        heap: Some(extent),
+        heap: Some(extent.0),
         last_pause_us: pause(collections.last),
         longest_pause_us: pause(collections.longest),
         ..Statistics::default()

@@ -6,6 +6,7 @@ use crate::orders::ORDERS;
 use crate::program_settings::{WISHES, program_notifier};
 use crate::published::PUBLISHED;
 use crate::schedule;
+use plimsoll_unit::Bytes;
 use std::sync::atomic::Ordering;
 
 /// Sets `dont_expand` and the free space divisor, which determines the heap's increments, according
@@ -15,12 +16,12 @@ pub fn apply(gc: &'static Libgc) {
     let divisor = WISHES.divisor.load(Ordering::Acquire);
     let (no_growth, divisor) = if ORDERS.engaged() {
         let heap = Heap::read(gc);
-        let ballast = ORDERS.lent().saturating_sub(heap.whole);
+        let ballast = ORDERS.lent() - heap.whole;
         let ceiling = PUBLISHED.ceiling(ORDERS.allowance());
-        let most = WISHES.most.load(Ordering::Acquire) as u64;
-        let below = schedule::most(most).saturating_sub(heap.whole);
-        let room = ceiling.saturating_sub(heap.extent).min(below);
-        let full = room == 0 && ballast.min(below) == 0;
+        let most = WISHES.most.load(Ordering::Acquire).into();
+        let below = schedule::most(most) - heap.whole;
+        let room = (ceiling - heap.extent).min(below);
+        let full = room.max(ballast.min(below)) == Bytes::ZERO;
         let ours = schedule::divisor(heap.whole, room);
         (if full { 1 } else { no_growth }, divisor.max(ours))
     } else {
@@ -33,12 +34,12 @@ pub fn apply(gc: &'static Libgc) {
     }
 }
 
-/// Lets the heap grow by `bytes` bytes beyond the ceiling, for a piece of ballast that fits
-/// nowhere; 0 ends that. Takes no lock.
-pub fn lend(gc: &'static Libgc, bytes: u64) {
+/// Lets the heap grow by `bytes` beyond the ceiling, for a piece of ballast that fits
+/// nowhere; none ends that. Takes no lock.
+pub fn lend(gc: &'static Libgc, bytes: Bytes) {
     let most = match bytes {
-        0 => 0,
-        _ => (gc.read().heap as u64).saturating_add(bytes),
+        Bytes::ZERO => Bytes::ZERO,
+        _ => Bytes::from(gc.read().heap) + bytes,
     };
     ORDERS.lend(most);
     apply(gc);

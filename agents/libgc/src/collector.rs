@@ -2,6 +2,7 @@
 //! returns `None`.
 
 use crate::symbols;
+use plimsoll_unit::Bytes;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
@@ -61,29 +62,31 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Bytes of heap that are not unmapped.
-    pub fn mapped(&self) -> u64 {
-        self.heap.saturating_sub(self.unmapped) as u64
+    /// The heap that is not unmapped.
+    pub fn mapped(&self) -> Bytes {
+        self.heap.saturating_sub(self.unmapped).into()
     }
 
-    /// Bytes of heap in blocks that hold objects.
-    pub fn used(&self) -> u64 {
-        self.heap.saturating_sub(self.free) as u64
+    /// The heap in blocks that hold objects.
+    pub fn used(&self) -> Bytes {
+        self.heap.saturating_sub(self.free).into()
     }
 
-    /// Bytes of free whole blocks, including unmapped ones.
-    pub fn free_bytes(&self) -> u64 {
-        self.free as u64
+    /// Free whole blocks, including unmapped ones.
+    pub fn free_blocks(&self) -> Bytes {
+        self.free.into()
     }
 
-    /// Bytes of free heap that are still mapped.
-    pub fn idle(&self) -> u64 {
-        self.free.saturating_sub(self.unmapped) as u64
+    /// The free heap that is still mapped.
+    pub fn idle(&self) -> Bytes {
+        self.free.saturating_sub(self.unmapped).into()
     }
 
-    /// Bytes allocated since the start.
-    pub fn allocated(&self) -> u64 {
-        self.allocated_before.saturating_add(self.allocated_since) as u64
+    /// The memory allocated since the start.
+    pub fn allocated(&self) -> Bytes {
+        self.allocated_before
+            .saturating_add(self.allocated_since)
+            .into()
     }
 }
 

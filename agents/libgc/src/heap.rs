@@ -1,23 +1,24 @@
-//! The program's heap: libgc's, without the ballast. Sizes in bytes.
+//! The program's heap: libgc's, without the ballast.
 
 use crate::ballast;
 use crate::collector::Libgc;
+use plimsoll_unit::Bytes;
 
 /// The heap at one moment. While it changes, one number may be ahead of another by a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap {
     /// Address space of libgc's heap, with the ballast.
-    pub whole: u64,
+    pub whole: Bytes,
     /// Heap that the program can use without a collection.
-    pub extent: u64,
+    pub extent: Bytes,
     /// The part of that in blocks with objects.
-    pub used: u64,
+    pub used: Bytes,
     /// The part that may be resident: neither unmapped nor ballast.
-    pub mapped: u64,
+    pub mapped: Bytes,
     /// Free blocks that are not unmapped.
-    pub idle: u64,
-    /// Bytes that the program has allocated since its start.
-    pub allocated: u64,
+    pub idle: Bytes,
+    /// The memory that the program has allocated since its start.
+    pub allocated: Bytes,
 }
 
 impl Heap {
@@ -26,12 +27,12 @@ impl Heap {
         let stats = gc.read();
         let held = ballast::held();
         Heap {
-            whole: stats.heap as u64,
-            extent: (stats.heap as u64).saturating_sub(held),
-            used: stats.used().saturating_sub(held),
-            mapped: stats.mapped().saturating_sub(held),
+            whole: stats.heap.into(),
+            extent: Bytes::from(stats.heap) - held,
+            used: stats.used() - held,
+            mapped: stats.mapped() - held,
             idle: stats.idle(),
-            allocated: stats.allocated().saturating_sub(ballast::ever()),
+            allocated: stats.allocated() - ballast::ever(),
         }
     }
 }

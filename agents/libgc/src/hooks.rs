@@ -8,6 +8,8 @@ use crate::orders::ORDERS;
 use crate::program_settings::{program_on_event, program_on_resize};
 use crate::published::PUBLISHED;
 use crate::{adapter_thread, apply_schedule, fork, own_memory};
+use plimsoll_kernel::clock;
+use plimsoll_unit::Bytes;
 use std::ffi::c_int;
 
 /// Installs the hooks; they call the program's own ones.
@@ -25,10 +27,10 @@ unsafe extern "C" fn on_event(event: c_int) {
         match event {
             EVENT_START => {
                 let heap = Heap::read(gc);
-                PUBLISHED.began(own_memory::now(), heap.allocated);
-                measure_other(&heap, 0);
+                PUBLISHED.began(clock::now(), heap.allocated);
+                measure_other(&heap, Bytes::ZERO);
             }
-            EVENT_RECLAIM_END => measure_other(&Heap::read(gc), 0),
+            EVENT_RECLAIM_END => measure_other(&Heap::read(gc), Bytes::ZERO),
             EVENT_END => at_end(gc),
             _ => {}
         }
@@ -54,8 +56,9 @@ unsafe extern "C" fn on_resize(size: usize) {
     }
 }
 
-/// Measures the memory that is not heap. `untouched` mapped bytes of the heap are known to be untouched.
-fn measure_other(heap: &Heap, untouched: u64) {
+/// Measures the memory that is not heap. `untouched`: the mapped part of the heap that is known to be
+/// untouched.
+fn measure_other(heap: &Heap, untouched: Bytes) {
     let errno = errno();
     if let Some(memory) = own_memory::memory() {
         PUBLISHED.measured(memory, heap, untouched);
@@ -65,7 +68,7 @@ fn measure_other(heap: &Heap, untouched: u64) {
 
 fn at_end(gc: &'static Libgc) {
     let heap = Heap::read(gc);
-    PUBLISHED.ended(own_memory::now(), &heap, ORDERS.rate(), ORDERS.collects());
+    PUBLISHED.ended(clock::now(), &heap, ORDERS.rate(), ORDERS.collects());
     apply_schedule::apply(gc);
     if fork::take_orphan() {
         adapter_thread::spawn(gc, false);

@@ -23,7 +23,7 @@ impl Link {
     pub fn open(mode: &Mode, report: bool) -> Link {
         match mode {
             Mode::Off => Link::None,
-            Mode::Fixed(bytes) => Link::Fixed(Bytes(*bytes)),
+            Mode::Fixed(bytes) => Link::Fixed(*bytes),
             Mode::Adaptive | Mode::Default => {
                 Follower::of_environment("libgc", report).map_or(Link::None, Link::Broker)
             }
@@ -64,7 +64,7 @@ impl Link {
     }
 
     /// Tells the broker how much was given back. Does not wait.
-    pub fn released(&self, bytes: plimsoll_unit::Bytes) {
+    pub fn released(&self, bytes: Bytes) {
         if let Link::Broker(follower) = self {
             follower.released(bytes);
         }

@@ -1,6 +1,7 @@
 //! Orders of the helper to the hooks. The helper writes, and the hooks read, on any thread of the program;
 //! plain atomics, without a lock. Sizes in bytes.
 
+use plimsoll_unit::Bytes;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release,
 };
@@ -58,23 +59,23 @@ impl Orders {
     }
 
     /// While the helper takes ballast, the size that the heap may grow to beyond its ceiling; 0 otherwise.
-    pub fn lent(&self) -> u64 {
-        self.lent.load(Acquire)
+    pub fn lent(&self) -> Bytes {
+        Bytes(self.lent.load(Acquire))
     }
 
     /// Sets that size. Returns the one before.
-    pub fn lend(&self, heap: u64) -> u64 {
-        self.lent.swap(heap, AcqRel)
+    pub fn lend(&self, heap: Bytes) -> Bytes {
+        Bytes(self.lent.swap(heap.0, AcqRel))
     }
 
-    /// Bytes that the process may use; `u64::MAX` without a limit.
-    pub fn allowance(&self) -> u64 {
-        self.allowance.load(Acquire)
+    /// The memory that the process may use; [`Bytes::MAX`] without a limit.
+    pub fn allowance(&self) -> Bytes {
+        Bytes(self.allowance.load(Acquire))
     }
 
     /// Sets what it may use.
-    pub fn allow(&self, bytes: u64) {
-        self.allowance.store(bytes, Release);
+    pub fn allow(&self, bytes: Bytes) {
+        self.allowance.store(bytes.0, Release);
     }
 
     /// Bytes that the program allocates per second.
@@ -91,6 +92,6 @@ impl Orders {
     pub fn forked(&self) {
         self.set_collects(false);
         self.hold_finalizers(false);
-        self.lend(0);
+        self.lend(Bytes::ZERO);
     }
 }

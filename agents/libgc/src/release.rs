@@ -5,22 +5,23 @@ use crate::collector::Libgc;
 use crate::heap::Heap;
 use crate::published::PUBLISHED;
 use crate::{apply_schedule, ballast, own_memory, schedule};
+use plimsoll_unit::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A release reacts when this many more bytes are in swap than before.
-const PAGED: u64 = 1 << 20;
+/// A release reacts when this much more is in swap than before.
+const PAGED: Bytes = Bytes::mib(1);
 /// How many collections a free block must have survived before a forced collection unmaps it.
 const UNMAP_AFTER: usize = 2;
 /// The smallest number of bytes in swap since the last release.
 static SWAPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Takes ballast until the extent is `goal` bytes, as far as there is free heap.
-fn shrink_to(gc: &'static Libgc, goal: u64) {
-    let surplus = Heap::read(gc).extent.saturating_sub(goal);
-    if surplus > 0 {
+/// Takes ballast until the extent is `goal`, as far as there is free heap.
+fn shrink_to(gc: &'static Libgc, goal: Bytes) {
+    let surplus = Heap::read(gc).extent - goal;
+    if surplus > Bytes::ZERO {
         ballast::take(gc, surplus, |bytes| apply_schedule::lend(gc, bytes));
         if let Some(memory) = own_memory::memory() {
-            PUBLISHED.measured(memory, &Heap::read(gc), 0);
+            PUBLISHED.measured(memory, &Heap::read(gc), Bytes::ZERO);
         }
     }
 }
@@ -33,8 +34,8 @@ fn collect(gc: &'static Libgc) {
 }
 
 /// Discards free heap; then, if the extent is still above the goal, collects and discards again.
-pub fn reclaim(gc: &'static Libgc, goal: u64) {
-    let beyond = |gc: &Libgc| Heap::read(gc).extent > goal.saturating_add(schedule::MIN_GUARD);
+pub fn reclaim(gc: &'static Libgc, goal: Bytes) {
+    let beyond = |gc: &Libgc| Heap::read(gc).extent > goal + schedule::MIN_GUARD;
     if !paged_out() {
         shrink_to(gc, goal);
     }
@@ -43,7 +44,7 @@ pub fn reclaim(gc: &'static Libgc, goal: u64) {
         unmap_paged(gc);
     }
     shrink_to(gc, goal);
-    SWAPPED.store(swapped(), Ordering::Release);
+    SWAPPED.store(swapped().0, Ordering::Release);
 }
 
 /// Makes libgc unmap free blocks when much is in swap. libgc writes into each block that it hands
@@ -60,14 +61,14 @@ fn unmap_paged(gc: &'static Libgc) {
 /// Whether more is in swap than at some time since the last release. If so, that is heap, and not
 /// memory that the program left in swap for good.
 fn paged_out() -> bool {
-    swapped() > SWAPPED.load(Ordering::Acquire).saturating_add(PAGED)
+    swapped() > Bytes(SWAPPED.load(Ordering::Acquire)) + PAGED
 }
 
-/// Remembers the smallest number of bytes seen in swap.
-pub fn saw_swapped(bytes: u64) {
-    SWAPPED.fetch_min(bytes, Ordering::AcqRel);
+/// Remembers the smallest amount seen in swap.
+pub fn saw_swapped(bytes: Bytes) {
+    SWAPPED.fetch_min(bytes.0, Ordering::AcqRel);
 }
 
-fn swapped() -> u64 {
-    own_memory::memory().unwrap_or_default().swapped
+fn swapped() -> Bytes {
+    Bytes(own_memory::memory().unwrap_or_default().swapped)
 }

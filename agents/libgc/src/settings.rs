@@ -3,6 +3,7 @@
 //! all of it, and the adapter does nothing there.
 
 use plimsoll_kernel::environment::is_trusted;
+use plimsoll_unit::Bytes;
 
 /// The adapter's task in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub enum Mode {
     Off,
     /// Report to the broker, but leave libgc's own schedule in force (`default`).
     Default,
-    /// Act as if the limit were always this many bytes (`fixed:BYTES`).
-    Fixed(u64),
+    /// Act as if the limit were always this (`fixed:BYTES`).
+    Fixed(Bytes),
 }
 
 /// Parses a value of `PLIMSOLL_LIBGC`. A value that is not understood leaves the program alone.
@@ -26,7 +27,7 @@ pub fn mode(value: Option<&str>) -> Mode {
             .strip_prefix("fixed:")
             .and_then(|bytes| bytes.parse().ok())
         {
-            Some(bytes) => Mode::Fixed(bytes),
+            Some(bytes) => Mode::Fixed(Bytes(bytes)),
             None => Mode::Off,
         },
     }
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(mode(None), Mode::Adaptive);
         assert_eq!(mode(Some("off")), Mode::Off);
         assert_eq!(mode(Some("default")), Mode::Default);
-        assert_eq!(mode(Some("fixed:1048576")), Mode::Fixed(1 << 20));
+        assert_eq!(mode(Some("fixed:1048576")), Mode::Fixed(Bytes(1 << 20)));
         assert_eq!(mode(Some("fixed:-1")), Mode::Off);
         assert_eq!(mode(Some("fixed:99999999999999999999999")), Mode::Off);
         assert_eq!(mode(Some("nonsense")), Mode::Off);

@@ -10,7 +10,7 @@ use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_policy::sizing::Ratios;
 use plimsoll_sim::paging::setups::{LARGE, Rule, Setup};
 use plimsoll_sim::paging::{Costs, Outcome, Plan};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, SECOND};
 
 const PLATEAU: &str =
     "under pressure at most 1.5 times the default without pressure, at every maximum";
@@ -34,7 +34,7 @@ const SWAPS: [(&str, Costs); 2] = [
     ("solid state", Costs::SOLID_STATE),
 ];
 /// The memory under pressure, bytes.
-const ROOM: u64 = 144 * MIB;
+const ROOM: Bytes = Bytes::mib(144);
 /// Maximum heaps, MiB.
 const SIZES: [u64; 14] = [
     56, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 416, 512,
@@ -158,8 +158,8 @@ impl Worst {
 }
 
 /// Seconds that one program takes with a heap of at most `most` MiB.
-fn seconds(setup: Setup, most: u64, room: Option<u64>) -> f64 {
-    setup.alone(most * MIB, room).ended as f64 / SECOND as f64
+fn seconds(setup: Setup, most: u64, room: Option<Bytes>) -> f64 {
+    setup.alone(Bytes::mib(most), room).ended.0 as f64 / SECOND as f64
 }
 
 /// Time in too little memory, as a multiple of the default's in enough: with the default, the paper's rule
@@ -170,13 +170,14 @@ fn alone(setup: Setup) -> [f64; 3] {
 }
 
 fn work(outcomes: &[Outcome]) -> f64 {
-    outcomes.iter().map(|one| one.allocated).sum::<u64>() as f64
+    outcomes.iter().map(|one| one.allocated).sum::<Bytes>().0 as f64
 }
 
 /// Work of four programs, as a part of that of the best even split: with the default, the paper's rule and
 /// ours.
 fn four(setup: Setup) -> [f64; 3] {
-    let fixed = [96, 112, 128, 140].map(|most| work(&setup.with(Rule::Maximum).four(most * MIB)));
+    let fixed =
+        [96, 112, 128, 140].map(|most| work(&setup.with(Rule::Maximum).four(Bytes::mib(most))));
     let best = fixed.into_iter().fold(0.0, f64::max);
     [Rule::Maximum, PAPER, MENDED].map(|rule| work(&setup.with(rule).four(LARGE)) / best)
 }
@@ -185,7 +186,7 @@ fn four(setup: Setup) -> [f64; 3] {
 /// ours.
 fn beside(setup: Setup) -> [f64; 3] {
     let with = |rule, most| work(&[setup.with(rule).beside_a_hog(most)]);
-    let fixed = [96, 112, 128, 256, 320].map(|most| with(Rule::Maximum, most * MIB));
+    let fixed = [96, 112, 128, 256, 320].map(|most| with(Rule::Maximum, Bytes::mib(most)));
     let best = fixed.into_iter().fold(0.0, f64::max);
     [Rule::Maximum, PAPER, MENDED].map(|rule| with(rule, LARGE) / best)
 }
@@ -229,8 +230,8 @@ fn draw(runner: &Runner) -> Result<()> {
 fn sizes(name: &str, colour: usize, outcome: &Outcome) -> Series {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for point in &outcome.points {
-        let at = (point.now as f64 / SECOND as f64).floor();
-        let size = point.size as f64 / MIB as f64;
+        let at = (point.now.0 as f64 / SECOND as f64).floor();
+        let size = point.size.0 as f64 / MIB as f64;
         // One point a second is enough for a picture.
         if points.last().is_none_or(|last| last.0 < at) {
             points.push((at, size));

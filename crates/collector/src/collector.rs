@@ -14,6 +14,7 @@ use crate::young::{self, Now, Young};
 use plimsoll_heap::collection::{self, Looked, Step};
 use plimsoll_heap::mark::{Marker, NoSpace, Space};
 use plimsoll_heap::{Central, Exhausted, Heap, Residency, SUPERPAGE, Watch};
+use plimsoll_unit::Bytes;
 use std::time::Duration;
 
 /// Settings of a new collector.
@@ -141,20 +142,24 @@ impl<'h, S: Space> Collector<'h, S> {
 
     /// Whether the kernel may have evicted some of the heap or its tables.
     fn may_page(&self) -> bool {
-        self.surroundings.short || self.surroundings.absent > 0
+        self.surroundings.short || self.surroundings.held.absent() > 0
     }
 
     /// Does a step that only marks, inside a pause that has begun.
     fn mark_some(&mut self, front: &mut impl FrontEnd<S>, mut begun: Begun, step: Step<'_>) {
         let time = self.time_of_step(&front.conditions());
         let done = self.driver(&mut begun.cycle).step(front, step, time);
-        self.statistics.stopped(begun.cycle.overhead());
+        self.statistics.forecast.stopped(begun.cycle.overhead());
         let used = self.central.used();
         self.incremental.after(begun, done, used);
     }
 
     fn time_of_step(&self, conditions: &Conditions) -> Duration {
-        incremental::time(self.young.on, conditions, self.statistics.overhead())
+        incremental::time(
+            self.young.on,
+            conditions,
+            self.statistics.forecast.overhead(),
+        )
     }
 
     /// Does a collection in one pause, or only its first step if it is to be incremental. With `earlier`,
@@ -216,7 +221,7 @@ impl<'h, S: Space> Collector<'h, S> {
         front.after_marking(self.heap, &self.central, &mut self.marker);
         let watch = self.watch(young, &residency, &conditions);
         let ended = self.driver(&mut cycle).end(front, marked, watch);
-        self.statistics.stopped(cycle.overhead());
+        self.statistics.forecast.stopped(cycle.overhead());
         self.reclaim(front, ended, &cycle, (young, residency), &conditions);
     }
 
@@ -350,15 +355,15 @@ impl<'h, S: Space> Collector<'h, S> {
 /// The findings of a collection, for the pace of the next ones.
 fn found(swept: &plimsoll_heap::SweepStatistics, scanned: &Scanned) -> Found {
     Found {
-        composite: (swept.live - swept.opaque) as usize,
-        atomic: swept.opaque as usize,
-        small: swept.small_opaque as usize,
+        composite: (swept.live - swept.opaque).length(),
+        atomic: swept.opaque.length(),
+        small: swept.small_opaque.length(),
         small_objects: swept.small_opaque_objects as usize,
         roots: scanned.roots,
         stacks: scanned.stacks,
         finalized: scanned.finalized,
-        holes: swept.holes as usize,
-        freed: swept.freed_bytes() as usize,
+        holes: swept.holes.length(),
+        freed: swept.freed_memory().length(),
     }
 }
 
@@ -476,30 +481,29 @@ impl<S: Space> Collector<'_, S> {
 
     /// Sets the heap's maximum size in bytes; `None` for none.
     pub fn limit(&mut self, most: Option<usize>) {
-        self.pace.most = most;
-        self.pace.bound(&mut self.central);
+        self.pace.bound(&mut self.central, most);
     }
 
-    /// Follows a broker, which grants the heap `bytes` bytes in memory; `None` if it no longer grants any.
-    pub fn follow(&mut self, bytes: Option<u64>) {
+    /// Follows a broker, which grants the heap `bytes` in memory; `None` if it no longer grants any.
+    pub fn follow(&mut self, bytes: Option<Bytes>) {
         self.surroundings.grant(bytes);
-        let absent = self.surroundings.absent;
+        let absent = self.surroundings.held.absent();
         let granted = bytes.map(|bytes| self.surroundings.granted(&self.central, bytes));
         let cliff = granted.is_some_and(|(_, cliff)| cliff);
         let superpages =
-            granted.map(|(bytes, _)| (bytes as usize / SUPERPAGE).saturating_add(absent));
+            granted.map(|(bytes, _)| (bytes.length() / SUPERPAGE).saturating_add(absent));
         self.pace.follow(&mut self.central, superpages, cliff);
     }
 
-    /// Sets what a broker grants the heap when the next collection looks, in bytes.
-    pub fn grant(&mut self, bytes: u64) {
+    /// Sets what a broker grants the heap when the next collection looks.
+    pub fn grant(&mut self, bytes: Bytes) {
         self.surroundings.grant(Some(bytes));
     }
 
     /// Gives all free memory back to the kernel.
     pub fn give_back(&mut self) {
         self.central.give_back(self.heap, 0);
-        self.surroundings.idle = 0;
+        self.surroundings.held.gave_all_back();
     }
 
     /// Turns incremental mode on, in which pauses are short. False if the kernel does not track writes. Does
@@ -554,15 +558,15 @@ impl<'h, S: Space> Collector<'h, S> {
         self.pace.size(&self.central)
     }
 
-    /// Bytes of the heap that are in memory, as far as is known without a query to the kernel.
+    /// The part of the heap that is in memory, as far as is known without a query to the kernel.
     #[must_use]
-    pub fn resident(&self) -> u64 {
-        self.surroundings.resident(&self.central)
+    pub fn resident(&self) -> Bytes {
+        self.surroundings.held.resident(&self.central)
     }
 
-    /// Bytes that may be alive only because of stale summaries.
+    /// The objects that may be alive only because of stale summaries.
     #[must_use]
-    pub fn retained(&self) -> u64 {
+    pub fn retained(&self) -> Bytes {
         self.pace.retained(self.statistics.live())
     }
 
@@ -570,11 +574,11 @@ impl<'h, S: Space> Collector<'h, S> {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let heap = self.size();
-        let total = self.heap.allocated() as usize;
-        let since = total - self.statistics.allocated_before as usize;
+        let total = self.heap.allocated().length();
+        let since = total - self.statistics.allocated_before.length();
         Usage {
             heap,
-            free: heap.saturating_sub(self.statistics.live() as usize + since),
+            free: heap.saturating_sub(self.statistics.live().length() + since),
             unmapped: (self.central.committed() * SUPERPAGE).saturating_sub(heap),
             since,
             total,

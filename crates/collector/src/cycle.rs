@@ -237,7 +237,7 @@ impl fmt::Display for Record {
             self.pause.as_micros(),
             self.whole.as_micros(),
             self.faults,
-            swept.live >> 10,
+            swept.live.0 >> 10,
             swept.objects,
             marking.shared,
             marking.overflows,

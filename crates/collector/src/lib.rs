@@ -16,6 +16,7 @@
 //! | `young` | collections of young objects |
 //! | `workers` | mark workers: threads that help to mark |
 //! | `cycle`, `statistics` | clocks, counters and the record of one collection; sums over all of them |
+//! | `forecast` | how long the next collection would stop the world |
 //!
 //! # Invariants
 //!
@@ -27,6 +28,7 @@ mod collector;
 mod cycle;
 mod driver;
 mod footprint;
+mod forecast;
 mod front_end;
 mod incremental;
 mod pace;

@@ -1,30 +1,25 @@
 //! When to collect: how much may be allocated until the next collection.
 
+mod asked;
+mod budget;
+mod retention;
+
 use crate::front_end::Conditions;
+use asked::{Asked, BEGIN};
+use budget::Budget;
 use plimsoll_heap::{Central, Residency, SUPERPAGE};
 use plimsoll_kernel::clock;
 use plimsoll_policy::sizing;
+use plimsoll_unit::{Bytes, Nanos};
+use retention::Retention;
 use std::time::Duration;
 
 /// How much the heap may use, and what the user set for it. Guarded by the collector's lock.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// The superpages for which the heap has addresses.
-    room: usize,
-    /// Initial size in bytes.
-    initial: usize,
-    /// Maximum size in bytes; `None` for none.
-    pub(crate) most: Option<usize>,
-    /// Bytes that the program said it will need.
-    expected: usize,
-    /// Live bytes that the last collection found that trusted no summaries.
-    known_live: usize,
-    /// The next collection is not to trust summaries either.
-    complete: bool,
-    /// `allowance`: bytes to allocate from the last collection to the next. `allocated`: the bytes
-    /// ever allocated as of the last collection.
-    allowance: usize,
-    allocated: u64,
+    asked: Asked,
+    retention: Retention,
+    budget: Budget,
     /// Superpages that a broker grants the heap; `None` without a broker.
     granted: Option<usize>,
     /// `floor`: superpages that the heap may have in any case until the next collection. `ceiling`:
@@ -96,29 +91,26 @@ pub(crate) struct Ended<'a> {
     pub(crate) residency: &'a Residency,
     /// How long it took.
     pub(crate) took: Duration,
-    /// Bytes ever allocated.
-    pub(crate) allocated: u64,
+    /// The memory ever allocated.
+    pub(crate) allocated: Bytes,
 }
 
 impl Ended<'_> {
     /// The same in the form that a policy takes, given that collections lately cost `cost`
-    /// nanoseconds each, and that `usual` bytes may be allocated until the next one by libgc's rule.
-    pub(crate) fn told(&self, cost: u64, usual: usize) -> sizing::Ended {
+    /// each, and that `usual` bytes may be allocated until the next one by libgc's rule.
+    pub(crate) fn told(&self, cost: Nanos, usual: usize) -> sizing::Ended {
         sizing::Ended {
             now: clock::now().0,
-            took: u64::try_from(self.took.as_nanos()).unwrap_or(u64::MAX),
-            cost,
+            took: Nanos::from(self.took).0,
+            cost: cost.0,
             live: (self.found.composite + self.found.atomic) as u64,
-            allocated: self.allocated,
+            allocated: self.allocated.0,
             growth: Pace::growth(self.found, usual) as u64,
             stalls: self.residency.evicted as u64,
             ..sizing::Ended::default()
         }
     }
 }
-
-/// The initial size of a heap in bytes, as of libgc's.
-const BEGIN: usize = 64 << 10;
 
 /// For fewer bytes than this, a collection is not worth stopping the world, whatever
 /// the user set. (By libgc's rule it is about this for a program with a few
@@ -155,28 +147,20 @@ const DECAY: usize = 1024;
 const CLIFF_DECAY: usize = 16;
 
 impl Pace {
-    /// The heap's maximum in superpages.
-    fn cap(&self) -> usize {
-        self.most
-            .map_or(self.room, |bytes| (bytes / SUPERPAGE).min(self.room))
-    }
-
     /// The pace of a new heap that has addresses for `room` superpages.
     pub(crate) fn new(room: usize, initial: usize, most: Option<usize>) -> Pace {
         Pace {
-            room,
-            initial,
-            most,
+            asked: Asked::new(room, initial, most),
             ..Pace::default()
         }
     }
 
     /// Sets the limit until the first collection. There is room for `most` bytes.
     pub(crate) fn begin(&mut self, central: &mut Central, most: usize) {
-        let bytes = BEGIN.max(self.initial.min(most));
-        self.goal = bytes.div_ceil(SUPERPAGE).min(self.cap());
+        let bytes = self.asked.first(most);
+        self.goal = bytes.div_ceil(SUPERPAGE).min(self.asked.cap());
         self.ceiling = usize::MAX;
-        self.allowance = bytes.max(LEAST);
+        self.budget = Budget::new(bytes.max(LEAST), Bytes::ZERO);
         self.given = self.goal;
         central.set_limit(self.goal);
     }
@@ -207,16 +191,13 @@ impl Pace {
     /// Whether the next collection is to trust no summaries: stale summaries may keep objects that
     /// add up to a fifth of the heap.
     pub(crate) fn wants_complete(&self) -> bool {
-        self.complete
+        self.retention.wants_complete()
     }
 
     /// Notes the result of a collection. `trusted`: whether it trusted summaries.
     pub(crate) fn after(&mut self, found: &Found, trusted: bool) {
-        let live = found.composite + found.atomic;
-        if !trusted {
-            self.known_live = live;
-        }
-        self.complete = trusted && live > self.known_live / 5 * 6 + PROGRESS;
+        let live = Bytes::from(found.composite + found.atomic);
+        self.retention.after(live, trusted, PROGRESS.into());
     }
 
     /// By how many bytes the heap grows until the next collection, if memory is not short. Holes
@@ -244,7 +225,7 @@ impl Pace {
     pub(crate) fn grow(
         &mut self,
         central: &mut Central,
-        allocated: u64,
+        allocated: Bytes,
         growth: &Growth,
         reserve: usize,
     ) {
@@ -253,7 +234,7 @@ impl Pace {
         let due = used + usual;
         let progress = (used / 16).max(PROGRESS / SUPERPAGE);
         self.floor = used + progress.min(usual);
-        let least = BEGIN.max(self.initial).max(self.expected) / SUPERPAGE;
+        let least = self.asked.least();
         let larger = if growth.short {
             0
         } else {
@@ -262,7 +243,7 @@ impl Pace {
             (due + surplus - surplus.div_ceil(decay)).max(least)
         };
         let most = used.saturating_add(growth.most / SUPERPAGE);
-        self.ceiling = most.max(due).min(self.cap());
+        self.ceiling = most.max(due).min(self.asked.cap());
         self.goal = larger.max(due).min(self.ceiling);
         self.reserve = (reserve / SUPERPAGE).min(self.goal.saturating_sub(used) / LEFT);
         self.decided = growth.cliff.then_some(self.goal);
@@ -284,12 +265,12 @@ impl Pace {
         self.given = (self.goal - self.reserve).min(first);
         central.set_limit(self.given);
         let left = (self.reserve * SUPERPAGE).min(growth.allowance / LEFT);
-        (self.allowance, self.allocated) = (growth.allowance - left, allocated);
+        self.budget = Budget::new(growth.allowance - left, allocated);
     }
 
     /// Bytes allocated since the last collection, of the `allocated` since the start.
-    pub(crate) fn since(&self, allocated: u64) -> usize {
-        (allocated - self.allocated) as usize
+    pub(crate) fn since(&self, allocated: Bytes) -> usize {
+        self.budget.since(allocated)
     }
 
     /// Whether so much was allocated since the last collection that another one may be worth it.
@@ -307,14 +288,12 @@ impl Pace {
         &mut self,
         central: &mut Central,
         bytes: usize,
-        allocated: u64,
+        allocated: Bytes,
         room: Option<usize>,
     ) -> bool {
-        let rest = self.allowance.saturating_sub(self.since(allocated));
-        // For few bytes it is not worth coming here again; and if none are left, no request fits.
-        if bytes.max(self.allowance / 8).max(1) > rest {
+        let Some(rest) = self.budget.left(allocated, bytes) else {
             return false;
-        }
+        };
         if let Some(room) = room {
             self.ceiling = central.used().saturating_add(room / SUPERPAGE);
         }
@@ -334,7 +313,7 @@ impl Pace {
     /// Superpages that the heap may have without a collection.
     fn most(&self) -> usize {
         let granted = self.granted.unwrap_or(usize::MAX);
-        granted.min(self.ceiling).min(self.cap())
+        granted.min(self.ceiling).min(self.asked.cap())
     }
 
     /// Superpages that the heap will fill before the next collection ends.
@@ -351,7 +330,7 @@ impl Pace {
             self.decided = Some(self.goal);
         }
         if let Some(superpages) = superpages {
-            let cap = self.cap();
+            let cap = self.asked.cap();
             let most = self.decided.map_or(cap, |decided| decided.min(cap));
             let usual = superpages.saturating_sub(self.reserve).max(self.floor);
             self.goal = superpages.max(self.floor).min(most);
@@ -362,9 +341,9 @@ impl Pace {
         }
     }
 
-    /// Bytes of the live objects that may be alive only because of stale summaries.
-    pub(crate) fn retained(&self, live: u64) -> u64 {
-        live.saturating_sub(self.known_live as u64)
+    /// The live objects that may be alive only because of stale summaries.
+    pub(crate) fn retained(&self, live: Bytes) -> Bytes {
+        self.retention.retained(live)
     }
 
     /// Forgets the broker's grant, because no broker is followed any more.
@@ -372,9 +351,10 @@ impl Pace {
         self.granted = None;
     }
 
-    /// Applies a maximum that was just set.
-    pub(crate) fn bound(&mut self, central: &mut Central) {
-        let cap = self.cap();
+    /// Sets the heap's maximum in bytes; `None` for none.
+    pub(crate) fn bound(&mut self, central: &mut Central, most: Option<usize>) {
+        self.asked.set_most(most);
+        let cap = self.asked.cap();
         self.goal = self.goal.min(cap);
         central.set_limit(central.limit().min(cap));
     }
@@ -396,13 +376,13 @@ impl Pace {
     pub(crate) fn expand(&mut self, central: &mut Central, superpages: usize, most: usize) -> bool {
         let before = self.goal.max(central.used());
         let wanted = before.saturating_add(superpages);
-        if wanted > self.cap() {
+        if wanted > self.asked.cap() {
             return false;
         }
         let most = central.used().saturating_add(most / SUPERPAGE);
         self.goal = wanted.min(most).max(before);
         central.set_limit(central.limit().max(self.goal.saturating_sub(self.reserve)));
-        self.expected = wanted * SUPERPAGE;
+        self.asked.expect(wanted);
         true
     }
 
@@ -438,7 +418,7 @@ impl Pace {
             (None, Some(_)) => 0,
             (None, None) => (central.used() / 8).max(LEAST / SUPERPAGE),
         };
-        let cap = self.cap();
+        let cap = self.asked.cap();
         let limit = wanted.saturating_add(more).min(cap);
         if limit < wanted {
             return false;
@@ -492,17 +472,13 @@ mod tests {
             finalizes: false,
             holes: 0,
         };
-        pace.grow(central, 0, &growth, 40 * SUPERPAGE);
+        pace.grow(central, Bytes::ZERO, &growth, 40 * SUPERPAGE);
         (central.limit(), pace.size(central) / SUPERPAGE)
     }
 
     fn pace() -> (Heap, Central, Pace) {
         let (heap, central) = Heap::new(Box::new(Linux::new()), 64 << 20).unwrap();
-        let pace = Pace {
-            room: 4096,
-            ..Pace::default()
-        };
-        (heap, central, pace)
+        (heap, central, Pace::new(4096, 0, None))
     }
 
     /// The heap grows by one part of what it may, and by the next part if there is still room. A
@@ -519,15 +495,15 @@ mod tests {
             finalizes: false,
             holes: 0,
         };
-        pace.grow(&mut central, 0, &growth, 40 * SUPERPAGE);
+        pace.grow(&mut central, Bytes::ZERO, &growth, 40 * SUPERPAGE);
         assert_eq!(pace.bounds(&central), (64, 400));
         pace.follow(&mut central, Some(3000), true);
         assert_eq!(pace.bounds(&central), (64, 400));
         assert!(!pace.step(&mut central, 401), "steps fill no holes");
         let none = Some(50 * SUPERPAGE);
-        assert!(!pace.defer(&mut central, 0, 0, none));
+        assert!(!pace.defer(&mut central, 0, Bytes::ZERO, none));
         let enough = Some(800 * SUPERPAGE);
-        assert!(pace.defer(&mut central, 0, 0, enough));
+        assert!(pace.defer(&mut central, 0, Bytes::ZERO, enough));
         assert_eq!(pace.bounds(&central), (64, 400));
         // A request that is larger than a slice is granted as a whole; little of the last room is
         // left.
@@ -562,10 +538,10 @@ mod tests {
         assert!(pace.step(&mut central, 500));
         assert_eq!(grow(&mut pace, &mut central, 100), (358, 398));
         assert!(
-            !pace.defer(&mut central, 0, 75 * SUPERPAGE as u64, None),
+            !pace.defer(&mut central, 0, Bytes::from(75 * SUPERPAGE), None),
             "nothing is left"
         );
-        pace.most = Some(80 * SUPERPAGE);
+        pace.asked.set_most(Some(80 * SUPERPAGE));
         let few = grow(&mut pace, &mut central, 100);
         assert_eq!(few, (60, 80), "a quarter is left at most");
     }

@@ -62,7 +62,7 @@ impl Facts<'_> {
     pub(crate) fn is_incremental(&self, young: bool) -> bool {
         let is_worth = || {
             let expected = self.statistics.expected(self.heap, young);
-            let overhead = self.statistics.overhead();
+            let overhead = self.statistics.forecast.overhead();
             let limit = incremental::limit(self.young.on, self.conditions);
             incremental::is_worth(self.central, self.pace, (expected, overhead), limit)
         };

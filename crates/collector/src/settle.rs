@@ -62,7 +62,6 @@ pub(crate) fn settle<S: Space>(
         given += central.give_back(heap, fills).0;
         idle = fills;
     }
-    (surroundings.used, surroundings.idle) = (central.used(), idle);
     surroundings.short = decision.short && !cliff;
     surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
     let mut paged_out = 0;
@@ -71,7 +70,8 @@ pub(crate) fn settle<S: Space>(
         paged_out = counted.page_out(central, marker, most);
         heap.cool(central);
     }
-    surroundings.absent = ended.residency.absent + paged_out;
+    let absent = ended.residency.absent + paged_out;
+    surroundings.held.settle(absent, central.used(), idle);
     let wanted = Pace::growth(ended.found, allowance);
     pace.note_holes(ended.found, allowance);
     let granted = surroundings.is_granted();
@@ -86,6 +86,7 @@ pub(crate) fn settle<S: Space>(
         // aside only once.
         young.after_whole(&note, growth.allowance);
     }
-    given += surroundings.give_back_unused(heap, central, pace.fills(central), scarce);
+    let (held, fills) = (&mut surroundings.held, pace.fills(central));
+    given += held.give_back_unused(heap, central, fills, scarce);
     Settled { given, paged_out }
 }

@@ -7,10 +7,10 @@ use crate::front_end::{Conditions, Stress};
 use crate::pace;
 use plimsoll_heap::{Heap, Residency, SUPERPAGE, Watch};
 use plimsoll_policy::generations::{Ended, Generations};
-use plimsoll_unit::Bytes;
+use plimsoll_unit::{Bytes, Nanos};
 use std::time::Duration;
 
-/// In incremental mode, old objects are collected as well once this many times more bytes live than
+/// In incremental mode, old objects are collected as well once this many times more lives than
 /// after they were last collected.
 const GROWTH: u64 = 2;
 
@@ -29,14 +29,14 @@ pub(crate) struct Young {
     pub(crate) on: bool,
     /// The user forbids both collections of young objects and incremental marking.
     pub(crate) forbidden: bool,
-    /// Bytes that lived after the last whole collection.
-    live: u64,
+    /// The objects that lived after the last whole collection.
+    live: Bytes,
     /// Decides whether a collection of young objects is worth it.
     generations: Generations,
     /// All superpages with marked objects are armed.
     watched: bool,
-    /// Bytes ever allocated as of the last collection.
-    allocated: u64,
+    /// The memory ever allocated as of the last collection.
+    allocated: Bytes,
 }
 
 /// The state of the heap when everything is marked.
@@ -53,18 +53,16 @@ pub(crate) struct Now {
 
 impl Young {
     /// Whether the collection that begins, which the program did not ask for, is to be of young
-    /// objects. `live` bytes lived after the last collection.
-    pub(crate) fn is_next(&self, heap: &Heap, live: u64, conditions: &Conditions) -> bool {
+    /// objects. `live`: the memory of those that lived after the last collection.
+    pub(crate) fn is_next(&self, heap: &Heap, live: Bytes, conditions: &Conditions) -> bool {
         let may = self.watched
             && heap.is_tracked()
             && self.generations.count() < conditions.young_in_a_row
             && !conditions.whole;
         may && match conditions.stress {
-            _ if self.on => live < self.live.saturating_mul(GROWTH),
+            _ if self.on => live < self.live * GROWTH,
             Some(Stress { young, .. }) => young,
-            None => self
-                .generations
-                .is_young(Bytes(heap.allocated() - self.allocated)),
+            None => self.generations.is_young(heap.allocated() - self.allocated),
         }
     }
 
@@ -84,12 +82,12 @@ impl Young {
     }
 
     /// The approximate share of the bytes allocated since the last collection that is still alive, if
-    /// `grown` more objects live than the `objects` that had `live` bytes after it. It is an estimate,
+    /// `grown` more objects live than the `objects` that took `live` after it. It is an estimate,
     /// because before the sweep only objects are counted, not bytes.
-    pub(crate) fn survival(&self, heap: &Heap, grown: u64, (objects, live): (u64, u64)) -> f64 {
-        let grown = grown as f64 * live as f64;
+    pub(crate) fn survival(&self, heap: &Heap, grown: u64, (objects, live): (u64, Bytes)) -> f64 {
+        let grown = grown as f64 * live.0 as f64;
         let allocated = heap.allocated() - self.allocated;
-        grown / (objects.max(1) as f64 * allocated.max(1) as f64)
+        grown / (objects.max(1) as f64 * allocated.0.max(1) as f64)
     }
 
     /// Records the collection that just ended, and returns the figures by which it is judged.
@@ -99,8 +97,8 @@ impl Young {
         let cost = ended.took + WRITE * written;
         Ended {
             cost: cost.into(),
-            live: Bytes((ended.found.composite + ended.found.atomic) as u64),
-            allocated: Bytes(self.allocated - before),
+            live: Bytes::from(ended.found.composite + ended.found.atomic),
+            allocated: self.allocated - before,
         }
     }
 
@@ -109,9 +107,9 @@ impl Young {
         self.generations.count() > 0
     }
 
-    /// The mean cost of recent collections in nanoseconds, including one that is not recorded yet.
-    pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> u64 {
-        self.generations.mean_cost(young, ended.cost).0
+    /// The mean cost of recent collections, including one that is not recorded yet.
+    pub(crate) fn mean_cost(&self, young: bool, ended: &Ended) -> Nanos {
+        self.generations.mean_cost(young, ended.cost)
     }
 
     /// Notes the end of a collection of young objects. Returns the most bytes to allocate until the
@@ -123,8 +121,8 @@ impl Young {
 
     /// Notes the end of a whole collection; `allowance` bytes may be allocated until the next.
     pub(crate) fn after_whole(&mut self, ended: &Ended, allowance: usize) {
-        self.live = ended.live.0;
-        self.generations.after_whole(ended, Bytes(allowance as u64));
+        self.live = ended.live;
+        self.generations.after_whole(ended, Bytes::from(allowance));
     }
 }
 

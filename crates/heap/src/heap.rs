@@ -7,6 +7,7 @@ use crate::side::{self, Side, UsedBy};
 use crate::stress::Stress;
 use crate::summary::Summaries;
 use crate::tracking::Tracking;
+use plimsoll_unit::Bytes;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -145,9 +146,9 @@ impl Heap {
         }
     }
 
-    /// Bytes handed out since the start, except of what bins hold ([`Bins::count`](crate::Bins::count)).
-    pub fn allocated(&self) -> u64 {
-        self.allocated.load(Relaxed)
+    /// The memory handed out since the start, except for that in bins ([`Bins::count`](crate::Bins::count)).
+    pub fn allocated(&self) -> Bytes {
+        Bytes(self.allocated.load(Relaxed))
     }
 
     pub(crate) fn add_allocated(&self, bytes: usize) {

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `address`, `class`, `kind` | units and addresses, size classes, what objects have in common |
 //! | `bits`, `sparse`, `prefetch`, `sync` | bits in words, tables by kind and class, prefetching, locks |
-//! | `os`, `area` | every system call; a stack of values in addresses of its own |
+//! | `os`, `mapped_stack` | every system call; a stack of values in addresses of its own |
 //! | `descriptor`, `side` | what is known of a superpage; the address ranges, and all tables of metadata |
 //! | `summary`, `tracking` | absent superpages' references; what was written to |
 //! | `verify`, `stress` | checks that nothing was lost; injected faults |
@@ -50,7 +50,6 @@
 
 mod address;
 mod alloc;
-mod area;
 mod bins;
 mod bits;
 mod central;
@@ -62,6 +61,7 @@ pub mod fuzz;
 mod heap;
 mod kind;
 mod large;
+mod mapped_stack;
 pub mod mark;
 mod objects;
 pub mod os;

@@ -6,6 +6,7 @@ use crate::bits;
 use crate::central::Central;
 use crate::descriptor::{Use, flag};
 use crate::heap::Heap;
+use plimsoll_unit::Bytes;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The counts of a sweep.
@@ -13,16 +14,16 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct SweepStatistics {
     /// Live objects.
     pub objects: u64,
-    /// Bytes of their slots.
-    pub live: u64,
-    /// Bytes of objects without references, a part of `live`.
-    pub opaque: u64,
-    /// Bytes of objects that do not have superpages of their own, a part of `opaque`.
-    pub small_opaque: u64,
+    /// The memory of their slots.
+    pub live: Bytes,
+    /// Objects without references, a part of `live`.
+    pub opaque: Bytes,
+    /// Objects that do not have superpages of their own, a part of `opaque`.
+    pub small_opaque: Bytes,
     /// Number of the objects in `small_opaque`.
     pub small_opaque_objects: u64,
-    /// Bytes of free slots in superpages with holes.
-    pub holes: u64,
+    /// Free slots in superpages with holes.
+    pub holes: Bytes,
     /// Superpages that were freed.
     pub freed: usize,
     /// Superpages with holes.
@@ -67,7 +68,7 @@ impl Heap {
                     });
                     swept.count(live as u64, bytes, it.has(flag::OPAQUE));
                     if it.has(flag::OPAQUE) {
-                        swept.small_opaque += (live * bytes) as u64;
+                        swept.small_opaque += Bytes::from(live * bytes);
                         swept.small_opaque_objects += live as u64;
                     }
                     if live == 0 {
@@ -76,7 +77,7 @@ impl Heap {
                     } else if live < slots {
                         central.add_partial(&self.side, superpage);
                         swept.partial += 1;
-                        swept.holes += ((slots - live) * bytes) as u64;
+                        swept.holes += Bytes::from((slots - live) * bytes);
                     }
                 }
                 Use::Head => {
@@ -100,14 +101,14 @@ impl Heap {
 
 impl SweepStatistics {
     fn count(&mut self, objects: u64, bytes: usize, opaque: bool) {
-        let bytes = objects * bytes as u64;
+        let bytes = Bytes::from(bytes) * objects;
         self.objects += objects;
         self.live += bytes;
-        self.opaque += if opaque { bytes } else { 0 };
+        self.opaque += if opaque { bytes } else { Bytes::ZERO };
     }
 
-    /// Bytes that freed superpages take up.
-    pub fn freed_bytes(&self) -> u64 {
-        (self.freed * SUPERPAGE) as u64
+    /// The memory that freed superpages take up.
+    pub fn freed_memory(&self) -> Bytes {
+        Bytes::from(self.freed * SUPERPAGE)
     }
 }

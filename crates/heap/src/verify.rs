@@ -3,8 +3,8 @@
 //! [`stress`](crate::stress).
 
 use crate::address::{SUPERPAGE, Slot, Superpage};
-use crate::area::Area;
 use crate::descriptor::{Use, age, flag};
+use crate::mapped_stack::MappedStack;
 use crate::side::Side;
 use std::io;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) struct Verifier {
     /// A logical clock: counts events, to compare their times.
     clock: AtomicU64,
     /// When each superpage was last taken to allocate in.
-    taken: Mutex<Option<Area<u64>>>,
+    taken: Mutex<Option<MappedStack<u64>>>,
     /// The coverage of each superpage's summary.
     spoken: Mutex<Option<Spoken>>,
     /// The buffers of the last verification, to be reused so that addresses are not reserved each
@@ -37,12 +37,12 @@ impl Verifier {
 }
 
 /// A copy of the mark bits of a heap.
-struct Bits(Area<u64>);
+struct Bits(MappedStack<u64>);
 
 impl Bits {
     fn copy(side: &Side, committed: usize, before: Option<Bits>) -> io::Result<Bits> {
         let room = committed.max(1) * WORDS;
-        let mut words = Area::again(side.os(), before.map(|bits| bits.0), room)?;
+        let mut words = MappedStack::again(side.os(), before.map(|bits| bits.0), room)?;
         for at in 0..committed as u32 {
             for word in side.marks(Superpage(at)) {
                 words.push(word.load(Relaxed));
@@ -85,15 +85,15 @@ struct Spoken {
     /// A bit for each slot that was marked.
     marks: Bits,
     /// A sum for each block.
-    sums: Area<u64>,
+    sums: MappedStack<u64>,
     /// A time for each superpage.
-    made: Area<u64>,
+    made: MappedStack<u64>,
 }
 
 /// For each trusted superpage, the sums over its blocks and when they were made; 0 for the others.
 struct Trusted {
-    sums: Area<u64>,
-    made: Area<u64>,
+    sums: MappedStack<u64>,
+    made: MappedStack<u64>,
 }
 
 impl Trusted {
@@ -101,14 +101,14 @@ impl Trusted {
         let (sums, made) = before.map(|it| (it.sums, it.made)).unzip();
         let (os, room) = (side.os(), committed.max(1));
         Ok(Trusted {
-            sums: Area::again(os, sums, room * BLOCKS)?,
-            made: Area::again(os, made, room)?,
+            sums: MappedStack::again(os, sums, room * BLOCKS)?,
+            made: MappedStack::again(os, made, room)?,
         })
     }
 
     /// Appends the next superpage; `spoken` is given if it is trusted.
     fn push(&mut self, superpage: Superpage, spoken: Option<&Spoken>) {
-        let of = |all: &Area<u64>, at| all.get(at).unwrap_or(0);
+        let of = |all: &MappedStack<u64>, at| all.get(at).unwrap_or(0);
         let made = spoken.map_or(0, |spoken| of(&spoken.made, superpage.index()));
         self.made.push(made);
         for at in blocks(superpage) {
@@ -120,7 +120,7 @@ impl Trusted {
 
 /// The heap's contents at a time: a sum over each block, and the time.
 struct Seen {
-    sums: Area<u64>,
+    sums: MappedStack<u64>,
     at: u64,
 }
 
@@ -152,9 +152,9 @@ impl Verifier {
         if spoken.is_none() {
             let make = || -> io::Result<Spoken> {
                 Ok(Spoken {
-                    marks: Bits(Area::zeroed(os, room * WORDS)?),
-                    sums: Area::zeroed(os, room * BLOCKS)?,
-                    made: Area::zeroed(os, room)?,
+                    marks: Bits(MappedStack::zeroed(os, room * WORDS)?),
+                    sums: MappedStack::zeroed(os, room * BLOCKS)?,
+                    made: MappedStack::zeroed(os, room)?,
                 })
             };
             *spoken = make().ok();
@@ -175,7 +175,7 @@ impl Verifier {
     pub(crate) fn remember_taken(&self, side: &Side, start: usize, count: usize) {
         let mut taken = held(&self.taken);
         if taken.is_none() {
-            *taken = Area::zeroed(side.os(), side.superpages()).ok();
+            *taken = MappedStack::zeroed(side.os(), side.superpages()).ok();
         }
         if let Some(taken) = taken.as_mut() {
             let now = self.now();
@@ -329,7 +329,7 @@ impl Verifier {
     /// Records the heap's contents now.
     fn seen(&self, side: &Side, committed: usize, before: Option<Seen>) -> io::Result<Seen> {
         let before = before.map(|seen| seen.sums);
-        let mut sums = Area::again(side.os(), before, committed.max(1) * BLOCKS)?;
+        let mut sums = MappedStack::again(side.os(), before, committed.max(1) * BLOCKS)?;
         for at in 0..committed * BLOCKS {
             sums.push(sum(side, at));
         }

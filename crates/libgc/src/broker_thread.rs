@@ -30,7 +30,7 @@ static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread if there is a broker to follow and the thread was not started yet. Called
 /// before the world is stopped. `collect` collects, with a limit of the heap in bytes.
-pub(crate) fn start(collect: fn(u64) -> bool) {
+pub(crate) fn start(collect: fn(Bytes) -> bool) {
     let named = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let any = ["PLIMSOLL_PAGE", "PLIMSOLL_ID", "PLIMSOLL_SOCKET"];
     if !STARTED.swap(true, Relaxed) && any.into_iter().any(named) {
@@ -66,7 +66,7 @@ struct Companion {
     /// The broker.
     follower: Follower,
     /// Collects, with a limit of the heap in bytes. False if the program does not allow it now.
-    collect: fn(u64) -> bool,
+    collect: fn(Bytes) -> bool,
     /// The rule for its numbers.
     governor: Governor,
     /// No release before then: the program did not allow the last one to collect.
@@ -74,7 +74,7 @@ struct Companion {
 }
 
 impl Companion {
-    fn new(follower: Follower, collect: fn(u64) -> bool) -> Companion {
+    fn new(follower: Follower, collect: fn(Bytes) -> bool) -> Companion {
         Companion {
             follower,
             collect,
@@ -108,7 +108,7 @@ impl Companion {
             guard,
         };
         let govern = self.governor.step(now(), granted, own);
-        bound(Some(govern.heap_limit.0));
+        bound(Some(govern.heap_limit));
         if let Some(goal) = govern.release_to.filter(|_| now() >= self.not_before) {
             self.release(goal, own.beside, uses.resident);
         }
@@ -122,7 +122,7 @@ impl Companion {
     fn release(&mut self, goal: Bytes, beside: Bytes, before: Bytes) {
         let began = now();
         give_back();
-        let tried = look().resident <= goal + beside || (self.collect)(goal.0);
+        let tried = look().resident <= goal + beside || (self.collect)(goal);
         let ended = now();
         let after = look().resident;
         if tried {
@@ -139,20 +139,20 @@ fn now() -> Nanos {
     Nanos(clock::now().0)
 }
 
-/// Bytes ever allocated.
+/// The memory ever allocated.
 fn allocated() -> Bytes {
-    Bytes(heap::made().map_or(0, Heap::allocated))
+    heap::made().map_or(Bytes::ZERO, Heap::allocated)
 }
 
 /// Keeps no file open: programs close descriptors that they do not know.
 fn look() -> Uses {
-    let resident = own::anonymous().map_or(0, |anonymous| anonymous.resident);
+    let resident = Bytes(own::anonymous().map_or(0, |anonymous| anonymous.resident));
     let gc = state::lock();
     let heap = gc.collector.resident().min(resident);
     Uses {
-        resident: Bytes(resident),
-        heap: Bytes(heap),
-        live: Bytes(gc.collector.statistics.live()),
+        resident,
+        heap,
+        live: gc.collector.statistics.live(),
     }
 }
 
@@ -161,7 +161,7 @@ fn with_collector(report: Report) -> Report {
     let gc = state::lock();
     let statistics = &gc.collector.statistics;
     Report {
-        live: Some(statistics.live()),
+        live: Some(statistics.live().0),
         collection_speed: statistics.speed(),
         collections: Some(statistics.collections),
         collection_ms: Some(statistics.total.as_millis() as u64),
@@ -181,13 +181,13 @@ fn told(collector: &Collector<'_>) -> Statistics {
         faults: u64::try_from(statistics.faults).ok(),
         absent: Some(statistics.absent as u64),
         summaries: Some(statistics.summaries),
-        retained: Some(collector.retained()),
+        retained: Some(collector.retained().0),
         order: None,
     }
 }
 
-/// Limits the heap to `heap` bytes in memory from now on; `None` lifts that limit.
-fn bound(heap: Option<u64>) {
+/// Limits the heap to `heap` in memory from now on; `None` lifts that limit.
+fn bound(heap: Option<Bytes>) {
     state::lock().collector.follow(heap);
 }
 

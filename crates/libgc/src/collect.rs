@@ -2,7 +2,7 @@
 
 use crate::abi::variables::{GC_dont_gc, StopFunc, finds_leaks, stop_func, unmap_on_gcollect};
 use crate::finalization::invoke;
-use crate::front::{allowed, collect, may_go_on};
+use crate::front_end::{allowed, collect, may_go_on};
 use crate::state::{self, Locked};
 use crate::thread::registers::with_registers;
 use crate::{diagnostics, leak_report, lock};

@@ -11,7 +11,7 @@
 //! | `abi` | the exported functions and variables |
 //! | `start`, `state`, `heap`, `lock` | making the collector; its state, the heap, the lock of both |
 //! | `word_lock`, `sync` | the word of a lock; what threads wait with |
-//! | `front`, `collect` | this library as a front end of [`plimsoll_collector`]; asking for collections |
+//! | `front_end`, `collect` | this library as a front end of [`plimsoll_collector`]; asking for collections |
 //! | `objects` | allocating objects, freeing them, changing their size; where references are in them |
 //! | `roots`, `thread` | roots: static data, loaded libraries, threads' stacks |
 //! | `finalization` | what happens when an object dies |
@@ -50,7 +50,7 @@ mod diagnostics;
 mod environ;
 mod finalization;
 mod fork;
-mod front;
+mod front_end;
 mod heap;
 mod leak_report;
 mod leaks;

@@ -6,7 +6,7 @@ use crate::leaks::Leaks;
 use crate::lock::{self, LOCK};
 use crate::roots::Roots;
 use crate::thread::cancel::Uncancelled;
-use crate::thread::floats::Floats;
+use crate::thread::float_environment::FloatEnvironment;
 use crate::thread::registered::Threads;
 use crate::thread::unregistered::Unknown;
 use libc::c_void;
@@ -90,7 +90,7 @@ static STATE: Place = Place(UnsafeCell::new(None));
 /// A thread that holds the lock does without cancellation, and without the program's floating-point
 /// environment.
 struct Owned {
-    _floats: Floats,
+    _float_environment: FloatEnvironment,
     _uncancelled: Uncancelled,
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn guard() -> Guard {
 /// usual floating-point environment.
 pub(crate) fn lock_with(held: fn() -> Locked) -> Locked {
     let owned = Owned {
-        _floats: Floats::begin(),
+        _float_environment: FloatEnvironment::begin(),
         _uncancelled: Uncancelled::begin(),
     };
     LOCK.lock();

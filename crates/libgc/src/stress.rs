@@ -8,7 +8,7 @@ use crate::abi::variables::GC_gc_no;
 use crate::heap;
 use plimsoll_collector::Stress;
 use plimsoll_heap::Heap;
-use plimsoll_heap::os::{Call, Linux, Os, Unlucky};
+use plimsoll_heap::os::{Call, FaultInjection, Linux, Os};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) fn os() -> Box<dyn Os> {
     static COMMITS: AtomicUsize = AtomicUsize::new(0);
     match REFUSE.load(Relaxed) {
         0 => Box::new(Linux::new()),
-        every => Box::new(Unlucky::new(Linux::new(), move |call| {
+        every => Box::new(FaultInjection::new(Linux::new(), move |call| {
             let (calls, every) = match call {
                 Call::Commit => (&COMMITS, every.saturating_mul(RARELY)),
                 _ => (&CALLS, every),

@@ -3,7 +3,7 @@
 use plimsoll_policy::sizing::Ratios;
 use plimsoll_sim::paging::setups::{LARGE, Rule, Setup};
 use plimsoll_sim::paging::{Costs, Outcome, Plan, Signal};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use proptest::prelude::*;
 
 const PLANS: [Plan; 3] = [Plan::MarkSweep, Plan::SemiSpace, Plan::Generational];
@@ -12,20 +12,20 @@ const MENDED: Rule = Rule::IslaVista(Ratios::MENDED);
 /// The rule of an adapter that sees stalls from outside.
 const ALL_TIME: Rule = Rule::IslaVista(Ratios::ALL_TIME);
 const PAPER: Rule = Rule::IslaVista(Ratios::PAPER);
-/// Maximum heaps, bytes: from tight to more than three times the room.
-const SIZES: [u64; 9] = [
-    56 * MIB,
-    64 * MIB,
-    80 * MIB,
-    96 * MIB,
-    160 * MIB,
-    192 * MIB,
-    256 * MIB,
-    320 * MIB,
+/// Maximum heaps: from tight to more than three times the room.
+const SIZES: [Bytes; 9] = [
+    Bytes::mib(56),
+    Bytes::mib(64),
+    Bytes::mib(80),
+    Bytes::mib(96),
+    Bytes::mib(160),
+    Bytes::mib(192),
+    Bytes::mib(256),
+    Bytes::mib(320),
     LARGE,
 ];
-/// The memory under pressure, bytes.
-const ROOM: u64 = 144 * MIB;
+/// The memory under pressure.
+const ROOM: Bytes = Bytes::mib(144);
 
 /// All setups with this rule that do not give memory back, as in the paper.
 fn setups(rule: Rule) -> impl Iterator<Item = Setup> {
@@ -38,12 +38,12 @@ fn setups(rule: Rule) -> impl Iterator<Item = Setup> {
     SWAPS.into_iter().flat_map(with)
 }
 
-fn time(setup: Setup, most: u64, room: Option<u64>) -> f64 {
-    setup.alone(most, room).ended as f64
+fn time(setup: Setup, most: Bytes, room: Option<Bytes>) -> f64 {
+    setup.alone(most, room).ended.0 as f64
 }
 
 fn work(outcomes: &[Outcome]) -> f64 {
-    outcomes.iter().map(|one| one.allocated).sum::<u64>() as f64
+    outcomes.iter().map(|one| one.allocated).sum::<Bytes>().0 as f64
 }
 
 #[test]
@@ -81,9 +81,13 @@ fn isla_vista_stays_on_the_plateau() {
         for most in SIZES {
             let default = time(setup.with(Rule::Maximum), most, None);
             let calm = time(setup, most, None) / default;
-            assert!(calm <= 1.02, "{setup:?} of {} MiB: {calm}", most / MIB);
+            assert!(calm <= 1.02, "{setup:?} of {} MiB: {calm}", most.0 / MIB);
             let pressed = time(setup, most, Some(ROOM)) / default;
-            assert!(pressed <= 1.2, "{setup:?} of {} MiB: {pressed}", most / MIB);
+            assert!(
+                pressed <= 1.2,
+                "{setup:?} of {} MiB: {pressed}",
+                most.0 / MIB
+            );
         }
     }
 }
@@ -95,7 +99,7 @@ fn stalls_may_be_weighed_against_all_the_time() {
     let sum = |signal, rule| -> f64 {
         let with = |setup| Setup { signal, ..setup };
         let cases =
-            setups(rule).flat_map(|setup| [192 * MIB, LARGE].map(|most| (with(setup), most)));
+            setups(rule).flat_map(|setup| [Bytes::mib(192), LARGE].map(|most| (with(setup), most)));
         let ratios = cases.map(|(setup, most)| {
             let default = time(setup.with(Rule::Maximum), most, None);
             time(setup, most, Some(ROOM)) / default
@@ -127,9 +131,9 @@ fn at_the_largest_maximum_it_gains_what_the_paper_says() {
 #[test]
 fn the_papers_rule_fails_where_the_mended_one_does_not() {
     let setup = Setup::new(Plan::Generational, PAPER);
-    let default = time(setup.with(Rule::Maximum), 192 * MIB, None);
-    assert!(time(setup, 192 * MIB, Some(ROOM)) > 2.0 * default);
-    assert!(time(setup.with(MENDED), 192 * MIB, Some(ROOM)) < 1.1 * default);
+    let default = time(setup.with(Rule::Maximum), Bytes::mib(192), None);
+    assert!(time(setup, Bytes::mib(192), Some(ROOM)) > 2.0 * default);
+    assert!(time(setup.with(MENDED), Bytes::mib(192), Some(ROOM)) < 1.1 * default);
 }
 
 /// The program itself walks into pages that went to swap while they were free.
@@ -156,7 +160,7 @@ fn stalls_that_cost_nothing_change_nothing() {
                 gives_back,
                 ..Setup::new(plan, MENDED)
             };
-            let time = |rule| setup.with(rule).among_files(LARGE).ended as f64;
+            let time = |rule| setup.with(rule).among_files(LARGE).ended.0 as f64;
             let ratio = time(MENDED) / time(Rule::Maximum);
             assert!(ratio <= 1.02, "{setup:?}: {ratio}");
         }
@@ -168,9 +172,8 @@ fn where_the_live_data_do_not_fit_it_does_no_harm() {
     for plan in PLANS {
         for room in [60, 80, 95] {
             let mut setup = Setup::new(plan, MENDED);
-            setup.live *= 5;
-            setup.live /= 2;
-            let time = |rule| time(setup.with(rule), LARGE, Some(room * MIB));
+            setup.live = setup.live * 5 / 2;
+            let time = |rule| time(setup.with(rule), LARGE, Some(Bytes::mib(room)));
             let (ours, paper, default) = (time(MENDED), time(PAPER), time(Rule::Maximum));
             assert!(ours < 1.05 * paper, "{setup:?} in {room}: {ours} {paper}");
             assert!(
@@ -183,20 +186,25 @@ fn where_the_live_data_do_not_fit_it_does_no_harm() {
 
 /// The least and the largest size of a heap between two seconds.
 fn ends(outcome: &Outcome, from: u64, to: u64) -> (u64, u64) {
-    let within = |now: u64| (from * SECOND..to * SECOND).contains(&now);
+    let within = |now: Nanos| (Nanos::seconds(from)..Nanos::seconds(to)).contains(&now);
     let points = outcome.points.iter().filter(|point| within(point.now));
     points.fold((u64::MAX, 0), |(least, most), point| {
-        (least.min(point.size), most.max(point.size))
+        (least.min(point.size.0), most.max(point.size.0))
     })
 }
 
 /// Jain's index of what was allocated in the second half: 1 where all got the same.
 fn fairness(outcomes: &[Outcome]) -> f64 {
     let got = outcomes.iter().map(|one| {
-        let mut late = one.points.iter().filter(|point| point.now > 150 * SECOND);
+        let mut late = one
+            .points
+            .iter()
+            .filter(|point| point.now > Nanos::seconds(150));
         let (first, last) = (late.clone().next(), late.next_back());
-        let bytes = |point: Option<&plimsoll_sim::paging::Point>| point.map_or(0, |p| p.allocated);
-        (bytes(last) - bytes(first)) as f64
+        let bytes = |point: Option<&plimsoll_sim::paging::Point>| {
+            point.map_or(Bytes::ZERO, |p| p.allocated)
+        };
+        (bytes(last) - bytes(first)).0 as f64
     });
     let got: Vec<f64> = got.collect();
     let sum: f64 = got.iter().sum();
@@ -207,7 +215,7 @@ fn fairness(outcomes: &[Outcome]) -> f64 {
 fn four_heaps_settle_and_share_what_there_is() {
     for setup in setups(MENDED) {
         let four = setup.four(LARGE);
-        let even = work(&setup.with(Rule::Maximum).four(140 * MIB));
+        let even = work(&setup.with(Rule::Maximum).four(Bytes::mib(140)));
         let ratio = work(&four) / even;
         assert!(ratio >= 0.9, "{setup:?}: {ratio} of the even split");
         assert!(fairness(&four) >= 0.99, "{setup:?}: {}", fairness(&four));
@@ -230,11 +238,17 @@ fn four_heaps_settle_and_share_what_there_is() {
 fn beside_a_hog_it_does_more_than_the_paper_and_than_a_large_heap() {
     for plan in PLANS {
         let setup = Setup::new(plan, MENDED);
-        let work = |rule, most| setup.with(rule).beside_a_hog(most).allocated as f64;
+        let work = |rule, most| setup.with(rule).beside_a_hog(most).allocated.0 as f64;
         let ours = work(MENDED, LARGE);
         assert!(ours > work(PAPER, LARGE), "{plan:?}");
-        assert!(ours > 1.2 * work(Rule::Maximum, 320 * MIB), "{plan:?}");
-        assert!(ours > 0.9 * work(Rule::Maximum, 128 * MIB), "{plan:?}");
+        assert!(
+            ours > 1.2 * work(Rule::Maximum, Bytes::mib(320)),
+            "{plan:?}"
+        );
+        assert!(
+            ours > 0.9 * work(Rule::Maximum, Bytes::mib(128)),
+            "{plan:?}"
+        );
     }
 }
 
@@ -257,13 +271,13 @@ proptest! {
         gives_back in any::<bool>(),
     ) {
         let mut setup = Setup { gives_back, ..Setup::new(plan, MENDED) };
-        setup.live = live * MIB;
+        setup.live = Bytes::mib(live);
         let taken = if plan == Plan::SemiSpace { 2 * live } else { live };
         let room = ((taken * MIB) as f64 * (1.0 + spare)) as u64;
         let most = (room as f64 * most) as u64;
         // The best that a fixed size can do in this memory is a little less than all of it.
-        let default = time(setup.with(Rule::Maximum), room, None);
-        let ours = time(setup, most, Some(room));
+        let default = time(setup.with(Rule::Maximum), Bytes(room), None);
+        let ours = time(setup, Bytes(most), Some(Bytes(room)));
         prop_assert!(ours <= 1.5 * default, "{ours} {default}");
     }
 }

@@ -50,6 +50,15 @@ impl Bytes {
         Pages(self.0.div_ceil(PAGE))
     }
 
+    /// The same as a length in memory; the largest length where they are more.
+    #[must_use]
+    pub const fn length(self) -> usize {
+        if self.0 > usize::MAX as u64 {
+            return usize::MAX;
+        }
+        self.0 as usize
+    }
+
     /// A part of them, rounded down: `times / of`. Nothing when `of` is 0.
     #[must_use]
     pub const fn part(self, times: u64, of: u64) -> Bytes {
@@ -140,6 +149,13 @@ macro_rules! saturating {
 pub(crate) use saturating;
 saturating!(Bytes, Pages);
 
+/// The bytes of a length in memory.
+impl From<usize> for Bytes {
+    fn from(length: usize) -> Bytes {
+        Bytes(length as u64)
+    }
+}
+
 /// In the largest unit that fits once, with one decimal: `1.5 GiB`, `300.0 MiB`, `12 bytes`.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,6 +203,7 @@ mod tests {
             prop_assert_eq!(one / 0, Bytes::MAX);
             prop_assert!(one.part(1, 2) <= one && one.part(times, 0) == Bytes::ZERO);
             prop_assert!(one.pages().bytes() >= one);
+            prop_assert_eq!(Bytes::from(one.length()), one);
         }
     }
 }

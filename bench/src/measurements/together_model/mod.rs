@@ -12,7 +12,7 @@ use crate::runner::Runner;
 use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_sim::together::setups::{self, ITERATIONS, Scheduler};
 use plimsoll_sim::together::{Outcome, Point, Policy, Program};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, SECOND};
 
 const COLLECTIONS: &str =
     "the adaptive heap collects at most a hundredth as often as by its own rule";
@@ -212,7 +212,12 @@ fn available(point: &Point) -> f64 {
 
 /// Time over iterations, all of which allocate the same. So each line ends at the right, where its name is.
 fn progress(all: &[Outcome]) -> Plot {
-    let reached = |point: &Point| (setups::iterations_of(point.allocated), seconds(point.at));
+    let reached = |point: &Point| {
+        (
+            setups::iterations_of(Bytes(point.allocated)),
+            seconds(point.at),
+        )
+    };
     let lines = [
         (0, "adaptive", 0, Kind::Dashed),
         (1, "adaptive, hog", 0, Kind::Line),

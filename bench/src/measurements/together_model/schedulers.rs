@@ -11,6 +11,7 @@ use plimsoll_sim::threads::{self, Settings, Survey, Traced};
 use plimsoll_sim::together::{Entrant, Outcome, Policy, Setup, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 use std::sync::Arc;
 
@@ -79,13 +80,13 @@ fn one(known: &[Known], policy: Policy, rule: Rule) -> Result<Outcome> {
         name: it.trace.name().to_string(),
         weight: Weight::default(),
         priority: Priority::default(),
-        start: 0,
+        start: Nanos::ZERO,
         stop: None,
         settings: Settings::new(rule, Algorithm::GenMc, memory),
-        largest_live: it.survey.largest_live,
+        largest_live: Bytes(it.survey.largest_live),
     });
     let setup = Setup {
-        memory,
+        memory: Bytes(memory),
         policy,
         costs: Costs::SOLID_STATE,
         reach: 4,

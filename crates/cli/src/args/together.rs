@@ -6,6 +6,7 @@ use super::sim::{self, CollectorChoice, HeapChoice, SchedulerChoice};
 use clap::{Args, ValueEnum};
 use plimsoll_sim::paging::Costs;
 use plimsoll_sim::together::{Hog, Policy};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 use std::path::PathBuf;
 
@@ -202,9 +203,9 @@ fn hog(text: &str) -> Result<Hog, String> {
     let (from, until) = times.split_once('-').ok_or_else(wrong)?;
     let size = number::bytes(size)?;
     Ok(Hog {
-        size,
-        from: moment(from)?,
-        until: moment(until)?,
+        size: Bytes(size),
+        from: Nanos(moment(from)?),
+        until: Nanos(moment(until)?),
         rate: rate.map_or(Ok(size), number::bytes)?,
     })
 }
@@ -251,9 +252,9 @@ mod tests {
     fn hogs_and_times_have_units_and_bounds() {
         let second = 1_000_000_000;
         let expected = Hog {
-            size: 256 << 20,
-            from: 45 * second,
-            until: 180 * second,
+            size: Bytes::mib(256),
+            from: Nanos::seconds(45),
+            until: Nanos::seconds(180),
             rate: 10 << 20,
         };
         assert_eq!(hog("256M@45s-180s:10M"), Ok(expected));

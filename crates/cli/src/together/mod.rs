@@ -111,11 +111,11 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Known>, CliError> {
 
 /// Says what is likely not meant.
 fn warn(setup: &Setup) {
-    let live: u64 = setup.entrants.iter().map(|it| it.largest_live).sum();
+    let live: Bytes = setup.entrants.iter().map(|it| it.largest_live).sum();
     if live > setup.memory {
         say(format_args!(
-            "warning: the programs have up to {live} bytes alive together, more than the memory of {} bytes",
-            setup.memory
+            "warning: the programs have up to {} bytes alive together, more than the memory of {} bytes",
+            live.0, setup.memory.0
         ));
     }
 }
@@ -124,7 +124,7 @@ fn setup(args: &Together, policy: Policy, costs: Costs, known: &[Known]) -> Setu
     let entrants = known.iter().enumerate();
     let entrants = entrants.map(|(index, it)| entrant(args, policy, costs, index, it));
     Setup {
-        memory: args.memory,
+        memory: Bytes(args.memory),
         policy,
         costs: args.paging.into(),
         reach: args.reach,
@@ -152,8 +152,8 @@ fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &
         name: known.trace.name().to_string(),
         weight: of(&args.weight, index).unwrap_or_default(),
         priority: of(&args.priority, index).unwrap_or_default(),
-        start: of(&args.start, index).unwrap_or_default(),
-        stop: of(&args.stop, index).and_then(|end| end.0),
+        start: Nanos(of(&args.start, index).unwrap_or_default()),
+        stop: of(&args.stop, index).and_then(|end| end.0).map(Nanos),
         settings: Settings {
             rule: pick(&args.scheduler, index).into(),
             quanta: Quanta {
@@ -167,6 +167,6 @@ fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &
             new_ratio: pick(&model.new_ratio, index),
             ..settings(model, costs)
         },
-        largest_live: live,
+        largest_live: Bytes(live),
     }
 }

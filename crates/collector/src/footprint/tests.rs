@@ -3,6 +3,7 @@
 use super::*;
 use plimsoll_heap::Residency;
 use plimsoll_unit::index::MIB;
+use std::time::Duration;
 
 /// The allowance is the room that there is, plus the holes, which a heap fills without growing.
 #[test]
@@ -31,7 +32,7 @@ fn holes_are_filled_where_memory_is_short_too() {
             found: &found,
             residency: &Residency::default(),
             took: Duration::ZERO,
-            allocated: 0,
+            allocated: Bytes::ZERO,
         };
         let growth = |allowance| growth(&decision, 0, (allowance, 50 * MIB), false, &ended);
         let much = growth(60 * MIB);
@@ -44,29 +45,4 @@ fn holes_are_filled_where_memory_is_short_too() {
             "no more than asked for"
         );
     }
-}
-
-/// Memory that was used again in the meantime stays, however often there is a collection.
-#[test]
-fn free_memory_goes_back_when_it_was_not_needed_for_a_while() {
-    let begin = Instant::now();
-    let at = |seconds: u64| begin + Duration::from_secs(seconds);
-    let mut unused = Unused::default();
-    let due: Vec<usize> = [
-        (0, 90),
-        (1, 40),
-        (1, 70),
-        (2, 80),
-        (3, 60),
-        (4, 50),
-        (4, 55),
-    ]
-    .into_iter()
-    .map(|(seconds, free)| unused.due(at(seconds), free))
-    .collect();
-    assert_eq!(due, [0, 0, 0, 40, 0, 0, 50]);
-    // A program that hardly collects gives back at its third collection.
-    let mut unused = Unused::default();
-    let due = [0, 60, 120].map(|seconds| unused.due(at(seconds), 9));
-    assert_eq!(due, [0, 0, 9]);
 }

@@ -1,14 +1,15 @@
 //! One marker: a stack, two queues, and the loop that drains them.
 
 use super::Tracer;
+use super::leftover::{Deadline, Leftover};
 use super::queue::Queue;
 use super::space::{NoSpace, Space};
 use super::spans::{Marking, PORTION, Span, Team};
 use crate::address::{GRANULE, SUPERPAGE, Slot, Superpage};
-use crate::area::Area;
 use crate::central::Central;
 use crate::descriptor::flag;
 use crate::heap::Heap;
+use crate::mapped_stack::MappedStack;
 use crate::prefetch::prefetch;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -25,8 +26,6 @@ const STACK: usize = 1 << 20;
 const STRIDE: usize = 8 << 10;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// When there is a deadline, the clock is read once per this many spans.
-const TICKS: u32 = 64;
 /// Objects that fit in what a stack keeps.
 const FEW: u64 = 4096;
 /// Tag in the low bits of a span's first address: the front end traces the object.
@@ -50,7 +49,7 @@ pub struct Marker<'a, S: Space = NoSpace> {
     /// The front end's objects beside the heap.
     pub(super) space: &'a S,
     /// Spans that are still to be scanned.
-    pub(super) stack: Area<Span>,
+    pub(super) stack: MappedStack<Span>,
     /// The most spans for which the stack may have room.
     room: usize,
     /// Words that may refer to objects, and wait for their mark bits to be loaded.
@@ -63,17 +62,9 @@ pub struct Marker<'a, S: Space = NoSpace> {
     reach: usize,
     /// Other markers run at the same time.
     pub(super) shared: bool,
-    /// The time at which marking stops, to go on in another step.
-    pub(super) until: Option<Instant>,
-    /// In a collection in steps: the superpage from which the scan of written superpages goes on,
-    /// if it is not done; and the same for pending superpages.
-    pub(super) written_from: Option<usize>,
-    pub(super) pending_from: u32,
-    /// Spans scanned: the clock is not read for each.
-    looked: u32,
-    /// The marker stopped with work left, in the current round of the mark workers.
-    pub(super) left: bool,
-    pub(super) round: u32,
+    /// When the step ends, and the work that steps left.
+    pub(super) deadline: Deadline,
+    pub(super) left: Leftover,
     /// Its counts since they were last taken.
     pub(super) marking: Marking,
     /// References of the objects of one superpage, while it is summarised; each as a granule's number.
@@ -119,19 +110,15 @@ impl<'a, S: Space> Marker<'a, S> {
             heap,
             tracer,
             space,
-            stack: Area::new(heap.side.os(), FIRST.min(room))?,
+            stack: MappedStack::new(heap.side.os(), FIRST.min(room))?,
             room,
             candidates: Queue::new(),
             objects: Queue::new(),
             low: range.start,
             reach: range.len(),
             shared: false,
-            until: None,
-            written_from: None,
-            pending_from: 0,
-            looked: 0,
-            left: false,
-            round: 0,
+            deadline: Deadline::default(),
+            left: Leftover::default(),
             marking: Marking::default(),
             targets: Box::new([0; SUPERPAGE / WORD]),
         })
@@ -160,11 +147,11 @@ impl<'a, S: Space> Marker<'a, S> {
         roots: impl FnOnce(&mut Marker<'_, S>),
     ) -> bool {
         self.begin(false);
-        self.until = Some(until);
+        self.deadline.set(Some(until));
         roots(self);
         self.go_on_with_written(central, None);
-        let done = self.drain(None) && self.written_from.is_none();
-        self.until = None;
+        let done = self.drain(None) && self.left.written_from.is_none();
+        self.deadline.set(None);
         done && self.drain_pending(central, Some(until))
     }
 
@@ -173,9 +160,7 @@ impl<'a, S: Space> Marker<'a, S> {
         self.stack.clear();
         self.candidates = Queue::new();
         self.objects = Queue::new();
-        self.left = false;
-        self.written_from = None;
-        self.pending_from = 0;
+        self.left.forget();
     }
 
     /// Begins a collection: the heap may have grown since the last one.
@@ -432,14 +417,14 @@ impl<'a, S: Space> Marker<'a, S> {
 
     /// Scans all that is marked, and all that this marks. False if the time is over before that.
     pub(super) fn drain(&mut self, team: Option<&Team>) -> bool {
-        self.left = true;
+        self.left.spans = true;
         loop {
             while let Some(span) = self.next() {
                 self.look(span);
                 if let Some(team) = team {
                     self.offer(team);
                 }
-                if self.is_over() {
+                if self.deadline.tick() {
                     return false;
                 }
             }
@@ -447,7 +432,7 @@ impl<'a, S: Space> Marker<'a, S> {
                 self.visit(due);
             }
             if self.stack.is_empty() && !self.scan_space() {
-                self.left = false;
+                self.left.spans = false;
                 return true;
             }
         }
@@ -468,12 +453,6 @@ impl<'a, S: Space> Marker<'a, S> {
             let half = self.stack.len() / 2;
             team.give(|spans| self.stack.move_bottom(half.min(PORTION), &mut spans.given));
         }
-    }
-
-    #[inline(always)]
-    fn is_over(&mut self) -> bool {
-        self.looked = self.looked.wrapping_add(1);
-        self.looked.is_multiple_of(TICKS) && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// The next span to scan: the one whose memory was prefetched first.

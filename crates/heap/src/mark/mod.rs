@@ -20,6 +20,7 @@
 //! | `scan` | objects that are not plain words; all objects of a superpage |
 //! | `workers`, `sharing` | several markers at once; how workers of any kind share work |
 //! | `queue`, `spans` | the short queues; what waits for marking |
+//! | `leftover` | when a step ends, and the work that it leaves |
 //! | `pending` | superpages that are read later, in address order |
 //! | `replay` | a superpage's summary in the place of its objects |
 //! | `page_out` | pages out before the kernel has to evict |
@@ -27,6 +28,7 @@
 //! | `finalizable` | unreachable objects that a front end wants kept |
 
 mod finalizable;
+mod leftover;
 mod marker;
 mod page_out;
 mod pending;

@@ -62,7 +62,7 @@ impl<S: Space> Marker<'_, S> {
         while self.heap.pending.swap(false, Relaxed) {
             // The kernel reads one window while the other is scanned.
             let (mut window, mut next) = (Window::new(), Window::new());
-            let from = std::mem::take(&mut self.pending_from);
+            let from = std::mem::take(&mut self.left.pending_from);
             for at in from..central.committed() as u32 {
                 let flags = self.heap.side.descriptor(Superpage(at)).flags();
                 if flags & (flag::PENDING | flag::SUMMARISED) == flag::PENDING
@@ -77,7 +77,7 @@ impl<S: Space> Marker<'_, S> {
                     next.length = 0;
                     if ends {
                         // This window was requested already: the next step begins with it.
-                        self.pending_from = window.superpages[0].0;
+                        self.left.pending_from = window.superpages[0].0;
                         self.heap.pending.store(true, Relaxed);
                         return false;
                     }

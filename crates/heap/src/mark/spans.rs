@@ -1,8 +1,8 @@
 //! The spans that markers work on, those that they share, and counts of the work.
 
 use super::sharing::{Given, Sharing};
-use crate::area::Area;
 use crate::heap::Heap;
+use crate::mapped_stack::MappedStack;
 use std::ops::AddAssign;
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ pub(super) const PORTION: usize = 128;
 /// The work that markers share.
 pub(crate) struct Spans {
     /// Spans that markers gave away.
-    pub(super) given: Area<Span>,
+    pub(super) given: MappedStack<Span>,
     /// When markers stop; `None` when they mark until all is done.
     pub(super) until: Option<Instant>,
     /// Counts of the work of the markers that have none left.
@@ -67,7 +67,7 @@ pub(crate) type Team = Sharing<Spans>;
 impl Spans {
     pub(super) fn new(heap: &Heap) -> std::io::Result<Spans> {
         Ok(Spans {
-            given: Area::new(heap.side.os(), PORTION)?,
+            given: MappedStack::new(heap.side.os(), PORTION)?,
             until: None,
             done: Marking::default(),
         })

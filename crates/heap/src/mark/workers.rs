@@ -64,7 +64,7 @@ impl MarkWorkers {
             roots(marker);
             marker.go_on_with_written(central, Some(&self.team));
         });
-        done && marker.written_from.is_none() && marker.drain_pending(central, Some(until))
+        done && marker.left.written_from.is_none() && marker.drain_pending(central, Some(until))
     }
 
     /// Forgets the work that steps left.
@@ -81,12 +81,12 @@ impl MarkWorkers {
     ) -> bool {
         self.check(marker);
         marker.begin(true);
-        marker.until = until;
+        marker.deadline.set(until);
         self.team.begin(|spans| spans.until = until);
         roots(marker);
-        let done = self.team.lead(marker, |marker| marker.left);
+        let done = self.team.lead(marker, |marker| marker.left.spans);
         marker.shared = false;
-        marker.until = None;
+        marker.deadline.set(None);
         marker.marking += std::mem::take(&mut self.team.state().given.done);
         done
     }
@@ -98,16 +98,15 @@ impl MarkWorkers {
     pub fn help<S: Space>(&self, marker: &mut Marker<'_, S>) -> bool {
         self.check(marker);
         let helped = self.team.help(marker, |marker, state| {
-            if marker.round != state.round {
-                marker.round = state.round;
+            if marker.left.enter(state.round) {
                 marker.forget();
             }
             marker.begin(true);
-            marker.until = state.given.until;
+            marker.deadline.set(state.given.until);
             // A marker with work left is counted already.
-            marker.left
+            marker.left.spans
         });
-        if helped && !marker.left {
+        if helped && !marker.left.spans {
             marker.shrink();
         }
         helped

@@ -11,7 +11,6 @@ use crate::central::Central;
 use crate::descriptor::{Use, flag};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 /// When the stack holds more than this, the marker drains it before it goes on: a full stack costs
 /// much.
@@ -22,28 +21,28 @@ impl<S: Space> Marker<'_, S> {
     /// Call it with the roots of a collection that did not clear the marks. Objects that the front
     /// end traces are always scanned again, because the tracer may read memory elsewhere.
     pub(crate) fn written(&mut self, central: &Central, team: Option<&Team>) {
-        self.written_from = None;
+        self.left.written_from = None;
         self.look_at_written(0..central.committed(), team);
     }
 
     /// As [`Marker::written`], for a collection in steps: each step scans further objects until its time is
     /// over. Call it with the roots of the first step.
     pub(crate) fn written_in_steps(&mut self) {
-        self.written_from = Some(0);
+        self.left.written_from = Some(0);
     }
 
     /// Goes on with [`Marker::written_in_steps`], for at least one window. Each window is armed after it was
     /// scanned. The last step scans objects that are written to after that, and windows that no other step
     /// reached.
     pub(super) fn go_on_with_written(&mut self, central: &Central, team: Option<&Team>) {
-        while let Some(start) = self.written_from {
+        while let Some(start) = self.left.written_from {
             let end = (start + WINDOW).min(central.committed());
             self.look_at_written(start..end, team);
             self.heap
                 .tracking
                 .watch_written(&self.heap.side, start..end);
-            self.written_from = (end < central.committed()).then_some(end);
-            if self.until.is_some_and(|until| Instant::now() >= until) {
+            self.left.written_from = (end < central.committed()).then_some(end);
+            if self.deadline.has_come() {
                 return;
             }
         }

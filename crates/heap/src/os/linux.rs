@@ -1,6 +1,6 @@
 //! The real kernel.
 
-use super::{Os, place};
+use super::{Os, placement};
 use plimsoll_kernel::pagemap_scan::{self, Query, SWAPPED};
 use plimsoll_kernel::pages::open_own;
 use plimsoll_kernel::{pagemap, write_tracking};
@@ -168,7 +168,7 @@ impl Files {
 // SAFETY: mmap gives fresh memory; the kernel documents the rest (mmap(2), mprotect(2), madvise(2)).
 unsafe impl Os for Linux {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
-        let Ok(place) = place::find(bytes, alignment) else {
+        let Ok(place) = placement::find(bytes, alignment) else {
             return reserve_mapped(bytes, alignment);
         };
         *self.place() = place.clone();
@@ -183,7 +183,7 @@ unsafe impl Os for Linux {
             return Ok(());
         }
         let begins = self.place().start == range.start;
-        match place::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
+        match placement::map(range.clone(), ProtFlags::READ | ProtFlags::WRITE) {
             Ok(()) => Ok(()),
             // The mapping before the reservation belongs to somebody else.
             Err(why) if begins => Err(why.into()),
@@ -202,7 +202,7 @@ unsafe impl Os for Linux {
     unsafe fn release(&self, range: Range<usize>) {
         if self.is_in_place(&range) {
             *self.place() = 0..0;
-            return place::give_back(range.start);
+            return placement::give_back(range.start);
         }
         // SAFETY: the caller's.
         unsafe { unmap(range) };
@@ -344,7 +344,7 @@ mod tests {
         let linux = Linux::new();
         let start = linux.reserve(1 << 40, 2 << 20).unwrap();
         let first = start..start + (1 << 20);
-        place::map(first.clone(), ProtFlags::empty()).expect("nothing is mapped");
+        placement::map(first.clone(), ProtFlags::empty()).expect("nothing is mapped");
         assert!(linux.commit(first.clone()).is_err(), "somebody has this");
         // SAFETY: nobody uses it.
         unsafe { linux.uncommit(first.clone()) };
@@ -364,7 +364,7 @@ mod tests {
         let first = linux.reserve(bytes, alignment).unwrap();
         // SAFETY: nothing was committed.
         unsafe { linux.release(first..first + bytes) };
-        place::map(first..first + alignment, ProtFlags::empty()).expect("nothing is mapped");
+        placement::map(first..first + alignment, ProtFlags::empty()).expect("nothing is mapped");
         let second = linux.reserve(bytes, alignment).unwrap();
         let part = second..second + alignment;
         linux.commit(part.clone()).expect("nobody has it");
@@ -374,7 +374,7 @@ mod tests {
             linux.release(second..second + bytes);
             linux.uncommit(first..first + alignment);
         }
-        place::map(part.clone(), ProtFlags::empty()).expect("it was unmapped");
+        placement::map(part.clone(), ProtFlags::empty()).expect("it was unmapped");
     }
 
     /// A range that cannot be tracked leaves others tracked.

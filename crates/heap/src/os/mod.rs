@@ -1,11 +1,11 @@
 //! Every system call of the heap. Tests replace [`Linux`] with a scripted [`Os`].
 
+mod fault_injection;
 mod linux;
-mod place;
-mod unlucky;
+mod placement;
 
+pub use fault_injection::{Call, FaultInjection};
 pub use linux::Linux;
-pub use unlucky::{Call, Unlucky};
 
 use std::io;
 use std::ops::Range;

@@ -96,5 +96,5 @@ fn large_objects_may_be_of_any_kind() {
     world.roots.push(root);
     world.allocate(kinds[7], SUPERPAGE).unwrap();
     let swept = world.collect(&mut marker);
-    assert_eq!((swept.objects, swept.opaque as usize), (2, 5 * SUPERPAGE));
+    assert_eq!((swept.objects, swept.opaque.length()), (2, 5 * SUPERPAGE));
 }

@@ -4,7 +4,7 @@
 use crate::kernel::{Fake, Pages};
 use crate::world::World;
 use plimsoll_heap::mark::{Marker, NoTracer};
-use plimsoll_heap::os::{Call, Unlucky};
+use plimsoll_heap::os::{Call, FaultInjection};
 use plimsoll_heap::{Exhausted, SUPERPAGE};
 use plimsoll_unit::index::MIB;
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ fn allocate(world: &mut World, marker: &mut Marker<'_>, bytes: usize) -> Option<
 fn scenario(luck: &Arc<Luck>) -> usize {
     let (fake, pages) = Fake::new(MOST);
     let ours = luck.clone();
-    let os = Unlucky::new(fake, move |call| ours.refuses(call));
+    let os = FaultInjection::new(fake, move |call| ours.refuses(call));
     let mut world = World::over(Box::new(os), MOST);
     let mut marker = Marker::with_room(world.heap, &NoTracer, 10).unwrap();
     luck.begun.store(true, SeqCst);
@@ -151,7 +151,7 @@ fn a_stack_that_may_not_grow_loses_no_object() {
         let luck = Luck::new(move |call, _| refused && call == Call::Map);
         let (fake, pages) = Fake::new(MOST);
         let ours = luck.clone();
-        let os = Unlucky::new(fake, move |call| ours.refuses(call));
+        let os = FaultInjection::new(fake, move |call| ours.refuses(call));
         let mut world = World::over(Box::new(os), MOST);
         let mut marker = Marker::new(world.heap, &NoTracer).unwrap();
         luck.begun.store(true, SeqCst);

@@ -3,7 +3,7 @@
 use crate::kernel::Fake;
 use crate::world::World;
 use plimsoll_heap::mark::{Marker, NoTracer};
-use plimsoll_heap::os::{Call, Linux, Unlucky};
+use plimsoll_heap::os::{Call, FaultInjection, Linux};
 use plimsoll_heap::{Exhausted, Heap, Kind, SUPERPAGE};
 use plimsoll_unit::index::MIB;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn tables_may_be_refused() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
         let (fake, pages) = Fake::new(512 * MIB);
-        let os = Unlucky::new(fake, move |call| {
+        let os = FaultInjection::new(fake, move |call| {
             // These calls come after the heap's start, which makes five calls for tables. Two in a
             // row fail, so that a smaller request is refused as well, where there is one.
             call == Call::Commit && (6 + which..8 + which).contains(&counted.fetch_add(1, SeqCst))

@@ -6,7 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | `allocation` | allocating, resizing and freeing objects |
-//! | `begin` | the beginning and the end; the allocation lock |
+//! | `init_and_lock` | the beginning and the end; the allocation lock |
 //! | `collection` | asking for collections |
 //! | `debug` | the same functions for debugging |
 //! | `disclaim`, `finalization` | functions and links of objects that die |
@@ -21,13 +21,13 @@
 //! | `variables` | variables and settings |
 
 mod allocation;
-mod begin;
 mod collection;
 mod debug;
 mod disclaim;
 mod finalization;
 mod gcj;
 pub(crate) mod heap_map;
+mod init_and_lock;
 mod inspection;
 mod kinds;
 mod messages;

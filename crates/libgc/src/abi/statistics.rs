@@ -3,7 +3,7 @@
 use crate::abi::variables::{
     EARLY_MOST, GC_all_interior_pointers, GC_gc_no, GC_non_gc_bytes, GC_parallel,
 };
-use crate::front::Front;
+use crate::front_end::Front;
 use crate::output;
 use crate::state::{self, Locked, State};
 use crate::thread::current;
@@ -131,8 +131,8 @@ unsafe fn fill(gc: Option<Locked>, places: *mut usize, bytes: usize) -> usize {
         GC_non_gc_bytes.get(),
         GC_gc_no.get(),
         GC_parallel.get() as usize,
-        stats.map_or(0, |stats| stats.reclaimed_last) as usize,
-        stats.map_or(0, |stats| stats.reclaimed - stats.reclaimed_last) as usize,
+        stats.map_or(0, |stats| stats.reclaimed_last.length()),
+        stats.map_or(0, |stats| (stats.reclaimed - stats.reclaimed_last).length()),
         gc.map_or(0, freed),
         gc.map_or(0, |gc| gc.collector.obtained()),
     ];

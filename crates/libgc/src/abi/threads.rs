@@ -3,17 +3,15 @@
 use crate::abi::variables::GC_stackbottom;
 use crate::racy_cell::share;
 use crate::thread::blocking::{ActiveAgain, BlockedAgain, Function, block_at};
-use crate::thread::record::{Section, Thread, store};
+use crate::thread::record::Thread;
 use crate::thread::registers::with_registers;
 use crate::thread::stack::{DUPLICATE, SUCCESS, StackBase, UNIMPLEMENTED, base};
+use crate::thread::stack_use::Section;
 use crate::thread::stop::signals;
-use crate::thread::suspend::find;
 use crate::thread::{current, exit};
 use crate::{fork, heap, lock, start};
 use libc::{c_int, c_void};
-use rustix::thread::futex;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Threads may always be registered.
 #[unsafe(no_mangle)]
@@ -66,10 +64,8 @@ extern "C-unwind" fn GC_register_altstack(
     let _gc = start::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
-        if this.own().is_empty() {
-            store(&this.own, range(stack, stack_bytes));
-        }
-        store(&this.alternative, range(alternative, bytes));
+        this.stack
+            .tell(range(stack, stack_bytes), range(alternative, bytes));
     }
 }
 
@@ -79,7 +75,7 @@ unsafe extern "C-unwind" fn GC_get_my_stackbottom(found: *mut StackBase) -> *mut
     let thread = current::get();
     // SAFETY: this thread's own; `found` is the caller's.
     unsafe {
-        let base = thread.as_ref().map_or(0, Thread::base);
+        let base = thread.as_ref().map_or(0, |this| this.stack.base());
         (*found).mem_base = base as *mut c_void;
     }
     drop(gc);
@@ -98,7 +94,7 @@ unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *const
     unsafe {
         let base = (*base).mem_base as usize;
         match thread.as_ref() {
-            Some(this) => this.set_base(base),
+            Some(this) => this.stack.set_base(base),
             None => GC_stackbottom.set(base),
         }
     }
@@ -156,22 +152,15 @@ unsafe extern "C-unwind" fn GC_call_with_gc_active(
     let thread = current::get();
     let gc = start::lock();
     // SAFETY: this thread's own; under the lock.
-    let blocked_at = unsafe { thread.as_ref() }.map_or(0, |this| this.blocked_at.load(Relaxed));
-    if blocked_at == 0 {
+    let Some(blocked_at) = unsafe { thread.as_ref() }.and_then(|this| this.stack.blocked_at())
+    else {
         drop(gc);
         // SAFETY: what the caller asks for.
         return unsafe { function(argument) };
-    }
-    let mut section = Section {
-        blocked_at,
-        before: std::ptr::null(),
     };
+    let mut section = Section::new(blocked_at);
     // SAFETY: not null, see above; under the lock.
-    unsafe {
-        section.before = (*thread).sections;
-        (*thread).sections = &raw const section;
-        (*thread).blocked_at.store(0, Relaxed);
-    }
+    unsafe { (*thread).stack.open(&mut section) };
     drop(gc);
     let _again = BlockedAgain(&section);
     // SAFETY: what the caller asks for.
@@ -181,10 +170,10 @@ unsafe extern "C-unwind" fn GC_call_with_gc_active(
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
     let gc = start::lock();
-    let Some(this) = find(&gc.program.threads, pthread) else {
+    let Some(this) = gc.program.threads.find(pthread as libc::pthread_t) else {
         return;
     };
-    if this.suspended.swap(1, Release) != 0 {
+    if !this.suspension.begin() {
         return;
     }
     if std::ptr::eq(this, current::get()) {
@@ -193,18 +182,17 @@ extern "C-unwind" fn GC_suspend_thread(pthread: *mut c_void) {
     } else if this.signal(signals::suspend()) {
         // The lock is held, so no collection begins before the thread is parked and need not be
         // stopped.
-        this.await_parked(1);
+        this.suspension.await_parked(1);
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn GC_resume_thread(pthread: *mut c_void) {
     let gc = start::lock();
-    if let Some(this) = find(&gc.program.threads, pthread)
-        && this.suspended.swap(0, Release) != 0
+    if let Some(this) = gc.program.threads.find(pthread as libc::pthread_t)
+        && this.suspension.end()
     {
-        let _ = futex::wake(&this.suspended, futex::Flags::PRIVATE, u32::MAX >> 1);
-        this.await_parked(0);
+        this.suspension.await_parked(0);
     }
 }
 
@@ -212,7 +200,10 @@ extern "C-unwind" fn GC_resume_thread(pthread: *mut c_void) {
 extern "C-unwind" fn GC_is_thread_suspended(pthread: *mut c_void) -> c_int {
     let gc = start::lock();
     c_int::from(
-        find(&gc.program.threads, pthread).is_some_and(|this| this.suspended.load(Acquire) != 0),
+        gc.program
+            .threads
+            .find(pthread as libc::pthread_t)
+            .is_some_and(|this| this.suspension.is_wanted()),
     )
 }
 

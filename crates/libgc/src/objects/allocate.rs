@@ -5,7 +5,7 @@ use crate::abi::variables::{
     EXECUTABLE, GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn, finds_leaks,
 };
 use crate::finalization::invoke;
-use crate::front::{Front, allowed, collect};
+use crate::front_end::{Front, allowed, collect};
 use crate::racy_cell::share;
 use crate::state::{Locked, State};
 use crate::thread::current;

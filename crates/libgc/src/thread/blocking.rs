@@ -2,10 +2,9 @@
 //! The part of its stack that was in use at the beginning does not change until the end.
 
 use super::current;
-use super::record::Section;
+use super::stack_use::Section;
 use crate::state;
 use libc::c_void;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -16,7 +15,7 @@ pub(crate) fn block_at(here: usize) {
     // Looked up again each time: the thread may have been unregistered meanwhile.
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_ref() } {
-        this.blocked_at.store(here, Relaxed);
+        this.stack.block_at(here);
     }
 }
 
@@ -39,8 +38,7 @@ impl Drop for BlockedAgain<'_> {
         let _gc = state::lock();
         // SAFETY: this thread's own, if it has not left; under the lock. The section is its innermost.
         if let Some(this) = unsafe { current::get().as_mut() } {
-            this.sections = self.0.before;
-            this.blocked_at.store(self.0.blocked_at, Relaxed);
+            this.stack.close(self.0);
         }
     }
 }

@@ -41,7 +41,8 @@ extern "C" fn ended(round: *mut c_void) {
     }
     let mut gc = state::lock();
     // SAFETY: this thread's own.
-    let result = unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.result);
+    let result =
+        unsafe { current::get().as_ref() }.map_or(null_mut(), |this| this.joining.result());
     let heap = gc.heap;
     gc.program.leave(heap, result);
 }

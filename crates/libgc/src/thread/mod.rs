@@ -6,23 +6,26 @@
 //! |---|---|
 //! | `local` | words in thread-local storage |
 //! | `record`, `registered` | the state of one registered thread; all of them |
+//! | `deferral`, `joining`, `stack_use` | parts of it: stops that are put off, the result, the stacks |
 //! | `current` | the current thread |
 //! | `pthreads`, `exit` | threads that are created through the collector; the end of any thread |
 //! | `unregistered` | threads that are not registered |
 //! | `stack` | the bounds of a thread's stack |
-//! | `scan` | which parts of a stack are roots |
+//! | `scan` | the roots of all threads |
 //! | `stop`, `handshake` | stops the world |
-//! | `suspend` | what programs may do to threads themselves |
+//! | `suspend` | threads that the program suspends |
 //! | `blocking`, `registers` | regions in which a thread does not touch objects; its registers on its stack |
 //! | `cancel` | keeps cancellation out of code that holds the lock |
-//! | `floats` | keeps the program's floating-point environment out of it |
+//! | `float_environment` | keeps the program's floating-point environment out of it |
 
 pub(crate) mod blocking;
 pub(crate) mod cancel;
 pub(crate) mod current;
+mod deferral;
 pub(crate) mod exit;
-pub(crate) mod floats;
+pub(crate) mod float_environment;
 mod handshake;
+mod joining;
 pub(crate) mod local;
 pub(crate) mod pthreads;
 pub(crate) mod record;
@@ -30,6 +33,7 @@ pub(crate) mod registered;
 pub(crate) mod registers;
 mod scan;
 pub(crate) mod stack;
+pub(crate) mod stack_use;
 pub(crate) mod stop;
 pub(crate) mod suspend;
 pub(crate) mod unregistered;

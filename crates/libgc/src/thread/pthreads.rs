@@ -59,8 +59,7 @@ extern "C-unwind" fn run(order: *mut c_void) -> *mut c_void {
         order.answer(REFUSED);
         return null_mut();
     };
-    this.created = true;
-    this.detached = order.detached;
+    this.joining.begin(order.detached);
     drop(gc);
     exit::watch();
     order.answer(TAKEN);
@@ -126,10 +125,10 @@ pub(crate) fn forget(pthread: pthread_t, joined: bool) {
     if let Some(thread) = gc.program.threads.created(pthread) {
         // SAFETY: a thread of a list, under the lock.
         let this: &mut Thread = unsafe { &mut *thread };
-        if this.finished {
+        if this.joining.is_finished() {
             gc.program.threads.remove(thread);
         } else if !joined {
-            this.detached = true;
+            this.joining.detach();
         }
     }
 }
@@ -162,6 +161,6 @@ pub(crate) fn keep(result: *mut c_void) {
     let _gc = state::lock();
     // SAFETY: this thread's own; under the lock.
     if let Some(this) = unsafe { current::get().as_mut() } {
-        this.result = result;
+        this.joining.set_result(result);
     }
 }

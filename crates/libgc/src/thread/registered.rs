@@ -1,6 +1,6 @@
 //! All registered threads.
 
-use super::record::{Thread, store};
+use super::record::Thread;
 use super::{current, stack};
 use libc::c_void;
 use plimsoll_heap::{Bins, Heap};
@@ -62,12 +62,23 @@ impl Threads {
     pub(super) fn created(&self, pthread: libc::pthread_t) -> Option<*mut Thread> {
         let mut threads = self.of(list_of(pthread));
         // SAFETY: as above.
-        threads.find(|&thread| unsafe { (*thread).pthread == pthread && (*thread).created })
+        threads.find(|&thread| unsafe {
+            (*thread).pthread == pthread && (*thread).joining.is_created()
+        })
     }
 
     pub(super) fn running(&self) -> impl Iterator<Item = *mut Thread> {
         // SAFETY: as above.
-        self.all().filter(|&thread| unsafe { !(*thread).finished })
+        self.all()
+            .filter(|&thread| unsafe { !(*thread).joining.is_finished() })
+    }
+
+    /// The running thread with this handle.
+    pub(crate) fn find(&self, pthread: libc::pthread_t) -> Option<&'static Thread> {
+        self.running()
+            // SAFETY: threads of the list, under the lock.
+            .map(|thread| unsafe { &*thread })
+            .find(|this| this.pthread == pthread)
     }
 
     /// Registers this thread, whose stack ends at `base`. `None` if there is no memory.
@@ -85,9 +96,8 @@ impl Threads {
         };
         // SAFETY: mapped just now.
         let this = unsafe { &mut *thread };
-        this.base.store(base, Relaxed);
         let own = (!stack::is_costly()).then(stack::told).flatten();
-        store(&this.own, own.unwrap_or(0..0));
+        this.stack.begin(base, own);
         // SAFETY: both only ask who this is.
         (this.id, this.pthread) = unsafe { (libc::gettid(), libc::pthread_self()) };
         let first = &mut self.lists[list_of(this.pthread)];
@@ -102,7 +112,7 @@ impl Threads {
         let thread = self.register(base);
         // SAFETY: mapped just now, and this thread's own.
         if let Some(this) = thread.and_then(|thread| unsafe { thread.as_mut() }) {
-            this.first = true;
+            this.stack.set_first();
         }
     }
 
@@ -119,10 +129,7 @@ impl Threads {
         let freed = this.freed.swap(0, Relaxed);
         current::set(null_mut());
         RUNNING.fetch_sub(1, Relaxed);
-        if this.created && !this.detached {
-            this.result = result;
-            this.finished = true;
-        } else {
+        if !this.joining.finish(result) {
             self.remove(thread);
         }
         freed
@@ -154,7 +161,7 @@ impl Threads {
             while let Some(other) = self.of(list).find(|&thread| thread != this) {
                 // SAFETY: a thread of a list, which does not exist here, so that nobody changes it.
                 let other_thread = unsafe { &mut *other };
-                if !other_thread.busy.load(Relaxed) {
+                if !other_thread.deferral.is_busy() {
                     other_thread.bins.abandon(heap);
                 }
                 self.remove(other);

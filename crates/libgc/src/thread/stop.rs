@@ -120,12 +120,13 @@ extern "C" fn on_stop(_: c_int, _: *mut siginfo_t, context: *mut libc::c_void) {
     // SAFETY: this thread's own error number.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: this thread's own; null if it is not registered.
-    if let Some(this) = unsafe { current::get().as_ref() } {
-        if this.busy.load(Relaxed) {
-            this.wanted.store(true, Relaxed);
-        } else {
-            wait(this, context as usize);
-            this.park(context as usize);
+    if let Some(this) = unsafe { current::get().as_ref() }
+        && !this.deferral.puts_off()
+    {
+        wait(this, context as usize);
+        if this.suspension.is_wanted() {
+            this.stack.stop_at(context as usize);
+            this.suspension.park();
         }
     }
     // SAFETY: as above.
@@ -141,12 +142,12 @@ fn wait(this: &Thread, context: usize) {
     // Nobody waits for a blocked thread; and it may hold a lock that the collector will want, such
     // as the loader's.
     if this.answered.load(Relaxed) == stop
-        || this.blocked_at.load(Relaxed) != 0
+        || this.stack.blocked_at().is_some()
         || std::ptr::eq(this, STOPPER.load(Relaxed))
     {
         return;
     }
-    this.stopped_at.store(context, Relaxed);
+    this.stack.stop_at(context);
     HANDSHAKE.answer(stop, &this.answered);
     HANDSHAKE.stand(stop, Timespec::try_from(LATE).ok().as_ref());
 }
@@ -161,18 +162,14 @@ impl Thread {
     /// From here to [`leave_bins`](Thread::leave_bins), this thread is not stopped.
     #[inline(always)]
     pub(crate) fn enter_bins(&self) {
-        self.busy.store(true, Relaxed);
-        std::sync::atomic::compiler_fence(SeqCst);
+        self.deferral.enter();
     }
 
     /// From here on, this thread may be stopped again. If a stop was requested meanwhile, it stops
     /// now.
     #[inline(always)]
     pub(crate) fn leave_bins(&self) {
-        std::sync::atomic::compiler_fence(SeqCst);
-        self.busy.store(false, Relaxed);
-        std::sync::atomic::compiler_fence(SeqCst);
-        if self.wanted.load(Relaxed) {
+        if self.deferral.leave() {
             self.stop_late();
         }
     }
@@ -180,7 +177,7 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn stop_late(&self) {
-        self.wanted.store(false, Relaxed);
+        self.deferral.ask_again();
         // Uses the signal again, because then the kernel puts all registers on the stack.
         // SAFETY: this thread, and a signal that we handle.
         unsafe { libc::pthread_kill(libc::pthread_self(), signals::suspend()) };
@@ -337,8 +334,8 @@ impl Threads {
             let this = unsafe { &*thread };
             let stands = thread == current::get()
                 || this.answered.load(Acquire) == stop
-                || this.blocked_at.load(Acquire) != 0
-                || this.parked.load(Acquire) != 0;
+                || this.stack.blocked_at().is_some()
+                || this.suspension.is_parked();
             if !stands && this.signal(signal) {
                 missing += 1;
             }

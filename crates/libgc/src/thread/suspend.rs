@@ -1,44 +1,66 @@
-//! Programs may suspend a thread, and stop the world (javaxfc.h, gc.h).
+//! Programs may suspend a thread (javaxfc.h).
 //!
 //! A suspended thread waits in the handler of the suspend signal, so collections need not stop it
 //! again.
 
-use super::record::Thread;
-use super::registered::Threads;
-use libc::{c_void, pthread_t};
 use rustix::thread::futex;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+};
 
-impl Thread {
-    /// Called in the signal handler: waits as long as the program keeps the thread suspended. Its
-    /// registers are at `context`.
-    pub(super) fn park(&self, context: usize) {
-        if self.suspended.load(Acquire) == 0 {
-            return;
-        }
-        self.stopped_at.store(context, Release);
-        self.parked.store(1, Release);
-        let _ = futex::wake(&self.parked, futex::Flags::PRIVATE, u32::MAX >> 1);
-        while self.suspended.load(Acquire) != 0 {
-            let _ = futex::wait(&self.suspended, futex::Flags::PRIVATE, 1, None);
-        }
-        self.parked.store(0, Release);
-        let _ = futex::wake(&self.parked, futex::Flags::PRIVATE, u32::MAX >> 1);
+/// Whether the program wants a thread to wait, and whether the thread does. Both are futexes.
+pub(crate) struct Suspension {
+    /// 1 while the program wants the thread to wait.
+    wanted: AtomicU32,
+    /// 1 while it waits.
+    parked: AtomicU32,
+}
+
+fn wake(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::PRIVATE, u32::MAX >> 1);
+}
+
+impl Suspension {
+    /// The program wants the thread to wait. False if it did before.
+    pub(crate) fn begin(&self) -> bool {
+        self.wanted.swap(1, Release) == 0
     }
 
-    /// Waits until `parked` equals the argument, or the thread is gone.
+    /// The thread may go on, and is woken. False if it was not suspended.
+    pub(crate) fn end(&self) -> bool {
+        let was = self.wanted.swap(0, Release) != 0;
+        if was {
+            wake(&self.wanted);
+        }
+        was
+    }
+
+    /// Whether the program wants the thread to wait.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Acquire) != 0
+    }
+
+    /// Whether the thread waits. If so, this thread sees all that it did before.
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.load(Acquire) != 0
+    }
+
+    /// Called in the signal handler: waits as long as the program keeps the thread suspended.
+    pub(super) fn park(&self) {
+        self.parked.store(1, Release);
+        wake(&self.parked);
+        while self.is_wanted() {
+            let _ = futex::wait(&self.wanted, futex::Flags::PRIVATE, 1, None);
+        }
+        self.parked.store(0, Release);
+        wake(&self.parked);
+    }
+
+    /// Waits until `parked` equals the argument.
     pub(crate) fn await_parked(&self, parked: u32) {
         while self.parked.load(Acquire) != parked {
             let _ = futex::wait(&self.parked, futex::Flags::PRIVATE, 1 - parked, None);
         }
     }
-}
-
-/// The running thread with this handle.
-pub(crate) fn find(threads: &Threads, pthread: *mut c_void) -> Option<&'static Thread> {
-    threads
-        .running()
-        // SAFETY: threads of the list, under the lock.
-        .map(|thread| unsafe { &*thread })
-        .find(|this| this.pthread == pthread as pthread_t)
 }

@@ -1,13 +1,14 @@
 //! Where a heap's plan allocates, and what its collections touch.
 
 use plimsoll_policy::sizing::Kind;
+use plimsoll_unit::Nanos;
 use std::collections::VecDeque;
 
-/// Nanoseconds of work for a block: to mark a live one (0.6 ms a MiB, as measured for JVMs), to copy a
+/// The time of work for a block: to mark a live one (0.6 ms a MiB, as measured for JVMs), to copy a
 /// live one, to sweep any.
-const MARK: u64 = 150_000;
-const COPY: u64 = 200_000;
-const SWEEP: u64 = 15_000;
+const MARK: Nanos = Nanos(150_000);
+const COPY: Nanos = Nanos(200_000);
+const SWEEP: Nanos = Nanos(15_000);
 /// A generational heap whose nursery would be less than one in this many parts of the limit has all of
 /// itself collected.
 const LEAST_NURSERY: usize = 16;
@@ -24,8 +25,8 @@ pub enum Plan {
     Generational,
 }
 
-/// A block to touch, and the nanoseconds of work on it.
-pub(super) type Visit = (u32, u64);
+/// A block to touch, and the time of the work on it.
+pub(super) type Visit = (u32, Nanos);
 
 /// A heap. All places are blocks, counted from its first one; `first` is that one's number in the memory.
 #[derive(Clone, Debug)]

@@ -1,42 +1,46 @@
 //! A memory of blocks that replaces the least recently touched one, with a swap device behind it.
 
-/// Bytes of a block.
-pub const BLOCK: u64 = 256 << 10;
+use plimsoll_unit::{Bytes, Nanos};
+
+/// The size of a block.
+pub const BLOCK: Bytes = Bytes(256 << 10);
 /// Ends the list of resident blocks.
 const NONE: u32 = u32::MAX;
 /// Bytes that the kernel reclaims at a time, in an allocation stall: 32 pages of 4 KiB.
 const RECLAIMED: u64 = 32 * 4096;
 
-/// Costs of paging, nanoseconds a block.
+/// Costs of paging a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// To read a block back.
-    pub fault: u64,
+    pub fault: Nanos,
     /// To reclaim a block that others will use: a program waits for it in allocation stalls.
-    pub reclaim: u64,
+    pub reclaim: Nanos,
     /// To drop a block of file pages that nobody has changed.
-    pub drop: u64,
+    pub drop: Nanos,
 }
 
 impl Costs {
     /// The disk of the Isla Vista paper: 1.5 ms for a major fault (its Table 2), eight pages each.
     /// Writes are gathered: a quarter of that.
     pub const DISK: Costs = Costs {
-        fault: 12_000_000,
-        reclaim: 3_000_000,
-        drop: 16_000,
+        fault: Nanos(12_000_000),
+        reclaim: Nanos(3_000_000),
+        drop: Nanos(16_000),
     };
     /// A cgroup whose swap is on a solid-state disk: 28 us of reclaim a page as measured for JVMs,
     /// and 100 us for a fault of eight pages.
     pub const SOLID_STATE: Costs = Costs {
-        fault: 800_000,
-        reclaim: 1_800_000,
-        drop: 16_000,
+        fault: Nanos(800_000),
+        reclaim: Nanos(1_800_000),
+        drop: Nanos(16_000),
     };
 
-    /// The same for blocks of another size, bytes.
-    pub fn of_blocks(self, block: u64) -> Costs {
-        let scaled = |cost: u64| (u128::from(cost) * u128::from(block) / u128::from(BLOCK)) as u64;
+    /// The same for blocks of another size.
+    pub fn of_blocks(self, block: Bytes) -> Costs {
+        let scaled = |cost: Nanos| {
+            Nanos((u128::from(cost.0) * u128::from(block.0) / u128::from(BLOCK.0)) as u64)
+        };
         Costs {
             fault: scaled(self.fault),
             reclaim: scaled(self.reclaim),
@@ -45,22 +49,22 @@ impl Costs {
     }
 }
 
-/// The waits of a program. Counts, and nanoseconds.
+/// The waits of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Allocation stalls.
     pub stalls: u64,
-    /// Time in them, ns.
-    pub stalled: u64,
+    /// Time in them.
+    pub stalled: Nanos,
     /// Blocks read back from swap.
     pub faults: u64,
-    /// Time in that, ns.
-    pub faulted: u64,
+    /// Time in that.
+    pub faulted: Nanos,
 }
 
 impl Wait {
-    /// Nanoseconds.
-    pub fn total(&self) -> u64 {
+    /// The time of all of them.
+    pub fn total(&self) -> Nanos {
         self.stalled + self.faulted
     }
 
@@ -117,23 +121,23 @@ pub(crate) struct Memory {
     links: Vec<Links>,
     oldest: u32,
     newest: u32,
-    /// When the swap device will have done what was asked of it, ns.
-    free_at: u64,
+    /// When the swap device will have done what was asked of it.
+    free_at: Nanos,
 }
 
 impl Memory {
-    pub(super) fn new(room: u64, costs: Costs) -> Memory {
+    pub(super) fn new(room: Bytes, costs: Costs) -> Memory {
         Memory::of_blocks(room, BLOCK, costs)
     }
 
-    /// A memory of `room` bytes in blocks of `block` bytes, with costs for blocks of that size.
-    pub(crate) fn of_blocks(room: u64, block: u64, costs: Costs) -> Memory {
+    /// A memory of this size in blocks of `block`, with costs for blocks of that size.
+    pub(crate) fn of_blocks(room: Bytes, block: Bytes, costs: Costs) -> Memory {
         Memory {
-            room: (room / block) as usize,
+            room: (room.0 / block.0) as usize,
             resident: 0,
             locked: 0,
             costs,
-            stalls: (block / RECLAIMED).max(1),
+            stalls: (block.0 / RECLAIMED).max(1),
             files: false,
             states: Vec::new(),
             owners: Vec::new(),
@@ -141,7 +145,7 @@ impl Memory {
             links: Vec::new(),
             oldest: NONE,
             newest: NONE,
-            free_at: 0,
+            free_at: Nanos::ZERO,
         }
     }
 
@@ -204,8 +208,8 @@ impl Memory {
         next
     }
 
-    /// Touches a block at the time `now`, ns.
-    pub(crate) fn touch(&mut self, block: u32, now: u64) -> Wait {
+    /// Touches a block at the time `now`.
+    pub(crate) fn touch(&mut self, block: u32, now: Nanos) -> Wait {
         let mut wait = Wait::default();
         let before = self.states[block as usize];
         match before {
@@ -242,8 +246,8 @@ impl Memory {
         self.states[block as usize] = State::Absent;
     }
 
-    /// A hog takes a block and keeps it. Returns how long it waited, ns.
-    pub(crate) fn lock(&mut self, now: u64) -> u64 {
+    /// A hog takes a block and keeps it. Returns how long it waited.
+    pub(crate) fn lock(&mut self, now: Nanos) -> Nanos {
         let mut wait = Wait::default();
         self.find_room(now, &mut wait);
         self.locked += 1;
@@ -256,7 +260,7 @@ impl Memory {
     }
 
     /// Room for a block of a region: where the region has as much as it may, its own oldest block goes.
-    fn find_room_for(&mut self, block: u32, now: u64, wait: &mut Wait) {
+    fn find_room_for(&mut self, block: u32, now: Nanos, wait: &mut Wait) {
         let owner = self.owners[block as usize] as usize;
         let Region { resident, most, .. } = self.regions[owner];
         let own = if resident >= most {
@@ -272,7 +276,7 @@ impl Memory {
 
     /// Pages out the oldest block if no other memory is free. Where hogs hold everything, the memory
     /// grows: a model without an end would be of no use.
-    fn find_room(&mut self, now: u64, wait: &mut Wait) {
+    fn find_room(&mut self, now: Nanos, wait: &mut Wait) {
         if self.resident + self.locked < self.room || self.oldest == NONE {
             if self.files {
                 wait.stalls += self.stalls;
@@ -284,7 +288,7 @@ impl Memory {
     }
 
     /// Pages out a block for a program that waits.
-    fn reclaim(&mut self, victim: u32, now: u64, wait: &mut Wait) {
+    fn reclaim(&mut self, victim: u32, now: Nanos, wait: &mut Wait) {
         self.evict(victim);
         wait.stalls += self.stalls;
         wait.stalled += self.device(now, self.costs.reclaim);
@@ -306,7 +310,7 @@ impl Memory {
 
     /// Has the swap device work for `cost`, after what it has to do already. Returns how long that
     /// takes from `now` on.
-    fn device(&mut self, now: u64, cost: u64) -> u64 {
+    fn device(&mut self, now: Nanos, cost: Nanos) -> Nanos {
         self.free_at = self.free_at.max(now) + cost;
         self.free_at - now
     }
@@ -341,33 +345,41 @@ mod tests {
     #[test]
     fn what_was_touched_longest_ago_goes_first() {
         let costs = Costs {
-            fault: 10,
-            reclaim: 3,
-            drop: 1,
+            fault: Nanos(10),
+            reclaim: Nanos(3),
+            drop: Nanos(1),
         };
-        let mut memory = Memory::new(2 * BLOCK, costs);
+        let mut memory = Memory::new(BLOCK * 2, costs);
         let first = memory.add(3);
-        assert_eq!(memory.touch(first, 0), Wait::default());
-        assert_eq!(memory.touch(first + 1, 0), Wait::default());
-        assert_eq!(memory.touch(first, 0), Wait::default());
-        let written = memory.touch(first + 2, 0);
-        assert_eq!((written.stalls, written.stalled), (BLOCK / RECLAIMED, 3));
+        assert_eq!(memory.touch(first, Nanos::ZERO), Wait::default());
+        assert_eq!(memory.touch(first + 1, Nanos::ZERO), Wait::default());
+        assert_eq!(memory.touch(first, Nanos::ZERO), Wait::default());
+        let written = memory.touch(first + 2, Nanos::ZERO);
+        assert_eq!(
+            (written.stalls, written.stalled),
+            (BLOCK.0 / RECLAIMED, Nanos(3))
+        );
         assert_eq!(written.faults, 0, "it was never written");
-        let read = memory.touch(first + 1, 0);
-        assert_eq!((read.stalled, read.faulted), (6, 10), "one block had to go");
+        let read = memory.touch(first + 1, Nanos::ZERO);
+        assert_eq!(
+            (read.stalled, read.faulted),
+            (Nanos(6), Nanos(10)),
+            "one block had to go"
+        );
         memory.give_back(first + 2);
-        assert_eq!(memory.touch(first, 100).stalls, 0);
-        assert_eq!(memory.lock(200), 3);
+        assert_eq!(memory.touch(first, Nanos(100)).stalls, 0);
+        assert_eq!(memory.lock(Nanos(200)), Nanos(3));
         memory.unlock();
-        assert_eq!(memory.touch(first + 2, 300).total(), 0);
+        assert_eq!(memory.touch(first + 2, Nanos(300)).total(), Nanos::ZERO);
     }
 
     #[test]
     fn a_region_is_counted_bounded_and_paged_out() {
-        let mut memory = Memory::of_blocks(4 * 4096, 4096, Costs::SOLID_STATE.of_blocks(4096));
+        let block = Bytes(4096);
+        let mut memory = Memory::of_blocks(block * 4, block, Costs::SOLID_STATE.of_blocks(block));
         let (one, other) = (memory.add(4), memory.add(2));
         for block in [one, other, one + 1, other + 1] {
-            assert_eq!(memory.touch(block, 0).total(), 0);
+            assert_eq!(memory.touch(block, Nanos::ZERO).total(), Nanos::ZERO);
         }
         memory.bound(1, 1);
         let counts = |memory: &Memory, region: usize| {
@@ -375,7 +387,7 @@ mod tests {
             (region.resident, region.swapped)
         };
         assert_eq!(counts(&memory, 1), (1, 1), "the older one went");
-        assert_eq!(memory.touch(other, 0).faults, 1);
+        assert_eq!(memory.touch(other, Nanos::ZERO).faults, 1);
         assert_eq!(
             counts(&memory, 1),
             (1, 1),

@@ -3,31 +3,37 @@
 use super::heap::{Heap, Plan, Visit};
 use super::memory::{BLOCK, Memory, Wait};
 use plimsoll_policy::sizing::{Ended, Kind, Sizing};
+use plimsoll_unit::{Bytes, Nanos, SECOND};
 
 /// Blocks that a collection touches before others may run.
 const SLICE: usize = 8;
 
-/// The behaviour of a program. Sizes are bytes.
+/// How many whole blocks these bytes are.
+fn blocks(bytes: Bytes) -> usize {
+    (bytes.0 / BLOCK.0) as usize
+}
+
+/// The behaviour of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behaviour {
     /// How its heap collects.
     pub plan: Plan,
     /// Size of its live data once it has built them.
-    pub live: u64,
+    pub live: Bytes,
     /// The part of its live data that it goes through again and again, from 0 to 1.
     pub hot: f64,
     /// Blocks of its hot data that it touches for each block that it allocates.
     pub reach: usize,
-    /// Allocation in a second while it does not wait.
+    /// Bytes that it allocates in a second while it does not wait.
     pub rate: u64,
     /// The part of a nursery that survives.
     pub survive: f64,
     /// The part of its live data that others replace from one full collection to the next.
     pub turnover: f64,
-    /// Allocation in all; `u64::MAX` where the world's time is its end.
-    pub work: u64,
+    /// Allocation in all; [`Bytes::MAX`] where the world's time is its end.
+    pub work: Bytes,
     /// The most that its heap may be.
-    pub most: u64,
+    pub most: Bytes,
     /// Whether its heap gives back what it will not use until the next collection.
     pub gives_back: bool,
     /// The stalls that its policy is told of.
@@ -49,51 +55,51 @@ pub enum Signal {
 
 /// A policy for the sizes of heaps in the model.
 pub trait Policy {
-    /// A collection ended. Returns how large the heap may be, bytes.
-    fn after(&mut self, most: u64, ended: &Ended) -> u64;
-    /// How large a heap may be that was never collected, bytes.
-    fn begin(&mut self, most: u64) -> u64;
+    /// A collection ended. Returns how large the heap may be.
+    fn after(&mut self, most: Bytes, ended: &Ended) -> Bytes;
+    /// How large a heap may be that was never collected.
+    fn begin(&mut self, most: Bytes) -> Bytes;
 }
 
 impl<S: Sizing> Policy for S {
-    fn after(&mut self, most: u64, ended: &Ended) -> u64 {
-        self.bounded(most);
+    fn after(&mut self, most: Bytes, ended: &Ended) -> Bytes {
+        self.bounded(most.0);
         self.ended(ended);
-        self.size()
+        Bytes(self.size())
     }
 
-    fn begin(&mut self, most: u64) -> u64 {
-        self.bounded(most);
-        self.size()
+    fn begin(&mut self, most: Bytes) -> Bytes {
+        self.bounded(most.0);
+        Bytes(self.size())
     }
 }
 
 /// A program after one of its collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// When, ns.
-    pub now: u64,
-    /// How large the heap may be from then on, bytes.
-    pub size: u64,
-    /// Bytes that the program had allocated.
-    pub allocated: u64,
+    /// When.
+    pub now: Nanos,
+    /// How large the heap may be from then on.
+    pub size: Bytes,
+    /// The memory that the program had allocated.
+    pub allocated: Bytes,
 }
 
 /// The outcome of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// When it ended, ns.
-    pub ended: u64,
-    /// Bytes that it allocated.
-    pub allocated: u64,
-    /// Collections of the nursery only.
+    /// When it ended.
+    pub ended: Nanos,
+    /// The memory that it allocated.
+    pub allocated: Bytes,
+    /// Collections of the nursery only; a number.
     pub nursery: u64,
-    /// Collections of the whole heap.
+    /// Collections of the whole heap; a number.
     pub full: u64,
-    /// Nanoseconds in collections.
-    pub collecting: u64,
-    /// The longest collection, ns.
-    pub longest: u64,
+    /// Time in collections.
+    pub collecting: Nanos,
+    /// The longest collection.
+    pub longest: Nanos,
     /// Its waits in collections.
     pub inside: Wait,
     /// Its waits outside of collections.
@@ -106,16 +112,16 @@ pub(super) struct Program {
     behaviour: Behaviour,
     heap: Heap,
     policy: Box<dyn Policy>,
-    /// Its time, ns.
-    pub(super) clock: u64,
-    /// The size of its heap, bytes.
-    size: u64,
+    /// Its time.
+    pub(super) clock: Nanos,
+    /// The size of its heap.
+    size: Bytes,
     /// Blocks that the collection under way will touch, and how many of these visits are done.
     visits: Vec<Visit>,
     visited: usize,
     kind: Kind,
     /// When the collection began, and its waits.
-    began: u64,
+    began: Nanos,
     waited: Wait,
     /// Waits outside of collections since the last one.
     waited_outside: Wait,
@@ -126,7 +132,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn new(behaviour: Behaviour, mut policy: Box<dyn Policy>) -> Program {
-        let blocks = |bytes: u64| (bytes / BLOCK).max(2) as usize;
+        let blocks = |bytes: Bytes| blocks(bytes).max(2);
         let heap = Heap::new(
             behaviour.plan,
             blocks(behaviour.most),
@@ -139,11 +145,11 @@ impl Program {
             heap,
             size: policy.begin(behaviour.most),
             policy,
-            clock: 0,
+            clock: Nanos::ZERO,
             visits: Vec::new(),
             visited: 0,
             kind: Kind::Full,
-            began: 0,
+            began: Nanos::ZERO,
             waited: Wait::default(),
             waited_outside: Wait::default(),
             turn: 0,
@@ -165,7 +171,7 @@ impl Program {
     pub(super) fn step(&mut self, memory: &mut Memory) {
         if self.visited < self.visits.len() {
             self.collect(memory);
-        } else if self.heap.is_due((self.size / BLOCK) as usize) {
+        } else if self.heap.is_due(blocks(self.size)) {
             self.begin();
         } else {
             self.allocate(memory);
@@ -174,7 +180,7 @@ impl Program {
     }
 
     fn allocate(&mut self, memory: &mut Memory) {
-        self.clock += BLOCK * 1_000_000_000 / self.behaviour.rate.max(1);
+        self.clock += Nanos(BLOCK.0 * SECOND / self.behaviour.rate.max(1));
         let block = self.heap.allocate();
         let mut wait = memory.touch(block, self.clock);
         let hot = (self.heap.live() as f64 * self.behaviour.hot) as usize;
@@ -194,7 +200,7 @@ impl Program {
     fn begin(&mut self) {
         self.visits.clear();
         self.visited = 0;
-        let limit = (self.size / BLOCK) as usize;
+        let limit = blocks(self.size);
         self.kind = self.heap.collect(limit, &mut self.visits);
         (self.began, self.waited) = (self.clock, Wait::default());
         if self.visits.is_empty() {
@@ -206,7 +212,7 @@ impl Program {
     fn collect(&mut self, memory: &mut Memory) {
         let end = (self.visited + SLICE).min(self.visits.len());
         for (block, work) in &self.visits[self.visited..end] {
-            self.clock += work;
+            self.clock += *work;
             let wait = memory.touch(*block, self.clock);
             self.clock += wait.total();
             self.waited.add(wait);
@@ -220,7 +226,7 @@ impl Program {
     fn end(&mut self, memory: Option<&mut Memory>) {
         let took = self.clock - self.began;
         let (stalls, stalled) = match self.behaviour.signal {
-            Signal::Count => (self.waited.stalls, 0),
+            Signal::Count => (self.waited.stalls, Nanos::ZERO),
             Signal::Time => (self.waited.stalls, self.waited.stalled),
             Signal::Between | Signal::AllTime => (
                 self.waited.stalls + self.waited_outside.stalls,
@@ -228,20 +234,24 @@ impl Program {
             ),
         };
         self.waited_outside = Wait::default();
-        let before = self.outcome.points.last().map_or(0, |point| point.now);
+        let before = self
+            .outcome
+            .points
+            .last()
+            .map_or(Nanos::ZERO, |point| point.now);
         let ended = Ended {
-            now: self.clock,
+            now: self.clock.0,
             took: match self.behaviour.signal {
-                Signal::AllTime => self.clock - before,
-                _ => took,
+                Signal::AllTime => (self.clock - before).0,
+                _ => took.0,
             },
-            cost: took,
+            cost: took.0,
             kind: self.kind,
-            live: self.heap.in_use() as u64 * BLOCK,
-            allocated: self.outcome.allocated,
+            live: (BLOCK * self.heap.in_use() as u64).0,
+            allocated: self.outcome.allocated.0,
             growth: u64::MAX,
             stalls,
-            stalled,
+            stalled: stalled.0,
         };
         self.size = self.policy.after(self.behaviour.most, &ended);
         match self.kind {
@@ -257,7 +267,7 @@ impl Program {
             allocated: self.outcome.allocated,
         });
         if let Some(memory) = memory.filter(|_| self.behaviour.gives_back) {
-            for block in self.heap.unused((self.size / BLOCK) as usize) {
+            for block in self.heap.unused(blocks(self.size)) {
                 memory.give_back(block);
             }
         }

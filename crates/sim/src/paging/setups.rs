@@ -3,14 +3,17 @@
 
 use super::{Behaviour, Costs, Hog, Outcome, Plan, Signal, World};
 use plimsoll_policy::sizing::{All, IslaVista, Ratios};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 
-/// Initial size of heaps with Isla Vista, bytes.
-const BEGIN: u64 = 64 * MIB;
-/// The maximum of heaps that may take more than there is, bytes.
-pub const LARGE: u64 = 512 * MIB;
-/// More room than any heap here can take, bytes.
-const PLENTY: u64 = 1 << 40;
+/// Initial size of heaps with Isla Vista.
+const BEGIN: Bytes = Bytes::mib(64);
+/// The maximum of heaps that may take more than there is.
+pub const LARGE: Bytes = Bytes::mib(512);
+/// More room than any heap here can take.
+const PLENTY: Bytes = Bytes(1 << 40);
+
+/// The memory that a program allocates when it runs alone.
+const WORK: Bytes = Bytes::mib(6 << 10);
 
 /// The rule that sizes a heap.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +35,8 @@ pub struct Setup {
     pub rule: Rule,
     /// The stalls that the rule is told of.
     pub signal: Signal,
-    /// Live bytes of each.
-    pub live: u64,
+    /// The live data of each.
+    pub live: Bytes,
     /// Whether they give back what they will not use until the next collection.
     pub gives_back: bool,
 }
@@ -47,8 +50,8 @@ impl Setup {
             rule,
             signal: Signal::Between,
             live: match plan {
-                Plan::SemiSpace => 24 * MIB,
-                _ => 40 * MIB,
+                Plan::SemiSpace => Bytes::mib(24),
+                _ => Bytes::mib(40),
             },
             gives_back: false,
         }
@@ -59,46 +62,49 @@ impl Setup {
         Setup { rule, ..self }
     }
 
-    /// One program that allocates 6 GiB, with a heap of at most `most` bytes. `room`: its memory, bytes,
-    /// or all that it wants.
-    pub fn alone(&self, most: u64, room: Option<u64>) -> Outcome {
+    /// One program that allocates 6 GiB, with a heap of at most `most`. `room`: its memory, or
+    /// all that it wants.
+    pub fn alone(&self, most: Bytes, room: Option<Bytes>) -> Outcome {
         let world = World::new(room.unwrap_or(PLENTY), self.costs);
-        let world = self.join(world, 0, most, 6 << 30);
-        world.run(u64::MAX).pop().unwrap_or_default()
+        let world = self.join(world, Nanos::ZERO, most, WORK);
+        world.run(Nanos(u64::MAX)).pop().unwrap_or_default()
     }
 
     /// The same in a memory of 600 MiB, where files that others read take all that would be free.
-    pub fn among_files(&self, most: u64) -> Outcome {
-        let world = World::new(600 * MIB, self.costs).files();
-        let world = self.join(world, 0, most, 6 << 30);
-        world.run(u64::MAX).pop().unwrap_or_default()
+    pub fn among_files(&self, most: Bytes) -> Outcome {
+        let world = World::new(Bytes::mib(600), self.costs).files();
+        let world = self.join(world, Nanos::ZERO, most, WORK);
+        world.run(Nanos(u64::MAX)).pop().unwrap_or_default()
     }
 
-    /// Four programs in 576 MiB for 300 s, each with a heap of at most `most` bytes. They start one after
+    /// Four programs in 576 MiB for 300 s, each with a heap of at most `most`. They start one after
     /// the other, within 20 s.
-    pub fn four(&self, most: u64) -> Vec<Outcome> {
-        let mut world = World::new(576 * MIB, self.costs);
+    pub fn four(&self, most: Bytes) -> Vec<Outcome> {
+        let mut world = World::new(Bytes::mib(576), self.costs);
         for start in [0, 3, 10, 20] {
-            world = self.join(world, start * SECOND, most, u64::MAX);
+            world = self.join(world, Nanos::seconds(start), most, Bytes::MAX);
         }
-        world.run(300 * SECOND)
+        world.run(Nanos::seconds(300))
     }
 
     /// One program in 340 MiB for 600 s. A hog takes 200 MiB for a minute out of two, from second 30 on.
-    pub fn beside_a_hog(&self, most: u64) -> Outcome {
+    pub fn beside_a_hog(&self, most: Bytes) -> Outcome {
         let steps = (0..5u64).flat_map(|turn| {
-            let at = (30 + 120 * turn) * SECOND;
-            [(at, 200 * MIB), (at + 60 * SECOND, 0)]
+            let at = Nanos::seconds(30 + 120 * turn);
+            [
+                (at, Bytes::mib(200)),
+                (at + Nanos::seconds(60), Bytes::ZERO),
+            ]
         });
-        let world = World::new(340 * MIB, self.costs).hog(Hog {
+        let world = World::new(Bytes::mib(340), self.costs).hog(Hog {
             steps: steps.collect(),
             rate: 200 * MIB,
         });
-        let world = self.join(world, 0, most, u64::MAX);
-        world.run(600 * SECOND).pop().unwrap_or_default()
+        let world = self.join(world, Nanos::ZERO, most, Bytes::MAX);
+        world.run(Nanos::seconds(600)).pop().unwrap_or_default()
     }
 
-    fn join(&self, world: World, start: u64, most: u64, work: u64) -> World {
+    fn join(&self, world: World, start: Nanos, most: Bytes, work: Bytes) -> World {
         let behaviour = Behaviour {
             plan: self.plan,
             live: self.live,
@@ -115,7 +121,7 @@ impl Setup {
         match self.rule {
             Rule::Maximum => world.program(behaviour, start, All::default()),
             Rule::IslaVista(ratios) => {
-                let policy = IslaVista::new(ratios, BEGIN, most).beginning(start);
+                let policy = IslaVista::new(ratios, BEGIN.0, most.0).beginning(start.0);
                 world.program(behaviour, start, policy)
             }
         }

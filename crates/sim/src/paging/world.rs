@@ -2,12 +2,13 @@
 
 use super::memory::{BLOCK, Costs, Memory};
 use super::program::{Behaviour, Outcome, Policy, Program};
+use plimsoll_unit::{Bytes, Nanos, SECOND};
 
 /// Memory that something else takes, holds and gives back.
 #[derive(Clone, Debug, Default)]
 pub struct Hog {
-    /// When it wants how much: ns, bytes. In the order of time.
-    pub steps: Vec<(u64, u64)>,
+    /// When it wants how much, in the order of time.
+    pub steps: Vec<(Nanos, Bytes)>,
     /// Bytes that it takes in a second.
     pub rate: u64,
 }
@@ -15,7 +16,7 @@ pub struct Hog {
 /// A hog while it runs.
 struct Running {
     hog: Hog,
-    clock: u64,
+    clock: Nanos,
     /// The next step, blocks that it wants, blocks that it has.
     next: usize,
     wants: u64,
@@ -30,8 +31,8 @@ pub struct World {
 }
 
 impl World {
-    /// A memory of `room` bytes.
-    pub fn new(room: u64, costs: Costs) -> World {
+    /// A memory of this size.
+    pub fn new(room: Bytes, costs: Costs) -> World {
         World {
             memory: Memory::new(room, costs),
             programs: Vec::new(),
@@ -39,11 +40,11 @@ impl World {
         }
     }
 
-    /// Adds a program that starts at `start`, ns.
+    /// Adds a program that starts at `start`.
     pub fn program(
         mut self,
         behaviour: Behaviour,
-        start: u64,
+        start: Nanos,
         policy: impl Policy + 'static,
     ) -> World {
         let mut program = Program::new(behaviour, Box::new(policy));
@@ -63,7 +64,7 @@ impl World {
     pub fn hog(mut self, hog: Hog) -> World {
         self.hogs.push(Running {
             hog,
-            clock: 0,
+            clock: Nanos::ZERO,
             next: 0,
             wants: 0,
             holds: 0,
@@ -71,8 +72,8 @@ impl World {
         self
     }
 
-    /// Runs until all programs have done their work or have reached `until`, ns.
-    pub fn run(mut self, until: u64) -> Vec<Outcome> {
+    /// Runs until all programs have done their work or have reached `until`.
+    pub fn run(mut self, until: Nanos) -> Vec<Outcome> {
         loop {
             let programs = self.programs.iter_mut();
             let behind = programs
@@ -99,7 +100,7 @@ impl Running {
             .get(self.next)
             .filter(|step| step.0 <= self.clock)
         {
-            self.wants = bytes / BLOCK;
+            self.wants = bytes.0 / BLOCK.0;
             self.next += 1;
         }
         while self.holds > self.wants {
@@ -109,10 +110,10 @@ impl Running {
         if self.holds < self.wants {
             let wait = memory.lock(self.clock);
             self.holds += 1;
-            self.clock += wait + BLOCK * 1_000_000_000 / self.hog.rate.max(1);
+            self.clock += wait + Nanos(BLOCK.0 * SECOND / self.hog.rate.max(1));
         } else {
             let next = self.hog.steps.get(self.next);
-            self.clock = next.map_or(u64::MAX, |step| step.0);
+            self.clock = next.map_or(Nanos(u64::MAX), |step| step.0);
         }
     }
 }

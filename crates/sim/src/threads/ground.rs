@@ -1,56 +1,57 @@
 //! The ground below a heap: memory that costs time, and a rule for the size of the heap.
 
 use super::heap::Collection;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// A collection that has ended. Sizes are bytes, times nanoseconds.
+/// A collection that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
     /// The work of the collector.
     pub collection: Collection,
     /// How long that takes by its work alone.
-    pub pause: u64,
+    pub pause: Nanos,
     /// In use after it, dead or alive.
-    pub used: u64,
+    pub used: Bytes,
     /// Live after it.
-    pub live: u64,
+    pub live: Bytes,
     /// Allocated since the beginning.
-    pub allocated: u64,
+    pub allocated: Bytes,
 }
 
 /// The answer to a program after a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How long the collection waited for memory beside its work, nanoseconds.
-    pub waited: u64,
-    /// The size of the heap from now on, bytes; none where it stays.
-    pub heap: Option<u64>,
+    /// How long the collection waited for memory beside its work.
+    pub waited: Nanos,
+    /// The size of the heap from now on; none where it stays.
+    pub heap: Option<Bytes>,
 }
 
-/// The memory of one heap. Times are nanoseconds since the beginning of the program.
+/// The memory of one heap. Points of time are since the beginning of the program.
 pub trait Ground {
-    /// An object of `size` bytes took room, and `used` bytes are in use now. Returns how long its thread
-    /// waited for memory, nanoseconds.
-    fn took(&mut self, now: u64, used: u64, size: u64) -> u64;
+    /// An object of this size took room, and `used` is in use now. Returns how long its thread waited
+    /// for memory.
+    fn took(&mut self, now: Nanos, used: Bytes, size: Bytes) -> Nanos;
 
     /// A collection that began at `now` has done its work.
-    fn collected(&mut self, now: u64, collected: &Collected) -> Told;
+    fn collected(&mut self, now: Nanos, collected: &Collected) -> Told;
 
-    /// A heap of `heap` bytes has no room for an object of `size` bytes after a collection of all of it.
-    /// Returns a larger heap, bytes, or nothing where the program has to fail.
-    fn is_full(&mut self, heap: u64, size: u64) -> Option<u64>;
+    /// A heap of this size has no room for an object of `size` after a collection of all of it.
+    /// Returns a larger heap, or nothing where the program has to fail.
+    fn is_full(&mut self, heap: Bytes, size: Bytes) -> Option<Bytes>;
 }
 
 /// Memory is free, and the heap stays as large as it is.
 impl Ground for () {
-    fn took(&mut self, _now: u64, _used: u64, _size: u64) -> u64 {
-        0
+    fn took(&mut self, _now: Nanos, _used: Bytes, _size: Bytes) -> Nanos {
+        Nanos::ZERO
     }
 
-    fn collected(&mut self, _now: u64, _collected: &Collected) -> Told {
+    fn collected(&mut self, _now: Nanos, _collected: &Collected) -> Told {
         Told::default()
     }
 
-    fn is_full(&mut self, _heap: u64, _size: u64) -> Option<u64> {
+    fn is_full(&mut self, _heap: Bytes, _size: Bytes) -> Option<Bytes> {
         None
     }
 }

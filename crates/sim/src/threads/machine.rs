@@ -4,6 +4,7 @@
 //! it, the next step of the running thread whose processor's clock is lowest; among equal clocks, that of the
 //! lower number. So all that threads share changes in the order of time, as on a machine.
 
+use super::directory::Directory;
 use super::error::{Position, SimError, Stuck};
 use super::ground::{Collected, Ground};
 use super::heap::Collection;
@@ -12,11 +13,13 @@ use super::monitors::Monitors;
 use super::objects::Heap;
 use super::outcome::Outcome;
 use super::program::Program;
+use super::ready::Ready;
 use super::settings::Settings;
+use super::stretch::Stretch;
 use super::tally::Tally;
-use super::thread::{On, State, Thread};
-use plimsoll_policy::phases::{Quantum, ReadyQueue, Used};
-use plimsoll_trace::ThreadId;
+use super::thread::{On, Run, State, Thread};
+use plimsoll_policy::phases::{ReadyQueue, Used};
+use plimsoll_unit::{Bytes, Nanos};
 use std::collections::BTreeSet;
 
 /// One processor. Times are nanoseconds since the beginning.
@@ -36,13 +39,10 @@ pub(super) struct Machine<'a, L, G> {
     pub settings: &'a Settings,
     pub log: &'a mut L,
     pub threads: Vec<Thread>,
-    /// Numbers of the threads in the trace, sorted, with their indices.
-    numbers: Vec<(ThreadId, usize)>,
+    pub directory: Directory,
     pub processors: Vec<Processor>,
-    pub queue: ReadyQueue,
-    pub quantum: Quantum,
-    /// The thread of each number in the ready queue.
-    slots: Vec<usize>,
+    /// The threads that can run.
+    pub ready: Ready,
     /// When threads stop to wait, and which.
     pub timers: BTreeSet<(u64, usize)>,
     pub monitors: Monitors,
@@ -52,12 +52,7 @@ pub(super) struct Machine<'a, L, G> {
     pub tally: Tally,
     /// Overheads that are less than a nanosecond and not charged yet, picoseconds.
     owed: u64,
-    /// Whether the order of what happens next may be another one than before the last step.
-    pub disturbed: bool,
-    /// Until then nothing happens but the steps of one processor, nanoseconds; if they do not disturb.
-    pub horizon: u64,
-    /// Whether the trace was cut: what its streams name may be lost.
-    is_cut: bool,
+    pub stretch: Stretch,
 }
 
 /// The next event.
@@ -82,33 +77,25 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             .iter()
             .map(|stream| Thread::new(stream.thread, stream.is_started))
             .collect();
-        let mut numbers: Vec<_> = (0..).zip(&threads).map(|(i, t)| (t.id, i)).collect();
-        numbers.sort_unstable();
-        if let Some(pair) = numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(SimError::Twice(pair[0].0));
-        }
+        let ids = threads.iter().map(|thread| thread.id);
+        let directory = Directory::new(ids, program.is_cut())?;
         let discipline = settings.rule.build(settings.quanta, settings.ties);
         let queue = ReadyQueue::new(discipline, settings.patience);
-        let is_cut = program.is_cut();
         Ok(Machine {
             program,
             settings,
             log,
             threads,
-            numbers,
+            directory,
             processors: vec![Processor::default(); settings.processors.max(1)],
-            quantum: queue.quantum(),
-            queue,
-            slots: Vec::new(),
+            ready: Ready::new(queue),
             timers: BTreeSet::new(),
             monitors: Monitors::default(),
             heap: Heap::new(settings.collector, settings.heap, settings.new_ratio),
             ground,
             tally: Tally::default(),
             owed: 0,
-            disturbed: false,
-            horizon: 0,
-            is_cut,
+            stretch: Stretch::default(),
         })
     }
 
@@ -148,11 +135,10 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
                     if is_late(clock) {
                         return Ok(Some(clock));
                     }
-                    self.horizon = horizon.min(until.unwrap_or(u64::MAX));
-                    self.disturbed = false;
+                    self.stretch = Stretch::until(horizon.min(until.unwrap_or(u64::MAX)));
                     loop {
                         self.step(processor)?;
-                        if self.disturbed || self.processors[processor].clock >= self.horizon {
+                        if self.stretch.is_over(self.processors[processor].clock) {
                             break;
                         }
                     }
@@ -190,16 +176,6 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         }
     }
 
-    /// The index of a thread; nothing where its stream may have been lost.
-    pub(super) fn index(&self, thread: ThreadId, at: Position) -> Result<Option<usize>, SimError> {
-        let found = self.numbers.binary_search_by_key(&thread, |&(id, _)| id);
-        match found {
-            Ok(place) => Ok(Some(self.numbers[place].1)),
-            Err(_) if self.is_cut => Ok(None),
-            Err(_) => Err(SimError::NoThread { at, thread }),
-        }
-    }
-
     /// The event that a thread came to last.
     pub(super) fn position(&self, thread: usize) -> Position {
         self.threads[thread].position()
@@ -207,15 +183,10 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
 
     /// Starts a thread.
     pub(super) fn start(&mut self, thread: usize, priority: i32, now: u64) {
-        let slot = self.queue.admit(priority);
-        if self.slots.len() <= slot.index() {
-            self.slots.resize(slot.index() + 1, 0);
-        }
-        self.slots[slot.index()] = thread;
+        let slot = self.ready.admit(thread, priority);
         let record = &mut self.threads[thread];
         record.slot = Some(slot);
-        record.started = now;
-        record.paused_before = self.tally.paused;
+        record.run = Run::begin(now, self.tally.paused);
         self.make_ready(thread, now);
     }
 
@@ -225,24 +196,24 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         record.state = State::Ready;
         record.ready_since = (self.tally.dispatches, now);
         if let Some(slot) = record.slot {
-            self.queue.ready(slot, record.used);
+            self.ready.insert(slot, record.used);
         }
         self.log.happened(now, What::Ready { thread });
-        self.disturbed = true;
+        self.stretch.disturb();
     }
 
     /// Gives idle processors ready threads: `first` before the others, which come by their number.
     pub(super) fn dispatch(&mut self, now: u64, first: Option<usize>) {
         let others = (0..self.processors.len()).filter(|which| Some(*which) != first);
         for which in first.into_iter().chain(others) {
-            if self.queue.is_empty() {
+            if self.ready.is_empty() {
                 return;
             }
             if self.processors[which].running.is_some() {
                 continue;
             }
-            if let Some(slot) = self.queue.dispatch() {
-                self.give(which, self.slots[slot.index()], now);
+            if let Some(thread) = self.ready.dispatch() {
+                self.give(which, thread, now);
             }
         }
     }
@@ -272,13 +243,13 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             processor: which,
         };
         self.log.happened(time, what);
-        self.disturbed = true;
+        self.stretch.disturb();
     }
 
     /// The thread on a processor leaves it; another one gets it. Returns the time.
     pub(super) fn give_up(&mut self, which: usize) -> u64 {
         self.processors[which].running = None;
-        self.disturbed = true;
+        self.stretch.disturb();
         self.processors[which].clock
     }
 
@@ -304,16 +275,16 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         let count = &self.heap.count;
         let collected = Collected {
             collection,
-            pause,
-            used: self.heap.used(),
-            live: count.live,
-            allocated: count.allocated,
+            pause: Nanos(pause),
+            used: Bytes(self.heap.used()),
+            live: Bytes(count.live),
+            allocated: Bytes(count.allocated),
         };
-        let told = self.ground.collected(now, &collected);
+        let told = self.ground.collected(Nanos(now), &collected);
         if let Some(heap) = told.heap {
-            self.heap.resize(heap);
+            self.heap.resize(heap.0);
         }
-        let pause = pause.saturating_add(told.waited);
+        let pause = pause.saturating_add(told.waited.0);
         self.tally.paused = self.tally.paused.saturating_add(pause);
         self.tally.greatest_pause = self.tally.greatest_pause.max(pause);
         for processor in &mut self.processors {
@@ -323,7 +294,7 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             };
             processor.clock = from.saturating_add(pause);
         }
-        self.disturbed = true;
+        self.stretch.disturb();
     }
 
     /// The outcome, when nothing can happen any more.
@@ -337,7 +308,7 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
         if let Some(new) = self.threads.iter().find(|t| t.state == State::New) {
             return Err(SimError::NeverStarted(new.id));
         }
-        if !self.is_cut
+        if !self.directory.is_cut()
             && let Some((object, at, count)) = self.heap.never_born()
         {
             return Err(SimError::NeverBorn { at, object, count });

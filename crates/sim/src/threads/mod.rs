@@ -30,7 +30,9 @@
 //! | `settings` | processors, discipline, heap, and what things cost |
 //! | `machine` | processors and time: which threads run, and until when |
 //! | `running` | a program that goes on as far as it is told, with a heap that is resized |
-//! | `thread` | what is known of one thread |
+//! | `ready`, `directory` | parts of that: the ready queue; threads by their numbers |
+//! | `stretch` | a time in which only one processor acts |
+//! | `thread`, `reading` | what is known of one thread; how far it has come in its stream |
 //! | `step` | what each event does |
 //! | `waiting` | blocking and waking |
 //! | `monitors` | which threads hold monitors, contend for them and wait in them |
@@ -42,6 +44,7 @@
 //! | `log` | what happened, for whoever wants to know |
 //! | `error` | why a simulation has no outcome |
 
+mod directory;
 mod error;
 mod ground;
 pub mod heap;
@@ -51,9 +54,12 @@ mod monitors;
 mod objects;
 mod outcome;
 mod program;
+mod reading;
+mod ready;
 mod running;
 mod settings;
 mod step;
+mod stretch;
 mod tally;
 mod thread;
 mod traced;

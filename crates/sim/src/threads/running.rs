@@ -7,8 +7,9 @@ use super::machine::Machine;
 use super::outcome::Outcome;
 use super::program::Program;
 use super::settings::Settings;
+use plimsoll_unit::{Bytes, Nanos};
 
-/// A program while it runs. Times are nanoseconds since its beginning, sizes bytes.
+/// A program while it runs. Points of time are since its beginning.
 pub struct Running<'a, L, G>(Machine<'a, L, G>);
 
 impl<'a, L: Log, G: Ground> Running<'a, L, G> {
@@ -33,13 +34,13 @@ impl<'a, L: Log, G: Ground> Running<'a, L, G> {
     ///
     /// # Errors
     /// As those of [`super::simulate`].
-    pub fn advance(&mut self, until: u64) -> Result<Option<u64>, SimError> {
-        self.0.advance(Some(until))
+    pub fn advance(&mut self, until: Nanos) -> Result<Option<Nanos>, SimError> {
+        Ok(self.0.advance(Some(until.0))?.map(Nanos))
     }
 
     /// Collects the whole heap although nothing needs room, at `now` or, if the program is further, as soon
     /// as it can. Returns when that is done.
-    pub fn collect(&mut self, now: u64) -> u64 {
+    pub fn collect(&mut self, now: Nanos) -> Nanos {
         let machine = &mut self.0;
         let running = |which: &usize| machine.processors[*which].running.is_some();
         let first = (0..machine.processors.len())
@@ -48,21 +49,21 @@ impl<'a, L: Log, G: Ground> Running<'a, L, G> {
         let which = first.unwrap_or(0);
         if first.is_none() {
             let clock = &mut machine.processors[which].clock;
-            *clock = now.max(*clock);
+            *clock = now.0.max(*clock);
         }
         let collection = machine.heap.collect(0, true);
         machine.pause(which, collection);
-        machine.processors[which].clock
+        Nanos(machine.processors[which].clock)
     }
 
-    /// The heap is of `heap` bytes from now on. Nothing is collected before an object finds no room.
-    pub fn resize(&mut self, heap: u64) {
-        self.0.heap.resize(heap);
+    /// The heap has this size from now on. Nothing is collected before an object finds no room.
+    pub fn resize(&mut self, heap: Bytes) {
+        self.0.heap.resize(heap.0);
     }
 
     /// The size of the heap.
-    pub fn heap(&self) -> u64 {
-        self.0.heap.size()
+    pub fn heap(&self) -> Bytes {
+        Bytes(self.0.heap.size())
     }
 
     /// The outcome of the program so far, as if it had ended.

@@ -32,11 +32,10 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             return Ok(());
         };
         let record = &mut self.threads[thread];
-        if self.quantum.is_used_up(record.used) {
-            if record.computes > self.quantum.time.0.saturating_mul(MOST_QUANTA)
-                && !self.queue.is_empty()
-            {
-                let (at, time, quantum) = (record.position(), record.computes, self.quantum.time.0);
+        if self.ready.quantum().is_used_up(record.used) {
+            let quantum = self.ready.quantum().time.0;
+            if record.computes > quantum.saturating_mul(MOST_QUANTA) && !self.ready.is_empty() {
+                let (at, time) = (record.position(), record.computes);
                 return Err(SimError::ManyQuanta { at, time, quantum });
             }
             let now = self.give_up(which);
@@ -47,11 +46,11 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         } else if let Some((monitor, times)) = record.acquires.take() {
             self.enter(which, thread, monitor, times);
         } else {
-            if record.batch.len() == record.given {
+            if !record.stream.has(0) {
                 self.read_on(thread)?;
             }
             let record = &self.threads[thread];
-            match record.batch.get(record.given).copied() {
+            match record.stream.get(0) {
                 Some(event) => return self.come_to(which, thread, event),
                 None => self.cut(which, thread),
             }
@@ -61,24 +60,20 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
 
     /// Reads the next events of a thread, behind those that it has not come to.
     fn read_on(&mut self, thread: usize) -> Result<(), SimError> {
-        let record = &mut self.threads[thread];
-        record.batch.drain(..record.given);
-        record.given = 0;
-        let read = self.program.read(thread, &mut record.batch);
+        let stream = &mut self.threads[thread].stream;
+        let read = stream.read_on(|batch| self.program.read(thread, batch));
         read.map_err(SimError::Read)
     }
 
     /// The next event of a thread that it has not come to, computing aside (once at most).
     fn next_deed(&mut self, thread: usize) -> Result<Option<Event>, SimError> {
         for ahead in 0..2 {
-            let record = &self.threads[thread];
-            if record.batch.len() <= record.given + ahead {
+            if !self.threads[thread].stream.has(ahead) {
                 self.read_on(thread)?;
             }
-            let record = &self.threads[thread];
-            match record.batch.get(record.given + ahead) {
+            match self.threads[thread].stream.get(ahead) {
                 Some(Event::Compute { .. }) => {}
-                other => return Ok(other.copied()),
+                other => return Ok(other),
             }
         }
         Ok(None)
@@ -86,13 +81,13 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
 
     /// The thread computes until it is done or its quantum is used up.
     fn compute(&mut self, which: usize, thread: usize) -> Result<(), SimError> {
-        if self.threads[thread].computes > self.quantum.time.0 {
+        if self.threads[thread].computes > self.ready.quantum().time.0 {
             self.compute_alone(which, thread);
         }
         let record = &mut self.threads[thread];
         let time = record
             .computes
-            .min((self.quantum.time - record.used.time).0);
+            .min((self.ready.quantum().time - record.used.time).0);
         record.computes -= time;
         record.used.time += Nanos(time);
         self.tally.computed = self.tally.computed.saturating_add(time);
@@ -109,11 +104,11 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     /// makes room and is dispatched again. The rest is at most one quantum, or comes after something else
     /// happens.
     fn compute_alone(&mut self, which: usize, thread: usize) {
-        let quantum = self.quantum.time.0;
+        let quantum = self.ready.quantum().time.0;
         let clock = self.processors[which].clock;
         let record = &mut self.threads[thread];
         let left = (record.computes - 1) / quantum;
-        let times = left.min(self.horizon.saturating_sub(clock).saturating_sub(1) / quantum);
+        let times = left.min(self.stretch.left(clock).saturating_sub(1) / quantum);
         let Some(slot) = record
             .slot
             .filter(|_| times > 0 && record.used == Used::default())
@@ -124,7 +119,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             time: Nanos(quantum),
             bytes: Bytes::ZERO,
         };
-        if !self.queue.runs_on(slot, used, times) {
+        if !self.ready.runs_on(slot, used, times) {
             return;
         }
         let time = times * quantum;
@@ -143,7 +138,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             thread,
             processor: which,
         };
-        let time = self.quantum.time.0;
+        let time = self.ready.quantum().time.0;
         for end in (1..=times).map(|done| clock + done * time) {
             self.log.happened(end, What::Computed { thread, time });
             self.log.happened(end, What::Ready { thread });
@@ -154,8 +149,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
     fn come_to(&mut self, which: usize, thread: usize, event: Event) -> Result<(), SimError> {
         self.tally.events += 1;
         let record = &mut self.threads[thread];
-        record.events += 1;
-        record.given += 1;
+        record.stream.come();
         let now = self.processors[which].clock;
         self.log.happened(now, What::Came { thread, event });
         match event {
@@ -168,7 +162,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
                 return self.allocate(which, thread, object, size);
             }
             Event::Death { object } => return self.die(thread, object),
-            Event::Stamp { order } => self.threads[thread].turns(order),
+            Event::Stamp { order } => self.threads[thread].stream.turns(order),
             Event::Enter { monitor } => self.enter(which, thread, monitor, 1),
             Event::Exit { monitor } => return self.exit(which, thread, monitor),
             Event::Wait { monitor, timeout } => return self.wait(which, thread, monitor, timeout),
@@ -180,7 +174,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
                 }
             }
             Event::Unpark { thread: id } => {
-                if let Some(other) = self.index(id, self.position(thread))? {
+                if let Some(other) = self.directory.index(id, self.position(thread))? {
                     self.unpark(other, now);
                 }
             }
@@ -189,7 +183,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
                 priority,
             } => return self.start_other(thread, id, priority, now),
             Event::Join { thread: id } => {
-                let other = self.index(id, self.position(thread))?;
+                let other = self.directory.index(id, self.position(thread))?;
                 if let Some(other) = other.filter(|it| self.threads[*it].state != State::Ended) {
                     self.threads[other].joiners.push(thread);
                     self.block(which, thread, On::End(other), None);
@@ -219,7 +213,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         now: u64,
     ) -> Result<(), SimError> {
         let at = self.position(thread);
-        let Some(other) = self.index(id, at)? else {
+        let Some(other) = self.directory.index(id, at)? else {
             return Ok(());
         };
         if self.threads[other].state != State::New {
@@ -255,13 +249,14 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         let room = self.find_room(which, size);
         let record = &mut self.threads[thread];
         record.used.bytes += Bytes(size);
-        record.allocated = record.allocated.saturating_add(size);
+        record.run.allocate(size);
         let id = record.id;
         let born = room.and_then(|place| self.heap.born(id, object, size, place));
         born.map_err(|refused| self.refused(refused, thread, object, size))?;
         let clock = &mut self.processors[which].clock;
-        let waited = self.ground.took(*clock, self.heap.used(), size);
-        *clock = clock.saturating_add(waited);
+        let now = Nanos(*clock);
+        let used = Bytes(self.heap.used());
+        *clock = (now + self.ground.took(now, used, Bytes(size))).0;
         Ok(())
     }
 
@@ -279,8 +274,9 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         let mut last = None;
         for _ in 0..MOST_TRIES {
             if last == Some(Kind::Full) {
-                let larger = self.ground.is_full(self.heap.size(), size);
-                self.heap.resize(larger.ok_or(Refused::TooSmall)?);
+                let heap = Bytes(self.heap.size());
+                let larger = self.ground.is_full(heap, Bytes(size));
+                self.heap.resize(larger.ok_or(Refused::TooSmall)?.0);
             } else {
                 let collection = self.heap.collect(size, last.is_some());
                 self.pause(which, collection);
@@ -351,11 +347,11 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
             return Err(self.not_held(thread, monitor, "waited in"));
         }
         let next = self.next_deed(thread)?;
-        let record = &self.threads[thread];
+        let stream = &self.threads[thread].stream;
         let wait = Waiting {
             thread,
-            since: record.since(),
-            until: record.until(next),
+            since: stream.since(),
+            until: stream.until(next),
         };
         let Some(depth) = self.monitors.wait(monitor, wait) else {
             self.tally.passed += 1;
@@ -372,7 +368,7 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         if !self.monitors.is_held_by(monitor, thread) {
             return Err(self.not_held(thread, monitor, "notified"));
         }
-        let stamp = self.threads[thread].stamp;
+        let stamp = self.threads[thread].stream.stamp();
         let by = Notifying { thread, stamp };
         for notified in self.monitors.notify(monitor, by, all) {
             self.threads[notified].state = State::Blocked(On::Monitor(monitor));
@@ -415,15 +411,12 @@ impl<L: Log, G: Ground> Machine<'_, L, G> {
         self.log.happened(now, What::Ended { thread });
         let record = &mut self.threads[thread];
         record.state = State::Ended;
-        record.batch = Vec::new();
-        let (started, allocated) = (record.started, record.allocated);
-        let paused = self.tally.paused - record.paused_before;
-        self.tally.turnarounds.push(now.saturating_sub(started));
-        if allocated > 0 {
-            self.tally.pauses.push(paused as f64 / allocated as f64);
-        }
+        record.stream.end();
+        self.tally.turnarounds.push(record.run.turnaround(now));
+        let pauses = record.run.pauses(self.tally.paused);
+        self.tally.pauses.extend(pauses);
         if let Some(slot) = record.slot.take() {
-            self.queue.leave(slot);
+            self.ready.leave(slot);
         }
         for joiner in std::mem::take(&mut self.threads[thread].joiners) {
             self.make_ready(joiner, now);

@@ -1,8 +1,9 @@
 //! The state of one thread in a simulation.
 
 use super::error::Position;
+use super::reading::Reading;
 use plimsoll_policy::phases::{self, Used};
-use plimsoll_trace::{Event, MonitorId, ThreadId};
+use plimsoll_trace::{MonitorId, ThreadId};
 
 /// The event for which a thread waits that is neither ready nor running. Threads are indices of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,45 @@ pub(super) enum State {
     Ended,
 }
 
+/// The life of a thread, from its start to its end. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    /// When it started.
+    started: u64,
+    /// The time of all pauses before that.
+    paused_before: u64,
+    /// Bytes that it allocated.
+    allocated: u64,
+}
+
+impl Run {
+    /// A thread starts, when all pauses together took `paused`.
+    pub(super) fn begin(now: u64, paused: u64) -> Run {
+        Run {
+            started: now,
+            paused_before: paused,
+            allocated: 0,
+        }
+    }
+
+    /// It allocated this many bytes.
+    #[inline]
+    pub(super) fn allocate(&mut self, bytes: u64) {
+        self.allocated = self.allocated.saturating_add(bytes);
+    }
+
+    /// The time from its start to its end, which is now.
+    pub(super) fn turnaround(&self, now: u64) -> u64 {
+        now.saturating_sub(self.started)
+    }
+
+    /// The pauses in its life per byte that it allocated, if it allocated any; all pauses took `paused`.
+    pub(super) fn pauses(&self, paused: u64) -> Option<f64> {
+        let paused = paused - self.paused_before;
+        (self.allocated > 0).then(|| paused as f64 / self.allocated as f64)
+    }
+}
+
 /// One thread.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
@@ -57,22 +97,10 @@ pub(super) struct Thread {
     pub timer: Option<u64>,
     /// Monitors that it holds; a number.
     pub holds: u64,
-    /// Events of its stream that were read together, and how many of these it came to.
-    pub batch: Vec<Event>,
-    pub given: usize,
-    /// Events of its stream that it came to; a number.
-    pub events: u64,
-    /// Its last stamp, 0 before the first one; how many events it had come to with that; and the stamp of
-    /// the event before, which is another one if no event followed a stamp yet.
-    pub stamp: u64,
-    pub stamped: u64,
-    pub stamp_before: u64,
-    /// Bytes that it allocated.
-    pub allocated: u64,
-    /// When it started, nanoseconds.
-    pub started: u64,
-    /// The time of all pauses before that, nanoseconds.
-    pub paused_before: u64,
+    /// Its events.
+    pub stream: Reading,
+    /// Its life so far, for the outcome.
+    pub run: Run,
     /// Threads that wait for its end.
     pub joiners: Vec<usize>,
     /// Dispatches before it became ready last, and the time of that, nanoseconds.
@@ -84,37 +112,7 @@ impl Thread {
     pub(super) fn position(&self) -> Position {
         Position {
             thread: self.id,
-            event: self.events.saturating_sub(1),
-        }
-    }
-
-    /// It came to a stamp.
-    pub(super) fn turns(&mut self, order: u64) {
-        if self.stamped + 1 != self.events {
-            self.stamp_before = self.stamp;
-        }
-        self.stamp = order;
-        self.stamped = self.events;
-    }
-
-    /// The stamp of what it did before the event that it came to last.
-    pub(super) fn since(&self) -> u64 {
-        if self.stamped + 1 == self.events {
-            self.stamp_before
-        } else {
-            self.stamp
-        }
-    }
-
-    /// The stamp from which on others went on after the end of the wait that it came to last, as far as its
-    /// stream tells. `next` is its next event that is no computing.
-    ///
-    /// If another thread ended the wait, that thread had its turn meanwhile, so this one drew a stamp when it
-    /// went on. A recorder writes the wait before or after that stamp.
-    pub(super) fn until(&self, next: Option<Event>) -> u64 {
-        match next {
-            Some(Event::Stamp { order }) => order,
-            _ => self.stamp,
+            event: self.stream.last(),
         }
     }
 
@@ -130,15 +128,8 @@ impl Thread {
             permit: false,
             timer: None,
             holds: 0,
-            batch: Vec::new(),
-            given: 0,
-            events: 0,
-            stamp: 0,
-            stamped: 0,
-            stamp_before: 0,
-            allocated: 0,
-            started: 0,
-            paused_before: 0,
+            stream: Reading::default(),
+            run: Run::default(),
             joiners: Vec::new(),
             ready_since: (0, 0),
         }

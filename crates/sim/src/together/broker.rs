@@ -3,7 +3,7 @@
 use super::seat::Room;
 use super::settings::{Entrant, Policy};
 use plimsoll_decide::{Action, Config, Core, NewPrincipal, Refusal, SensedDomain, SensedPrincipal};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Max, Report};
 use plimsoll_wire::page::Numbers;
 
@@ -16,17 +16,17 @@ struct Member {
     id: Id,
     /// The last report: when, what was allocated by then, and the allocation rate in a second.
     reported: Nanos,
-    allocated: u64,
+    allocated: Bytes,
     rate: u64,
 }
 
 /// An order of the ladder against a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Pages of it are paged out, bytes.
-    PageOut(u64),
-    /// It may have at most this many bytes in memory.
-    Bound(u64),
+    /// Pages of it are paged out.
+    PageOut(Bytes),
+    /// It may have at most this much in memory.
+    Bound(Bytes),
 }
 
 /// The decision of a tick for one program.
@@ -85,7 +85,7 @@ impl Broker {
         self.members[index] = Some(Member {
             id: self.core.register(&new, now)?,
             reported: now,
-            allocated: 0,
+            allocated: Bytes::ZERO,
             rate: 0,
         });
         self.tick_at = now;
@@ -106,23 +106,23 @@ impl Broker {
         self.tick_at.min(self.glance_at)
     }
 
-    /// Bytes that are shared out.
-    pub(super) fn budget(&self) -> u64 {
-        self.core.domain(None).map_or(0, |domain| domain.budget)
+    /// The memory that is shared out.
+    pub(super) fn budget(&self) -> Bytes {
+        Bytes(self.core.domain(None).map_or(0, |domain| domain.budget))
     }
 
-    /// Looks at the memory of `capacity` bytes. Where a tick is due, appends what it decided for each.
+    /// Looks at the memory. Where a tick is due, appends what it decided for each.
     pub(super) fn look(
         &mut self,
         now: Nanos,
-        capacity: u64,
+        capacity: Bytes,
         room: &Room,
         entrants: &[Entrant],
         words: &mut Vec<(usize, Word)>,
     ) {
         let domain = SensedDomain {
-            capacity,
-            used: room.used(),
+            capacity: capacity.0,
+            used: room.used().0,
             cliff: false,
         };
         if now < self.tick_at && !self.core.glance(None, domain.used) {
@@ -134,8 +134,8 @@ impl Broker {
             self.report(index, now, room, entrant);
             let sensed = self.members[index].map(|member| SensedPrincipal {
                 id: member.id,
-                uses: room.uses(index),
-                swapped: room.swapped(index),
+                uses: room.uses(index).0,
+                swapped: room.swapped(index).0,
                 ..SensedPrincipal::default()
             });
             self.sensed.extend(sensed);
@@ -145,9 +145,9 @@ impl Broker {
             let (id, word) = match *action {
                 Action::Publish { id, numbers, wake } => (id, Word::Page(numbers, wake)),
                 Action::PageOut { id, bytes } | Action::Take { id, bytes } => {
-                    (id, Word::Order(Order::PageOut(bytes)))
+                    (id, Word::Order(Order::PageOut(Bytes(bytes))))
                 }
-                Action::Bound { id, bytes } => (id, Word::Order(Order::Bound(bytes))),
+                Action::Bound { id, bytes } => (id, Word::Order(Order::Bound(Bytes(bytes)))),
             };
             let is_its = |member: &Option<Member>| member.is_some_and(|member| member.id == id);
             if let Some(index) = self.members.iter().position(is_its) {
@@ -177,8 +177,8 @@ impl Broker {
         }
         let seat = &room.seats[index];
         let sums = seat.sums;
-        let per_second = |bytes: u64, time: u64| {
-            let rate = u128::from(bytes) * 1_000_000_000 / u128::from(time.max(1));
+        let per_second = |bytes: Bytes, time: u64| {
+            let rate = u128::from(bytes.0) * 1_000_000_000 / u128::from(time.max(1));
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         // The mean of this second and of what was known: one second may see no collection.
@@ -188,14 +188,14 @@ impl Broker {
         let known = |value: u64| Some(value).filter(|value| self.tells && *value > 0);
         let report = Report {
             id: member.id,
-            live: known(sums.live),
+            live: known(sums.live.0),
             allocation_rate: known(member.rate),
-            collection_speed: known(per_second(sums.work, sums.collecting)),
+            collection_speed: known(per_second(sums.work, sums.collecting.0)),
             demand: Some(entrant.settings.heap),
-            floor: Some(sums.live),
-            reaction_ms: Some(seat.reaction / 1_000_000).filter(|it| *it > 0),
+            floor: Some(sums.live.0),
+            reaction_ms: Some(seat.releases.reaction().0 / 1_000_000).filter(|it| *it > 0),
             collections: Some(sums.collections),
-            collection_ms: Some(sums.collecting / 1_000_000),
+            collection_ms: Some(sums.collecting.0 / 1_000_000),
             ..Report::default()
         };
         // It was registered, so it is known.

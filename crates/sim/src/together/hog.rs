@@ -2,34 +2,35 @@
 
 use super::settings::Hog;
 use crate::paging::Memory;
+use plimsoll_unit::{Bytes, Nanos, SECOND};
 
-/// A hog. Times are nanoseconds since the beginning of all.
+/// A hog. Points of time are since the beginning of all.
 #[derive(Clone, Debug)]
 pub(super) struct Taking {
     hog: Hog,
     /// Blocks that it wants while it wants any, and holds.
     wants: u64,
     holds: u64,
-    /// From one block to the next, ns.
-    pause: u64,
+    /// From one block to the next.
+    pause: Nanos,
     /// When it does something next, if ever.
-    due: Option<u64>,
+    due: Option<Nanos>,
 }
 
 impl Taking {
-    pub(super) fn new(hog: Hog, block: u64) -> Taking {
-        let pause = u128::from(block) * 1_000_000_000 / u128::from(hog.rate.max(1));
+    pub(super) fn new(hog: Hog, block: Bytes) -> Taking {
+        let pause = u128::from(block.0) * u128::from(SECOND) / u128::from(hog.rate.max(1));
         Taking {
             hog,
-            wants: hog.size / block,
+            wants: hog.size.0 / block.0,
             holds: 0,
-            pause: u64::try_from(pause).unwrap_or(u64::MAX).max(1),
+            pause: Nanos(u64::try_from(pause).unwrap_or(u64::MAX).max(1)),
             due: Some(hog.from),
         }
     }
 
     /// When it does something next.
-    pub(super) fn due(&self) -> Option<u64> {
+    pub(super) fn due(&self) -> Option<Nanos> {
         self.due
     }
 
@@ -39,7 +40,7 @@ impl Taking {
     }
 
     /// Takes a block or gives one back.
-    pub(super) fn step(&mut self, now: u64, memory: &mut Memory) {
+    pub(super) fn step(&mut self, now: Nanos, memory: &mut Memory) {
         let gives = now >= self.hog.until;
         if gives && self.holds > 0 {
             memory.unlock();
@@ -49,7 +50,7 @@ impl Taking {
             memory.lock(now);
             self.holds += 1;
         }
-        let next = now.saturating_add(self.pause);
+        let next = now + self.pause;
         self.due = match (gives, self.holds) {
             (true, 0) => None,
             (false, holds) if holds >= self.wants => Some(self.hog.until),
@@ -66,18 +67,19 @@ mod tests {
 
     #[test]
     fn it_takes_holds_and_gives_back_at_its_rate() {
-        let mut memory = Memory::of_blocks(100 * 4096, 4096, Costs::SOLID_STATE);
+        let block = Bytes(4096);
+        let mut memory = Memory::of_blocks(block * 100, block, Costs::SOLID_STATE);
         let hog = Hog {
-            size: 10 * 4096,
-            from: 1_000_000_000,
-            until: 60_000_000_000,
+            size: block * 10,
+            from: Nanos::seconds(1),
+            until: Nanos::seconds(60),
             rate: 4096,
         };
-        let mut taking = Taking::new(hog, 4096);
+        let mut taking = Taking::new(hog, block);
         let mut steps = Vec::new();
         while let Some(due) = taking.due() {
             taking.step(due, &mut memory);
-            steps.push((due / 1_000_000_000, taking.holds()));
+            steps.push((due.0 / SECOND, taking.holds()));
         }
         assert_eq!(steps[0], (1, 1));
         assert_eq!(steps[9], (10, 10));

@@ -13,6 +13,7 @@
 
 use crate::threads::Collected;
 use crate::threads::heap::Kind;
+use plimsoll_unit::Bytes;
 use std::ops::Range;
 
 /// The blocks of one heap.
@@ -22,8 +23,8 @@ pub(super) struct Layout {
     first: u32,
     /// Blocks of a side.
     span: u32,
-    /// Bytes of a block.
-    block: u64,
+    /// The size of a block.
+    block: Bytes,
     /// How many sides there are: two where the collector copies into an empty one.
     sides: u32,
     /// The side that is in use.
@@ -33,11 +34,11 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// A heap that is never larger than `most` bytes.
-    pub(super) fn new(most: u64, block: u64, halves: bool) -> Layout {
+    /// A heap that is never larger than `most`.
+    pub(super) fn new(most: Bytes, block: Bytes, halves: bool) -> Layout {
         Layout {
             first: 0,
-            span: (most.div_ceil(block) + 1) as u32,
+            span: (most.0.div_ceil(block.0) + 1) as u32,
             block,
             sides: if halves { 2 } else { 1 },
             side: 0,
@@ -65,9 +66,14 @@ impl Layout {
         self.first = first;
     }
 
-    /// How many blocks hold `bytes` bytes.
-    fn holding(&self, bytes: u64) -> u32 {
-        bytes.div_ceil(self.block).min(u64::from(self.span)) as u32
+    /// How many blocks hold these bytes.
+    fn holding(&self, bytes: Bytes) -> u32 {
+        bytes.0.div_ceil(self.block.0).min(u64::from(self.span)) as u32
+    }
+
+    /// How many whole blocks these bytes are.
+    fn whole(&self, bytes: Bytes) -> u64 {
+        bytes.0 / self.block.0
     }
 
     /// The blocks of a side from one place to another.
@@ -76,8 +82,8 @@ impl Layout {
         begin + part.start.min(part.end)..begin + part.end
     }
 
-    /// `used` bytes are in use after an allocation. The blocks that it has entered.
-    pub(super) fn enter(&mut self, used: u64) -> Range<u32> {
+    /// `used` is in use after an allocation. The blocks that it has entered.
+    pub(super) fn enter(&mut self, used: Bytes) -> Range<u32> {
         let end = self.holding(used);
         let entered = self.part(self.side, self.entered..end);
         self.entered = self.entered.max(end);
@@ -87,11 +93,11 @@ impl Layout {
     /// A collection. The blocks that it examines, and the blocks of the other side that it copies into.
     pub(super) fn collect(&mut self, collected: &Collected) -> [Range<u32>; 2] {
         let collection = &collected.collection;
-        let before = collected.used.saturating_add(collection.freed);
-        let young = collection.work.saturating_add(collection.freed);
+        let before = collected.used + Bytes(collection.freed);
+        let young = Bytes(collection.work) + Bytes(collection.freed);
         let begin = match collection.kind {
             // Mixed ones also examine some regions elsewhere; as if what they free lay at the end.
-            Kind::Minor | Kind::Mixed => before.saturating_sub(young) / self.block,
+            Kind::Minor | Kind::Mixed => self.whole(before - young),
             Kind::Full => 0,
         };
         let begin = begin.min(u64::from(self.span)) as u32;
@@ -99,22 +105,22 @@ impl Layout {
         let mut copied = 0..0;
         if collection.kind == Kind::Full && self.sides == 2 {
             self.side = 1 - self.side;
-            copied = self.part(self.side, 0..self.holding(collection.work));
+            copied = self.part(self.side, 0..self.holding(Bytes(collection.work)));
         }
         // The block that is filled in part is entered again by the next allocation.
-        self.entered = (collected.used / self.block).min(u64::from(self.span)) as u32;
+        self.entered = self.whole(collected.used).min(u64::from(self.span)) as u32;
         [examined, copied]
     }
 
     /// A block of the part of the heap that holds its first `bytes`, in turns; nothing where there is none.
-    pub(super) fn within(&self, bytes: u64, turn: u64) -> Option<u32> {
-        let count = bytes / self.block;
+    pub(super) fn within(&self, bytes: Bytes, turn: u64) -> Option<u32> {
+        let count = self.whole(bytes);
         let place = turn.checked_rem(count)?;
         Some(self.first + self.side * self.span + place as u32)
     }
 
-    /// The blocks that hold nothing while `used` bytes are in use, those that are needed last first.
-    pub(super) fn free(&self, used: u64) -> impl Iterator<Item = u32> + use<> {
+    /// The blocks that hold nothing while `used` is in use, those that are needed last first.
+    pub(super) fn free(&self, used: Bytes) -> impl Iterator<Item = u32> + use<> {
         let other = match self.sides {
             2 => self.part(1 - self.side, 0..self.span),
             _ => 0..0,
@@ -128,45 +134,50 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::threads::heap::Collection;
+    use plimsoll_unit::Nanos;
 
     fn collected(kind: Kind, work: u64, freed: u64, used: u64) -> Collected {
         Collected {
             collection: Collection::copying(kind, work, freed),
-            pause: 0,
-            used,
-            live: work,
-            allocated: 0,
+            pause: Nanos::ZERO,
+            used: Bytes(used),
+            live: Bytes(work),
+            allocated: Bytes::ZERO,
         }
     }
 
     #[test]
     fn allocation_goes_on_behind_what_is_in_use() {
-        let mut layout = Layout::new(1000, 100, false);
+        let mut layout = Layout::new(Bytes(1000), Bytes(100), false);
         layout.placed_at(50);
-        assert_eq!(layout.enter(10), 50..51);
-        assert_eq!(layout.enter(100), 51..51);
-        assert_eq!(layout.enter(350), 51..54);
+        assert_eq!(layout.enter(Bytes(10)), 50..51);
+        assert_eq!(layout.enter(Bytes(100)), 51..51);
+        assert_eq!(layout.enter(Bytes(350)), 51..54);
         // 200 bytes are old, 150 are young, and 50 of the young live.
         let young = collected(Kind::Minor, 50, 100, 250);
         assert_eq!(layout.collect(&young), [52..54, 0..0]);
-        assert_eq!(layout.enter(260), 52..53, "the block that is half full");
+        assert_eq!(
+            layout.enter(Bytes(260)),
+            52..53,
+            "the block that is half full"
+        );
         let all = collected(Kind::Full, 120, 140, 120);
         assert_eq!(layout.collect(&all), [50..53, 0..0]);
-        assert_eq!(layout.free(120).last(), Some(52));
-        assert_eq!(layout.free(120).next(), Some(60));
+        assert_eq!(layout.free(Bytes(120)).last(), Some(52));
+        assert_eq!(layout.free(Bytes(120)).next(), Some(60));
     }
 
     #[test]
     fn a_collector_with_halves_copies_into_the_other_side() {
-        let mut layout = Layout::new(400, 100, true);
+        let mut layout = Layout::new(Bytes(400), Bytes(100), true);
         assert_eq!(layout.blocks(), 10);
-        layout.enter(200);
+        layout.enter(Bytes(200));
         let all = collected(Kind::Full, 110, 90, 110);
         assert_eq!(layout.collect(&all), [0..2, 5..7]);
-        assert_eq!(layout.enter(120), 6..7);
-        let free: Vec<u32> = layout.free(120).collect();
+        assert_eq!(layout.enter(Bytes(120)), 6..7);
+        let free: Vec<u32> = layout.free(Bytes(120)).collect();
         assert_eq!(free, [4, 3, 2, 1, 0, 9, 8, 7]);
-        assert_eq!(layout.within(250, 3), Some(6));
-        assert_eq!(layout.within(99, 3), None);
+        assert_eq!(layout.within(Bytes(250), 3), Some(6));
+        assert_eq!(layout.within(Bytes(99), 3), None);
     }
 }

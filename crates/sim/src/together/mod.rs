@@ -24,7 +24,8 @@
 //! |---|---|
 //! | `settings` | programs, memory, policy, hogs; what is refused |
 //! | `layout` | where a heap's bytes are, in blocks |
-//! | `seat` | the memory below the heaps, and the rule for their sizes |
+//! | `seat` | the memory below the heaps |
+//! | `heap_size`, `releases` | how large a heap may be; when memory is given back |
 //! | `broker` | the broker's core in virtual time |
 //! | `hog` | memory that something else takes |
 //! | `record` | memory over time, debts and their deadlines |
@@ -33,10 +34,12 @@
 //! | [`setups`] | the worlds of Walfield's evaluation |
 
 mod broker;
+mod heap_size;
 mod hog;
 mod layout;
 mod outcome;
 mod record;
+mod releases;
 mod seat;
 mod settings;
 pub mod setups;

@@ -1,41 +1,42 @@
 //! The record of a program's memory over time: averages, a bounded number of points, and its debts.
 
 use super::outcome::{Point, Revocations, Share};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::page::Numbers;
 
 /// The most points of a program. When there would be more, every other one is dropped.
 const MOST_POINTS: usize = 1024;
-/// Time between the first points, ns.
-const FIRST: u64 = 1_000_000;
+/// Time between the first points.
+const FIRST: Nanos = Nanos::millis(1);
 
 /// Times at which points are taken: the distances double when there would be too many. The same for all
 /// programs, so that their points lie one below the other.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    every: u64,
-    due: u64,
+    every: Nanos,
+    due: Nanos,
 }
 
 impl Pace {
     pub(super) fn new() -> Pace {
         Pace {
             every: FIRST,
-            due: 0,
+            due: Nanos::ZERO,
         }
     }
 
     /// When the next point is due.
-    pub(super) fn due(&self) -> u64 {
+    pub(super) fn due(&self) -> Nanos {
         self.due
     }
 
     /// A point was taken. Returns whether every other point of `count` has to go.
-    pub(super) fn taken(&mut self, now: u64, count: usize) -> bool {
+    pub(super) fn taken(&mut self, now: Nanos, count: usize) -> bool {
         let is_full = count >= MOST_POINTS;
         if is_full {
-            self.every = self.every.saturating_mul(2);
+            self.every = self.every * 2;
         }
-        self.due = (now / self.every + 1).saturating_mul(self.every);
+        self.due = self.every * (now.0 / self.every.0 + 1);
         is_full
     }
 }
@@ -73,8 +74,8 @@ pub(super) struct Record {
 
 impl Record {
     /// The program begins.
-    pub(super) fn begin(&mut self, now: u64) {
-        self.since = now;
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.since = now.0;
     }
 
     /// The memory of the program from this time on.
@@ -98,7 +99,8 @@ impl Record {
     }
 
     /// The broker's page says this now.
-    pub(super) fn read(&mut self, now: u64, numbers: Numbers) {
+    pub(super) fn read(&mut self, now: Nanos, numbers: Numbers) {
+        let now = now.0;
         let ends = self
             .batch
             .filter(|batch| numbers.owed == 0 || numbers.deadline != batch.deadline);
@@ -119,9 +121,9 @@ impl Record {
     }
 
     /// The program ends: so all that it owed is free.
-    pub(super) fn end(&mut self, now: u64) {
+    pub(super) fn end(&mut self, now: Nanos) {
         if let Some(batch) = self.batch {
-            self.end_batch(batch, now);
+            self.end_batch(batch, now.0);
         }
         self.page = Numbers::default();
     }
@@ -155,11 +157,11 @@ mod tests {
     #[test]
     fn points_are_bounded_and_averages_are_weighed_by_time() {
         let (mut pace, mut record) = (Pace::new(), Record::default());
-        record.begin(0);
+        record.begin(Nanos::ZERO);
         for _ in 0..5000 {
             let at = pace.due();
             let point = Point {
-                at,
+                at: at.0,
                 uses: 10,
                 ideal: 30,
                 ..Point::default()
@@ -174,7 +176,7 @@ mod tests {
         let apart = |pair: &[Point]| pair[1].at - pair[0].at;
         let distances: Vec<u64> = record.points.windows(2).map(apart).collect();
         assert!(
-            distances.iter().all(|it| *it == pace.every),
+            distances.iter().all(|it| *it == pace.every.0),
             "{distances:?}"
         );
         let share = record.share();
@@ -186,7 +188,7 @@ mod tests {
         let mut record = Record::default();
         let mut page = |now, owed, deadline| {
             record.read(
-                now,
+                Nanos(now),
                 Numbers {
                     owed,
                     deadline,

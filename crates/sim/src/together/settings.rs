@@ -2,19 +2,20 @@
 
 use crate::paging::Costs;
 use crate::threads::Settings;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 
-/// The least memory that is shared, bytes. The broker's core ignores differences of 64 KiB.
-pub const LEAST_MEMORY: u64 = 1 << 20;
-/// The most memory that is shared, bytes.
-pub const MOST_MEMORY: u64 = 1 << 50;
+/// The least memory that is shared. The broker's core ignores differences of 64 KiB.
+pub const LEAST_MEMORY: Bytes = Bytes::mib(1);
+/// The most memory that is shared.
+pub const MOST_MEMORY: Bytes = Bytes(1 << 50);
 /// The most programs.
 pub const MOST_PROGRAMS: usize = 256;
 /// The most times the memory that a heap may be at most.
 pub(super) const MOST_TIMES: u64 = 16;
 /// The most blocks of the memory.
 const BLOCKS: u64 = 4096;
-/// The least block, bytes: a page.
+/// The bytes of the least block: a page.
 const LEAST_BLOCK: u64 = 4096;
 
 /// The way in which heaps get their sizes.
@@ -60,7 +61,7 @@ impl Policy {
     }
 }
 
-/// One program. Times are nanoseconds since the beginning of all, sizes bytes.
+/// One program. Points of time are since the beginning of all.
 #[derive(Clone, Debug)]
 pub struct Entrant {
     /// Its name in errors and tables.
@@ -70,24 +71,24 @@ pub struct Entrant {
     /// A higher class is served first.
     pub priority: Priority,
     /// When it starts.
-    pub start: u64,
+    pub start: Nanos,
     /// When it is ended, if it has not ended by then.
-    pub stop: Option<u64>,
+    pub stop: Option<Nanos>,
     /// Its processors, scheduler and collector. The size of the heap is the most that it may ever be.
     pub settings: Settings,
     /// The most that lives at once in it, as recorded.
-    pub largest_live: u64,
+    pub largest_live: Bytes,
 }
 
 /// Memory that something takes that is no principal, holds and gives back: a memory hog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hog {
-    /// The size of its memory at most, bytes.
-    pub size: u64,
-    /// When it begins to take memory, and to give it back, nanoseconds.
-    pub from: u64,
+    /// The size of its memory at most.
+    pub size: Bytes,
+    /// When it begins to take memory, and to give it back.
+    pub from: Nanos,
     /// See `from`.
-    pub until: u64,
+    pub until: Nanos,
     /// Bytes that it takes, or gives back, in a second.
     pub rate: u64,
 }
@@ -95,8 +96,8 @@ pub struct Hog {
 /// A simulation: its memory, its programs, and its hogs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The memory of all, bytes.
-    pub memory: u64,
+    /// The memory of all.
+    pub memory: Bytes,
     /// The way in which the heaps get their sizes.
     pub policy: Policy,
     /// Costs of paging.
@@ -141,9 +142,10 @@ pub enum Refusal {
 }
 
 impl Setup {
-    /// Bytes of a block: the memory has at most 4096 of them, so that large memories cost no more time.
-    pub fn block(&self) -> u64 {
-        (self.memory / BLOCKS).next_power_of_two().max(LEAST_BLOCK)
+    /// The size of a block: the memory has at most 4096 of them, so that large memories cost no more time.
+    pub fn block(&self) -> Bytes {
+        let least = (self.memory / BLOCKS).0.next_power_of_two();
+        Bytes(least.max(LEAST_BLOCK))
     }
 
     /// Checks it.
@@ -158,7 +160,7 @@ impl Setup {
             many => return Err(Refusal::TooMany(many)),
         }
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&memory) {
-            return Err(Refusal::Memory(memory));
+            return Err(Refusal::Memory(memory.0));
         }
         self.entrants
             .iter()
@@ -168,16 +170,16 @@ impl Setup {
 }
 
 impl Entrant {
-    fn check(&self, memory: u64) -> Result<(), Refusal> {
+    fn check(&self, memory: Bytes) -> Result<(), Refusal> {
         let name = || self.name.clone();
         let (live, heap) = (self.largest_live, self.settings.heap);
         if live > memory {
             Err(Refusal::TooSmall {
                 name: name(),
-                live,
-                memory,
+                live: live.0,
+                memory: memory.0,
             })
-        } else if !(1..=memory.saturating_mul(MOST_TIMES)).contains(&heap) {
+        } else if !(1..=(memory * MOST_TIMES).0).contains(&heap) {
             Err(Refusal::Heap { name: name(), heap })
         } else if self.stop.is_some_and(|stop| stop <= self.start) {
             Err(Refusal::Backwards { name: name() })
@@ -188,7 +190,7 @@ impl Entrant {
 }
 
 impl Hog {
-    fn check(&self, memory: u64) -> Result<(), Refusal> {
+    fn check(&self, memory: Bytes) -> Result<(), Refusal> {
         let why = if self.size > memory {
             "is larger than the memory: give less"
         } else if self.rate == 0 {
@@ -199,7 +201,7 @@ impl Hog {
             return Ok(());
         };
         Err(Refusal::Hog {
-            size: self.size,
+            size: self.size.0,
             why,
         })
     }

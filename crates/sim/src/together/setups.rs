@@ -9,16 +9,16 @@ use crate::threads::heap::Algorithm;
 use crate::threads::{self, Program, ReadError, Settings, Stream};
 use plimsoll_policy::phases::Rule;
 use plimsoll_trace::{Event, ObjectId, ThreadId};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 
 /// The memory: with it the broker shares out about the 1640 MB that are "initially available" (5.1.1).
-pub const MEMORY: u64 = 1704 * MIB;
+pub const MEMORY: Bytes = Bytes::mib(1704);
 /// The heap of the fixed scheduler: what is available without a hog (5.1.1).
-const FIXED: u64 = 1640 * MIB;
+const FIXED: Bytes = Bytes::mib(1640);
 /// A heap that stands for the collector's own rule, which lets a third of twice the live data be allocated
 /// between two collections (5.1). The real rule follows the live data, so it collects twice as often.
-const OWN_RULE: u64 = 16 * MIB;
+const OWN_RULE: Bytes = Bytes::mib(16);
 
 /// Iterations of the benchmark (5.1.1).
 pub const ITERATIONS: u64 = 400;
@@ -115,9 +115,9 @@ impl Program for Trees {
     }
 }
 
-/// How many iterations of it allocate this many bytes.
-pub fn iterations_of(allocated: u64) -> f64 {
-    allocated.saturating_sub(STAYS) as f64 / (BUILT * CHUNK) as f64
+/// How many iterations of it allocate this much.
+pub fn iterations_of(allocated: Bytes) -> f64 {
+    (allocated - Bytes(STAYS)).0 as f64 / (BUILT * CHUNK) as f64
 }
 
 /// How the heap of the benchmark is scheduled (5.1.1).
@@ -131,8 +131,8 @@ pub enum Scheduler {
     Default,
 }
 
-fn entrant(weight: i64, start: u64, heap: u64) -> Entrant {
-    let mut settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, heap);
+fn entrant(weight: i64, start: Nanos, heap: Bytes) -> Entrant {
+    let mut settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, heap.0);
     settings.costs.marked_byte = MARKED;
     Entrant {
         name: format!("weight {weight}"),
@@ -141,7 +141,7 @@ fn entrant(weight: i64, start: u64, heap: u64) -> Entrant {
         start,
         stop: None,
         settings,
-        largest_live: STAYS + 16 * CHUNK,
+        largest_live: Bytes(STAYS + 16 * CHUNK),
     }
 }
 
@@ -176,11 +176,11 @@ pub fn alone(scheduler: Scheduler, hog: bool, iterations: u64) -> Result<Outcome
         Scheduler::Fixed => (Policy::Fixed, FIXED),
         Scheduler::Default => (Policy::Fixed, OWN_RULE),
     };
-    let mut setup = world(policy, vec![entrant(100, 0, heap)]);
+    let mut setup = world(policy, vec![entrant(100, Nanos::ZERO, heap)]);
     setup.hogs.extend(hog.then_some(Hog {
-        size: 820 * MIB,
-        from: 45 * SECOND,
-        until: (45 + 82 + 90) * SECOND,
+        size: Bytes::mib(820),
+        from: Nanos::seconds(45),
+        until: Nanos::seconds(45 + 82 + 90),
         rate: 10 * MIB,
     }));
     run(&setup, iterations)
@@ -192,13 +192,14 @@ pub fn alone(scheduler: Scheduler, hog: bool, iterations: u64) -> Result<Outcome
 /// As those of [`alone`].
 pub fn three(policy: Policy, iterations: u64) -> Result<Outcome, Error> {
     let weights = [10, 40, 20].into_iter().zip([0, 90, 180]);
-    let entrants = weights.map(|(weight, start)| entrant(weight, start * SECOND, MEMORY));
+    let entrants = weights.map(|(weight, start)| entrant(weight, Nanos::seconds(start), MEMORY));
     run(&world(policy, entrants.collect()), iterations)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::SECOND;
     use std::collections::BTreeSet;
 
     #[test]

@@ -13,12 +13,12 @@ use super::seat::{Below, Room};
 use super::settings::{Entrant, Refusal, Setup};
 use crate::paging::Wait;
 use crate::threads::{self, Log, Program, Running, SimError};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How long a program goes on before others do that are behind it, ns.
-const SLICE: u64 = 1_000_000;
+/// How long a program goes on before others do that are behind it.
+const SLICE: Nanos = Nanos::millis(1);
 
 /// Why several programs have no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,10 @@ enum Stage<'a, L> {
     Between,
     /// It has not begun.
     Before(&'a mut dyn Program, &'a mut L),
-    /// It runs. When it does something next, nanoseconds since its own beginning.
-    Runs(Box<Running<'a, L, Below>>, u64),
-    /// It is over. When, nanoseconds since the beginning of all, and whether it was stopped.
-    Over(Box<threads::Outcome>, u64, bool),
+    /// It runs. When it does something next, since its own beginning.
+    Runs(Box<Running<'a, L, Below>>, Nanos),
+    /// It is over. When, since the beginning of all, and whether it was stopped.
+    Over(Box<threads::Outcome>, Nanos, bool),
 }
 
 /// All of a simulation.
@@ -53,7 +53,7 @@ pub(super) struct World<'a, L> {
     broker: Option<Broker>,
     hogs: Vec<Taking>,
     pace: Pace,
-    now: u64,
+    now: Nanos,
     outcome: Outcome,
     /// Scratch memory of a look.
     words: Vec<(usize, Word)>,
@@ -84,11 +84,11 @@ impl<'a, L: Log> World<'a, L> {
                 .map(|hog| Taking::new(*hog, block))
                 .collect(),
             pace: Pace::new(),
-            now: 0,
+            now: Nanos::ZERO,
             outcome: Outcome {
                 policy: setup.policy,
-                memory: setup.memory,
-                block,
+                memory: setup.memory.0,
+                block: block.0,
                 ended: 0,
                 most_granted: 0,
                 ticks: 0,
@@ -112,7 +112,7 @@ impl<'a, L: Log> World<'a, L> {
     }
 
     /// The running program that is furthest behind, and when it does something next.
-    fn behind(&self) -> Option<(usize, u64)> {
+    fn behind(&self) -> Option<(usize, Nanos)> {
         let running = self.stages.iter().enumerate().filter_map(|(index, stage)| {
             let Stage::Runs(_, next) = stage else {
                 return None;
@@ -123,12 +123,12 @@ impl<'a, L: Log> World<'a, L> {
     }
 
     /// A program's own time on the clock of all.
-    fn on_clock(&self, index: usize, time: u64) -> u64 {
-        self.setup.entrants[index].start.saturating_add(time)
+    fn on_clock(&self, index: usize, time: Nanos) -> Nanos {
+        self.setup.entrants[index].start + time
     }
 
     /// When the next thing happens that concerns others.
-    fn due(&self) -> u64 {
+    fn due(&self) -> Nanos {
         let entrants = self.stages.iter().zip(&self.setup.entrants);
         let ends = entrants.filter_map(|(stage, entrant)| match stage {
             Stage::Before(..) => Some(entrant.start),
@@ -137,15 +137,15 @@ impl<'a, L: Log> World<'a, L> {
         });
         let hogs = self.hogs.iter().filter_map(Taking::due);
         let release = self.room.borrow().next_release();
-        let looks = self.broker.as_ref().map(|broker| broker.due().0);
+        let looks = self.broker.as_ref().map(|broker| broker.due());
         let all = ends.chain(hogs).chain(release).chain(looks);
-        all.fold(self.pace.due(), u64::min)
+        all.fold(self.pace.due(), Nanos::min)
     }
 
     /// A program goes on, at most until `due`.
-    fn slice(&mut self, index: usize, at: u64, due: u64) -> Result<(), Error> {
+    fn slice(&mut self, index: usize, at: Nanos, due: Nanos) -> Result<(), Error> {
         let start = self.setup.entrants[index].start;
-        let until = at.saturating_add(SLICE).min(due) - start;
+        let until = (at + SLICE).min(due) - start;
         let Stage::Runs(running, next) = &mut self.stages[index] else {
             return Ok(());
         };
@@ -167,7 +167,7 @@ impl<'a, L: Log> World<'a, L> {
     }
 
     /// All that happens at a time.
-    fn at(&mut self, now: u64) -> Result<(), Error> {
+    fn at(&mut self, now: Nanos) -> Result<(), Error> {
         self.now = now;
         if self.room.borrow_mut().release(now) {
             self.note();
@@ -199,9 +199,9 @@ impl<'a, L: Log> World<'a, L> {
         }
     }
 
-    fn held(&self) -> u64 {
+    fn held(&self) -> Bytes {
         let blocks: u64 = self.hogs.iter().map(Taking::holds).sum();
-        blocks * self.setup.block()
+        self.setup.block() * blocks
     }
 
     /// A program begins.
@@ -215,17 +215,17 @@ impl<'a, L: Log> World<'a, L> {
         let below = Below { room, seat: index };
         let mut running = Running::new(program, &entrant.settings, log, below)
             .map_err(|source| self.failed(index, source))?;
-        running.resize(self.room.borrow().seats[index].heap);
-        self.stages[index] = Stage::Runs(Box::new(running), 0);
+        running.resize(self.room.borrow().seats[index].heap.size());
+        self.stages[index] = Stage::Runs(Box::new(running), Nanos::ZERO);
         self.records[index].begin(self.now);
         if let Some(broker) = &mut self.broker {
-            broker.join(index, entrant, Nanos(self.now))?;
+            broker.join(index, entrant, self.now)?;
         }
         Ok(())
     }
 
     /// A program is over: at its end, or because it is stopped. `at` is a time that it has reached.
-    fn over(&mut self, index: usize, stopped: bool, at: u64) -> Result<(), Error> {
+    fn over(&mut self, index: usize, stopped: bool, at: Nanos) -> Result<(), Error> {
         let stage = std::mem::replace(&mut self.stages[index], Stage::Between);
         let Stage::Runs(running, _) = stage else {
             return Ok(());
@@ -240,21 +240,21 @@ impl<'a, L: Log> World<'a, L> {
         let ended = if stopped {
             at
         } else {
-            self.on_clock(index, outcome.elapsed)
+            self.on_clock(index, Nanos(outcome.elapsed))
         };
         self.stages[index] = Stage::Over(Box::new(outcome), ended, stopped);
         self.now = self.now.max(at);
         let last = self.point_of(index);
         self.records[index].note(Point {
-            at: self.now,
+            at: self.now.0,
             ..last
         });
         self.records[index].end(self.now);
         self.room.borrow_mut().leave(index);
         if let Some(broker) = &mut self.broker {
-            broker.leave(index, Nanos(self.now));
+            broker.leave(index, self.now);
         }
-        self.outcome.ended = self.outcome.ended.max(ended);
+        self.outcome.ended = self.outcome.ended.max(ended.0);
         Ok(())
     }
 
@@ -263,13 +263,13 @@ impl<'a, L: Log> World<'a, L> {
         let Some(broker) = &mut self.broker else {
             return;
         };
-        if broker.due() > Nanos(self.now) {
+        if broker.due() > self.now {
             return;
         }
         let (capacity, entrants) = (self.setup.memory, &self.setup.entrants);
         let mut words = std::mem::take(&mut self.words);
         broker.look(
-            Nanos(self.now),
+            self.now,
             capacity,
             &self.room.borrow(),
             entrants,
@@ -280,7 +280,7 @@ impl<'a, L: Log> World<'a, L> {
             match word {
                 Word::Page(numbers, wake) => {
                     self.records[index].read(self.now, numbers);
-                    self.follow(index, numbers.limit, wake);
+                    self.follow(index, Bytes(numbers.limit), wake);
                 }
                 Word::Order(order) => self.obey(index, order),
             }
@@ -292,7 +292,7 @@ impl<'a, L: Log> World<'a, L> {
     }
 
     /// A program follows its limit. One that is woken and owes collects at once.
-    fn follow(&mut self, index: usize, limit: u64, wake: bool) {
+    fn follow(&mut self, index: usize, limit: Bytes, wake: bool) {
         let Stage::Runs(running, next) = &mut self.stages[index] else {
             return;
         };
@@ -300,8 +300,8 @@ impl<'a, L: Log> World<'a, L> {
         running.resize(heap);
         if wake && self.room.borrow_mut().owes(index, self.now) {
             let start = self.setup.entrants[index].start;
-            let began = self.now.max(start.saturating_add(*next));
-            let ended = running.collect(began - start).saturating_add(start);
+            let began = self.now.max(start + *next);
+            let ended = running.collect(began - start) + start;
             self.room.borrow_mut().paid(index, began, ended);
             *next = (*next).max(ended - start);
         }
@@ -313,11 +313,11 @@ impl<'a, L: Log> World<'a, L> {
         let mut room = self.room.borrow_mut();
         match order {
             Order::PageOut(bytes) => {
-                revocations.paged_out = revocations.paged_out.saturating_add(bytes);
+                revocations.paged_out = revocations.paged_out.saturating_add(bytes.0);
                 room.page_out(index, bytes);
             }
             Order::Bound(bytes) => {
-                revocations.bounds += u64::from(bytes != u64::MAX);
+                revocations.bounds += u64::from(bytes != Bytes::MAX);
                 room.bound(index, bytes);
             }
         }
@@ -348,7 +348,7 @@ impl<'a, L: Log> World<'a, L> {
             most = most.max(self.records[index].points.len());
         }
         if !self.hogs.is_empty() {
-            self.outcome.hogs.push((self.now, self.held()));
+            self.outcome.hogs.push((self.now.0, self.held().0));
         }
         if self.pace.taken(self.now, most) {
             thin(&mut self.outcome.hogs);
@@ -363,23 +363,23 @@ impl<'a, L: Log> World<'a, L> {
         let room = self.room.borrow();
         let page = self.records[index].page;
         Point {
-            at: self.now,
-            uses: room.uses(index),
-            swapped: room.swapped(index),
-            heap: room.seats[index].heap,
+            at: self.now.0,
+            uses: room.uses(index).0,
+            swapped: room.swapped(index).0,
+            heap: room.seats[index].heap.size().0,
             limit: page.limit,
             available: page.available,
             share: page.share,
-            ideal: self.ideal(index),
-            allocated: room.seats[index].sums.allocated,
+            ideal: self.ideal(index).0,
+            allocated: room.seats[index].sums.allocated.0,
         }
     }
 
     /// The part by weight of a program of what is shared out, among those that run.
-    fn ideal(&self, index: usize) -> u64 {
+    fn ideal(&self, index: usize) -> Bytes {
         let budget = match &self.broker {
             Some(broker) => broker.budget(),
-            None => self.setup.memory.saturating_sub(self.held()),
+            None => self.setup.memory - self.held(),
         };
         let running = self.stages.iter().zip(&self.setup.entrants);
         let running = running.filter(|(stage, _)| matches!(stage, Stage::Runs(..)));
@@ -387,14 +387,13 @@ impl<'a, L: Log> World<'a, L> {
         let mut weights = 0u64;
         for (_, other) in running {
             if other.priority > own.priority {
-                return 0;
+                return Bytes::ZERO;
             }
             if other.priority == own.priority {
                 weights += u64::from(other.weight.get());
             }
         }
-        let part = u128::from(budget) * u128::from(own.weight.get()) / u128::from(weights.max(1));
-        part as u64
+        budget.part(u64::from(own.weight.get()), weights.max(1))
     }
 
     fn finish(mut self) -> Outcome {
@@ -409,12 +408,12 @@ impl<'a, L: Log> World<'a, L> {
                 name: entrant.name.clone(),
                 weight: entrant.weight.get(),
                 priority: entrant.priority.get(),
-                began: entrant.start,
-                ended,
+                began: entrant.start.0,
+                ended: ended.0,
                 stopped,
                 outcome: *outcome,
-                inside: waits(seat.inside),
-                outside: waits(seat.outside),
+                inside: waits(seat.waits.inside),
+                outside: waits(seat.waits.outside),
                 share: record.share(),
                 revocations: record.revocations,
                 points: record.points,
@@ -427,8 +426,8 @@ impl<'a, L: Log> World<'a, L> {
 fn waits(wait: Wait) -> Waits {
     Waits {
         stalls: wait.stalls,
-        stalled: wait.stalled,
+        stalled: wait.stalled.0,
         faults: wait.faults,
-        faulted: wait.faulted,
+        faulted: wait.faulted.0,
     }
 }

@@ -154,15 +154,16 @@ impl<'a> Reference<'a> {
         if !self.is_cut && !self.dead_early.is_empty() {
             return Err("never born");
         }
-        self.numbers.unborn = self.dead_early.len() as u64;
-        self.numbers.thread_pauses = Quartiles::of(&self.pauses);
-        self.numbers.execution = self.numbers.computed + (self.picoseconds / 1000) as u64;
-        self.numbers.elapsed = self.processors.iter().map(|p| p.0).max().unwrap();
+        self.numbers.heap.unborn = self.dead_early.len() as u64;
+        self.numbers.times.thread_pauses = Quartiles::of(&self.pauses);
+        self.numbers.times.execution =
+            self.numbers.times.computed + (self.picoseconds / 1000) as u64;
+        self.numbers.times.elapsed = self.processors.iter().map(|p| p.0).max().unwrap();
         let sum: u64 = self.turnarounds.iter().sum();
-        self.numbers.turnaround = sum / self.turnarounds.len() as u64;
+        self.numbers.times.turnaround = sum / self.turnarounds.len() as u64;
         let objects = self.heap.objects().into_iter();
-        self.numbers.live = objects.filter(|it| it.live).map(|it| it.size).sum();
-        self.numbers.fragmented.0 = self.heap.fragmented();
+        self.numbers.heap.live = objects.filter(|it| it.live).map(|it| it.size).sum();
+        self.numbers.heap.fragmented.0 = self.heap.fragmented();
         Ok(())
     }
 
@@ -177,7 +178,7 @@ impl<'a> Reference<'a> {
             return false;
         };
         let now = self.processors.iter().map(|p| p.0).max().unwrap();
-        self.numbers.helped += 1;
+        self.numbers.schedule.helped += 1;
         self.wake(thread, now);
         self.dispatch(now, None);
         true
@@ -198,11 +199,11 @@ impl<'a> Reference<'a> {
         record.place = Place::Ready;
         record.rank = self.rule.rank(record.rank, record.used);
         record.arrival = self.arrivals;
-        record.dispatches_before = self.numbers.dispatches;
+        record.dispatches_before = self.numbers.schedule.dispatches;
         record.ready_at = now;
         if is_new {
             record.started = now;
-            record.paused_before = self.numbers.paused.0;
+            record.paused_before = self.numbers.times.paused.0;
         }
         self.log.push((now, What::Ready { thread }));
     }
@@ -215,7 +216,7 @@ impl<'a> Reference<'a> {
         let alive = self.threads.iter().filter(alive).count() as u64;
         let patience = u64::from(self.settings.patience) * alive;
         let oldest = *ready.iter().min_by_key(|&&t| self.threads[t].arrival)?;
-        if self.numbers.dispatches - self.threads[oldest].dispatches_before >= patience {
+        if self.numbers.schedule.dispatches - self.threads[oldest].dispatches_before >= patience {
             return Some(oldest);
         }
         let sign = if self.rule.newest_first() { -1 } else { 1 };
@@ -234,20 +235,20 @@ impl<'a> Reference<'a> {
             }
             let Some(thread) = self.choose() else { return };
             let record = &mut self.threads[thread];
-            let passed_over = self.numbers.dispatches - record.dispatches_before;
-            self.numbers.dispatches += 1;
+            let passed_over = self.numbers.schedule.dispatches - record.dispatches_before;
+            self.numbers.schedule.dispatches += 1;
             record.place = Place::Running;
             record.used = Used::default();
             let (clock, running, last) = &mut self.processors[processor];
             *clock = now.max(*clock).max(record.ready_at);
-            let (dispatches, time) = &mut self.numbers.longest_wait;
+            let (dispatches, time) = &mut self.numbers.schedule.longest_wait;
             *dispatches = passed_over.max(*dispatches);
             *time = (*clock - record.ready_at).max(*time);
             *running = Some(thread);
             let is_switch = last.is_some_and(|last| last != thread);
             *last = Some(thread);
             if is_switch {
-                self.numbers.switches += 1;
+                self.numbers.schedule.switches += 1;
                 self.charge(processor, self.settings.costs.switch);
             }
             let clock = self.processors[processor].0;
@@ -285,7 +286,7 @@ impl<'a> Reference<'a> {
             record.computes -= time;
             record.used.time += Nanos(time);
             self.processors[processor].0 += time;
-            self.numbers.computed += time;
+            self.numbers.times.computed += time;
             self.log
                 .push((clock + time, What::Computed { thread, time }));
         } else if let Some((monitor, times)) = record.acquires.take() {
@@ -310,7 +311,7 @@ impl<'a> Reference<'a> {
             self.release(monitor, now);
             self.dispatch(now, None);
         }
-        self.numbers.cut += 1;
+        self.numbers.schedule.cut += 1;
         self.end(processor, thread)
     }
 
@@ -409,7 +410,7 @@ impl<'a> Reference<'a> {
         self.log.push((now, What::Ended { thread }));
         let record = &self.threads[thread];
         if record.allocated > 0 {
-            let paused = self.numbers.paused.0 - record.paused_before;
+            let paused = self.numbers.times.paused.0 - record.paused_before;
             self.pauses.push(paused as f64 / record.allocated as f64);
         }
         self.threads[thread].place = Place::Ended;
@@ -450,20 +451,8 @@ impl<'a> Reference<'a> {
             }
             let collection = self.heap.collect(size, last.is_some());
             last = Some(collection.kind);
-            let numbers = &mut self.numbers;
-            numbers.collections[match collection.kind {
-                Kind::Minor => 0,
-                Kind::Mixed => 1,
-                Kind::Full => 2,
-            }] += 1;
-            numbers.work += collection.work;
-            numbers.greatest_work = numbers.greatest_work.max(collection.work);
-            numbers.parts[0] += collection.marked;
-            numbers.parts[1] += collection.compacted;
-            numbers.parts[2] += collection.swept;
-            numbers.parts[3] += collection.concurrent;
-            numbers.fragmented.1 = numbers.fragmented.1.max(self.heap.fragmented());
-            self.numbers.freed += collection.freed;
+            let fragmented = self.heap.fragmented();
+            self.numbers.heap.collected(&collection, fragmented);
             let now = self.processors[processor].0;
             self.log.push((now, What::Collected(collection)));
             let costs = self.settings.costs;
@@ -473,8 +462,7 @@ impl<'a> Reference<'a> {
                     + collection.compacted * costs.compacted_byte
                     + collection.swept * costs.swept_byte,
             );
-            let (all, greatest) = self.numbers.paused;
-            self.numbers.paused = (all + pause, greatest.max(pause));
+            self.numbers.times.paused(pause);
             for (clock, running, _) in &mut self.processors {
                 if running.is_none() {
                     *clock = (*clock).max(now);
@@ -485,12 +473,12 @@ impl<'a> Reference<'a> {
         if let Some(early) = early {
             self.dead_early.swap_remove(early);
         }
-        self.numbers.allocated += size;
+        self.numbers.heap.allocated += size;
         self.threads[thread].allocated += size;
         self.threads[thread].used.bytes += Bytes(size);
         let live = self.heap.objects().into_iter().filter(|it| it.live);
         let live: u64 = live.map(|it| it.size).sum();
-        self.numbers.largest_live = self.numbers.largest_live.max(live);
+        self.numbers.heap.largest_live = self.numbers.heap.largest_live.max(live);
         Ok(())
     }
 
@@ -524,7 +512,7 @@ impl<'a> Reference<'a> {
         }
         record.contenders.push(thread);
         self.threads[thread].acquires = Some((monitor, times));
-        self.numbers.contentions += 1;
+        self.numbers.schedule.contentions += 1;
         self.charge(processor, self.settings.costs.contention);
         self.block(processor, thread, Place::Contends(monitor), None);
     }
@@ -559,7 +547,7 @@ impl<'a> Reference<'a> {
         let (since, until) = (since(&stream[..wait]), until(stream, wait));
         let record = self.held(monitor, thread)?;
         if record.passes(thread, since, until) {
-            self.numbers.passed += 1;
+            self.numbers.schedule.passed += 1;
             return Ok(());
         }
         record.waiters.push(thread);

@@ -79,11 +79,11 @@ proptest! {
         let expected = simulate_and_tell(&mut streams.clone(), &settings, &mut expected_log);
         for policy in [Policy::Fixed, Policy::Shares, Policy::Weights, Policy::IslaVista] {
             let setup = Setup {
-                memory: MEMORY,
+                memory: Bytes(MEMORY),
                 policy,
                 costs: Costs::SOLID_STATE,
                 reach: 4,
-                entrants: vec![Entrant { settings, start, ..entrant(7, 1, Algorithm::GenMc) }],
+                entrants: vec![Entrant { settings, start: Nanos(start), ..entrant(7, 1, Algorithm::GenMc) }],
                 hogs: Vec::new(),
             };
             let (mut program, mut log) = (streams.clone(), Vec::new());

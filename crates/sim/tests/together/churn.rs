@@ -6,7 +6,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Program, ReadError, Settings, Stream};
 use plimsoll_sim::together::{Entrant, Policy, Setup};
 use plimsoll_trace::{Event, ObjectId, ThreadId};
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 
 /// One thread: it allocates an object, computes, and drops the oldest one where enough live.
@@ -73,10 +73,10 @@ pub(crate) fn entrant(weight: u32, memory: u64, collector: Algorithm) -> Entrant
         name: format!("weight {weight}"),
         weight: Weight::new(weight).expect("in range"),
         priority: Priority::default(),
-        start: 0,
+        start: Nanos::ZERO,
         stop: None,
         settings: Settings::new(Rule::RoundRobin, collector, memory),
-        largest_live: 0,
+        largest_live: Bytes::ZERO,
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn entrant(weight: u32, memory: u64, collector: Algorithm) -> Entrant
 pub(crate) fn setup(policy: Policy, memory: u64, weights: &[u32]) -> Setup {
     let entrants = weights.iter();
     Setup {
-        memory,
+        memory: Bytes(memory),
         policy,
         costs: Costs::SOLID_STATE,
         reach: 4,

@@ -6,7 +6,7 @@ use plimsoll_sim::paging::Costs;
 use plimsoll_sim::threads::Program;
 use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::together::{Hog, Outcome, Policy, Setup, simulate};
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ fn one() -> impl Strategy<Value = One> {
 
 fn hog() -> impl Strategy<Value = Hog> {
     (0..16u64, 0..1000u64, 1..1500u64, 1..200u64).prop_map(|(size, from, lasts, rate)| Hog {
-        size: size * MIB,
-        from: from * MILLISECOND,
-        until: (from + lasts) * MILLISECOND,
+        size: Bytes::mib(size),
+        from: Nanos::millis(from),
+        until: Nanos::millis(from + lasts),
         rate: rate * MIB,
     })
 }
@@ -46,8 +46,8 @@ fn made(memory: u64, policy: Policy, all: &[One], hogs: Vec<Hog>) -> (Setup, Vec
         entrant.weight = Weight::new(weight).expect("in range");
         entrant.priority = Priority::new(priority).expect("in range");
         (entrant.start, entrant.stop) = (
-            start * MILLISECOND,
-            stop.map(|stop| (start + stop) * MILLISECOND),
+            Nanos::millis(start),
+            stop.map(|stop| Nanos::millis(start + stop)),
         );
         entrant.settings.collector = Algorithm::ALL[which];
         programs.push(Churn::new(objects, live));
@@ -66,7 +66,8 @@ fn run(setup: &Setup, programs: &[Churn]) -> Result<Outcome, String> {
 
 /// Nothing is granted or used twice.
 fn never_too_much(setup: &Setup, outcome: &Outcome) -> Result<(), TestCaseError> {
-    prop_assert!(outcome.most_granted <= setup.memory);
+    let memory = setup.memory.0;
+    prop_assert!(outcome.most_granted <= memory);
     let mut sums: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
     for point in outcome.programs.iter().flat_map(|it| &it.points) {
         let sum = sums.entry(point.at).or_default();
@@ -80,8 +81,8 @@ fn never_too_much(setup: &Setup, outcome: &Outcome) -> Result<(), TestCaseError>
         sums.entry(at).or_default()[0] += held;
     }
     for [uses, limit, ideal] in sums.into_values() {
-        prop_assert!(uses <= setup.memory, "{uses}");
-        prop_assert!(limit <= setup.memory && ideal <= setup.memory);
+        prop_assert!(uses <= memory, "{uses}");
+        prop_assert!(limit <= memory && ideal <= memory);
     }
     Ok(())
 }
@@ -90,9 +91,9 @@ fn never_too_much(setup: &Setup, outcome: &Outcome) -> Result<(), TestCaseError>
 #[test]
 fn what_a_hog_holds_is_counted_once_at_a_time() {
     let hog = Hog {
-        size: 10 * MIB,
-        from: 0,
-        until: 393 * MILLISECOND,
+        size: Bytes::mib(10),
+        from: Nanos::ZERO,
+        until: Nanos::millis(393),
         rate: 24 * MIB,
     };
     let only = [(1, 0, 292, None, 0, 1, 525)];
@@ -129,7 +130,7 @@ proptest! {
             let most = entrant.settings.heap;
             prop_assert!(one.points.iter().all(|point| point.heap <= most));
             prop_assert!(one.revocations.met <= one.revocations.batches);
-            prop_assert_eq!(one.stopped, entrant.stop.is_some_and(|stop| one.ended == stop));
+            prop_assert_eq!(one.stopped, entrant.stop.is_some_and(|stop| Nanos(one.ended) == stop));
             prop_assert!(one.ended >= one.began && one.ended <= outcome.ended);
             if policy == Policy::Fixed {
                 prop_assert!(one.points.iter().all(|point| point.heap == most));

@@ -3,7 +3,7 @@
 use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::{Program, SimError};
 use plimsoll_sim::together::{Error, Hog, Policy, Setup, simulate};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use plimsoll_wire::messages::{Priority, Weight};
 
 /// Why a setup of one program is refused.
@@ -20,37 +20,46 @@ fn a_setup_that_makes_no_sense_is_refused_with_a_reason() {
     let none = simulate(&setup(Policy::Shares, 64 * MIB, &[]), &mut []);
     let said = none.expect_err("no programs").to_string();
     assert_eq!(said, "there is no program: give at least one trace");
-    let live = refusal(|it| it.entrants[0].largest_live = 65 * MIB);
+    let live = refusal(|it| it.entrants[0].largest_live = Bytes::mib(65));
     assert_eq!(
         live,
         "weight 100 has up to 68157440 bytes alive at once, more than the memory of 67108864 bytes: \
          give more memory"
     );
-    assert!(refusal(|it| it.memory = MIB - 1).starts_with("a memory of 1048575 bytes is not"));
-    assert!(refusal(|it| it.memory = u64::MAX).contains("from 1 MiB to 1 PiB"));
+    assert!(
+        refusal(|it| it.memory = Bytes(MIB - 1)).starts_with("a memory of 1048575 bytes is not")
+    );
+    assert!(refusal(|it| it.memory = Bytes::MAX).contains("from 1 MiB to 1 PiB"));
     assert!(refusal(|it| it.entrants[0].settings.heap = 0).contains("at least 1 byte"));
     assert!(refusal(|it| it.entrants[0].settings.heap = u64::MAX).contains("at most 16 times"));
-    let backwards = refusal(|it| (it.entrants[0].start, it.entrants[0].stop) = (5, Some(5)));
+    let backwards =
+        refusal(|it| (it.entrants[0].start, it.entrants[0].stop) = (Nanos(5), Some(Nanos(5))));
     assert_eq!(
         backwards,
         "weight 100 is to stop before it starts: give a later time"
     );
     let hog = Hog {
-        size: MIB,
-        from: 1,
-        until: 2,
+        size: Bytes::mib(1),
+        from: Nanos(1),
+        until: Nanos(2),
         rate: MIB,
     };
     for (hog, why) in [
         (
             Hog {
-                size: 65 * MIB,
+                size: Bytes::mib(65),
                 ..hog
             },
             "larger than the memory",
         ),
         (Hog { rate: 0, ..hog }, "a rate above 0"),
-        (Hog { until: 1, ..hog }, "a later end"),
+        (
+            Hog {
+                until: Nanos(1),
+                ..hog
+            },
+            "a later end",
+        ),
     ] {
         let said = refusal(|it| it.hogs = vec![hog]);
         assert!(said.contains(why), "{said}");

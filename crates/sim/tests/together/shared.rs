@@ -3,7 +3,7 @@
 use crate::churn::{Churn, setup};
 use plimsoll_sim::threads::Program;
 use plimsoll_sim::together::{Hog, Outcome, Point, Policy, Setup, simulate};
-use plimsoll_unit::{MIB, MILLISECOND, SECOND};
+use plimsoll_unit::{Bytes, MIB, MILLISECOND, Nanos, SECOND};
 use plimsoll_wire::messages::Priority;
 
 fn run(setup: &Setup, programs: &[Churn]) -> Outcome {
@@ -31,7 +31,7 @@ fn mean(points: &[Point], of: fn(&Point) -> u64) -> f64 {
 fn each_program_has_its_weighted_part_while_others_come_and_go() {
     let mut setup = setup(Policy::Weights, 128 * MIB, &[10, 40, 20]);
     for (entrant, start) in setup.entrants.iter_mut().zip([0, 4, 8]) {
-        entrant.start = start * SECOND;
+        entrant.start = Nanos::seconds(start);
     }
     let churn = Churn::new(60_000, 50);
     let outcome = run(&setup, &vec![churn; 3]);
@@ -52,7 +52,7 @@ fn each_program_has_its_weighted_part_while_others_come_and_go() {
                 })
             })
             .sum();
-        assert!(budget > 0.9 * setup.memory as f64, "{budget}");
+        assert!(budget > 0.9 * setup.memory.0 as f64, "{budget}");
         for (program, part) in parts.iter().enumerate().filter(|(_, part)| **part > 0.0) {
             let points = within(&outcome, program, from, from + 2 * SECOND);
             let (limit, ideal) = (mean(&points, |it| it.limit), mean(&points, |it| it.ideal));
@@ -83,7 +83,7 @@ fn each_program_has_its_weighted_part_while_others_come_and_go() {
 #[test]
 fn a_program_that_is_stopped_leaves_its_memory_to_the_others() {
     let mut setup = setup(Policy::Weights, 64 * MIB, &[100, 300]);
-    setup.entrants[1].stop = Some(3 * SECOND);
+    setup.entrants[1].stop = Some(Nanos::seconds(3));
     let outcome = run(&setup, &[Churn::new(30_000, 50), Churn::new(60_000, 50)]);
     let [stays, stopped] = &outcome.programs[..] else {
         panic!("two programs");
@@ -99,7 +99,7 @@ fn a_program_that_is_stopped_leaves_its_memory_to_the_others() {
 fn a_higher_class_is_served_first() {
     let mut setup = setup(Policy::Weights, 64 * MIB, &[100, 100]);
     setup.entrants[1].priority = Priority::new(5).expect("in range");
-    setup.entrants[1].start = 2 * SECOND;
+    setup.entrants[1].start = Nanos::seconds(2);
     let outcome = run(&setup, &vec![Churn::new(30_000, 50); 2]);
     let low = within(&outcome, 0, 4 * SECOND, 6 * SECOND);
     let high = within(&outcome, 1, 4 * SECOND, 6 * SECOND);
@@ -119,9 +119,9 @@ fn beside_a_hog_an_adaptive_heap_does_not_page() {
         let mut setup = setup(policy, 128 * MIB, &[100]);
         setup.entrants[0].settings.heap = 110 * MIB;
         setup.hogs.extend(hog.then_some(Hog {
-            size: 64 * MIB,
-            from: SECOND,
-            until: 5 * SECOND,
+            size: Bytes::mib(64),
+            from: Nanos::seconds(1),
+            until: Nanos::seconds(5),
             rate: 40 * MIB,
         }));
         let one = run(&setup, &[Churn::new(30_000, 100)]).programs.remove(0);

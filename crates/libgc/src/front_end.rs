@@ -21,6 +21,7 @@ use libc::c_uint;
 use plimsoll_collector::{Conditions, Event, FrontEnd, Record, Scanned, Why};
 use plimsoll_heap::mark::{MarkWorkers, Marker};
 use plimsoll_heap::{Central, Heap};
+use plimsoll_unit::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,9 +52,9 @@ pub(crate) fn collect(gc: &mut Locked, why: Why, here: usize) {
     collector.collect(&mut Front::new(program, here), why);
 }
 
-/// Collects, with a limit of `bytes` bytes. The program's own threads learn of due finalizers when they next
+/// Collects, with a limit of `bytes`. The program's own threads learn of due finalizers when they next
 /// allocate. False if the program does not allow collections now.
-fn collect_for_limit(bytes: u64) -> bool {
+fn collect_for_limit(bytes: Bytes) -> bool {
     let mut gc = state::lock();
     gc.collector.grant(bytes);
     let allowed = allowed();

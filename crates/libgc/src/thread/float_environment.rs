@@ -12,15 +12,15 @@ const USUAL: u64 = 0;
 
 /// While this value lives, this thread has the usual environment. The program's comes back when it is
 /// dropped, with the flags of exceptions that the program raised.
-pub(crate) struct Floats {
+pub(crate) struct FloatEnvironment {
     #[cfg(target_arch = "x86_64")]
     before: u32,
     #[cfg(target_arch = "aarch64")]
     before: u64,
 }
 
-impl Floats {
-    pub(crate) fn begin() -> Floats {
+impl FloatEnvironment {
+    pub(crate) fn begin() -> FloatEnvironment {
         #[cfg(target_arch = "x86_64")]
         let before = {
             let mut before = 0u32;
@@ -39,11 +39,11 @@ impl Floats {
             before
         };
         set(USUAL);
-        Floats { before }
+        FloatEnvironment { before }
     }
 }
 
-impl Drop for Floats {
+impl Drop for FloatEnvironment {
     fn drop(&mut self) {
         set(self.before);
     }

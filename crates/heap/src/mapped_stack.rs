@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A stack with a fixed capacity.
-pub(crate) struct Area<T> {
+pub(crate) struct MappedStack<T> {
     /// The address of the first value.
     start: NonNull<T>,
     /// Number of values.
@@ -19,17 +19,17 @@ pub(crate) struct Area<T> {
     os: Arc<dyn Os>,
 }
 
-// SAFETY: an area owns its values, as a vector does.
-unsafe impl<T: Send> Send for Area<T> {}
+// SAFETY: a stack owns its values, as a vector does.
+unsafe impl<T: Send> Send for MappedStack<T> {}
 
-impl<T: Copy> Area<T> {
+impl<T: Copy> MappedStack<T> {
     /// An empty stack of `capacity` values.
     ///
     /// # Errors
     /// There are no addresses for it.
-    pub(crate) fn new(os: &Arc<dyn Os>, capacity: usize) -> io::Result<Area<T>> {
-        let start = os.map(Area::<T>::bytes(capacity))?;
-        Ok(Area {
+    pub(crate) fn new(os: &Arc<dyn Os>, capacity: usize) -> io::Result<MappedStack<T>> {
+        let start = os.map(MappedStack::<T>::bytes(capacity))?;
+        Ok(MappedStack {
             start: NonNull::new(start as *mut T).ok_or(io::ErrorKind::OutOfMemory)?,
             length: 0,
             capacity,
@@ -40,15 +40,15 @@ impl<T: Copy> Area<T> {
     /// An empty stack of at least `room` values: reuses `before` if that is large enough.
     pub(crate) fn again(
         os: &Arc<dyn Os>,
-        before: Option<Area<T>>,
+        before: Option<MappedStack<T>>,
         room: usize,
-    ) -> io::Result<Area<T>> {
+    ) -> io::Result<MappedStack<T>> {
         match before {
             Some(mut area) if area.capacity >= room => {
                 area.clear();
                 Ok(area)
             }
-            _ => Area::new(os, 2 * room),
+            _ => MappedStack::new(os, 2 * room),
         }
     }
 
@@ -58,7 +58,7 @@ impl<T: Copy> Area<T> {
         if capacity <= self.capacity {
             return false;
         }
-        let (before, after) = (self.range(), Area::<T>::bytes(capacity));
+        let (before, after) = (self.range(), MappedStack::<T>::bytes(capacity));
         if before.len() < after {
             // SAFETY: only this value knows the addresses, and `self` is borrowed exclusively.
             let moved = unsafe { self.os.remap(before, after) };
@@ -117,7 +117,7 @@ impl<T: Copy> Area<T> {
     }
 
     /// Moves up to `most` values from the bottom to `to`, as far as that has room.
-    pub(crate) fn move_bottom(&mut self, most: usize, to: &mut Area<T>) {
+    pub(crate) fn move_bottom(&mut self, most: usize, to: &mut MappedStack<T>) {
         let count = most.min(self.length).min(to.capacity - to.length);
         // SAFETY: `count` values are here, and there is room for as many behind the last of `to`;
         // two areas do not overlap.
@@ -138,7 +138,7 @@ impl<T: Copy> Area<T> {
     }
 
     /// Moves up to `most` values from the top to `to`, as far as that has room.
-    pub(crate) fn move_top(&mut self, most: usize, to: &mut Area<T>) {
+    pub(crate) fn move_top(&mut self, most: usize, to: &mut MappedStack<T>) {
         for _ in 0..most {
             let Some(value) = self.pop() else { return };
             if !to.push(value) {
@@ -160,7 +160,7 @@ impl<T: Copy> Area<T> {
     }
 }
 
-impl<T> Area<T> {
+impl<T> MappedStack<T> {
     /// Bytes that are mapped for a stack of this many values.
     fn bytes(capacity: usize) -> usize {
         (capacity * size_of::<T>()).next_multiple_of(PAGES)
@@ -169,21 +169,21 @@ impl<T> Area<T> {
     /// Its addresses.
     fn range(&self) -> Range<usize> {
         let start = self.start.as_ptr() as usize;
-        start..start + Area::<T>::bytes(self.capacity)
+        start..start + MappedStack::<T>::bytes(self.capacity)
     }
 }
 
-impl<T> Drop for Area<T> {
+impl<T> Drop for MappedStack<T> {
     fn drop(&mut self) {
         // SAFETY: mapped for this value alone, which goes.
         unsafe { self.os.unmap(self.range()) };
     }
 }
 
-impl Area<u64> {
-    /// A full stack of zeros. They take no memory until they are [`set`](Area::set).
-    pub(crate) fn zeroed(os: &Arc<dyn Os>, length: usize) -> io::Result<Area<u64>> {
-        let mut area = Area::new(os, length)?;
+impl MappedStack<u64> {
+    /// A full stack of zeros. They take no memory until they are [`set`](MappedStack::set).
+    pub(crate) fn zeroed(os: &Arc<dyn Os>, length: usize) -> io::Result<MappedStack<u64>> {
+        let mut area = MappedStack::new(os, length)?;
         area.length = length;
         Ok(area)
     }
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_full_area_refuses_and_moves_what_fits() {
         let os: Arc<dyn Os> = Arc::new(Linux::new());
-        let mut from = Area::new(&os, 10).unwrap();
-        let mut to = Area::new(&os, 4).unwrap();
+        let mut from = MappedStack::new(&os, 10).unwrap();
+        let mut to = MappedStack::new(&os, 4).unwrap();
         assert!((0..10).all(|value| from.push(value)));
         assert!(!from.push(10));
         from.move_bottom(3, &mut to);

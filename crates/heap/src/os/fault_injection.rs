@@ -56,15 +56,15 @@ impl Call {
 
 /// Passes calls on to `os`, unless `refuses` returns true for them. `refuses` may be called while
 /// the world is stopped.
-pub struct Unlucky<O, F> {
+pub struct FaultInjection<O, F> {
     os: O,
     refuses: F,
 }
 
-impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Unlucky<O, F> {
+impl<O: Os, F: Fn(Call) -> bool + Send + Sync> FaultInjection<O, F> {
     /// Wraps `os`; `refuses` decides which calls fail.
-    pub fn new(os: O, refuses: F) -> Unlucky<O, F> {
-        Unlucky { os, refuses }
+    pub fn new(os: O, refuses: F) -> FaultInjection<O, F> {
+        FaultInjection { os, refuses }
     }
 
     fn ask(&self, call: Call) -> io::Result<()> {
@@ -93,7 +93,7 @@ impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Unlucky<O, F> {
 }
 
 // SAFETY: what is done is done by `os`; what is not done is said to have failed, or is a hint.
-unsafe impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Os for Unlucky<O, F> {
+unsafe impl<O: Os, F: Fn(Call) -> bool + Send + Sync> Os for FaultInjection<O, F> {
     fn reserve(&self, bytes: usize, alignment: usize) -> io::Result<usize> {
         self.ask(Call::Reserve)?;
         self.os.reserve(bytes, alignment)
