@@ -9,6 +9,7 @@
 use crate::descriptors;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_unit::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ pub enum Bound {
 /// How much may be held now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes.
-    pub bytes: u64,
+    /// The most that may be held.
+    pub bytes: Bytes,
     /// Why not more.
     pub bound: Bound,
 }
@@ -46,25 +47,28 @@ pub struct Allowance {
 impl Allowance {
     /// Nothing may be held, for this reason.
     pub(crate) const fn none(bound: Bound) -> Allowance {
-        Allowance { bytes: 0, bound }
+        Allowance {
+            bytes: Bytes::ZERO,
+            bound,
+        }
     }
 }
 
-/// The allowance of a domain. `held` are the bytes that we hold in it now, `pageable` the room that is
+/// The allowance of a domain. `held` is what we hold in it now, `pageable` the room that is
 /// left for it in swap. Pure.
 pub fn allowance(
-    budget: u64,
+    budget: Bytes,
     reading: &Reading,
-    pageable: u64,
-    held: u64,
+    pageable: Bytes,
+    held: Bytes,
     without_swap: bool,
 ) -> Allowance {
-    if pageable == 0 && !without_swap {
+    if pageable == Bytes::ZERO && !without_swap {
         return Allowance::none(Bound::NoSwap);
     }
-    let to_swap = pageable.min(reading.anonymous);
-    let margin = reading.room().saturating_add(held).saturating_add(to_swap);
-    let bytes = margin.saturating_sub(reading.capacity / RESERVE) / 2;
+    let to_swap = pageable.min(Bytes(reading.anonymous));
+    let margin = Bytes(reading.room()) + held + to_swap;
+    let bytes = (margin - Bytes(reading.capacity) / RESERVE) / 2;
     if bytes < budget {
         Allowance {
             bytes,
@@ -115,22 +119,23 @@ impl Margins {
         true
     }
 
-    /// Reads our own domain: capacity (bytes) and allowance.
+    /// Reads our own domain: capacity and allowance.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn own(
         &mut self,
-        budget: impl Fn(u64) -> u64,
-        held: u64,
+        budget: impl Fn(Bytes) -> Bytes,
+        held: Bytes,
         without_swap: bool,
-    ) -> Result<(u64, Allowance)> {
+    ) -> Result<(Bytes, Allowance)> {
         let reading = self.own.read()?;
-        let pageable = self.own.pageable(&reading)?;
+        let pageable = Bytes(self.own.pageable(&reading)?);
         // The budget is a share of what the domain can ever hold, whatever binds at the moment.
-        let budget = budget(reading.lowest);
+        let lowest = Bytes(reading.lowest);
+        let budget = budget(lowest);
         let allowance = allowance(budget, &reading, pageable, held, without_swap);
-        Ok((reading.lowest, allowance))
+        Ok((lowest, allowance))
     }
 
     /// Reads the domain of a group of programs; `None` where it is not watched.
@@ -140,8 +145,8 @@ impl Margins {
     pub fn group(
         &mut self,
         dir: &Path,
-        budget: u64,
-        held: u64,
+        budget: Bytes,
+        held: Bytes,
         without_swap: bool,
     ) -> Result<Option<Allowance>> {
         let Some(opened) = self.groups.get_mut(dir) else {
@@ -152,7 +157,7 @@ impl Margins {
             None => opened.insert(Domain::of_group(dir)?),
         };
         let reading = domain.read()?;
-        let pageable = domain.pageable(&reading)?;
+        let pageable = Bytes(domain.pageable(&reading)?);
         let allowance = allowance(budget, &reading, pageable, held, without_swap);
         Ok(Some(allowance))
     }
@@ -164,6 +169,8 @@ mod tests {
     use proptest::prelude::*;
 
     use plimsoll_unit::MIB;
+
+    const NONE: Bytes = Bytes::ZERO;
 
     fn reading(capacity: u64, used: u64) -> Reading {
         Reading {
@@ -182,13 +189,23 @@ mod tests {
         let no_group = tempfile::tempdir().unwrap();
         let (dir, other) = (no_group.path(), Path::new("/nowhere"));
         assert!(margins.watch([dir].into_iter()));
-        let error = margins.group(dir, MIB, 0, false).unwrap_err();
+        let error = margins.group(dir, Bytes(MIB), NONE, false).unwrap_err();
         assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
-        assert!(margins.group(other, MIB, 0, false).unwrap().is_none());
+        assert!(
+            margins
+                .group(other, Bytes(MIB), NONE, false)
+                .unwrap()
+                .is_none()
+        );
         let names: Vec<PathBuf> = (0..300).map(|n| dir.join(format!("{n}"))).collect();
         assert!(!margins.watch(names.iter().map(PathBuf::as_path)));
-        assert!(margins.group(&names[0], MIB, 0, false).is_err());
-        assert!(margins.group(&names[299], MIB, 0, false).unwrap().is_none());
+        assert!(margins.group(&names[0], Bytes(MIB), NONE, false).is_err());
+        assert!(
+            margins
+                .group(&names[299], Bytes(MIB), NONE, false)
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
@@ -197,25 +214,42 @@ mod tests {
             anonymous,
             ..reading(400 * MIB, 400 * MIB)
         };
-        let of = |anonymous| allowance(64 * MIB, &full(anonymous), 1 << 40, 0, false);
+        let of = |anonymous| {
+            allowance(
+                Bytes::mib(64),
+                &full(anonymous),
+                Bytes(1 << 40),
+                NONE,
+                false,
+            )
+        };
         assert_eq!(of(400 * MIB).bound, Bound::Budget);
-        assert_eq!(of(65 * MIB).bytes, 20 * MIB);
+        assert_eq!(of(65 * MIB).bytes, Bytes::mib(20));
         // It is short, but not for want of swap.
-        assert_eq!((of(0).bytes, of(0).bound), (0, Bound::Short));
+        assert_eq!((of(0).bytes, of(0).bound), (NONE, Bound::Short));
     }
 
     #[test]
     fn a_full_domain_with_swap_may_hold_and_one_without_may_not() {
         let full = reading(400 * MIB, 400 * MIB);
-        let with = allowance(64 * MIB, &full, 512 * MIB, 0, false);
-        assert_eq!(with.bytes, 64 * MIB);
-        let without = allowance(64 * MIB, &full, 0, 0, false);
-        assert_eq!((without.bytes, without.bound), (0, Bound::NoSwap));
+        let with = allowance(Bytes::mib(64), &full, Bytes::mib(512), NONE, false);
+        assert_eq!(with.bytes, Bytes::mib(64));
+        let without = allowance(Bytes::mib(64), &full, NONE, NONE, false);
+        assert_eq!((without.bytes, without.bound), (NONE, Bound::NoSwap));
         // Not even by force when nothing is free.
-        assert_eq!(allowance(64 * MIB, &full, 0, 0, true).bytes, 0);
+        assert_eq!(
+            allowance(Bytes::mib(64), &full, NONE, NONE, true).bytes,
+            NONE
+        );
         let roomy = reading(400 * MIB, 100 * MIB);
-        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, true).bytes, 64 * MIB);
-        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, false).bytes, 0);
+        assert_eq!(
+            allowance(Bytes::mib(64), &roomy, NONE, NONE, true).bytes,
+            Bytes::mib(64)
+        );
+        assert_eq!(
+            allowance(Bytes::mib(64), &roomy, NONE, NONE, false).bytes,
+            NONE
+        );
     }
 
     proptest! {
@@ -223,6 +257,7 @@ mod tests {
         fn never_above_the_budget_and_less_when_shorter(
             budget: u64, capacity: u64, used: u64, more: u64, pageable: u64, held: u64, force: bool,
         ) {
+            let (budget, pageable, held) = (Bytes(budget), Bytes(pageable), Bytes(held));
             let now = allowance(budget, &reading(capacity, used), pageable, held, force);
             prop_assert!(now.bytes <= budget);
             let used_later = used.saturating_add(more);
@@ -239,8 +274,8 @@ mod tests {
         ) {
             prop_assume!(used <= capacity);
             let reading = Reading { anonymous, ..reading(capacity, used) };
-            let now = allowance(budget, &reading, pageable, 0, force);
-            let left = (reading.room() + pageable.min(anonymous)).saturating_sub(now.bytes);
+            let now = allowance(Bytes(budget), &reading, Bytes(pageable), NONE, force);
+            let left = Bytes(reading.room() + pageable.min(anonymous)) - now.bytes;
             prop_assert!(now.bytes <= left);
         }
 
@@ -251,9 +286,11 @@ mod tests {
             pageable in 1u64..1 << 40,
         ) {
             prop_assume!(used <= capacity);
-            let before = allowance(budget, &reading(capacity, used), pageable, 0, false);
-            let held = before.bytes.min(capacity - used);
-            let after = allowance(budget, &reading(capacity, used + held), pageable, held, false);
+            let (budget, pageable) = (Bytes(budget), Bytes(pageable));
+            let before = allowance(budget, &reading(capacity, used), pageable, NONE, false);
+            let held = before.bytes.min(Bytes(capacity - used));
+            let full = reading(capacity, used + held.0);
+            let after = allowance(budget, &full, pageable, held, false);
             prop_assert_eq!(before, after);
         }
     }

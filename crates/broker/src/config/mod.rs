@@ -155,7 +155,7 @@ impl Default for Config {
             pin: Pin {
                 enabled: false,
                 budget: None,
-                window_ns: plimsoll_pin::options::DEFAULT_WINDOW,
+                window_ns: plimsoll_pin::options::DEFAULT_WINDOW.0,
             },
             rules: Vec::new(),
         }

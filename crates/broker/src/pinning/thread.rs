@@ -7,6 +7,7 @@ use plimsoll_kernel::clock;
 use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::report::State;
 use plimsoll_pin::{Options, PinError, Pinner, Programs, Report};
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Pinned;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl Thread {
             self.held = 0;
             return Some(self.in_short());
         }
-        match pinner.tick(now) {
+        match pinner.tick(Nanos(now)) {
             Ok(report) => {
                 self.held = report.held;
                 self.tell(&report);
@@ -116,12 +117,12 @@ impl Thread {
 
     fn start(&mut self, settings: Settings, now: u64) {
         let options = Options {
-            bytes: settings.bytes,
-            window_ns: settings.window_ns,
+            bytes: settings.bytes.map(Bytes),
+            window: Nanos(settings.window_ns),
             ..Options::default()
         };
         let programs = Programs::Processes(self.processes.clone());
-        match Pinner::new(options, programs, now) {
+        match Pinner::new(options, programs, Nanos(now)) {
             Ok(pinner) => self.pinner = Some(pinner),
             Err(error) => self.fail(&error, now),
         }
@@ -135,7 +136,7 @@ impl Thread {
 
     fn due(&self, now: u64) -> u64 {
         match &self.pinner {
-            Some(pinner) if !self.rests => pinner.due_ns(now),
+            Some(pinner) if !self.rests => pinner.due(Nanos(now)).0,
             _ => now.saturating_add(ROUND.as_nanos() as u64),
         }
     }

@@ -8,7 +8,7 @@ use plimsoll_pin::locked_files::Holder;
 use plimsoll_pin::open_mapped::open_mapped;
 use plimsoll_pin::pages::PageSet;
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -57,9 +57,10 @@ fn hold(path: &Path, bytes: u64) {
     });
     assert!(failures.is_empty(), "{failures:?}");
     for round in 1.. {
-        let (_, failures) = holder.work(u64::MAX, u64::MAX);
+        let (_, failures) = holder.work(Bytes::MAX, Nanos(u64::MAX));
         assert!(failures.is_empty(), "{failures:?}");
-        tell(holder.bytes(), round, holder.bytes() == bytes);
+        let held = holder.bytes().0;
+        tell(held, round, held == bytes);
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -67,11 +68,11 @@ fn hold(path: &Path, bytes: u64) {
 fn pin(pid: i32) {
     let mut pinner = pinner(options(), &[pid]);
     loop {
-        let now = clock::now().0;
+        let now = clock::now();
         let report = pinner.tick(now).unwrap();
         tell(report.held, report.rounds, report.held > AT_WORK);
-        let wait = pinner.due_ns(now).saturating_sub(clock::now().0);
-        std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(100)));
+        let wait = pinner.due(now) - clock::now();
+        std::thread::sleep(wait.duration().min(Duration::from_millis(100)));
     }
 }
 
@@ -87,13 +88,13 @@ fn groups(name: &str, own: u64, theirs: u64) -> Option<(TestCgroup, TestCgroup)>
 
 /// Waits until about this many bytes of locked pages are charged to a group.
 fn wait_for_charge(group: &TestCgroup, bytes: u64, what: &str) {
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     loop {
         let charged = group.cgroup().stat().unwrap().unevictable;
         if charged.abs_diff(bytes) <= BEHIND {
             return;
         }
-        assert!(clock::now().0 < end, "{what}: {charged} bytes are charged");
+        assert!(clock::now() < end, "{what}: {charged} bytes are charged");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
