@@ -122,7 +122,8 @@ impl Holder {
         failures
     }
 
-    /// Locks wanted pages until a time (monotonic), and never more than `allowance` in all. Returns whether nothing is left to do, and what failed.
+    /// Locks wanted pages until a time (monotonic), and never more than `allowance` in all. Returns whether
+    /// nothing is left to do, and what failed.
     pub fn work(&mut self, allowance: Bytes, until: Nanos) -> (bool, Vec<(FileKey, PinError)>) {
         let mut failures = Vec::new();
         let most = allowance.0 / page_size();
