@@ -270,9 +270,9 @@ impl Helper {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let own_memory::Memory { resident, swapped } = own_memory::memory().unwrap_or_default();
-        release::saw_swapped(swapped);
+        release::saw_swapped(swapped.0);
         let heap = Heap::read(self.gc);
-        let other = PUBLISHED.other_is_at_least(resident.saturating_sub(heap.mapped));
+        let other = PUBLISHED.other_is_at_least(resident.0.saturating_sub(heap.mapped));
         let collections = PUBLISHED.collections();
         // Until a collection tells, all that is used may live.
         let live = if collections.count > self.early {
@@ -282,7 +282,7 @@ impl Helper {
         };
         let guard = PUBLISHED.guard();
         let own = Own {
-            resident: Bytes(resident),
+            resident,
             beside: Bytes(other),
             needs: Bytes(live) + Bytes(guard),
             guard: Bytes(guard),
@@ -308,7 +308,7 @@ impl Helper {
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
     fn release(&mut self, goal: u64, numbers: Granted) {
-        let resident = || Bytes(own_memory::memory().unwrap_or_default().resident);
+        let resident = || own_memory::memory().unwrap_or_default().resident;
         let (began, before) = (now(), resident());
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;

@@ -69,5 +69,5 @@ pub fn saw_swapped(bytes: u64) {
 }
 
 fn swapped() -> u64 {
-    own_memory::memory().unwrap_or_default().swapped
+    own_memory::memory().unwrap_or_default().swapped.0
 }

@@ -51,11 +51,8 @@ pub fn divisor(heap: u64, room: u64) -> usize {
 /// untouched, or swapped out. If hardly any of the heap is free, all of it was touched, and then
 /// the difference including swap is also an upper bound.
 pub fn other(known: u64, memory: Memory, heap: u64, idle: u64) -> u64 {
-    let low = memory.resident.saturating_sub(heap);
-    let high = memory
-        .resident
-        .saturating_add(memory.swapped)
-        .saturating_sub(heap);
+    let low = memory.resident.0.saturating_sub(heap);
+    let high = (memory.resident + memory.swapped).0.saturating_sub(heap);
     let full = idle <= (heap / 64).max(1 << 20);
     known.max(low).min(if full { high } else { u64::MAX })
 }
@@ -125,6 +122,7 @@ pub fn decide(view: &View) -> Act {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Bytes;
 
     use plimsoll_unit::MIB;
 
@@ -225,13 +223,13 @@ mod tests {
     #[test]
     fn heap_that_is_swapped_out_does_not_make_the_rest_look_smaller() {
         let memory = |resident, swapped| Memory { resident, swapped };
-        let all_in = memory(130 * MIB, 0);
+        let all_in = memory(Bytes::mib(130), Bytes::ZERO);
         assert_eq!(other(0, all_in, 100 * MIB, 0), 30 * MIB);
         assert_eq!(other(40 * MIB, all_in, 100 * MIB, 0), 30 * MIB);
-        let half_out = memory(60 * MIB, 70 * MIB);
+        let half_out = memory(Bytes::mib(60), Bytes::mib(70));
         assert_eq!(other(30 * MIB, half_out, 100 * MIB, 0), 30 * MIB);
         assert_eq!(other(40 * MIB, half_out, 100 * MIB, 0), 30 * MIB);
-        let untouched = memory(80 * MIB, 0);
+        let untouched = memory(Bytes::mib(80), Bytes::ZERO);
         assert_eq!(other(30 * MIB, untouched, 100 * MIB, 50 * MIB), 30 * MIB);
         assert_eq!(other(30 * MIB, all_in, 90 * MIB, 50 * MIB), 40 * MIB);
     }

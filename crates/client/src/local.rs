@@ -107,7 +107,7 @@ impl Local {
     fn look(&mut self) -> Sensed {
         let uses = self.uses();
         let (capacity, room) = match self.domain() {
-            Some(reading) => (reading.capacity, reading.room()),
+            Some(reading) => (reading.capacity.0, reading.room().0),
             None => from_sysinfo(),
         };
         Sensed {
@@ -146,7 +146,7 @@ impl Local {
             .process
             .as_ref()
             .and_then(|process| process.memory().ok());
-        memory.map_or(0, |memory| memory.anon.saturating_add(memory.shmem))
+        memory.map_or(0, |memory| (memory.anon + memory.shmem).0)
     }
 }
 

@@ -284,6 +284,7 @@ impl Surroundings {
             self.many = Some((Instant::now(), u64::MAX));
             return None;
         };
+        let (limit, left) = (limit.0, left.0);
         let has = (central.committed() * SUPERPAGE) as u64;
         let beside = limit.saturating_sub(left + has);
         self.beside_addresses.look(clock::now().0, beside);
@@ -345,12 +346,12 @@ impl Surroundings {
         let Some((reading, pageable, uses)) = read() else {
             return (Bound::None, u64::MAX);
         };
-        self.plenty = Some((Instant::now(), reading.room() / PLENTY));
+        self.plenty = Some((Instant::now(), reading.room().0 / PLENTY));
         // Pages that were read from swap count as droppable there, but are mapped here. And parts
         // of a large object may not have been touched yet, but will be.
-        let used = reading.used.max(uses);
+        let used = reading.used.0.max(uses);
         let untouched = (resident + idle).saturating_sub(uses);
-        let capacity = reading.capacity;
+        let capacity = reading.capacity.0;
         let left = capacity.saturating_sub(used) + idle;
         let free = left.saturating_sub(untouched);
         if !is_cliff(capacity, pageable) {
@@ -383,7 +384,7 @@ fn read() -> Option<(Reading, u64, u64)> {
     let mut domain = Domain::of_self().ok()?;
     let reading = domain.read().ok()?;
     let pageable = domain.pageable(&reading).unwrap_or(reading.swap_free);
-    Some((reading, pageable, own::anonymous()?.resident))
+    Some((reading, pageable.0, own::anonymous()?.resident.0))
 }
 
 #[cfg(test)]

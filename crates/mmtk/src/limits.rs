@@ -168,7 +168,7 @@ impl<S: Sizing> Ledger<S> {
             allocated: self.allocated,
             growth: self.usual.saturating_sub(seen.reserved),
             stalls: seen.stalls.count,
-            stalled: seen.stalls.ns,
+            stalled: seen.stalls.time.0,
         }
     }
 
@@ -189,13 +189,13 @@ mod tests {
     use plimsoll_policy::sizing::{AfterStalls, All, IslaVista, SquareRoot};
     use proptest::prelude::*;
 
-    use plimsoll_unit::MIB;
+    use plimsoll_unit::{MIB, Nanos};
 
     /// Stalls that took all of a collection's time.
     fn stalls(count: u64) -> Stalled {
         Stalled {
             count,
-            ns: count * 1_000_000,
+            time: Nanos(count * 1_000_000),
         }
     }
 
@@ -245,7 +245,10 @@ mod tests {
             let mut ledger = Ledger::<IslaVista>::new(8 * MIB, 400 * MIB);
             let seen = Seen {
                 now: 1_000_000_000,
-                stalls: Stalled { count: 1, ns },
+                stalls: Stalled {
+                    count: 1,
+                    time: Nanos(ns),
+                },
                 ..seen(200, 100)
             };
             ledger.ended(&seen, 200 * MIB).under(u64::MAX) / MIB

@@ -139,12 +139,12 @@ impl<S: Sizing> Builder<S> {
 
 /// The memory of the machine, bytes.
 fn machine() -> plimsoll_kernel::Result<u64> {
-    Ok(Domain::machine()?.read()?.lowest)
+    Ok(Domain::machine()?.read()?.lowest.0)
 }
 
 /// The lowest limit of the groups above this process, or the memory of the machine, bytes.
 fn tightest() -> plimsoll_kernel::Result<u64> {
-    Ok(Domain::of_self()?.read()?.lowest)
+    Ok(Domain::of_self()?.read()?.lowest.0)
 }
 
 /// One heap's limit.
@@ -406,7 +406,7 @@ impl<S: Sizing> Sizer<S> {
     pub fn giving_back(&self, give: impl FnOnce()) {
         let has = || {
             let anonymous = own::anonymous()?;
-            Some(anonymous.resident.saturating_add(anonymous.swapped))
+            Some((anonymous.resident + anonymous.swapped).0)
         };
         let before = has();
         give();

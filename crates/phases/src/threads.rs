@@ -90,10 +90,10 @@ impl Threads {
             match followed.clock.read() {
                 Ok(now) => {
                     followed.used = Used {
-                        time: now.ran.saturating_sub(followed.ran.ran),
+                        time: (now.ran - followed.ran.ran).0,
                         bytes: 0,
                     };
-                    followed.waited = now.waited.saturating_sub(followed.ran.waited);
+                    followed.waited = (now.waited - followed.ran.waited).0;
                     followed.ran = now;
                     any |= followed.used.time > 0;
                 }

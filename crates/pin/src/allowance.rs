@@ -66,9 +66,9 @@ pub fn allowance(
     if pageable == Bytes::ZERO && !without_swap {
         return Allowance::none(Bound::NoSwap);
     }
-    let to_swap = pageable.min(Bytes(reading.anonymous));
-    let margin = Bytes(reading.room()) + held + to_swap;
-    let bytes = (margin - Bytes(reading.capacity) / RESERVE) / 2;
+    let to_swap = pageable.min(reading.anonymous);
+    let margin = reading.room() + held + to_swap;
+    let bytes = (margin - reading.capacity / RESERVE) / 2;
     if bytes < budget {
         Allowance {
             bytes,
@@ -130,9 +130,9 @@ impl Margins {
         without_swap: bool,
     ) -> Result<(Bytes, Allowance)> {
         let reading = self.own.read()?;
-        let pageable = Bytes(self.own.pageable(&reading)?);
+        let pageable = self.own.pageable(&reading)?;
         // The budget is a share of what the domain can ever hold, whatever binds at the moment.
-        let lowest = Bytes(reading.lowest);
+        let lowest = reading.lowest;
         let budget = budget(lowest);
         let allowance = allowance(budget, &reading, pageable, held, without_swap);
         Ok((lowest, allowance))
@@ -157,7 +157,7 @@ impl Margins {
             None => opened.insert(Domain::of_group(dir)?),
         };
         let reading = domain.read()?;
-        let pageable = Bytes(domain.pageable(&reading)?);
+        let pageable = domain.pageable(&reading)?;
         let allowance = allowance(budget, &reading, pageable, held, without_swap);
         Ok(Some(allowance))
     }
@@ -172,13 +172,13 @@ mod tests {
 
     const NONE: Bytes = Bytes::ZERO;
 
-    fn reading(capacity: u64, used: u64) -> Reading {
+    fn reading(capacity: Bytes, used: Bytes) -> Reading {
         Reading {
             capacity,
             lowest: capacity,
             used,
             usage: used,
-            anonymous: u64::MAX,
+            anonymous: Bytes::MAX,
             ..Reading::default()
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     fn swap_is_worth_no_more_than_what_could_go_there() {
         let full = |anonymous| Reading {
             anonymous,
-            ..reading(400 * MIB, 400 * MIB)
+            ..reading(Bytes::mib(400), Bytes::mib(400))
         };
         let of = |anonymous| {
             allowance(
@@ -223,15 +223,18 @@ mod tests {
                 false,
             )
         };
-        assert_eq!(of(400 * MIB).bound, Bound::Budget);
-        assert_eq!(of(65 * MIB).bytes, Bytes::mib(20));
+        assert_eq!(of(Bytes::mib(400)).bound, Bound::Budget);
+        assert_eq!(of(Bytes::mib(65)).bytes, Bytes::mib(20));
         // It is short, but not for want of swap.
-        assert_eq!((of(0).bytes, of(0).bound), (NONE, Bound::Short));
+        assert_eq!(
+            (of(Bytes::ZERO).bytes, of(Bytes::ZERO).bound),
+            (NONE, Bound::Short)
+        );
     }
 
     #[test]
     fn a_full_domain_with_swap_may_hold_and_one_without_may_not() {
-        let full = reading(400 * MIB, 400 * MIB);
+        let full = reading(Bytes::mib(400), Bytes::mib(400));
         let with = allowance(Bytes::mib(64), &full, Bytes::mib(512), NONE, false);
         assert_eq!(with.bytes, Bytes::mib(64));
         let without = allowance(Bytes::mib(64), &full, NONE, NONE, false);
@@ -241,7 +244,7 @@ mod tests {
             allowance(Bytes::mib(64), &full, NONE, NONE, true).bytes,
             NONE
         );
-        let roomy = reading(400 * MIB, 100 * MIB);
+        let roomy = reading(Bytes::mib(400), Bytes::mib(100));
         assert_eq!(
             allowance(Bytes::mib(64), &roomy, NONE, NONE, true).bytes,
             Bytes::mib(64)
@@ -258,9 +261,10 @@ mod tests {
             budget: u64, capacity: u64, used: u64, more: u64, pageable: u64, held: u64, force: bool,
         ) {
             let (budget, pageable, held) = (Bytes(budget), Bytes(pageable), Bytes(held));
+            let (capacity, used) = (Bytes(capacity), Bytes(used));
             let now = allowance(budget, &reading(capacity, used), pageable, held, force);
             prop_assert!(now.bytes <= budget);
-            let used_later = used.saturating_add(more);
+            let used_later = used + Bytes(more);
             let later = allowance(budget, &reading(capacity, used_later), pageable, held, force);
             prop_assert!(later.bytes <= now.bytes);
         }
@@ -273,9 +277,10 @@ mod tests {
             pageable in 0u64..1 << 40, anonymous in 0u64..1 << 40, force: bool,
         ) {
             prop_assume!(used <= capacity);
-            let reading = Reading { anonymous, ..reading(capacity, used) };
-            let now = allowance(Bytes(budget), &reading, Bytes(pageable), NONE, force);
-            let left = Bytes(reading.room() + pageable.min(anonymous)) - now.bytes;
+            let (pageable, anonymous) = (Bytes(pageable), Bytes(anonymous));
+            let reading = Reading { anonymous, ..reading(Bytes(capacity), Bytes(used)) };
+            let now = allowance(Bytes(budget), &reading, pageable, NONE, force);
+            let left = reading.room() + pageable.min(anonymous) - now.bytes;
             prop_assert!(now.bytes <= left);
         }
 
@@ -287,9 +292,10 @@ mod tests {
         ) {
             prop_assume!(used <= capacity);
             let (budget, pageable) = (Bytes(budget), Bytes(pageable));
+            let (capacity, used) = (Bytes(capacity), Bytes(used));
             let before = allowance(budget, &reading(capacity, used), pageable, NONE, false);
-            let held = before.bytes.min(Bytes(capacity - used));
-            let full = reading(capacity, used + held.0);
+            let held = before.bytes.min(capacity - used);
+            let full = reading(capacity, used + held);
             let after = allowance(budget, &full, pageable, held, false);
             prop_assert_eq!(before, after);
         }

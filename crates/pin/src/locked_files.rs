@@ -302,7 +302,7 @@ impl HeldFile {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(vacant) => {
                 let offset = number.saturating_mul(WINDOW);
-                match FileMapping::new(&self.file, offset, WINDOW) {
+                match FileMapping::new(&self.file, offset, Bytes(WINDOW)) {
                     Ok(mapping) => Ok(vacant.insert(mapping)),
                     Err(source) => Err(PinError::Lock {
                         path: self.path.clone(),

@@ -41,7 +41,7 @@ fn is_of(pid: u32, ours: Option<&[u8]>) -> bool {
 /// The bytes of a process's own memory (`RssAnon` + `RssShmem`); `None` if it is gone.
 pub fn uses(pid: u32) -> Option<u64> {
     let memory = Process::new(pid).ok()?.memory().ok()?;
-    Some(memory.anon.saturating_add(memory.shmem))
+    Some((memory.anon + memory.shmem).0)
 }
 
 /// The bytes that `root` and its descendants use together, without the process `but`.

@@ -152,7 +152,7 @@ impl<'a> Fleet<'a> {
             answers: window.answers as f64,
             failed: window.failed as f64,
             traffic: after.since(&before),
-            footprint: (cgroup.usage()? + cgroup.swapped()?) as f64,
+            footprint: (cgroup.usage()? + cgroup.swapped()?).0 as f64,
             killed: self
                 .servers
                 .iter_mut()

@@ -7,6 +7,7 @@ use crate::state::KeptHome;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ impl Home {
             return Ok((0, 0));
         };
         let stat = cgroup.stat()?;
-        Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?))
+        Ok((stat.anon.saturating_add(stat.shmem), cgroup.swapped()?.0))
     }
 
     /// Lifts the limit and leaves the processes where they are: this broker ends, and the next one
@@ -259,7 +260,7 @@ impl Drop for Cgroups {
 /// Whether a cgroup that the process enters now is charged for nearly all of its memory: the
 /// process holds almost nothing yet and has no child that stays elsewhere.
 fn is_young(process: &Process) -> Result<bool> {
-    if process.memory()?.anon >= YOUNG {
+    if process.memory()?.anon >= Bytes(YOUNG) {
         return Ok(false);
     }
     let (mut children, mut threads) = (Vec::new(), FEW_THREADS);

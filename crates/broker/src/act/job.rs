@@ -5,6 +5,7 @@ use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -200,10 +201,10 @@ impl Running {
             }
             let part = (bytes - self.done).min(TURN_BYTES - here);
             let advised = Process::open_known(pid, start_time)
-                .and_then(|process| advise(&process, Advice::PageOut, part));
+                .and_then(|process| advise(&process, Advice::PageOut, Bytes(part)));
             // A process that gave all the bytes asked of it may have more.
             if self
-                .note(advised.map(|advised| advised.bytes))
+                .note(advised.map(|advised| advised.bytes.0))
                 .is_none_or(|out| out < part)
             {
                 self.next += 1;
@@ -217,7 +218,7 @@ impl Running {
 fn take(cgroup: &Path, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
     let cgroup = Cgroup::at(cgroup)?;
     let swappiness = swappiness.filter(|_| cgroup.takes_by_swappiness());
-    cgroup.reclaim_by(bytes, swappiness)
+    Ok(cgroup.reclaim_by(Bytes(bytes), swappiness)?.0)
 }
 
 /// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.
@@ -226,20 +227,20 @@ fn take(cgroup: &Path, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
 /// instead, repeatedly while the ladder asks for it, and no limit stays.
 fn bound(cgroup: &Path, bytes: u64) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
-    let limit = Some(bytes).filter(|&bytes| bytes != u64::MAX);
+    let limit = Some(Bytes(bytes)).filter(|&bytes| bytes != Bytes::MAX);
     if cgroup.version() == Version::V2 {
         return cgroup.set_high(limit);
     }
     let Some(bytes) = limit else {
         return cgroup.set_limit(None).map(|_| ());
     };
-    if MeminfoReader::open()?.read()?.swap_free < SWAP_NEEDED {
+    if MeminfoReader::open()?.read()?.swap_free < Bytes(SWAP_NEEDED) {
         return Err(Error::Busy {
             path: cgroup.dir().into(),
             why: "without free swap nothing can be taken of a program; add swap to let the broker bound \
                   programs",
         });
     }
-    let excess = cgroup.usage()?.saturating_sub(bytes);
+    let excess = cgroup.usage()? - bytes;
     cgroup.reclaim(excess).map(|_| ())
 }

@@ -207,7 +207,7 @@ impl Group {
             let waits = taskstats.and_then(|taskstats| taskstats.process(pid).ok());
             let waits = waits.unwrap_or_default();
             let times = Times {
-                waited: waits.block_ns.saturating_add(waits.swapin_ns),
+                waited: (waits.block + waits.swapin).0,
                 waits: waits.block_count.saturating_add(waits.swapin_count),
                 ran,
             };
@@ -318,7 +318,7 @@ fn read(cgroup: &Cgroup) -> Result<u32> {
 
 fn user_ns(pid: i32, started: u64) -> Option<u64> {
     let pid = u32::try_from(pid).ok()?;
-    Handle { pid, started }.user_ns()
+    Handle { pid, started }.user().map(|it| it.0)
 }
 
 /// The cgroup of these processes, if all of them are in it and nobody else is.

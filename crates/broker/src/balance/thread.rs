@@ -113,5 +113,5 @@ impl Thread {
 /// Bytes of free swap.
 fn swap_free() -> u64 {
     let read = MeminfoReader::open().and_then(|reader| reader.read());
-    read.map_or(0, |meminfo| meminfo.swap_free)
+    read.map_or(0, |meminfo| meminfo.swap_free.0)
 }

@@ -4,6 +4,7 @@ use crate::config::Facts;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::cgroup::{Cgroup, MAX_DEPTH, Membership, membership};
 use plimsoll_kernel::process::Process;
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The properties that rules match. An unreadable one is empty, and only `*` matches it.
@@ -59,7 +60,7 @@ pub fn limiting_group(pid: i32, capacity: u64, ours: &Path) -> Result<Option<Pat
         let Some(group) = next.filter(|group| !ours.starts_with(group.dir())) else {
             return Ok(None);
         };
-        if group.limit()?.is_some_and(|limit| limit < capacity) {
+        if group.limit()?.is_some_and(|limit| limit < Bytes(capacity)) {
             return Ok(Some(group.dir().to_path_buf()));
         }
         next = group.parent()?;

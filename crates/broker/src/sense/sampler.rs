@@ -13,6 +13,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -181,7 +182,7 @@ impl Thread {
                 continue;
             }
             if let Ok(process) = Process::open_known(key.0, key.1) {
-                let sampler = referenced::Sampler::new(pace, now);
+                let sampler = referenced::Sampler::new(pace, Nanos(now));
                 self.probes.insert(
                     key,
                     Probe {
@@ -213,10 +214,10 @@ impl Thread {
     fn sample(&mut self) {
         for probe in self.probes.values_mut() {
             let now = clock::now().0;
-            let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
-            match probe.sampler.step(&probe.process, now) {
+            let clears = matches!(probe.sampler.schedule().step(Nanos(now)), Step::Clear);
+            match probe.sampler.step(&probe.process, Nanos(now)) {
                 Ok(Some(estimate)) => {
-                    probe.touched = Some(estimate.referenced);
+                    probe.touched = Some(estimate.referenced.0);
                     probe.in_window = false;
                 }
                 Ok(None) => probe.in_window |= clears,

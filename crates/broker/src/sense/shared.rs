@@ -14,6 +14,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -177,13 +178,13 @@ impl SharedMemory {
         let mut found: BTreeMap<FileKey3, (u64, Held)> = BTreeMap::new();
         let mut of = 0u64;
         for probe in probes_of(subject, probes) {
-            let shmem = probe.process.memory().map_or(0, |memory| memory.shmem);
+            let shmem = probe.process.memory().map_or(0, |memory| memory.shmem.0);
             of = of.saturating_add(shmem);
             for segment in segments_of(probe) {
                 let (size, held) = found.entry(key_of(segment.key)).or_default();
-                *size = segment.size.max(*size);
-                held.most = segment.rss.max(held.most);
-                held.proportional = held.proportional.saturating_add(segment.pss);
+                *size = segment.size.0.max(*size);
+                held.most = segment.rss.0.max(held.most);
+                held.proportional = held.proportional.saturating_add(segment.pss.0);
             }
         }
         let mut before = 0;
@@ -271,7 +272,7 @@ impl SharedMemory {
                     waited,
                 });
                 // The busiest of a principal's processes counts.
-                sample.referenced = sample.referenced.max(segment.referenced);
+                sample.referenced = sample.referenced.max(segment.referenced.0);
             }
         }
         for (key, samples) in samples {
@@ -332,12 +333,12 @@ fn segments_of(probe: &Probe) -> Vec<Segment> {
     let holds = probe
         .process
         .memory()
-        .is_ok_and(|memory| memory.shmem >= WORTHWHILE);
+        .is_ok_and(|memory| memory.shmem >= Bytes(WORTHWHILE));
     if !holds {
         return Vec::new();
     }
     let mut segments = shared_segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
-    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= WORTHWHILE);
+    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= Bytes(WORTHWHILE));
     segments
 }
 

@@ -3,6 +3,7 @@
 use crate::user_quota::{Account, Held};
 use plimsoll_kernel::process::{Memory, Process, Statm};
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::Bytes;
 
 /// Result of a search for one principal's descendants.
 #[derive(Debug)]
@@ -79,7 +80,8 @@ impl Seen {
         let statm = self.process.memory_fast()?;
         // An exiting process shows no memory while the kernel still frees it (0.2 s per GiB
         // measured). Reading 0 would make those bytes look like a sudden growth of outsiders.
-        if statm == Statm::default() && self.memory.resident() > 0 && self.process.alive() {
+        if statm == Statm::default() && self.memory.resident() > Bytes::ZERO && self.process.alive()
+        {
             return Ok(self.memory);
         }
         let stale = self.read_at == 0 || now.saturating_sub(self.read_at) > WHOLE_READ_NS;
@@ -177,10 +179,10 @@ impl Tree {
         let mut figures = Figures::default();
         for seen in &mut self.seen {
             let Ok(memory) = seen.read(now) else { continue };
-            figures.anon = figures.anon.saturating_add(memory.anon);
-            figures.shmem = figures.shmem.max(memory.shmem);
-            figures.shmem_sum = figures.shmem_sum.saturating_add(memory.shmem);
-            figures.swap = figures.swap.saturating_add(memory.swap);
+            figures.anon = figures.anon.saturating_add(memory.anon.0);
+            figures.shmem = figures.shmem.max(memory.shmem.0);
+            figures.shmem_sum = figures.shmem_sum.saturating_add(memory.shmem.0);
+            figures.swap = figures.swap.saturating_add(memory.swap.0);
             figures.processes += 1;
         }
         figures

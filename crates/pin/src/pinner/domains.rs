@@ -249,9 +249,9 @@ impl Domains {
 
 /// How much this process may lock for pages, of which so much is held; `None` if without bound.
 fn lock_limit(held: Bytes) -> Option<Bytes> {
-    let most = Bytes(lockable()?);
+    let most = lockable()?;
     let locked = Process::own().and_then(|own| own.memory());
-    let others = locked.map_or(Bytes::ZERO, |memory| Bytes(memory.locked) - held);
+    let others = locked.map_or(Bytes::ZERO, |memory| memory.locked - held);
     Some(most - others)
 }
 

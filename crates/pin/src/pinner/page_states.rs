@@ -156,7 +156,7 @@ impl PageStates for States<'_> {
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
         match page_cache::of(open, Path::new(&file.path), bytes) {
-            Ok(found) => Cached::Pages(found.cached / page),
+            Ok(found) => Cached::Pages((found.cached / page).0),
             Err(_) => {
                 // This kernel does not say, or not us.
                 self.queried.open -= 1;

@@ -113,14 +113,14 @@ fn what_we_read_to_hold_it_is_charged_to_our_own_group() {
     let mut holder = start_holding(&words, &own);
     holder.until(PATIENCE, |p| p.holding).unwrap();
     let process = Process::open(holder.pid()).unwrap();
-    assert_eq!(process.memory().unwrap().locked, HOT);
+    assert_eq!(process.memory().unwrap().locked, Bytes(HOT));
     wait_for_charge(&own, HOT, "our own group");
-    assert!(own.cgroup().usage().unwrap() >= before + HOT);
+    assert!(own.cgroup().usage().unwrap() >= before + Bytes(HOT));
     // A program that uses them finds them, and is charged nothing for them.
     let mut program = start_pages(&path, Some(&theirs));
     program.until(PATIENCE, |p| p.rounds >= 2).unwrap();
     wait_for_charge(&theirs, 0, "the program's group");
-    assert!(theirs.cgroup().usage().unwrap() < HOT);
+    assert!(theirs.cgroup().usage().unwrap() < Bytes(HOT));
     drop(holder);
     wait_for_charge(&own, 0, "our own group, at the end");
 }
@@ -182,7 +182,10 @@ fn in_a_limited_group_we_hold_what_fits_there_and_live() {
     for _ in 0..60 {
         let now = holder.next(PATIENCE).unwrap().expect("it lives");
         let locked = process.memory().unwrap().locked;
-        assert!(locked <= limit && now.bytes <= limit, "{locked} {now:?}");
+        assert!(
+            locked <= Bytes(limit) && now.bytes <= limit,
+            "{locked} {now:?}"
+        );
         most = if now.bytes > most.bytes { now } else { most };
     }
     assert!(most.bytes > AT_WORK && own.killed() == 0, "{most:?}");

@@ -133,7 +133,7 @@ pub(crate) fn losing(group: &TestCgroup) -> Losing {
 
 /// Bytes that this process has locked.
 pub(crate) fn locked() -> u64 {
-    Process::own().unwrap().memory().unwrap().locked
+    Process::own().unwrap().memory().unwrap().locked.0
 }
 
 pub(crate) fn options() -> Options {

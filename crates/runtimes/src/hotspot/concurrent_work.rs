@@ -77,11 +77,11 @@ impl Beside {
     fn read(&mut self, process: &Process) -> u64 {
         let mut did = 0_u64;
         self.known.retain(|&tid, last| {
-            let Some(now) = process.thread_processor_ns(tid) else {
+            let Some(now) = process.thread_processor(tid) else {
                 return false;
             };
-            did = did.saturating_add(now.saturating_sub(*last));
-            *last = now;
+            did = did.saturating_add(now.0.saturating_sub(*last));
+            *last = now.0;
             true
         });
         did
@@ -92,8 +92,8 @@ impl Beside {
     fn find(&mut self, process: &Process) {
         let start = clock::thread_cpu().0;
         for tid in process.threads_named(is_collector) {
-            if let Some(now) = process.thread_processor_ns(tid) {
-                self.known.entry(tid).or_insert(now);
+            if let Some(now) = process.thread_processor(tid) {
+                self.known.entry(tid).or_insert(now.0);
             }
         }
         let took = Duration::from_nanos(clock::thread_cpu().0.saturating_sub(start));
@@ -114,6 +114,7 @@ fn is_collector(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Nanos;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells
@@ -146,7 +147,7 @@ mod tests {
             order.send(()).unwrap();
             let (tid, spent) = told.recv().unwrap();
             // The kernel's number for a thread that runs is as old as the last tick.
-            while own.thread_processor_ns(tid).unwrap() < spent {
+            while own.thread_processor(tid).unwrap() < Nanos(spent) {
                 std::thread::yield_now();
             }
         };

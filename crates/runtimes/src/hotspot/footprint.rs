@@ -5,6 +5,7 @@ use super::control::RETURNING;
 use crate::process::Process;
 use plimsoll_kernel::descriptors::{self, Open};
 use plimsoll_kernel::smaps::{Area, each_area};
+use plimsoll_unit::Bytes;
 use std::cell::OnceCell;
 use std::io;
 use std::ops::Range;
@@ -65,8 +66,8 @@ impl Gauge {
         let heap = self
             .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
-        let shared = heap.map_or(memory.shmem, |h| h.blocks().saturating_mul(512));
-        Ok((memory.anon.saturating_add(shared), memory.swap))
+        let shared = heap.map_or(memory.shmem, |h| Bytes(512) * h.blocks());
+        Ok(((memory.anon + shared).0, memory.swap.0))
     }
 
     fn heap_file(&self) -> Option<&PathBuf> {

@@ -267,7 +267,7 @@ impl<'a> HotSpotLever<'a> {
         let limit = self.limit(goal, (uses, swapped), &heap);
         self.growth.look(now_ns, native, heap.committed(), uses);
         let process = &self.target.process;
-        let worked = process.processor_ns();
+        let worked = process.processor().unwrap_or_default().0;
         if let Some(beside) = &mut self.beside {
             beside.look(process, heap.allocated_last);
         }
@@ -278,7 +278,7 @@ impl<'a> HotSpotLever<'a> {
             owed: goal.owed,
             uses,
             native,
-            processor_ns: worked.unwrap_or(0).saturating_sub(self.asked_processor_ns),
+            processor_ns: worked.saturating_sub(self.asked_processor_ns),
             asked_ns: ns(self.asked),
             major_faults: process.major_faults().unwrap_or(0),
             beside_ns: self.beside.as_ref().and_then(Beside::as_pauses_ns),
@@ -403,11 +403,11 @@ impl<'a> HotSpotLever<'a> {
     }
 
     fn ask(&mut self, name: &str, arguments: &[&str], timeout: Duration) -> Result<Reply, Failed> {
-        let (start, before) = (Instant::now(), self.target.process.processor_ns());
+        let (start, before) = (Instant::now(), self.target.process.processor());
         let answer = self.attach.command(name, arguments, timeout);
         self.asked += start.elapsed();
-        let after = self.target.process.processor_ns();
-        self.asked_processor_ns += before.zip(after).map_or(0, |(b, a)| a.saturating_sub(b));
+        let after = self.target.process.processor();
+        self.asked_processor_ns += before.zip(after).map_or(0, |(b, a)| (a - b).0);
         match answer {
             Ok(reply) => {
                 if reply.code != 0 {

@@ -8,6 +8,7 @@
 
 use super::stalls::tier;
 use plimsoll_kernel::stalls::Stalled;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{Process, Signal};
 
 /// How long free memory goes after the last stall, nanoseconds.
@@ -37,7 +38,7 @@ impl Wishes {
         self.last = Some(process);
         let stalled = stalls(process).since(stalls(last));
         let ns = process.at_ns.saturating_sub(last.at_ns);
-        if tier(signal).is_some_and(|tier| tier.is_short(stalled, ns)) {
+        if tier(signal).is_some_and(|tier| tier.is_short(stalled, Nanos(ns))) {
             let until = process.at_ns.saturating_add(LASTS_NS);
             self.pressed_until = self.pressed_until.max(until);
         }
@@ -70,7 +71,7 @@ impl Wishes {
 fn stalls(process: Process) -> Stalled {
     Stalled {
         count: process.stalls,
-        ns: process.stall_ns,
+        time: Nanos(process.stall_ns),
     }
 }
 

@@ -52,8 +52,8 @@ impl ByStalls {
     pub(super) fn reach(&mut self, resident: u64) -> u64 {
         let reading = self.domain.as_mut().and_then(|domain| domain.read().ok());
         reading.map_or(u64::MAX, |reading| {
-            let kept = (reading.capacity / FREE_PART).min(FREE_MOST);
-            resident.saturating_add(reading.room().saturating_sub(kept))
+            let kept = (reading.capacity.0 / FREE_PART).min(FREE_MOST);
+            resident.saturating_add(reading.room().0.saturating_sub(kept))
         })
     }
 }

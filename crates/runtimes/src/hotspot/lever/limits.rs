@@ -78,7 +78,7 @@ impl HotSpotLever<'_> {
             self.target.process.pid,
             self.started.elapsed().as_secs_f64(),
             stalled.count,
-            stalled.ns / 1_000_000,
+            stalled.time.0 / 1_000_000,
             heap.collections(),
             heap.collection_ns() / 1_000_000,
             takes >> 20,
