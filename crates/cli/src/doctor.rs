@@ -21,7 +21,7 @@ pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
 pub use verdict::{Help, Standing, Verdict};
 
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::json;
 use crate::own_broker::Place;
 use crate::rows::{Faults, Order, rows, shown};

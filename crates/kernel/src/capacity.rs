@@ -21,7 +21,7 @@ pub struct Reading {
     pub used: Bytes,
     /// All that is charged, including droppable memory.
     pub usage: Bytes,
-    /// What is in memory and could go to swap, if there were room: anonymous memory and tmpfs, without
+    /// Memory that could go to swap, if there were room: anonymous memory and tmpfs, without
     /// what is locked.
     pub anonymous: Bytes,
     /// In swap: of the group, or of the machine.
@@ -33,7 +33,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What is left until the capacity is reached.
+    /// Memory that is left until the capacity is reached.
     pub fn room(&self) -> Bytes {
         self.capacity - self.used
     }

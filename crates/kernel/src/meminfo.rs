@@ -72,7 +72,7 @@ impl Meminfo {
         m
     }
 
-    /// What could go to swap, if there were room.
+    /// Memory that could go to swap, if there were room.
     pub fn anonymous(&self) -> Bytes {
         self.inactive_anon + self.active_anon
     }

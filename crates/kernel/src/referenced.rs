@@ -357,7 +357,7 @@ mod tests {
             let (spent, samples) = run(pace, Nanos::millis(cost_ms), bytes);
             // The last sample's rest after it lies beyond the hour.
             let bound = share * 3600.0 * SECOND as f64 + 2.0 * cost_ms as f64 * 1e6;
-            prop_assert!(spent.0 as f64 <= bound * 1.001, "{:?} in {} samples, bound {}", spent, samples, bound);
+            prop_assert!(spent.0 as f64 <= bound * 1.001, "{spent:?} in {samples} samples, bound {bound}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Servers under a limit, and one run: load on them while somebody holds pages, or nobody.
 
 use super::holder::{Groups, Holder, Way};
-use super::site::{PAGE, Server, Site};
-use super::slow::{READS, SlowDisk};
+use super::server_software::{PAGE, Server, Site};
+use super::slow_disk::{READS, SlowDisk};
 use super::traffic::{Counters, Traffic};
 use super::{LIMIT, What};
 use crate::Result;

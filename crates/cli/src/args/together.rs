@@ -42,7 +42,7 @@ pub struct Together {
         default_value = "shares"
     )]
     pub policy: Vec<SharingChoice>,
-    /// What each program gets.
+    /// The settings of each program.
     #[command(flatten)]
     pub each: Each,
     /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
@@ -63,7 +63,7 @@ pub struct Together {
     pub outputs: Outputs,
 }
 
-/// What each program gets: lists of one value for all programs, or of one for each.
+/// The settings of each program: lists of one value for all programs, or of one for each.
 #[derive(Clone, Debug, Args)]
 pub struct Each {
     /// Weights, 1 to 10000: one for all programs, or one for each, separated by commas

@@ -3,7 +3,7 @@
 
 use super::child::Launch;
 use super::move_children::gather;
-use crate::control::{Control, told};
+use crate::broker_connection::{Control, told};
 use crate::error::CliError;
 use crate::own_broker::Place;
 use crate::rows::find;

@@ -182,7 +182,7 @@ impl Cgroup {
         }
     }
 
-    /// What is charged to the group and its descendants, including page cache.
+    /// Memory that is charged to the group and its descendants, including page cache.
     ///
     /// # Errors
     /// As [`Cgroup::limit`]; [`Error::Absent`] for the top group of v2, which does not count.

@@ -106,7 +106,7 @@ impl Stat {
         }
     }
 
-    /// What the kernel can free without writing anything and that no process uses: clean
+    /// Memory that the kernel can free without writing anything and that no process uses: clean
     /// inactive file pages, and those pages of the swap cache that no process has mapped.
     pub fn droppable(&self) -> Bytes {
         let files = Bytes(self.inactive_file) - Bytes(self.dirty);

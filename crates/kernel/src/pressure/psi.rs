@@ -82,8 +82,8 @@ impl AsFd for Psi {
 pub struct Trigger(OwnedFd);
 
 impl Trigger {
-    /// Sets a trigger on `some` stalls of this time within a window, both in whole microseconds. Without CAP_SYS_RESOURCE
-    /// windows must be multiples of 2 s.
+    /// Sets a trigger on `some` stalls of this time within a window, both in whole microseconds. Without
+    /// CAP_SYS_RESOURCE windows must be multiples of 2 s.
     ///
     /// # Errors
     /// [`Error::Denied`] without rights on the file; [`Error::Io`] with `EINVAL` for a window that

@@ -55,7 +55,7 @@ pub(super) struct Domains {
     capacity: Bytes,
     /// The most that is ever held.
     budget: Bytes,
-    /// What may be held in all now.
+    /// The allowance for everything together.
     own: Allowance,
     groups: Vec<Domain>,
     of_file: BTreeMap<FileKey, usize>,
@@ -96,12 +96,12 @@ impl Domains {
         self.budget
     }
 
-    /// What may be held in all now.
+    /// The allowance for everything together.
     pub(super) fn own(&self) -> Allowance {
         self.own
     }
 
-    /// What may be held of each group's files.
+    /// The allowance of each group's files.
     pub(super) fn allowances(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.groups.iter().map(|group| group.allowance.bytes)
     }
@@ -213,7 +213,7 @@ impl Domains {
         }
     }
 
-    /// Whether all programs are in groups of which it is so.
+    /// Whether all programs are in groups whose allowances are so.
     fn is_so_of_all(&self, is_so: impl Fn(Allowance) -> bool) -> bool {
         let mut groups = self.groups.iter();
         !self.ungrouped && !self.groups.is_empty() && groups.all(|group| is_so(group.allowance))
@@ -247,7 +247,7 @@ impl Domains {
     }
 }
 
-/// How much this process may lock for pages, of which so much is held; `None` if without bound.
+/// How much this process may lock for pages, with those that are held; `None` if without bound.
 fn lock_limit(held: Bytes) -> Option<Bytes> {
     let most = lockable()?;
     let locked = Process::own().and_then(|own| own.memory());

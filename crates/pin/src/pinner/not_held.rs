@@ -58,7 +58,7 @@ impl NotHeld {
         self.barred.more |= more;
     }
 
-    /// What failed is tried anew.
+    /// Forgets failures: all files are tried anew.
     pub(super) fn begin_choice(&mut self) {
         self.failed.clear();
         self.most_files = None;
