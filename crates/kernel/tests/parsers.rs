@@ -98,7 +98,7 @@ fn good_text_gives_the_numbers_in_it() {
         b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 \
                           avg300=0.00 total=7\n",
     );
-    assert_eq!((psi.some, psi.full), (Nanos(12), Nanos(7)));
+    assert_eq!((psi.some, psi.full), (Nanos(12_000), Nanos(7_000)));
     let vmstat = Vmstat::parse(
         b"allocstall_dma 1\nallocstall_normal 2\npswpout \
                                  5\nworkingset_refault_anon 3\nworkingset_refault_file 4\n",
